@@ -1,0 +1,185 @@
+//! The one error of all floors: coarse, and each message says what to do.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use crate::PageId;
+
+/// `Result` with Holdfast's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, in the few kinds that a caller can act on. Cheap to clone: an error that poisons a database
+/// is reported to every later caller.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation on a file. Nothing was lost; the call may be repeated.
+    #[error("{operation} {file}: {source}")]
+    Io {
+        /// What was tried: "read", "write", "sync", ...
+        operation: &'static str,
+        /// The file, as named in the database directory, with the offset where there is one.
+        file: String,
+        /// The system's error.
+        source: Arc<io::Error>,
+    },
+    /// No room on the device. The statement failed and was undone; free some space and repeat it.
+    #[error("no space left on the device while {0}; free some space and repeat the statement")]
+    DiskFull(String),
+    /// A page on disk is not what was written there. Its table is unusable; the others are not affected.
+    #[error(
+        "{page} is damaged: {what}; restore it from a backup, or rescue what can be read with `holdfast check --salvage`"
+    )]
+    DamagedPage {
+        /// The page.
+        page: PageId,
+        /// How it shows.
+        what: String,
+    },
+    /// A file of the database (not a data page) is not what was written there.
+    #[error(
+        "{file} is damaged: {what}; restore the database from a backup, or rescue what can be read with `holdfast check --salvage`"
+    )]
+    DamagedFile {
+        /// The file, as named in the database directory.
+        file: String,
+        /// What is wrong and where.
+        what: String,
+    },
+    /// An earlier failure (a failed fsync, a mini-transaction that broke off) made it unknown what is durable.
+    /// Every later call fails with this; close the database and open it again to recover from the log.
+    #[error("the database stopped after an earlier failure: {0}; close and reopen it to recover")]
+    Poisoned(Arc<str>),
+    /// Another process, or another handle of this one, has the database open.
+    #[error("{0} is already open; a database can be opened by one process at a time")]
+    AlreadyOpen(String),
+    /// There is no database there.
+    #[error("{0} is not a Holdfast database; create it first")]
+    NotADatabase(String),
+    /// A database is there already.
+    #[error("{0} already holds a database; open it, or choose an empty directory")]
+    AlreadyExists(String),
+    /// The database was written by a newer version, with features that this one does not know.
+    #[error("{0}")]
+    Incompatible(String),
+    /// A write, and the database (or the transaction) is read-only.
+    #[error("{0} is read-only")]
+    ReadOnly(&'static str),
+    /// An argument or a setting is out of range.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The table does not exist.
+    #[error("table `{0}` does not exist")]
+    TableNotFound(String),
+    /// The table exists already.
+    #[error("table `{0}` exists already")]
+    TableExists(String),
+    /// The table is open with another definition (types, indexes) than it was created with.
+    #[error("table `{table}`: {what}")]
+    TableMismatch {
+        /// The table.
+        table: String,
+        /// The difference.
+        what: String,
+    },
+    /// The key exists already (from `insert`), or a unique index forbids the row.
+    #[error("the key exists already")]
+    DuplicateKey,
+    /// The key is longer than a quarter of the page.
+    #[error("a key of {len} bytes is longer than the {max} bytes that this page size allows")]
+    KeyTooLong {
+        /// Bytes of the key.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// The value is longer than 4 GiB - 1.
+    #[error("a value of {len} bytes is longer than the {max} bytes allowed")]
+    ValueTooLong {
+        /// Bytes of the value.
+        len: u64,
+        /// Bytes allowed.
+        max: u64,
+    },
+    /// Snapshot isolation: another transaction changed the row after this one's snapshot. Roll back and retry.
+    #[error("another transaction changed the row first; roll back and retry the transaction")]
+    Conflict,
+    /// This transaction was chosen as the victim of a deadlock and has to be rolled back.
+    #[error("deadlock; roll back and retry the transaction")]
+    Deadlock,
+    /// A row lock was not granted in time. The statement was undone, the transaction goes on.
+    #[error("lock wait timeout; the statement was undone, the transaction can go on")]
+    LockTimeout,
+    /// The row is locked and the caller asked not to wait.
+    #[error("the row is locked by another transaction")]
+    WouldBlock,
+    /// The wait was ended from outside (a killed query).
+    #[error("interrupted")]
+    Interrupted,
+    /// Old versions reached their limit and this snapshot was the oldest. Begin a new one.
+    #[error(
+        "snapshot too old: the versions that it needs were given up to stay within the limit; begin a new transaction"
+    )]
+    SnapshotTooOld,
+    /// One transaction outgrew a limit (undo space, log reserve, locks). The statement was undone.
+    #[error("{0}")]
+    LimitReached(String),
+    /// The handle outlived its database, or the transaction has ended.
+    #[error("{0} is closed")]
+    Closed(&'static str),
+}
+
+impl Error {
+    /// An operating-system error with what was tried on which file; a full disk becomes [`Error::DiskFull`].
+    #[must_use]
+    pub fn io(operation: &'static str, file: impl fmt::Display, source: io::Error) -> Error {
+        if source.kind() == io::ErrorKind::StorageFull || source.kind() == io::ErrorKind::QuotaExceeded {
+            return Error::DiskFull(format!("{operation} {file}"));
+        }
+        Error::Io { operation, file: file.to_string(), source: Arc::new(source) }
+    }
+
+    /// A damaged page.
+    #[must_use]
+    pub fn damaged_page(page: PageId, what: impl Into<String>) -> Error {
+        Error::DamagedPage { page, what: what.into() }
+    }
+
+    /// A damaged file.
+    #[must_use]
+    pub fn damaged_file(file: impl fmt::Display, what: impl Into<String>) -> Error {
+        Error::DamagedFile { file: file.to_string(), what: what.into() }
+    }
+
+    /// An argument or setting out of range.
+    #[must_use]
+    pub fn invalid(what: impl Into<String>) -> Error {
+        Error::InvalidArgument(what.into())
+    }
+
+    /// Whether a retry of the whole transaction may succeed: conflicts and deadlocks.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Conflict | Error::Deadlock)
+    }
+
+    /// Whether stored bytes are not what was written.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::DamagedPage { .. } | Error::DamagedFile { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_its_own_kind() {
+        let full = Error::io("write", "t.hf", io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(full, Error::DiskFull(_)));
+        let other = Error::io("write", "t.hf", io::Error::other("EIO"));
+        assert_eq!(other.to_string(), "write t.hf: EIO");
+    }
+}

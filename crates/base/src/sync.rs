@@ -1,0 +1,96 @@
+//! The primitives that latches, the log buffer and translation are built of: `std` and `parking_lot` normally,
+//! loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, so that the real code is what the checkers explore.
+//!
+//! Only code that is model-checked goes through here; everything else uses `std` and `parking_lot` directly.
+//! [`Mutex`] does not poison; [`Condvar::wait`] takes the guard and gives it back, as `std`'s does.
+
+#[cfg(not(any(loom, shuttle)))]
+mod imp {
+    pub use parking_lot::{Mutex, MutexGuard};
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic;
+    pub use std::thread::yield_now;
+
+    /// A condition variable.
+    #[derive(Debug, Default)]
+    pub struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        /// A condition variable without waiters.
+        #[must_use]
+        pub const fn new() -> Condvar {
+            Condvar(parking_lot::Condvar::new())
+        }
+        /// Wakes one waiter.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+        /// Wakes all waiters.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+        /// Gives the mutex up, waits, takes it again.
+        pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(&mut guard);
+            guard
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod imp {
+    #[cfg(loom)]
+    use loom as checker;
+    #[cfg(shuttle)]
+    use shuttle as checker;
+
+    pub use checker::hint::spin_loop;
+    pub use checker::sync::{MutexGuard, atomic};
+    pub use checker::thread::yield_now;
+
+    const NO_PANIC: &str = "checked code does not panic under a lock";
+
+    /// The checker's mutex without poisoning.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(checker::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// A free mutex around `value`.
+        pub fn new(value: T) -> Mutex<T> {
+            Mutex(checker::sync::Mutex::new(value))
+        }
+        /// Waits for the mutex.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect(NO_PANIC)
+        }
+        /// Takes the mutex if it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// The checker's condition variable.
+    #[derive(Debug, Default)]
+    pub struct Condvar(checker::sync::Condvar);
+
+    impl Condvar {
+        /// A condition variable without waiters.
+        pub fn new() -> Condvar {
+            Condvar(checker::sync::Condvar::new())
+        }
+        /// Wakes one waiter.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+        /// Wakes all waiters.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+        /// Gives the mutex up, waits, takes it again.
+        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).expect(NO_PANIC)
+        }
+    }
+}
+
+pub use imp::*;
