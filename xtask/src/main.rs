@@ -1,2 +1,58 @@
-//! The project's chores.
-fn main() {}
+//! `cargo xtask ...`: every chore of the project is one command, and CI runs the same ones.
+//!
+//! Each suite has a budget in minutes; a suite that outgrows it is reported at the end, so that the time from a
+//! change to an answer does not creep up unseen. A failed suite ends the run with its own output last.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod fuzz;
+mod run;
+mod suites;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's chores", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run all the tests: format, lints, documentation, unit and integration tests, examples, model checkers,
+    /// Miri, fuzz targets, crash simulation
+    Test {
+        /// The long suites as well: 100,000 crash seeds, 20 minutes of fuzzing, recovery of a 1 GiB log tail
+        #[arg(long)]
+        all: bool,
+        /// Only the suites whose name contains one of these words
+        only: Vec<String>,
+    },
+    /// Run the benchmarks of the engine's own parts (page hit, page miss, log append, tree operations)
+    Bench {
+        #[command(subcommand)]
+        what: Option<bench::What>,
+    },
+    /// Fuzz one target, or all of them, for some seconds each
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+        /// The targets; all when none is named
+        targets: Vec<String>,
+    },
+    /// Build the documentation, warnings are errors
+    Doc,
+}
+
+fn main() -> anyhow::Result<()> {
+    std::env::set_current_dir(run::root())?;
+    match Cli::parse().command {
+        Command::Test { all, only } => suites::run(all, &only),
+        Command::Bench { what } => bench::run(what),
+        Command::Fuzz { seconds, targets } => fuzz::run(seconds, &targets),
+        Command::Doc => suites::doc(),
+    }
+}

@@ -1,0 +1,123 @@
+//! The child: owns one engine, does what the parent's lines of JSON ask, answers each with a line of JSON.
+
+use std::io::{BufRead, Write};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Options;
+use crate::data::{self, Dice};
+use crate::engines::{self, Engine, Session};
+
+/// What one slice does.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Get,
+    Range,
+    DurableCommit,
+    ReadModifyWrite,
+}
+
+#[derive(Serialize, Deserialize, Debug)]
+pub enum Request {
+    /// Open an empty database and load it.
+    Load { large: bool },
+    /// Work on the loaded data for a while.
+    Slice { work: Work, threads: usize, millis: u64, seed: u64 },
+}
+
+#[derive(Serialize, Deserialize, Debug)]
+pub struct Reply {
+    /// Operations done (rows, for a load).
+    pub operations: u64,
+    pub seconds: f64,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// Serves requests until the parent closes the pipe.
+pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
+    let mut engine: Option<(Box<dyn Engine>, u64)> = None;
+    let mut loads = 0;
+    for line in std::io::stdin().lock().lines() {
+        let begin = Instant::now();
+        let done = match serde_json::from_str(&line?)? {
+            Request::Load { large } => {
+                engine = None;
+                loads += 1;
+                let rows = if large { options.large_rows() } else { options.rows };
+                let dir = options.dir.join(format!("{name}-{loads}"));
+                load(name, &dir, rows, options).map(|loaded| {
+                    engine = Some((loaded, rows));
+                    rows
+                })
+            }
+            Request::Slice { work, threads, millis, seed } => {
+                let (engine, rows) = engine.as_ref().expect("the parent loads first");
+                slice(engine.as_ref(), *rows, work, threads, Duration::from_millis(millis), seed)
+            }
+        };
+        let seconds = begin.elapsed().as_secs_f64();
+        let reply = match done {
+            Ok(operations) => Reply { operations, seconds, error: None },
+            Err(error) => Reply { operations: 0, seconds, error: Some(format!("{error:#}")) },
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", serde_json::to_string(&reply)?)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn load(name: &str, dir: &std::path::Path, rows: u64, options: &Options) -> anyhow::Result<Box<dyn Engine>> {
+    let engine = engines::open(name, dir, options.memory_mib << 20)?;
+    engine.bulk_load(rows)?;
+    Ok(engine)
+}
+
+fn slice(
+    engine: &dyn Engine,
+    rows: u64,
+    work: Work,
+    threads: usize,
+    length: Duration,
+    seed: u64,
+) -> anyhow::Result<u64> {
+    engine.wait_for_disk(work == Work::DurableCommit)?;
+    let start = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let start = &start;
+                scope.spawn(move || -> anyhow::Result<u64> {
+                    let mut session = engine.session()?;
+                    let mut dice = Dice::new(seed ^ (thread as u64) << 48);
+                    start.wait();
+                    let begin = Instant::now();
+                    let mut done = 0;
+                    while begin.elapsed() < length {
+                        // The clock is read once in a while only, or it would be measured too.
+                        for _ in 0..if work == Work::Get { 64 } else { 1 } {
+                            step(session.as_mut(), work, dice.below(rows), done)?;
+                            done += 1;
+                        }
+                    }
+                    Ok(done)
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).sum()
+    })
+}
+
+fn step(session: &mut dyn Session, work: Work, row: u64, done: u64) -> anyhow::Result<()> {
+    let key = data::key(row);
+    match work {
+        Work::Get => anyhow::ensure!(session.get(&key)?.is_some(), "row {row} is missing"),
+        Work::Range => anyhow::ensure!(session.range(&key, data::RANGE_ROWS)? > 0, "no rows from {row} on"),
+        Work::DurableCommit => session.put_durably(&key, &data::value(row, done + 1))?,
+        Work::ReadModifyWrite => session.read_modify_write(&key)?,
+    }
+    Ok(())
+}

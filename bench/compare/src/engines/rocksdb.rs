@@ -1,0 +1,80 @@
+//! RocksDB: log-structured merge tree, pessimistic transactions.
+
+use std::path::Path;
+
+use rocksdb::{
+    BlockBasedOptions, Cache, Direction, IteratorMode, Options, TransactionDB, TransactionDBOptions,
+    TransactionOptions, WriteOptions,
+};
+
+use super::{Engine, Session, modified};
+use crate::data;
+
+pub struct Rocks {
+    db: TransactionDB,
+}
+
+pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Rocks> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_hyper_clock_cache(memory as usize / 2, 0));
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.increase_parallelism(2);
+    options.set_compression_type(rocksdb::DBCompressionType::None);
+    let db = TransactionDB::open(&options, &TransactionDBOptions::default(), dir)?;
+    Ok(Rocks { db })
+}
+
+impl Engine for Rocks {
+    fn bulk_load(&self, rows: u64) -> anyhow::Result<()> {
+        let mut write = WriteOptions::default();
+        write.disable_wal(true);
+        for first in (0..rows).step_by(10_000) {
+            let mut batch = rocksdb::WriteBatchWithTransaction::<true>::default();
+            for n in first..rows.min(first + 10_000) {
+                batch.put(data::key(n), data::value(n, 0));
+            }
+            self.db.write_opt(batch, &write)?;
+        }
+        Ok(self.db.flush()?)
+    }
+
+    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
+        let mut durable = WriteOptions::default();
+        durable.set_sync(true);
+        Ok(Box::new(RocksSession { db: &self.db, durable }))
+    }
+}
+
+struct RocksSession<'a> {
+    db: &'a TransactionDB,
+    durable: WriteOptions,
+}
+
+impl Session for RocksSession<'_> {
+    fn get(&mut self, key: &[u8]) -> anyhow::Result<Option<u8>> {
+        Ok(self.db.get_pinned(key)?.map(|value| value[0]))
+    }
+
+    fn range(&mut self, key: &[u8], count: usize) -> anyhow::Result<usize> {
+        let mut seen = 0;
+        for row in self.db.iterator(IteratorMode::From(key, Direction::Forward)).take(count) {
+            seen += usize::from(!row?.1.is_empty());
+        }
+        Ok(seen)
+    }
+
+    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        Ok(self.db.put_opt(key, value, &self.durable)?)
+    }
+
+    fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()> {
+        let txn = self.db.transaction_opt(&WriteOptions::default(), &TransactionOptions::default());
+        if let Some(value) = txn.get_for_update(key, true)? {
+            txn.put(key, modified(&value))?;
+        }
+        Ok(txn.commit()?)
+    }
+}

@@ -1,0 +1,72 @@
+//! Holdfast beside its peers: one workload source, an adapter for each engine, the same memory limit for all.
+//!
+//! The parent starts one child process per engine in a memory cgroup of its own (several engines live in the page
+//! cache, which is charged to the cgroup too), lets each load the same data, and then hands out short slices of
+//! work round robin: every engine meets the same weather of a shared machine. What is reported is the median of a
+//! cell's slices with their spread. For the larger-than-memory reads, slices of `fio` on the same disk with the
+//! same number of synchronous readers take part in the round.
+
+#![deny(unsafe_code)]
+
+mod cgroup;
+mod child;
+mod data;
+mod engines;
+mod fio;
+mod parent;
+mod table;
+
+use clap::Parser;
+
+/// Compares Holdfast with LMDB, redb, fjall, RocksDB and SQLite
+#[derive(Parser, Clone, Debug)]
+#[command(max_term_width = 100)]
+pub struct Options {
+    /// Engines to run
+    #[arg(long, value_delimiter = ',', default_value = "holdfast,lmdb,redb,fjall,rocksdb,sqlite")]
+    engines: Vec<String>,
+    /// Memory limit of each engine's process, page cache included, in MiB; engines with a cache of their own get half
+    #[arg(long, default_value_t = 512)]
+    memory_mib: u64,
+    /// Rows of the in-memory data set (100-byte values)
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u64,
+    /// Rows of the larger-than-memory data set; the default is 4 times the memory limit
+    #[arg(long)]
+    large_rows: Option<u64>,
+    /// Slices of each cell
+    #[arg(long, default_value_t = 5)]
+    repeats: usize,
+    /// Length of a slice, in milliseconds
+    #[arg(long, default_value_t = 1000)]
+    slice_ms: u64,
+    /// Where the databases are made (removed afterwards)
+    #[arg(long, default_value = "../../.lab/compare")]
+    dir: std::path::PathBuf,
+    /// Also write the table as Markdown to this file
+    #[arg(long)]
+    markdown: Option<std::path::PathBuf>,
+    /// A few thousand rows and one short slice each: only shows that every adapter works
+    #[arg(long)]
+    smoke: bool,
+    /// Run as the child of one engine (used by the parent)
+    #[arg(long, hide = true)]
+    child: Option<String>,
+}
+
+impl Options {
+    fn large_rows(&self) -> u64 {
+        self.large_rows.unwrap_or_else(|| 4 * (self.memory_mib << 20) / data::ROW_BYTES)
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let mut options = Options::parse();
+    if options.smoke {
+        options = Options { rows: 5_000, large_rows: Some(20_000), repeats: 1, slice_ms: 100, ..options };
+    }
+    match &options.child {
+        Some(engine) => child::serve(engine, &options),
+        None => parent::run(&options),
+    }
+}

@@ -1,0 +1,165 @@
+//! The parent: starts the children, hands out the work round robin, prints the table.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::Context;
+
+use crate::cgroup::Cgroup;
+use crate::child::{Reply, Request, Work};
+use crate::fio::Fio;
+use crate::table::{self, Row};
+use crate::{Options, engines};
+
+struct Peer {
+    name: String,
+    process: Child,
+    requests: ChildStdin,
+    replies: BufReader<ChildStdout>,
+    _cgroup: Option<Cgroup>,
+}
+
+impl Peer {
+    fn start(name: &str, options: &Options) -> anyhow::Result<Peer> {
+        let cgroup = match Cgroup::new(name, options.memory_mib << 20) {
+            Ok(cgroup) => Some(cgroup),
+            Err(why) => {
+                eprintln!("{name}: runs without a memory limit: {why}");
+                None
+            }
+        };
+        // The shell moves itself into the cgroup, then becomes the child: all its memory is counted.
+        let join = cgroup.as_ref().map_or(":".to_string(), Cgroup::join_command);
+        let mut process = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{join} && exec \"$0\" \"$@\""))
+            .arg(std::env::current_exe()?)
+            .args(["--child", name])
+            .args(["--memory-mib", &options.memory_mib.to_string(), "--rows", &options.rows.to_string()])
+            .args(["--large-rows", &options.large_rows().to_string()])
+            .arg("--dir")
+            .arg(&options.dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("could not start the child for {name}"))?;
+        let requests = process.stdin.take().context("the child has a stdin")?;
+        let replies = BufReader::new(process.stdout.take().context("the child has a stdout")?);
+        Ok(Peer { name: name.to_string(), process, requests, replies, _cgroup: cgroup })
+    }
+
+    /// Operations per second, or what the child said went wrong.
+    fn ask(&mut self, request: &Request) -> Result<f64, String> {
+        let reply = self.exchange(request).map_err(|error| format!("{error:#}"))?;
+        match reply.error {
+            Some(error) => Err(error),
+            None => Ok(reply.operations as f64 / reply.seconds),
+        }
+    }
+
+    fn exchange(&mut self, request: &Request) -> anyhow::Result<Reply> {
+        writeln!(self.requests, "{}", serde_json::to_string(request)?).context("the child has ended")?;
+        let mut line = String::new();
+        self.replies.read_line(&mut line)?;
+        serde_json::from_str(&line).context("the child has ended (out of its memory limit?)")
+    }
+
+    fn stop(self) {
+        let Peer { mut process, requests, .. } = self;
+        drop(requests);
+        let _ = process.wait();
+    }
+}
+
+/// Runs everything and prints the table.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let _ = std::fs::remove_dir_all(&options.dir);
+    std::fs::create_dir_all(&options.dir)?;
+    let mut columns = options.engines.clone();
+    columns.push("fio".to_string());
+    let mut rows = Vec::new();
+
+    let mut peers: Vec<Peer> =
+        options.engines.iter().map(|name| Peer::start(name, options)).collect::<anyhow::Result<_>>()?;
+    rows.push(load(&mut peers, false, &format!("bulk load of {} rows", options.rows)));
+    let in_memory = [
+        ("random point reads in memory, 1 thread", Work::Get, 1),
+        ("random point reads in memory, 2 threads", Work::Get, 2),
+        ("100-row range scans in memory, 1 thread", Work::Range, 1),
+        ("read-modify-write, 8 threads", Work::ReadModifyWrite, 8),
+        ("durable commits, 1 thread", Work::DurableCommit, 1),
+        ("durable commits, 8 threads", Work::DurableCommit, 8),
+        ("durable commits, 32 threads", Work::DurableCommit, 32),
+    ];
+    for (name, work, threads) in in_memory {
+        rows.push(measure(&mut peers, None, name, work, threads, options));
+    }
+
+    rows.push(load(&mut peers, true, &format!("bulk load of {} rows (4x the memory)", options.large_rows())));
+    let fio = Fio::new(&options.dir, options.large_rows() * crate::data::ROW_BYTES)?;
+    for threads in [1, 8] {
+        let name = format!("random point reads, 4x the memory, {threads} threads");
+        rows.push(measure(&mut peers, fio.as_ref(), &name, Work::Get, threads, options));
+    }
+    rows.push(measure(&mut peers, None, "100-row range scans, 4x the memory, 1 thread", Work::Range, 1, options));
+
+    peers.into_iter().for_each(Peer::stop);
+    let _ = std::fs::remove_dir_all(&options.dir);
+    let mut text = table::markdown(&columns, &rows);
+    text.push_str(&format!("\nMemory limit {} MiB each; {} slices of {} ms; ", options.memory_mib, options.repeats, options.slice_ms));
+    text.push_str("medians, ± half the range.\n\n");
+    for name in &options.engines {
+        text.push_str(&format!("- {name}: {}\n", engines::setup(name)));
+    }
+    println!("\n{text}");
+    if let Some(file) = &options.markdown {
+        std::fs::write(file, &text).with_context(|| format!("could not write {}", file.display()))?;
+    }
+    let failed: usize = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_err()).count();
+    anyhow::ensure!(failed == 0, "{failed} cells failed; the table says why");
+    Ok(())
+}
+
+fn load(peers: &mut [Peer], large: bool, name: &str) -> Row {
+    let mut cells = Vec::new();
+    for peer in peers {
+        let cell = peer.ask(&Request::Load { large }).map(|rate| vec![rate]);
+        eprintln!("{name}: {}: {cell:.0?}", peer.name);
+        cells.push(cell);
+    }
+    cells.push(Ok(Vec::new()));
+    Row { name: name.to_string(), cells }
+}
+
+fn measure(
+    peers: &mut [Peer],
+    fio: Option<&Fio>,
+    name: &str,
+    work: Work,
+    threads: usize,
+    options: &Options,
+) -> Row {
+    let mut cells: Vec<Result<Vec<f64>, String>> = vec![Ok(Vec::new()); peers.len() + 1];
+    // The first round warms caches up and is not counted.
+    for round in 0..=options.repeats {
+        for (peer, cell) in peers.iter_mut().zip(&mut cells) {
+            let request = Request::Slice { work, threads, millis: options.slice_ms, seed: round as u64 };
+            let rate = peer.ask(&request);
+            if let Err(why) = rate {
+                *cell = Err(why);
+            } else if let (Ok(rate), Ok(samples), 1..) = (rate, cell, round) {
+                samples.push(rate);
+            }
+        }
+        if let (Some(fio), 1..) = (fio, round) {
+            let rate = fio.reads_per_second(threads, options.slice_ms).map_err(|error| format!("{error:#}"));
+            match (rate, cells.last_mut()) {
+                (Ok(rate), Some(Ok(samples))) => samples.push(rate),
+                (Err(why), Some(cell)) => *cell = Err(why),
+                _ => {}
+            }
+        }
+    }
+    eprintln!("{name}: done");
+    Row { name: name.to_string(), cells }
+}

@@ -1,0 +1,189 @@
+//! The test suites, in the order in which they find mistakes fastest.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use crate::run::{cargo, cargo_nightly, check, works};
+use crate::{bench, fuzz};
+
+/// How a suite ended.
+enum Outcome {
+    Passed,
+    /// Not run, and why: something that this machine lacks.
+    Skipped(String),
+}
+
+type Job = fn() -> anyhow::Result<Outcome>;
+
+struct Suite {
+    name: &'static str,
+    /// On 2 cores, from a clean clone with a warm registry.
+    budget_minutes: f32,
+    /// Only with `--all`.
+    long: bool,
+    job: Job,
+}
+
+const SUITES: &[Suite] = &[
+    Suite { name: "format", budget_minutes: 0.2, long: false, job: format },
+    Suite { name: "lints", budget_minutes: 2.5, long: false, job: lints },
+    Suite { name: "tests", budget_minutes: 5.0, long: false, job: tests },
+    Suite { name: "doc", budget_minutes: 1.0, long: false, job: docs },
+    Suite { name: "examples", budget_minutes: 0.5, long: false, job: examples },
+    Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
+    Suite { name: "model", budget_minutes: 1.5, long: false, job: model_checkers },
+    Suite { name: "miri", budget_minutes: 1.5, long: false, job: miri },
+    Suite { name: "fuzz", budget_minutes: 1.5, long: false, job: fuzz_short },
+    Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
+    Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
+    Suite { name: "tsan", budget_minutes: 15.0, long: true, job: thread_sanitizer },
+    Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
+];
+
+/// Runs the suites, all or those whose name contains one of `only`; the long ones when `all` or named.
+pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for suite in SUITES {
+        let named = only.iter().any(|word| suite.name.contains(word.as_str()));
+        if !(named || only.is_empty() && (all || !suite.long)) {
+            continue;
+        }
+        println!("\n== {} (budget {} min) ==", suite.name, suite.budget_minutes);
+        let begin = Instant::now();
+        let outcome = (suite.job)();
+        let took = begin.elapsed();
+        if let Err(error) = outcome {
+            summary(&rows);
+            bail!("suite `{}` failed after {:.0} s: {error:#}", suite.name, took.as_secs_f32());
+        }
+        rows.push((suite, outcome?, took));
+    }
+    if rows.is_empty() {
+        let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        bail!("no suite has a name like that; there are: {}", names.join(", "));
+    }
+    summary(&rows);
+    Ok(())
+}
+
+fn summary(rows: &[(&Suite, Outcome, Duration)]) {
+    println!("\n{:<12} {:>8} {:>8}", "suite", "minutes", "budget");
+    let mut total = 0.0;
+    for (suite, outcome, took) in rows {
+        let minutes = took.as_secs_f32() / 60.0;
+        total += minutes;
+        let note = match outcome {
+            Outcome::Skipped(why) => format!("SKIPPED: {why}"),
+            Outcome::Passed if minutes > suite.budget_minutes => "over its budget".to_string(),
+            Outcome::Passed => String::new(),
+        };
+        println!("{:<12} {minutes:>8.1} {:>8.1}  {note}", suite.name, suite.budget_minutes);
+    }
+    println!("{:<12} {total:>8.1}", "total");
+}
+
+fn passed(result: anyhow::Result<()>) -> anyhow::Result<Outcome> {
+    result.map(|()| Outcome::Passed)
+}
+
+fn format() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("fmt --all --check")))
+}
+
+fn lints() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("clippy --quiet --workspace --all-targets -- -D warnings")))
+}
+
+fn tests() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("test --workspace --no-fail-fast")))
+}
+
+/// Builds the documentation of the workspace, warnings are errors.
+pub fn doc() -> anyhow::Result<()> {
+    check(cargo("doc --quiet --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn docs() -> anyhow::Result<Outcome> {
+    passed(doc())
+}
+
+fn examples() -> anyhow::Result<Outcome> {
+    let folder = std::fs::read_dir("crates/engine/examples")?;
+    let mut names: Vec<String> = folder
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    for name in names {
+        check(&mut cargo(&format!("run --quiet --package holdfast-engine --example {name}")))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn crash(seeds: u32) -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo(&format!("run --quiet --release --package holdfast-sim -- crash --seeds {seeds}"))))
+}
+
+fn crash_short() -> anyhow::Result<Outcome> {
+    crash(1_000)
+}
+
+fn crash_long() -> anyhow::Result<Outcome> {
+    crash(100_000)
+}
+
+/// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger ones. Each has a
+/// target folder of its own, since the flag changes every crate.
+fn model_checkers() -> anyhow::Result<Outcome> {
+    for checker in ["loom", "shuttle"] {
+        let test = format!(
+            "test --release --target-dir target/{checker} -p holdfast-pool -p holdfast-wal -p holdfast-txn --tests {checker}"
+        );
+        check(cargo(&test).env("RUSTFLAGS", format!("--cfg {checker}")))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Installs what nightly-only tools need. `None` when all is there, else why not.
+fn nightly(component: &str, probe: &str) -> Option<String> {
+    if works(&mut cargo_nightly(probe)) {
+        return None;
+    }
+    let install = format!("toolchain install nightly --profile minimal --component {component}");
+    let mut rustup = std::process::Command::new("rustup");
+    if works(rustup.args(install.split_whitespace())) && works(&mut cargo_nightly(probe)) {
+        return None;
+    }
+    Some(format!("no nightly toolchain with {component} (`rustup {install}`)"))
+}
+
+fn miri() -> anyhow::Result<Outcome> {
+    if let Some(why) = nightly("miri,rust-src", "miri --version") {
+        return Ok(Outcome::Skipped(why));
+    }
+    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks";
+    passed(check(
+        cargo_nightly("miri test --target-dir target/miri -p holdfast-io -p holdfast-pool -p holdfast-wal --lib miri_")
+            .env("MIRIFLAGS", flags),
+    ))
+}
+
+fn thread_sanitizer() -> anyhow::Result<Outcome> {
+    if let Some(why) = nightly("rust-src", "--version") {
+        return Ok(Outcome::Skipped(why));
+    }
+    let test = "test --target-dir target/tsan -Zbuild-std --target x86_64-unknown-linux-gnu -p holdfast-engine --test thread_sanitizer_stress";
+    passed(check(cargo_nightly(test).env("RUSTFLAGS", "-Zsanitizer=thread --cfg tsan")))
+}
+
+fn fuzz_short() -> anyhow::Result<Outcome> {
+    passed(fuzz::run(5, &[]))
+}
+
+fn fuzz_long() -> anyhow::Result<Outcome> {
+    passed(fuzz::run(180, &[]))
+}
+
+fn compare_builds() -> anyhow::Result<Outcome> {
+    passed(bench::run(Some(bench::What::Compare { args: vec!["--smoke".to_string()] })))
+}
