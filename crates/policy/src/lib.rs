@@ -1,1 +1,41 @@
-//! Floor under construction.
+//! Floor 1: replacement policies as pure state machines.
+//!
+//! No I/O, no threads, no clocks, no unsafe: time and everything else comes in as arguments, so that the engine
+//! and the trace simulator run the same code.
+//!
+//! # Protocol
+//! A policy ranks *slots* (frames). The caller keeps one 64-bit policy word per slot, reached through [`Words`],
+//! and calls
+//!
+//! * [`Policy::insert`] when a page has been given a slot (after a miss, a read-ahead, or a page's creation);
+//! * on every access, the one that missed included, [`TouchRules::touch`] with the word of the slot, a copy of the
+//!   rules and of [`Policy::clock`]: no mutex, no list. Only if the answer is [`TouchEffect::Locked`] it takes the
+//!   mutex of the policy and calls [`Policy::touch_locked`];
+//! * [`Policy::victim`] when it needs a slot, [`Policy::remove`] when it drops a page;
+//! * after calls that take `&mut self` it publishes [`Policy::clock`], and after a change of capacity or kind
+//!   [`Policy::rules`], to its atomics.
+//!
+//! A policy object knows nothing of locks; the caller serializes all calls but [`TouchRules::touch`]. Touches may
+//! race with everything else: they lose themselves, never a page.
+//!
+//! # Invariants
+//! A resident slot is in exactly one queue, and its word says in which; a slot that is not resident is in none,
+//! and its word is 0.
+
+#![forbid(unsafe_code)]
+
+mod any;
+mod bits;
+mod ghost;
+mod holdfast;
+mod list;
+mod lru;
+mod midpoint;
+mod policy;
+mod scan;
+mod touch;
+
+pub use any::{AnyPolicy, PolicyKind, build};
+pub use policy::{Policy, PolicyStats, Slot, Words};
+pub use scan::{SCAN_BUDGET_DIVISOR, ScanHistory, ScanPlan, scan_budget};
+pub use touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};

@@ -1,0 +1,103 @@
+//! The engine's choice of a policy at run time, dispatched statically.
+
+use crate::lru::Lru;
+use crate::policy::{Policy, PolicyStats, Slot, Words};
+use crate::touch::{Touch, TouchEffect, TouchRules};
+
+/// Which policy, with its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PolicyKind {
+    /// Scan-resistant: two queues, a correlation window, a ghost and a scan ring.
+    #[default]
+    Holdfast,
+    /// InnoDB's list with an old sublist.
+    MidpointLru {
+        /// Share of the list that is old, in percent: 5 to 95; InnoDB's default is 37.
+        old_blocks_pct: u8,
+        /// How long after its first access a page of the old sublist stays there whatever happens, in
+        /// milliseconds; InnoDB's default is 1000.
+        old_blocks_time_ms: u32,
+    },
+    /// Least recently used.
+    Lru,
+}
+
+/// One of the engine's policies.
+#[derive(Debug)]
+pub enum AnyPolicy {
+    /// `lru`.
+    Lru(Lru),
+}
+
+/// An empty policy of this kind for `capacity` frames.
+#[must_use]
+pub fn build(kind: PolicyKind, capacity: usize) -> AnyPolicy {
+    let _ = kind;
+    AnyPolicy::Lru(Lru::new(capacity))
+}
+
+macro_rules! each {
+    ($self:expr, $p:ident => $call:expr) => {
+        match $self {
+            AnyPolicy::Lru($p) => $call,
+        }
+    };
+}
+
+impl AnyPolicy {
+    /// Replaces this policy by an empty one of another kind and moves all pages over, keeping their order;
+    /// `key_of` gives the key of the page in a slot. Publish [`Policy::rules`] and [`Policy::clock`] afterwards.
+    pub fn change_kind(&mut self, kind: PolicyKind, key_of: &dyn Fn(Slot) -> u64, t: &Touch, words: &dyn Words) {
+        let mut new = build(kind, self.capacity());
+        self.residents(&mut |s| {
+            words.store(s, 0);
+            new.insert(s, key_of(s), t, words);
+        });
+        *self = new;
+    }
+}
+
+impl Policy for AnyPolicy {
+    fn rules(&self) -> TouchRules {
+        each!(self, p => p.rules())
+    }
+    fn clock(&self) -> u32 {
+        each!(self, p => p.clock())
+    }
+    fn touch(&self, word: u64, clock: u32, t: &Touch) -> TouchEffect {
+        each!(self, p => p.touch(word, clock, t))
+    }
+    fn touch_locked(&mut self, s: Slot, t: &Touch, words: &dyn Words) {
+        each!(self, p => p.touch_locked(s, t, words));
+    }
+    fn insert(&mut self, s: Slot, key: u64, t: &Touch, words: &dyn Words) {
+        each!(self, p => p.insert(s, key, t, words));
+    }
+    fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot> {
+        each!(self, p => p.victim(words, evictable))
+    }
+    fn remove(&mut self, s: Slot, words: &dyn Words) {
+        each!(self, p => p.remove(s, words));
+    }
+    fn set_capacity(&mut self, frames: usize, words: &dyn Words) {
+        each!(self, p => p.set_capacity(frames, words));
+    }
+    fn capacity(&self) -> usize {
+        each!(self, p => p.capacity())
+    }
+    fn peek_cold(&self, n: usize, words: &dyn Words, f: &mut dyn FnMut(Slot)) {
+        each!(self, p => p.peek_cold(n, words, f));
+    }
+    fn hot(&self, f: &mut dyn FnMut(Slot)) {
+        each!(self, p => p.hot(f));
+    }
+    fn residents(&self, f: &mut dyn FnMut(Slot)) {
+        each!(self, p => p.residents(f));
+    }
+    fn stats(&self) -> PolicyStats {
+        each!(self, p => p.stats())
+    }
+    fn per_row_touches(&self) -> bool {
+        each!(self, p => p.per_row_touches())
+    }
+}

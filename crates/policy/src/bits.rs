@@ -1,0 +1,10 @@
+//! What all policy words have in common: the two lowest bits say which policy wrote the word.
+
+/// Mask of the kind.
+pub(crate) const KIND: u64 = 0b11;
+/// Word of the `holdfast` policy. (Kind 0 is a page in no queue.)
+pub(crate) const HOLDFAST: u8 = 1;
+/// Word of `midpoint_lru`.
+pub(crate) const MIDPOINT: u8 = 2;
+/// Word of `lru`.
+pub(crate) const LRU: u8 = 3;
