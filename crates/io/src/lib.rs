@@ -1,1 +1,22 @@
-//! Floor under construction.
+//! Floor 1: the disk, and time.
+//!
+//! [`Disk`] and [`File`] are the seam behind which all I/O of the engine happens; everything above is written against
+//! them, so that the same code runs on files ([`FileDisk`]), in memory ([`MemoryDisk`]), and on disks that lose power,
+//! fail or are slow when a test says so. [`Clock`] does the same for time.
+//!
+//! `unsafe` is confined to [`AlignedBuf`] and to the batch back ends, which hand buffers to the kernel or to other
+//! threads.
+
+mod aligned;
+mod clock;
+mod disk;
+mod file_disk;
+mod memory;
+mod os_file;
+mod sparse;
+
+pub use aligned::{ALIGNMENT, AlignedBuf};
+pub use clock::{Clock, ManualClock, RealClock};
+pub use disk::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions, ReadAt, SECTOR, WriteAt};
+pub use file_disk::{FileDisk, FlushMethod};
+pub use memory::MemoryDisk;

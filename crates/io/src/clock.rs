@@ -1,0 +1,104 @@
+//! Time behind a seam, so that tests and simulations own it.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Measures time and passes it.
+pub trait Clock: Send + Sync {
+    /// Time since an arbitrary start; never goes back.
+    fn now(&self) -> Duration;
+
+    /// Returns when `d` has passed.
+    fn sleep(&self, d: Duration);
+}
+
+/// The machine's monotonic clock.
+#[derive(Debug)]
+pub struct RealClock {
+    start: Instant,
+}
+
+/// What the system's sleep may overshoot: so much of a sleep is spent spinning instead.
+const SPIN: Duration = Duration::from_micros(50);
+
+impl RealClock {
+    /// Starts at zero now.
+    #[must_use]
+    pub fn new() -> RealClock {
+        RealClock { start: Instant::now() }
+    }
+}
+
+impl Default for RealClock {
+    fn default() -> RealClock {
+        RealClock::new()
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Sleeps for the most part and spins the last 50 us, so that it is exact to about a microsecond on an idle core.
+    fn sleep(&self, d: Duration) {
+        let until = Instant::now() + d;
+        if d > SPIN {
+            std::thread::sleep(d - SPIN);
+        }
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// A clock that stands still until it is advanced, or until somebody sleeps on it: then it jumps.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now: Mutex<Duration>,
+}
+
+impl ManualClock {
+    /// Starts at zero.
+    #[must_use]
+    pub fn new() -> ManualClock {
+        ManualClock::default()
+    }
+
+    /// Lets `d` pass.
+    pub fn advance(&self, d: Duration) {
+        *self.now.lock() += d;
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Duration {
+        *self.now.lock()
+    }
+
+    fn sleep(&self, d: Duration) {
+        self.advance(d);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_on_a_manual_clock_takes_exactly_that_long() {
+        let clock = ManualClock::new();
+        clock.sleep(Duration::from_millis(8));
+        clock.advance(Duration::from_micros(1));
+        assert_eq!(clock.now(), Duration::from_micros(8001));
+    }
+
+    #[test]
+    fn a_real_sleep_is_never_shorter() {
+        let clock = RealClock::new();
+        let before = clock.now();
+        clock.sleep(Duration::from_micros(300));
+        assert!(clock.now() - before >= Duration::from_micros(300));
+    }
+}

@@ -1,0 +1,273 @@
+//! The seam: what the floors above may ask of a disk.
+//!
+//! A [`Disk`] is one database directory, a [`File`] one file in it. Calls block the calling thread until the work is
+//! done. Handles are shared freely between threads; requests that do not overlap are independent, and what two
+//! overlapping requests at the same time leave behind is undefined (the pool's latches rule them out).
+//!
+//! Durability is POSIX's and no more: bytes and lengths are durable after [`File::sync`]; a created, renamed or
+//! removed name is durable after [`Disk::sync_dir`]; before that each 512-byte sector and each name may survive a
+//! power cut or not, in any combination.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use holdfast_base::{Error, Result};
+
+/// Bytes that a disk writes all or none.
+pub const SECTOR: usize = 512;
+
+/// Name of the lock file, which [`Disk::list`] leaves out.
+pub const LOCK_FILE: &str = "lock";
+
+/// What to do when the file is missing, or is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Create {
+    /// The file has to exist.
+    #[default]
+    Never,
+    /// Create the file unless it exists.
+    IfMissing,
+    /// The file must not exist.
+    New,
+}
+
+/// How a file is used, which decides how it is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// Pages of the pool: past the system's page cache where the file system can.
+    #[default]
+    Data,
+    /// The log: appended and synced, through the system's page cache.
+    Log,
+    /// Small and rarely touched.
+    Meta,
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// What to do when the file is missing, or is not.
+    pub create: Create,
+    /// How the file is used.
+    pub kind: FileKind,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+impl OpenOptions {
+    /// Opens an existing file for reading and writing.
+    #[must_use]
+    pub fn new(kind: FileKind) -> OpenOptions {
+        OpenOptions { create: Create::Never, kind, read_only: false }
+    }
+
+    /// The same with another way to create.
+    #[must_use]
+    pub fn create(self, create: Create) -> OpenOptions {
+        OpenOptions { create, ..self }
+    }
+
+    /// The same, writes refused or not.
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> OpenOptions {
+        OpenOptions { read_only, ..self }
+    }
+}
+
+/// One write of a batch.
+#[derive(Clone, Copy)]
+pub struct WriteAt<'a> {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// The bytes.
+    pub buf: &'a [u8],
+}
+
+impl fmt::Debug for WriteAt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WriteAt({}+{})", self.offset, self.buf.len())
+    }
+}
+
+/// One read of a batch.
+pub struct ReadAt<'a> {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// Where the bytes go.
+    pub buf: &'a mut [u8],
+}
+
+impl fmt::Debug for ReadAt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadAt({}+{})", self.offset, self.buf.len())
+    }
+}
+
+/// One database directory.
+///
+/// Names are those of files directly in it: not empty, without `/`, not starting with a dot.
+pub trait Disk: Send + Sync {
+    /// Opens a file. Two handles of one file see each other's writes.
+    ///
+    /// # Errors
+    /// `NotFound` or `AlreadyExists` inside [`Error::Io`] as the options demand, [`Error::InvalidArgument`] for a
+    /// name that is none, whatever the system says.
+    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>>;
+
+    /// Removes a file; open handles go on working on its bytes.
+    ///
+    /// # Errors
+    /// `NotFound` inside [`Error::Io`], whatever the system says.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Renames a file, replacing `to` if it exists; atomic also at a power cut.
+    ///
+    /// # Errors
+    /// `NotFound` inside [`Error::Io`], whatever the system says.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// The names of all files but the lock file, sorted.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Whether a file of that name exists.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// Makes created, renamed and removed names durable.
+    ///
+    /// # Errors
+    /// Whatever the system says; afterwards it is unknown which names are durable.
+    fn sync_dir(&self) -> Result<()>;
+
+    /// Takes the directory for this handle alone; released when the guard is dropped or the process dies.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyOpen`] if another process, or another handle in this one, holds it.
+    fn lock(&self) -> Result<DirLock>;
+
+    /// Where the directory is and how its files are reached, for messages and status.
+    fn describe(&self) -> String;
+}
+
+/// One open file.
+pub trait File: Send + Sync {
+    /// The name under which it was opened.
+    fn name(&self) -> &str;
+
+    /// Fills `buf` from `offset` on.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` inside [`Error::Io`] if the file ends before; whatever the system says.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// Does all `reads`, in any order, perhaps at the same time. Returns when all are done.
+    ///
+    /// # Errors
+    /// The first failure found; the contents of all buffers are then unspecified.
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) -> Result<()> {
+        reads.iter_mut().try_for_each(|r| self.read_at(r.offset, r.buf))
+    }
+
+    /// Writes `buf` at `offset`, growing the file if it ends before.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], [`Error::ReadOnly`], whatever the system says; a part may have been written.
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()>;
+
+    /// Does all `writes`, in any order, perhaps at the same time. Returns when all are done.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]: the first failure found; the others may have been done or not.
+    fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
+        writes.iter().try_for_each(|w| self.write_at(w.offset, w.buf))
+    }
+
+    /// Makes everything written before the call durable, the length included.
+    ///
+    /// # Errors
+    /// Whatever the system says; afterwards it is unknown what is durable, and a later success does not change that.
+    fn sync(&self) -> Result<()>;
+
+    /// Bytes of the file.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file has no bytes.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Makes the file shorter, or longer by zeros. Room for the longer file is allocated, so that later writes
+    /// within the length do not find the disk full (where the file system can promise that).
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], with the length as before; [`Error::ReadOnly`]; whatever the system says.
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// Gives the storage of a range back; it reads as zeros, and the length stays. Best effort: where holes cannot be
+    /// punched nothing happens, and what the range then reads is unspecified.
+    ///
+    /// # Errors
+    /// Whatever the system says, but not that it cannot.
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Largest write, in bytes, that is durable all or none when it is aligned to its own size, which has to be a
+    /// power of two; 0 or [`SECTOR`] if nothing better is known.
+    fn atomic_write_unit(&self) -> usize;
+}
+
+/// Holds a directory for one handle alone; see [`Disk::lock`].
+pub struct DirLock {
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+impl DirLock {
+    /// A lock that is held as long as `held` lives.
+    pub(crate) fn new(held: impl Any + Send + Sync) -> DirLock {
+        DirLock { _held: Box::new(held) }
+    }
+}
+
+impl fmt::Debug for DirLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DirLock")
+    }
+}
+
+/// Refuses names that are not those of files directly in the directory.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+        return Err(Error::invalid(format!("`{name}` cannot be the name of a file")));
+    }
+    Ok(())
+}
+
+/// Refuses ranges that no file can have.
+pub(crate) fn check_range(operation: &'static str, name: &str, offset: u64, len: usize) -> Result<()> {
+    match offset.checked_add(len as u64) {
+        Some(end) if i64::try_from(end).is_ok() => Ok(()),
+        _ => Err(failed(operation, name, offset, io::Error::from(io::ErrorKind::InvalidInput))),
+    }
+}
+
+/// An error of a request, naming the file and the offset.
+pub(crate) fn failed(operation: &'static str, name: &str, offset: u64, source: io::Error) -> Error {
+    Error::io(operation, format_args!("{name} at {offset}"), source)
+}
+
+/// The error of a read past the end.
+pub(crate) fn unexpected_eof(name: &str, offset: u64) -> Error {
+    failed("read", name, offset, io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before"))
+}

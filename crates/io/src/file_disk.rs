@@ -1,0 +1,175 @@
+//! A directory of the operating system.
+//!
+//! Single requests are `pread` and `pwrite` on the caller's thread: no hand-over, no queue. Batches go to io_uring or
+//! to a thread pool (see `batch`). Data files are opened with O_DIRECT where the file system takes it (see
+//! `os_file`). The directory is locked by `flock` on its lock file, which excludes other processes and other handles
+//! in this one alike, and which the system releases when the process dies.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use holdfast_base::{Error, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::disk::check_name;
+use crate::os_file::OsFile;
+use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions};
+
+/// How data files reach the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushMethod {
+    /// Past the system's page cache where the file system has O_DIRECT, else as [`FlushMethod::Fsync`].
+    #[default]
+    ODirect,
+    /// Through the system's page cache.
+    Fsync,
+}
+
+/// A directory of the operating system.
+#[derive(Debug)]
+pub struct FileDisk {
+    path: PathBuf,
+    dir: OwnedFd,
+    flush_method: FlushMethod,
+    /// Whether a data file was refused O_DIRECT.
+    fell_back: Arc<AtomicBool>,
+}
+
+impl FileDisk {
+    /// Opens the directory at `path`, which has to exist.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn open(path: impl AsRef<Path>, flush_method: FlushMethod) -> Result<FileDisk> {
+        let path = path.as_ref().to_path_buf();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = retry(|| rustix::fs::open(&path, flags, Mode::empty()))
+            .map_err(|e| Error::io("open", path.display(), e.into()))?;
+        Ok(FileDisk { path, dir, flush_method, fell_back: Arc::default() })
+    }
+
+    /// Opens the directory at `path`; creates it, and its parents, if it is missing.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn create(path: impl AsRef<Path>, flush_method: FlushMethod) -> Result<FileDisk> {
+        let path = path.as_ref();
+        let failed = |e| Error::io("create", path.display(), e);
+        if !path.is_dir() {
+            std::fs::create_dir_all(path).map_err(failed)?;
+            if let Some(parent) = path.canonicalize().map_err(failed)?.parent() {
+                std::fs::File::open(parent).and_then(|p| p.sync_all()).map_err(failed)?;
+            }
+        }
+        FileDisk::open(path, flush_method)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Repeats a system call that was interrupted by a signal.
+pub(crate) fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    rustix::io::retry_on_intr(call)
+}
+
+impl Disk for FileDisk {
+    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
+        check_name(name)?;
+        let mut flags = OFlags::CLOEXEC | if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        flags |= match options.create {
+            Create::Never => OFlags::empty(),
+            Create::IfMissing => OFlags::CREATE,
+            Create::New => OFlags::CREATE | OFlags::EXCL,
+        };
+        let fd = retry(|| rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o640)))
+            .map_err(|e| Error::io("open", name, e.into()))?;
+        let direct = if self.flush_method == FlushMethod::ODirect && options.kind == FileKind::Data {
+            let direct = OsFile::open_direct(&self.dir, name, options.read_only)?;
+            self.fell_back.fetch_or(direct.is_none(), Ordering::Relaxed);
+            direct
+        } else {
+            None
+        };
+        Ok(Arc::new(OsFile::new(name, fd, direct, options.read_only)))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        retry(|| rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()))
+            .map_err(|e| Error::io("remove", name, e.into()))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        retry(|| rustix::fs::renameat(&self.dir, from, &self.dir, to))
+            .map_err(|e| Error::io("rename", format_args!("{from} to {to}"), e.into()))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let failed = |e: io::Error| Error::io("list", self.path.display(), e);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !entry.file_type().map_err(failed)?.is_file() {
+                continue;
+            }
+            if let Ok(name) = entry.file_name().into_string()
+                && name != LOCK_FILE
+                && check_name(&name).is_ok()
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        match retry(|| rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(Error::io("stat", name, e.into())),
+        }
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        retry(|| rustix::fs::fsync(&self.dir)).map_err(|e| Error::io("sync", self.path.display(), e.into()))
+    }
+
+    fn lock(&self) -> Result<DirLock> {
+        let failed = |e: Errno| Error::io("lock", self.path.display(), e.into());
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let fd = match retry(|| rustix::fs::openat(&self.dir, LOCK_FILE, flags, Mode::from_raw_mode(0o640))) {
+            // A directory that cannot be written to is locked itself.
+            Err(Errno::ROFS | Errno::ACCESS) => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                retry(|| rustix::fs::openat(&self.dir, ".", flags, Mode::empty())).map_err(failed)?
+            }
+            other => other.map_err(failed)?,
+        };
+        match retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(DirLock::new(fd)),
+            Err(Errno::WOULDBLOCK) => Err(Error::AlreadyOpen(self.path.display().to_string())),
+            Err(e) => Err(failed(e)),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let how = match (self.flush_method, self.fell_back.load(Ordering::Relaxed)) {
+            (FlushMethod::ODirect, false) => "O_DIRECT",
+            (FlushMethod::ODirect, true) => "buffered, because the file system refused O_DIRECT",
+            (FlushMethod::Fsync, _) => "buffered",
+        };
+        format!("{} ({how})", self.path.display())
+    }
+}

@@ -1,0 +1,252 @@
+//! A file of the operating system: one buffered descriptor, and one past the page cache where that was granted.
+//!
+//! A request whose offset, length and buffer fit the direct descriptor's alignment goes there; one whose buffer alone
+//! does not fit goes there through a bounce buffer; everything else (odd offsets and lengths, the tail of a file that
+//! ends within a block) goes through the page cache, which Linux keeps coherent with direct requests of the same
+//! process. A sync covers both: they are one inode.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use holdfast_base::{Error, Result};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::disk::{SECTOR, check_range, failed, unexpected_eof};
+use crate::file_disk::retry;
+use crate::{AlignedBuf, File};
+
+/// `RWF_ATOMIC`: the device does the write all or none.
+const RWF_ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
+
+/// `STATX_WRITE_ATOMIC`: asks for the atomic write units.
+const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x1_0000);
+
+/// The descriptor past the page cache and what it asks of requests.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    fd: OwnedFd,
+    /// Offsets and lengths are multiples of this.
+    block: usize,
+    /// Buffers are aligned to this.
+    memory: usize,
+    /// Smallest and largest write that the device does all or none; 0 for none.
+    atomic_min: usize,
+    atomic_max: AtomicUsize,
+}
+
+/// How a request reaches the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// As it is, past the page cache.
+    Direct,
+    /// Past the page cache, through an aligned copy of the buffer.
+    Bounce,
+    /// Through the page cache.
+    Buffered,
+}
+
+/// One open file of the operating system.
+#[derive(Debug)]
+pub(crate) struct OsFile {
+    name: String,
+    fd: OwnedFd,
+    direct: Option<Direct>,
+    read_only: bool,
+}
+
+impl OsFile {
+    pub(crate) fn new(name: &str, fd: OwnedFd, direct: Option<Direct>, read_only: bool) -> OsFile {
+        OsFile { name: name.to_string(), fd, direct, read_only }
+    }
+
+    /// Opens `name` past the page cache; `None` if the file system does not take that.
+    pub(crate) fn open_direct(dir: &OwnedFd, name: &str, read_only: bool) -> Result<Option<Direct>> {
+        let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
+        let fd = match retry(|| rustix::fs::openat(dir, name, flags, Mode::empty())) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
+            other => other.map_err(|e| Error::io("open", name, e.into()))?,
+        };
+        let mut direct = Direct { fd, block: 4096, memory: 4096, atomic_min: 0, atomic_max: AtomicUsize::new(0) };
+        let mask = StatxFlags::DIOALIGN | WRITE_ATOMIC;
+        if let Ok(stat) = retry(|| rustix::fs::statx(&direct.fd, "", AtFlags::EMPTY_PATH, mask)) {
+            let got = StatxFlags::from_bits_retain(stat.stx_mask);
+            if got.contains(StatxFlags::DIOALIGN) {
+                if stat.stx_dio_offset_align == 0 {
+                    return Ok(None);
+                }
+                direct.block = stat.stx_dio_offset_align as usize;
+                direct.memory = stat.stx_dio_mem_align as usize;
+            }
+            if got.contains(WRITE_ATOMIC) {
+                direct.atomic_min = stat.stx_atomic_write_unit_min as usize;
+                direct.atomic_max = AtomicUsize::new(stat.stx_atomic_write_unit_max as usize);
+            }
+        }
+        // Some file systems accept the flag and refuse the requests.
+        let mut probe = AlignedBuf::zeroed(direct.block.max(4096));
+        match retry(|| rustix::io::pread(&direct.fd, &mut *probe, 0)) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
+            Err(e) => Err(failed("read", name, 0, e.into())),
+            Ok(_) => Ok(Some(direct)),
+        }
+    }
+
+    pub(crate) fn route(&self, offset: u64, buf: &[u8]) -> Route {
+        match &self.direct {
+            Some(d) if offset.is_multiple_of(d.block as u64) && buf.len().is_multiple_of(d.block) => {
+                if buf.as_ptr().addr().is_multiple_of(d.memory) { Route::Direct } else { Route::Bounce }
+            }
+            _ => Route::Buffered,
+        }
+    }
+
+    fn fd_for(&self, route: Route) -> BorrowedFd<'_> {
+        match (&self.direct, route) {
+            (Some(d), Route::Direct | Route::Bounce) => d.fd.as_fd(),
+            _ => self.fd.as_fd(),
+        }
+    }
+
+    /// Reads until `buf` is full; a direct read that stops short (the file ends within a block) is finished through
+    /// the page cache, because what is left is no longer aligned.
+    fn read_fully(&self, route: Route, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let (mut fd, mut done) = (self.fd_for(route), 0);
+        while done < buf.len() {
+            match retry(|| rustix::io::pread(fd, &mut buf[done..], offset + done as u64))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => done += n,
+            }
+            fd = self.fd.as_fd();
+        }
+        Ok(())
+    }
+
+    /// Writes all of `buf`; what a short direct write leaves goes through the page cache.
+    fn write_fully(&self, route: Route, offset: u64, buf: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        if route != Route::Buffered && self.write_atomically(offset, buf)? {
+            return Ok(());
+        }
+        let mut fd = self.fd_for(route);
+        while done < buf.len() {
+            match retry(|| rustix::io::pwrite(fd, &buf[done..], offset + done as u64))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => done += n,
+            }
+            fd = self.fd.as_fd();
+        }
+        Ok(())
+    }
+
+    /// Tries a write that the device does all or none; false if this one cannot be.
+    fn write_atomically(&self, offset: u64, buf: &[u8]) -> io::Result<bool> {
+        let Some(direct) = self.direct.as_ref().filter(|d| d.is_atomic(offset, buf.len())) else { return Ok(false) };
+        let slice = [io::IoSlice::new(buf)];
+        match retry(|| rustix::io::pwritev2(&direct.fd, &slice, offset, RWF_ATOMIC)) {
+            Ok(n) if n == buf.len() => Ok(true),
+            Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+            // Announced, but not to be had: never again.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+                direct.atomic_max.store(0, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.read_only { Err(Error::ReadOnly("the file")) } else { Ok(()) }
+    }
+
+    fn grow(&self, old: u64, len: u64) -> io::Result<()> {
+        match retry(|| rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), old, len - old)) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(retry(|| rustix::fs::ftruncate(&self.fd, len))?),
+            Err(e) => {
+                // A part may have been allocated; the length shall be as before.
+                retry(|| rustix::fs::ftruncate(&self.fd, old))?;
+                Err(e.into())
+            }
+        }
+    }
+}
+
+impl Direct {
+    fn is_atomic(&self, offset: u64, len: usize) -> bool {
+        let max = self.atomic_max.load(Ordering::Relaxed);
+        len <= max && len >= self.atomic_min && len.is_power_of_two() && offset.is_multiple_of(len as u64)
+    }
+}
+
+impl File for OsFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        check_range("read", &self.name, offset, buf.len())?;
+        let route = self.route(offset, buf);
+        let done = if route == Route::Bounce {
+            let mut bounce = AlignedBuf::zeroed(buf.len());
+            self.read_fully(route, offset, &mut bounce).map(|()| buf.copy_from_slice(&bounce))
+        } else {
+            self.read_fully(route, offset, buf)
+        };
+        done.map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => unexpected_eof(&self.name, offset),
+            _ => failed("read", &self.name, offset, e),
+        })
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        check_range("write", &self.name, offset, buf.len())?;
+        let route = self.route(offset, buf);
+        let done = if route == Route::Bounce {
+            self.write_fully(route, offset, &AlignedBuf::from_slice(buf))
+        } else {
+            self.write_fully(route, offset, buf)
+        };
+        done.map_err(|e| failed("write", &self.name, offset, e))
+    }
+
+    fn sync(&self) -> Result<()> {
+        retry(|| rustix::fs::fdatasync(&self.fd)).map_err(|e| Error::io("sync", &self.name, e.into()))
+    }
+
+    fn len(&self) -> Result<u64> {
+        let stat = retry(|| rustix::fs::fstat(&self.fd)).map_err(|e| Error::io("stat", &self.name, e.into()))?;
+        Ok(stat.st_size as u64)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        check_range("set the length of", &self.name, len, 0)?;
+        let old = self.len()?;
+        let done = if len > old {
+            self.grow(old, len)
+        } else {
+            retry(|| rustix::fs::ftruncate(&self.fd, len)).map_err(io::Error::from)
+        };
+        done.map_err(|e| failed("set the length of", &self.name, len, e))
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        if len == 0 {
+            return Ok(());
+        }
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry(|| rustix::fs::fallocate(&self.fd, mode, offset, len)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(e) => Err(failed("punch a hole into", &self.name, offset, e.into())),
+        }
+    }
+
+    fn atomic_write_unit(&self) -> usize {
+        self.direct.as_ref().map_or(0, |d| d.atomic_max.load(Ordering::Relaxed)).max(SECTOR)
+    }
+}
