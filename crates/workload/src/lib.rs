@@ -1,1 +1,28 @@
-//! Floor under construction.
+//! Workloads that know no engine: what the experiments of the lab run, against whatever implements [`Rows`]
+//! (a table store, such as the embedded engine) or [`sysbench::Sql`] (something that takes statements, such as a
+//! server).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`sysbench`] | the `sbtest` schema with sysbench 1.0's generators, the `oltp_*` transactions |
+//! | [`dump`] | what `mysqldump` does: every row in key order, decoded, as multi-row INSERT text |
+//! | [`dbt2`] | the `new_order` and `stock` tables and the two report queries over them |
+//! | [`row`] | the row format: typed columns in bytes; reading a row decodes its columns |
+//! | [`dist`] | uniform, special, pareto, zipf |
+//! | [`rate`] | open-loop schedule of `--rate`: latency counts from the scheduled time |
+//! | [`rng`] | the random numbers: same seed, same data, on every machine and in every version |
+//!
+//! Nothing here starts a thread, sleeps, or looks at a clock.
+
+#![forbid(unsafe_code)]
+
+pub mod dbt2;
+pub mod dist;
+pub mod dump;
+pub mod rate;
+pub mod rng;
+pub mod row;
+mod store;
+pub mod sysbench;
+
+pub use store::{Failure, Result, RowSink, Rows, Scan, TableNo};
