@@ -6,6 +6,8 @@
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {
+    use std::time::Duration;
+
     pub use parking_lot::{Mutex, MutexGuard};
     pub use std::hint::spin_loop;
     pub use std::sync::atomic;
@@ -34,11 +36,18 @@ mod imp {
             self.0.wait(&mut guard);
             guard
         }
+        /// As [`Condvar::wait`], for at most `limit`; the flag says that the time was up.
+        pub fn wait_for<'a, T>(&self, mut guard: MutexGuard<'a, T>, limit: Duration) -> (MutexGuard<'a, T>, bool) {
+            let timed_out = self.0.wait_for(&mut guard, limit).timed_out();
+            (guard, timed_out)
+        }
     }
 }
 
 #[cfg(any(loom, shuttle))]
 mod imp {
+    use std::time::Duration;
+
     #[cfg(loom)]
     use loom as checker;
     #[cfg(shuttle)]
@@ -89,6 +98,10 @@ mod imp {
         /// Gives the mutex up, waits, takes it again.
         pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(guard).expect(NO_PANIC)
+        }
+        /// As [`Condvar::wait`]: under a checker time does not pass.
+        pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, _limit: Duration) -> (MutexGuard<'a, T>, bool) {
+            (self.wait(guard), false)
         }
     }
 }
