@@ -1,6 +1,8 @@
 //! The engine's choice of a policy at run time, dispatched statically.
 
+use crate::holdfast::Holdfast;
 use crate::lru::Lru;
+use crate::midpoint::MidpointLru;
 use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::touch::{Touch, TouchEffect, TouchRules};
 
@@ -25,6 +27,10 @@ pub enum PolicyKind {
 /// One of the engine's policies.
 #[derive(Debug)]
 pub enum AnyPolicy {
+    /// `holdfast`.
+    Holdfast(Holdfast),
+    /// `midpoint_lru`.
+    MidpointLru(MidpointLru),
     /// `lru`.
     Lru(Lru),
 }
@@ -32,22 +38,51 @@ pub enum AnyPolicy {
 /// An empty policy of this kind for `capacity` frames.
 #[must_use]
 pub fn build(kind: PolicyKind, capacity: usize) -> AnyPolicy {
-    let _ = kind;
-    AnyPolicy::Lru(Lru::new(capacity))
+    match kind {
+        PolicyKind::Holdfast => AnyPolicy::Holdfast(Holdfast::new(capacity)),
+        PolicyKind::MidpointLru { old_blocks_pct, old_blocks_time_ms } => {
+            AnyPolicy::MidpointLru(MidpointLru::new(capacity, old_blocks_pct, old_blocks_time_ms))
+        }
+        PolicyKind::Lru => AnyPolicy::Lru(Lru::new(capacity)),
+    }
 }
 
 macro_rules! each {
     ($self:expr, $p:ident => $call:expr) => {
         match $self {
+            AnyPolicy::Holdfast($p) => $call,
+            AnyPolicy::MidpointLru($p) => $call,
             AnyPolicy::Lru($p) => $call,
         }
     };
 }
 
 impl AnyPolicy {
-    /// Replaces this policy by an empty one of another kind and moves all pages over, keeping their order;
-    /// `key_of` gives the key of the page in a slot. Publish [`Policy::rules`] and [`Policy::clock`] afterwards.
+    /// What it is, with its current settings.
+    #[must_use]
+    pub fn kind(&self) -> PolicyKind {
+        match self {
+            AnyPolicy::Holdfast(_) => PolicyKind::Holdfast,
+            AnyPolicy::MidpointLru(p) => {
+                let (old_blocks_pct, old_blocks_time_ms) = p.old_blocks();
+                PolicyKind::MidpointLru { old_blocks_pct, old_blocks_time_ms }
+            }
+            AnyPolicy::Lru(_) => PolicyKind::Lru,
+        }
+    }
+
+    /// Replaces this policy by one of another kind and moves all pages over, keeping their order; `key_of` gives
+    /// the key of the page in a slot. Only the settings change if the kind stays. Publish [`Policy::rules`] and [`Policy::clock`] afterwards.
     pub fn change_kind(&mut self, kind: PolicyKind, key_of: &dyn Fn(Slot) -> u64, t: &Touch, words: &dyn Words) {
+        if let (AnyPolicy::MidpointLru(p), PolicyKind::MidpointLru { old_blocks_pct, old_blocks_time_ms }) =
+            (&mut *self, kind)
+        {
+            p.set_old_blocks(old_blocks_pct, old_blocks_time_ms, words);
+            return;
+        }
+        if self.kind() == kind {
+            return;
+        }
         let mut new = build(kind, self.capacity());
         self.residents(&mut |s| {
             words.store(s, 0);
@@ -88,8 +123,8 @@ impl Policy for AnyPolicy {
     fn peek_cold(&self, n: usize, words: &dyn Words, f: &mut dyn FnMut(Slot)) {
         each!(self, p => p.peek_cold(n, words, f));
     }
-    fn hot(&self, f: &mut dyn FnMut(Slot)) {
-        each!(self, p => p.hot(f));
+    fn hot(&self, words: &dyn Words, f: &mut dyn FnMut(Slot)) {
+        each!(self, p => p.hot(words, f));
     }
     fn residents(&self, f: &mut dyn FnMut(Slot)) {
         each!(self, p => p.residents(f));

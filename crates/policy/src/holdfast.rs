@@ -1,11 +1,401 @@
-//! `holdfast`: under construction.
-use crate::touch::{Queue, Touch, TouchEffect, TouchRules};
-pub(crate) fn touch(_: TouchRules, _: u64, _: impl FnOnce() -> u32, _: &Touch) -> TouchEffect {
-    TouchEffect::None
+//! `holdfast`: the engine's own policy, which no scan washes out.
+//!
+//! Queues, each first in first out:
+//!
+//! * *small* (10 % of the frames): where new pages prove themselves. A page that leaves it goes to main if a touch
+//!   counted, else out, and its key into the ghost;
+//! * *main*: proven pages, a clock of two bits;
+//! * *ring*: pages of declared scans that would hurt, reused first. They never enter the ghost. One that somebody
+//!   else touched, or that was changed, moves to small instead of leaving;
+//! * *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes straight to main.
+//!
+//! A touch of a page in small counts only when the *correlation window* has closed: half of small's length of
+//! insertions and [`WINDOW_TICKS_MS`] have passed since the page came in; and never if the statement that brought
+//! the page in does it. So a burst of touches counts as the one visit that it is.
+//!
+//! Word:
+//! ```text
+//!  63        40 39      24 23       8    7        6     5  4  3   2  1  0
+//! +------------+----------+-----------+----------+------+------+-------+------+
+//! | insertion  | tick, ms | statement | consumed | keep | freq | queue | kind |
+//! +------------+----------+-----------+----------+------+------+-------+------+
+//! ```
+//! *insertion*: the clock (insertions into small) when the page came into small; *tick*, *statement* (hashed): of
+//! the access that brought it in. *consumed*: the scan has read this ring page; *keep*: somebody else used it.
+
+use crate::bits;
+use crate::ghost::Ghost;
+use crate::list::{Links, List, NIL};
+use crate::lru::REFUSALS;
+use crate::policy::{Policy, PolicyStats, Slot, Words};
+use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
+
+/// Milliseconds for which touches of a new page do not count, however fast pages come in.
+pub const WINDOW_TICKS_MS: u32 = 10;
+/// Small's share of the frames: one in so many.
+const SMALL_DIVISOR: usize = 10;
+/// Ring pages that may wait unread for their scan, at most (and never more than the scan budget).
+const RING_FRAMES: usize = 256;
+/// Ring pages that are left alone even when the scan has read them: it may come back for the next row.
+const RING_KEPT: usize = 16;
+/// Pages of main that one search for a victim may spare because they were used.
+const SPARED_PER_SEARCH: usize = 1024;
+
+const SMALL: u64 = 0;
+const MAIN: u64 = 1;
+const RING: u64 = 2;
+const QUEUE_SHIFT: u32 = 2;
+const FREQ_ONE: u64 = 1 << 4;
+const FREQ_MASK: u64 = 0b11 << 4;
+const KEEP: u64 = 1 << 6;
+const CONSUMED: u64 = 1 << 7;
+const STATEMENT_SHIFT: u32 = 8;
+const TICK_SHIFT: u32 = 24;
+const INSERTION_SHIFT: u32 = 40;
+const INSERTION_MASK: u32 = (1 << 24) - 1;
+
+/// 16 bits of a statement id; 0 only for "unknown".
+fn statement_bits(statement: u32) -> u16 {
+    let folded = (statement ^ statement >> 16) as u16;
+    if folded == 0 && statement != 0 { 1 } else { folded }
 }
-pub(crate) fn dirtied(_: u64) -> TouchEffect {
-    TouchEffect::None
+
+fn same_statement(word: u64, t: &Touch) -> bool {
+    t.statement != 0 && (word >> STATEMENT_SHIFT) as u16 == statement_bits(t.statement)
 }
-pub(crate) fn queue(_: u64) -> Queue {
-    Queue::Main
+
+fn in_window(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> bool {
+    let insertions = clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK;
+    let ticks = (t.tick as u16).wrapping_sub((word >> TICK_SHIFT) as u16);
+    insertions < rules.window || u32::from(ticks) < rules.ticks
+}
+
+/// The hit path.
+#[inline]
+pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t: &Touch) -> TouchEffect {
+    let queue = word >> QUEUE_SHIFT & 0b11;
+    if queue == RING {
+        let mark = if t.scan == ScanHint::Ring { CONSUMED } else { KEEP };
+        let spent = word & mark != 0 || (mark == KEEP && same_statement(word, t));
+        return if spent { TouchEffect::None } else { TouchEffect::Store(word | mark) };
+    }
+    let enough = if queue == MAIN { FREQ_MASK } else { FREQ_ONE };
+    if word & FREQ_MASK == enough || t.scan == ScanHint::Ring || same_statement(word, t) {
+        return TouchEffect::None;
+    }
+    if queue == SMALL && in_window(rules, word, clock(), t) {
+        return TouchEffect::None;
+    }
+    TouchEffect::Store(word + FREQ_ONE)
+}
+
+/// A change of the page.
+#[inline]
+pub(crate) fn dirtied(word: u64) -> TouchEffect {
+    if word >> QUEUE_SHIFT & 0b11 == RING && word & KEEP == 0 {
+        TouchEffect::Store(word | KEEP)
+    } else {
+        TouchEffect::None
+    }
+}
+
+/// The queue in a word.
+pub(crate) fn queue(word: u64) -> Queue {
+    match word >> QUEUE_SHIFT & 0b11 {
+        SMALL => Queue::Small,
+        MAIN => Queue::Main,
+        _ => Queue::Ring,
+    }
+}
+
+/// The state of `holdfast`.
+#[derive(Debug)]
+pub struct Holdfast {
+    links: Links,
+    /// Key of the page in each slot.
+    keys: Vec<u64>,
+    small: List,
+    main: List,
+    ring: List,
+    ghost: Ghost,
+    /// Insertions into small.
+    clock: u32,
+    capacity: usize,
+    small_target: usize,
+    ring_target: usize,
+    refusals: usize,
+    stats: PolicyStats,
+}
+
+impl Holdfast {
+    /// An empty cache of `capacity` frames.
+    #[must_use]
+    pub fn new(capacity: usize) -> Holdfast {
+        let mut new = Holdfast {
+            links: Links::default(),
+            keys: Vec::new(),
+            small: List::new(),
+            main: List::new(),
+            ring: List::new(),
+            ghost: Ghost::new(0),
+            clock: 0,
+            capacity: 0,
+            small_target: 0,
+            ring_target: 0,
+            refusals: REFUSALS,
+            stats: PolicyStats::default(),
+        };
+        new.size_for(capacity);
+        new
+    }
+
+    fn size_for(&mut self, frames: usize) {
+        self.capacity = frames;
+        self.small_target = (frames / SMALL_DIVISOR).max(1);
+        self.ring_target = crate::scan_budget(frames).min(RING_FRAMES);
+        self.ghost.set_limit(frames / 10 * 9 + frames % 10);
+        self.reserve(frames);
+    }
+
+    fn reserve(&mut self, slots: usize) {
+        self.links.reserve(slots);
+        if slots > self.keys.len() {
+            self.keys.resize(slots, 0);
+        }
+    }
+
+    fn list(&mut self, queue: u64) -> (&mut List, &mut Links) {
+        let list = match queue {
+            SMALL => &mut self.small,
+            MAIN => &mut self.main,
+            _ => &mut self.ring,
+        };
+        (list, &mut self.links)
+    }
+
+    /// Puts a page that is in no queue at the front of small, with a new window.
+    fn enter_small(&mut self, s: Slot, t_bits: u64, words: &dyn Words) {
+        self.clock = self.clock.wrapping_add(1);
+        self.small.push_front(&mut self.links, s);
+        let insertion = u64::from(self.clock & INSERTION_MASK) << INSERTION_SHIFT;
+        words.store(s, insertion | t_bits | SMALL << QUEUE_SHIFT | u64::from(bits::HOLDFAST));
+    }
+
+    fn enter_main(&mut self, s: Slot, t_bits: u64, words: &dyn Words) {
+        self.main.push_front(&mut self.links, s);
+        words.store(s, t_bits | MAIN << QUEUE_SHIFT | u64::from(bits::HOLDFAST));
+    }
+
+    /// To main if the page is remembered, else to small.
+    fn enter(&mut self, s: Slot, t_bits: u64, words: &dyn Words) {
+        if self.ghost.take(self.keys[s as usize]) {
+            self.stats.ghost_hits += 1;
+            self.enter_main(s, t_bits, words);
+        } else {
+            self.enter_small(s, t_bits, words);
+        }
+    }
+
+    fn victim_from_ring(&mut self, search: &mut Search<'_>) -> Option<Slot> {
+        let mut at = self.ring.back();
+        while at != NIL && search.goes_on() {
+            let s = at;
+            at = self.links.towards_front(s);
+            let word = search.words.load(s);
+            if word & KEEP != 0 {
+                self.ring.remove(&mut self.links, s);
+                self.stats.ring_rescued += 1;
+                self.enter(s, word & TIMES, search.words);
+            } else if search.accepts(s) {
+                self.ring.remove(&mut self.links, s);
+                return Some(s);
+            }
+        }
+        None
+    }
+
+    fn victim_from_small(&mut self, search: &mut Search<'_>, keep: usize) -> Option<Slot> {
+        let mut at = self.small.back();
+        while at != NIL && self.small.len() > keep && search.goes_on() {
+            let s = at;
+            at = self.links.towards_front(s);
+            if search.words.load(s) & FREQ_MASK != 0 {
+                self.small.remove(&mut self.links, s);
+                self.stats.made_young += 1;
+                self.enter_main(s, 0, search.words);
+            } else if search.accepts(s) {
+                self.small.remove(&mut self.links, s);
+                self.ghost.insert(self.keys[s as usize]);
+                self.stats.not_young += 1;
+                return Some(s);
+            }
+        }
+        None
+    }
+
+    fn victim_from_main(&mut self, search: &mut Search<'_>, spare: usize) -> Option<Slot> {
+        let mut spared = 0;
+        let mut at = self.main.back();
+        while at != NIL && search.goes_on() {
+            let s = at;
+            at = self.links.towards_front(s);
+            let word = search.words.load(s);
+            if word & FREQ_MASK != 0 {
+                if spared == spare {
+                    return None;
+                }
+                spared += 1;
+                self.main.remove(&mut self.links, s);
+                self.main.push_front(&mut self.links, s);
+                search.words.store(s, word - FREQ_ONE);
+                if at == NIL {
+                    at = self.main.back();
+                }
+            } else if search.accepts(s) {
+                self.main.remove(&mut self.links, s);
+                return Some(s);
+            }
+        }
+        None
+    }
+
+    /// Whether the ring is to supply the next victim: it is full, or its oldest page has been read.
+    fn ring_is_due(&self, words: &dyn Words) -> bool {
+        let kept = RING_KEPT.min(self.ring_target);
+        self.ring.len() > self.ring_target
+            || (self.ring.len() > kept && words.load(self.ring.back()) & (CONSUMED | KEEP) != 0)
+    }
+
+    fn search(&mut self, search: &mut Search<'_>) -> Option<Slot> {
+        if self.ring_is_due(search.words)
+            && let Some(s) = self.victim_from_ring(search)
+        {
+            return Some(s);
+        }
+        if self.small.len() > self.small_target
+            && let Some(s) = self.victim_from_small(search, self.small_target)
+        {
+            return Some(s);
+        }
+        self.victim_from_main(search, SPARED_PER_SEARCH)
+            .or_else(|| self.victim_from_small(search, 0))
+            .or_else(|| self.victim_from_main(search, usize::MAX))
+            .or_else(|| self.victim_from_ring(search))
+    }
+}
+
+/// The bits of a word that tell of the access that brought the page in, without the insertion.
+const TIMES: u64 = ((1 << INSERTION_SHIFT) - 1) & !((1 << STATEMENT_SHIFT) - 1);
+
+fn times(t: &Touch) -> u64 {
+    u64::from(t.tick as u16) << TICK_SHIFT | u64::from(statement_bits(t.statement)) << STATEMENT_SHIFT
+}
+
+/// One call of `victim`: whom to ask, and how many refusals to take.
+struct Search<'a> {
+    words: &'a dyn Words,
+    evictable: &'a mut dyn FnMut(Slot) -> bool,
+    refusals_left: usize,
+}
+
+impl Search<'_> {
+    fn goes_on(&self) -> bool {
+        self.refusals_left > 0
+    }
+
+    fn accepts(&mut self, s: Slot) -> bool {
+        let yes = (self.evictable)(s);
+        self.refusals_left -= usize::from(!yes);
+        yes
+    }
+}
+
+fn is_resident(word: u64) -> bool {
+    word & bits::KIND == u64::from(bits::HOLDFAST)
+}
+
+impl Policy for Holdfast {
+    fn rules(&self) -> TouchRules {
+        TouchRules::new(bits::HOLDFAST, (self.small_target / 2).max(1), WINDOW_TICKS_MS)
+    }
+
+    fn clock(&self) -> u32 {
+        self.clock
+    }
+
+    fn touch_locked(&mut self, _: Slot, _: &Touch, _: &dyn Words) {}
+
+    fn insert(&mut self, s: Slot, key: u64, t: &Touch, words: &dyn Words) {
+        debug_assert!(!is_resident(words.load(s)), "slot {s} is resident already");
+        self.reserve(s as usize + 1);
+        self.keys[s as usize] = key;
+        self.stats.insertions += 1;
+        if t.scan == ScanHint::Ring {
+            self.ring.push_front(&mut self.links, s);
+            words.store(s, times(t) | RING << QUEUE_SHIFT | u64::from(bits::HOLDFAST));
+        } else {
+            self.enter(s, times(t), words);
+        }
+    }
+
+    fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot> {
+        let found = self.search(&mut Search { words, evictable, refusals_left: self.refusals });
+        match found {
+            Some(s) => {
+                words.store(s, 0);
+                self.stats.evictions += 1;
+                self.refusals = REFUSALS;
+            }
+            None => self.refusals = self.refusals.saturating_mul(2),
+        }
+        found
+    }
+
+    fn remove(&mut self, s: Slot, words: &dyn Words) {
+        let word = words.load(s);
+        if is_resident(word) {
+            let (list, links) = self.list(word >> QUEUE_SHIFT & 0b11);
+            list.remove(links, s);
+            words.store(s, 0);
+        }
+    }
+
+    fn set_capacity(&mut self, frames: usize, _: &dyn Words) {
+        self.size_for(frames);
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn peek_cold(&self, n: usize, words: &dyn Words, f: &mut dyn FnMut(Slot)) {
+        let unused = |s: &Slot| words.load(*s) & (FREQ_MASK | KEEP) == 0;
+        let look = 4 * n + 64;
+        let ring = self.ring.iter(&self.links).take(if self.ring_is_due(words) { n } else { 0 });
+        let above = self.small.len().saturating_sub(self.small_target);
+        let small = self.small.iter(&self.links).take(look).filter(unused);
+        let main = self.main.iter(&self.links).take(look).filter(unused);
+        let first = small.clone().take(above.max(n / 2));
+        let rest = small.skip(above.max(n / 2));
+        ring.filter(unused).chain(first).chain(main).chain(rest).take(n).for_each(f);
+    }
+
+    fn hot(&self, words: &dyn Words, f: &mut dyn FnMut(Slot)) {
+        let used = |s: &Slot| words.load(*s) & FREQ_MASK != 0;
+        self.small.iter(&self.links).filter(used).chain(self.main.iter(&self.links)).for_each(f);
+    }
+
+    fn residents(&self, f: &mut dyn FnMut(Slot)) {
+        let lists = [&self.ring, &self.small, &self.main];
+        lists.iter().flat_map(|l| l.iter(&self.links)).for_each(f);
+    }
+
+    fn stats(&self) -> PolicyStats {
+        let (small, main, ring) = (self.small.len(), self.main.len(), self.ring.len());
+        PolicyStats { resident: small + main + ring, small, main, ring, ghost: self.ghost.len(), ..self.stats }
+    }
+
+    fn per_row_touches(&self) -> bool {
+        false
+    }
 }

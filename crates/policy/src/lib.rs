@@ -36,6 +36,9 @@ mod scan;
 mod touch;
 
 pub use any::{AnyPolicy, PolicyKind, build};
+pub use holdfast::Holdfast;
+pub use lru::Lru;
+pub use midpoint::MidpointLru;
 pub use policy::{Policy, PolicyStats, Slot, Words};
 pub use scan::{SCAN_BUDGET_DIVISOR, ScanHistory, ScanPlan, scan_budget};
 pub use touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};

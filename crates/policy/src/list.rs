@@ -103,7 +103,7 @@ impl List {
     }
 
     /// The members, the one that leaves next first.
-    pub(crate) fn from_back<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
+    pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + Clone + use<'a> {
         let mut at = self.back;
         std::iter::from_fn(move || {
             let s = at;

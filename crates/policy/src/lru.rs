@@ -76,7 +76,7 @@ impl Policy for Lru {
     }
 
     fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot> {
-        let found = self.list.from_back(&self.links).take(self.refusals).find(|&s| evictable(s));
+        let found = self.list.iter(&self.links).take(self.refusals).find(|&s| evictable(s));
         let Some(s) = found else {
             self.refusals = self.refusals.saturating_mul(2);
             return None;
@@ -104,15 +104,15 @@ impl Policy for Lru {
     }
 
     fn peek_cold(&self, n: usize, _: &dyn Words, f: &mut dyn FnMut(Slot)) {
-        self.list.from_back(&self.links).take(n).for_each(f);
+        self.list.iter(&self.links).take(n).for_each(f);
     }
 
-    fn hot(&self, f: &mut dyn FnMut(Slot)) {
+    fn hot(&self, _: &dyn Words, f: &mut dyn FnMut(Slot)) {
         self.residents(f);
     }
 
     fn residents(&self, f: &mut dyn FnMut(Slot)) {
-        self.list.from_back(&self.links).for_each(f);
+        self.list.iter(&self.links).for_each(f);
     }
 
     fn stats(&self) -> PolicyStats {

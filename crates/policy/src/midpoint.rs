@@ -1,8 +1,282 @@
-//! `midpoint_lru`: under construction.
+//! `midpoint_lru`: InnoDB's list, for comparison and for those who want the historic behaviour.
+//!
+//! One list, its tail the *old sublist* (`old_blocks_pct` of it). A page enters at the head of the old sublist. A
+//! touch makes an old page young (moves it to the front of the list) unless its first access was less than
+//! `old_blocks_time` ago; a young page is moved only when it has sunk by more than a quarter of the young sublist,
+//! measured in evictions. Until the first eviction nothing moves. Counters as InnoDB counts them: *made young* are
+//! moves of old pages, *not young* touches of old pages that came too early.
+//!
+//! Word: bits 0-1 kind, 2 old, 3 accessed, 4-31 tick of the first access, 32-63 the clock (evictions) when the
+//! page moved to the front, 0 if it never did.
+
+use crate::bits;
+use crate::list::{Links, List, NIL};
+use crate::lru::REFUSALS;
+use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::touch::{Queue, Touch, TouchEffect, TouchRules};
-pub(crate) fn touch(_: TouchRules, _: u64, _: impl FnOnce() -> u32, _: &Touch) -> TouchEffect {
-    TouchEffect::None
+
+/// Shortest list that has an old sublist, in pages (or half of the frames, if that is less).
+const OLD_MIN_LEN: usize = 512;
+/// The old sublist may be so many pages off its share before the border moves.
+const TOLERANCE: usize = 20;
+/// Fewest young pages.
+const YOUNG_MIN_LEN: usize = 5;
+/// A young page moves when it has sunk by one in so many of the young pages.
+const SINK_DIVISOR: usize = 4;
+
+const OLD: u64 = 1 << 2;
+const ACCESSED: u64 = 1 << 3;
+const TICK_SHIFT: u32 = 4;
+const TICK_MASK: u32 = (1 << 28) - 1;
+const CLOCK_SHIFT: u32 = 32;
+const CLOCK_MASK: u64 = !0 << CLOCK_SHIFT;
+
+fn is_resident(word: u64) -> bool {
+    word & bits::KIND == u64::from(bits::MIDPOINT)
 }
-pub(crate) fn queue(_: u64) -> Queue {
-    Queue::Young
+
+/// What a touch is, before anything moves.
+#[derive(PartialEq, Eq)]
+enum Verdict {
+    /// Young and near the front, or no eviction yet.
+    Leave,
+    /// Old, and its first access is too recent.
+    TooEarly,
+    /// To the front.
+    Move,
+}
+
+fn judge(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> Verdict {
+    if clock == 0 {
+        return Verdict::Leave;
+    }
+    if word & OLD != 0 && rules.ticks > 0 {
+        let since_first = t.tick.wrapping_sub((word >> TICK_SHIFT) as u32) & TICK_MASK;
+        let late = word & ACCESSED != 0 && since_first >= rules.ticks;
+        return if late { Verdict::Move } else { Verdict::TooEarly };
+    }
+    let moved = (word >> CLOCK_SHIFT) as u32;
+    let near_front = moved != 0 && clock.wrapping_sub(moved) < rules.window;
+    if near_front { Verdict::Leave } else { Verdict::Move }
+}
+
+/// The hit path.
+pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t: &Touch) -> TouchEffect {
+    if word & ACCESSED == 0 {
+        return TouchEffect::Locked;
+    }
+    match judge(rules, word, clock(), t) {
+        Verdict::Leave => TouchEffect::None,
+        Verdict::TooEarly => TouchEffect::NotYoung,
+        Verdict::Move => TouchEffect::Locked,
+    }
+}
+
+/// The sublist in a word.
+pub(crate) fn queue(word: u64) -> Queue {
+    if word & OLD != 0 { Queue::Old } else { Queue::Young }
+}
+
+/// The state of `midpoint_lru`.
+#[derive(Debug)]
+pub struct MidpointLru {
+    links: Links,
+    list: List,
+    /// The page of the old sublist nearest to the front; [`NIL`] while there is no old sublist.
+    old_head: Slot,
+    /// Pages from `old_head` to the back.
+    old_len: usize,
+    old_pct: u8,
+    old_time: u32,
+    /// Evictions.
+    clock: u32,
+    capacity: usize,
+    refusals: usize,
+    stats: PolicyStats,
+}
+
+impl MidpointLru {
+    /// An empty list for `capacity` frames. `old_blocks_pct` is clamped to 5..=95.
+    #[must_use]
+    pub fn new(capacity: usize, old_blocks_pct: u8, old_blocks_time_ms: u32) -> MidpointLru {
+        let mut links = Links::default();
+        links.reserve(capacity);
+        MidpointLru {
+            links,
+            list: List::new(),
+            old_head: NIL,
+            old_len: 0,
+            old_pct: old_blocks_pct.clamp(5, 95),
+            old_time: old_blocks_time_ms,
+            clock: 0,
+            capacity,
+            refusals: REFUSALS,
+            stats: PolicyStats::default(),
+        }
+    }
+
+    /// Changes both knobs at run time. Publish [`Policy::rules`] afterwards.
+    pub fn set_old_blocks(&mut self, pct: u8, time_ms: u32, words: &dyn Words) {
+        self.old_pct = pct.clamp(5, 95);
+        self.old_time = time_ms;
+        self.balance(words);
+    }
+
+    /// Both knobs: percent, milliseconds.
+    #[must_use]
+    pub fn old_blocks(&self) -> (u8, u32) {
+        (self.old_pct, self.old_time)
+    }
+
+    fn min_len(&self) -> usize {
+        OLD_MIN_LEN.min(self.capacity / 2).max(1)
+    }
+
+    fn push_front(&mut self, s: Slot, word: u64, words: &dyn Words) {
+        self.list.push_front(&mut self.links, s);
+        words.store(s, (word & !(OLD | CLOCK_MASK)) | u64::from(self.clock) << CLOCK_SHIFT);
+    }
+
+    fn unlink(&mut self, s: Slot, words: &dyn Words) {
+        if words.load(s) & OLD != 0 {
+            if self.old_head == s {
+                self.old_head = self.links.towards_back(s);
+            }
+            self.old_len -= 1;
+        }
+        self.list.remove(&mut self.links, s);
+    }
+
+    fn set_old(s: Slot, old: bool, words: &dyn Words) {
+        let word = words.load(s);
+        words.store(s, if old { word | OLD } else { word & !OLD });
+    }
+
+    /// Moves the border until the old sublist has its share. One or two steps per change of the list.
+    fn balance(&mut self, words: &dyn Words) {
+        let len = self.list.len();
+        if len < self.min_len() {
+            while self.old_head != NIL {
+                MidpointLru::set_old(self.old_head, false, words);
+                self.old_head = self.links.towards_back(self.old_head);
+            }
+            self.old_len = 0;
+            return;
+        }
+        let share = len * usize::from(self.old_pct) / 100;
+        let target = share.min(len.saturating_sub(YOUNG_MIN_LEN));
+        let tolerance = TOLERANCE.min(target / 4);
+        while self.old_len + tolerance < target {
+            let next = if self.old_head == NIL { self.list.back() } else { self.links.towards_front(self.old_head) };
+            MidpointLru::set_old(next, true, words);
+            self.old_head = next;
+            self.old_len += 1;
+        }
+        while self.old_len > target + tolerance {
+            MidpointLru::set_old(self.old_head, false, words);
+            self.old_head = self.links.towards_back(self.old_head);
+            self.old_len -= 1;
+        }
+    }
+}
+
+impl Policy for MidpointLru {
+    fn rules(&self) -> TouchRules {
+        let young = self.capacity * (100 - usize::from(self.old_pct)) / 100;
+        TouchRules::new(bits::MIDPOINT, young / SINK_DIVISOR, self.old_time)
+    }
+
+    fn clock(&self) -> u32 {
+        self.clock
+    }
+
+    fn touch_locked(&mut self, s: Slot, t: &Touch, words: &dyn Words) {
+        let mut word = words.load(s);
+        if !is_resident(word) {
+            return;
+        }
+        if word & ACCESSED == 0 {
+            word |= ACCESSED | u64::from(t.tick & TICK_MASK) << TICK_SHIFT;
+            words.store(s, word);
+        }
+        match judge(self.rules(), word, self.clock, t) {
+            Verdict::Leave => {}
+            Verdict::TooEarly => self.stats.not_young += 1,
+            Verdict::Move => {
+                self.stats.made_young += u64::from(word & OLD != 0);
+                self.unlink(s, words);
+                self.push_front(s, word, words);
+                self.balance(words);
+            }
+        }
+    }
+
+    fn insert(&mut self, s: Slot, _: u64, _: &Touch, words: &dyn Words) {
+        debug_assert!(!is_resident(words.load(s)), "slot {s} is resident already");
+        self.links.reserve(s as usize + 1);
+        self.stats.insertions += 1;
+        let word = u64::from(bits::MIDPOINT);
+        if self.old_head == NIL {
+            self.push_front(s, word, words);
+        } else {
+            self.list.insert_before(&mut self.links, s, self.old_head);
+            words.store(s, word | OLD);
+            self.old_head = s;
+            self.old_len += 1;
+        }
+        self.balance(words);
+    }
+
+    fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot> {
+        let found = self.list.iter(&self.links).take(self.refusals).find(|&s| evictable(s));
+        let Some(s) = found else {
+            self.refusals = self.refusals.saturating_mul(2);
+            return None;
+        };
+        self.refusals = REFUSALS;
+        self.stats.evictions += 1;
+        // 0 stands for "never moved" in words and for "no eviction yet" in the clock.
+        self.clock = self.clock.wrapping_add(1).max(1);
+        self.remove(s, words);
+        Some(s)
+    }
+
+    fn remove(&mut self, s: Slot, words: &dyn Words) {
+        if is_resident(words.load(s)) {
+            self.unlink(s, words);
+            words.store(s, 0);
+            self.balance(words);
+        }
+    }
+
+    fn set_capacity(&mut self, frames: usize, words: &dyn Words) {
+        self.links.reserve(frames);
+        self.capacity = frames;
+        self.balance(words);
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn peek_cold(&self, n: usize, _: &dyn Words, f: &mut dyn FnMut(Slot)) {
+        self.list.iter(&self.links).take(n).for_each(f);
+    }
+
+    fn hot(&self, words: &dyn Words, f: &mut dyn FnMut(Slot)) {
+        let young = |s: &Slot| words.load(*s) & OLD == 0;
+        self.list.iter(&self.links).filter(young).for_each(f);
+    }
+
+    fn residents(&self, f: &mut dyn FnMut(Slot)) {
+        self.list.iter(&self.links).for_each(f);
+    }
+
+    fn stats(&self) -> PolicyStats {
+        PolicyStats { resident: self.list.len(), old: self.old_len, ..self.stats }
+    }
+
+    fn per_row_touches(&self) -> bool {
+        true
+    }
 }

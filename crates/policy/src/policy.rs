@@ -90,7 +90,7 @@ pub trait Policy: Send {
     fn peek_cold(&self, n: usize, words: &dyn Words, f: &mut dyn FnMut(Slot));
 
     /// Names the pages worth loading again after a restart, coldest first.
-    fn hot(&self, f: &mut dyn FnMut(Slot));
+    fn hot(&self, words: &dyn Words, f: &mut dyn FnMut(Slot));
 
     /// Names all resident pages, coldest first; inserting them in this order into another policy keeps the rank.
     fn residents(&self, f: &mut dyn FnMut(Slot));
