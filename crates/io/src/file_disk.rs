@@ -15,6 +15,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::batch::{BatchMethod, Batcher};
 use crate::disk::check_name;
 use crate::os_file::OsFile;
 use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions};
@@ -29,14 +30,24 @@ pub enum FlushMethod {
     Fsync,
 }
 
+/// How a directory is used; the default is right for everything but tests and comparisons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileDiskOptions {
+    /// How data files reach the device.
+    pub flush_method: FlushMethod,
+    /// How batches of requests are done.
+    pub batch: BatchMethod,
+}
+
 /// A directory of the operating system.
 #[derive(Debug)]
 pub struct FileDisk {
     path: PathBuf,
     dir: OwnedFd,
     flush_method: FlushMethod,
+    batcher: Arc<Batcher>,
     /// Whether a data file was refused O_DIRECT.
-    fell_back: Arc<AtomicBool>,
+    fell_back: AtomicBool,
 }
 
 impl FileDisk {
@@ -45,11 +56,21 @@ impl FileDisk {
     /// # Errors
     /// Whatever the system says.
     pub fn open(path: impl AsRef<Path>, flush_method: FlushMethod) -> Result<FileDisk> {
+        FileDisk::open_with(path, FileDiskOptions { flush_method, ..FileDiskOptions::default() })
+    }
+
+    /// Opens the directory at `path`, which has to exist.
+    ///
+    /// # Errors
+    /// Whatever the system says; that io_uring is not to be had, if it is demanded.
+    pub fn open_with(path: impl AsRef<Path>, options: FileDiskOptions) -> Result<FileDisk> {
         let path = path.as_ref().to_path_buf();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = retry(|| rustix::fs::open(&path, flags, Mode::empty()))
             .map_err(|e| Error::io("open", path.display(), e.into()))?;
-        Ok(FileDisk { path, dir, flush_method, fell_back: Arc::default() })
+        let batcher = Batcher::new(options.batch).map_err(|e| Error::io("set up io_uring for", path.display(), e))?;
+        let (flush_method, batcher) = (options.flush_method, Arc::new(batcher));
+        Ok(FileDisk { path, dir, flush_method, batcher, fell_back: AtomicBool::new(false) })
     }
 
     /// Opens the directory at `path`; creates it, and its parents, if it is missing.
@@ -98,7 +119,7 @@ impl Disk for FileDisk {
         } else {
             None
         };
-        Ok(Arc::new(OsFile::new(name, fd, direct, options.read_only)))
+        Ok(Arc::new(OsFile::new(name, fd, direct, options.read_only, self.batcher.clone())))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -170,6 +191,7 @@ impl Disk for FileDisk {
             (FlushMethod::ODirect, true) => "buffered, because the file system refused O_DIRECT",
             (FlushMethod::Fsync, _) => "buffered",
         };
-        format!("{} ({how})", self.path.display())
+        let batches = self.batcher.describe().map(|b| format!(", batches by {b}")).unwrap_or_default();
+        format!("{} ({how}{batches})", self.path.display())
     }
 }

@@ -8,6 +8,7 @@
 //! threads.
 
 mod aligned;
+mod batch;
 mod clock;
 mod disk;
 mod file_disk;
@@ -16,7 +17,8 @@ mod os_file;
 mod sparse;
 
 pub use aligned::{ALIGNMENT, AlignedBuf};
+pub use batch::BatchMethod;
 pub use clock::{Clock, ManualClock, RealClock};
 pub use disk::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions, ReadAt, SECTOR, WriteAt};
-pub use file_disk::{FileDisk, FlushMethod};
+pub use file_disk::{FileDisk, FileDiskOptions, FlushMethod};
 pub use memory::MemoryDisk;

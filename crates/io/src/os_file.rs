@@ -6,6 +6,7 @@
 //! process. A sync covers both: they are one inode.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdfast_base::{Error, Result};
@@ -13,9 +14,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::batch::{Batcher, Buffer, Transfer};
 use crate::disk::{SECTOR, check_range, failed, unexpected_eof};
 use crate::file_disk::retry;
-use crate::{AlignedBuf, File};
+use crate::{AlignedBuf, File, ReadAt, WriteAt};
 
 /// `RWF_ATOMIC`: the device does the write all or none.
 const RWF_ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
@@ -54,11 +56,18 @@ pub(crate) struct OsFile {
     fd: OwnedFd,
     direct: Option<Direct>,
     read_only: bool,
+    batcher: Arc<Batcher>,
 }
 
 impl OsFile {
-    pub(crate) fn new(name: &str, fd: OwnedFd, direct: Option<Direct>, read_only: bool) -> OsFile {
-        OsFile { name: name.to_string(), fd, direct, read_only }
+    pub(crate) fn new(
+        name: &str,
+        fd: OwnedFd,
+        direct: Option<Direct>,
+        read_only: bool,
+        batcher: Arc<Batcher>,
+    ) -> OsFile {
+        OsFile { name: name.to_string(), fd, direct, read_only, batcher }
     }
 
     /// Opens `name` past the page cache; `None` if the file system does not take that.
@@ -141,6 +150,14 @@ impl OsFile {
         Ok(())
     }
 
+    /// The flags with which a write on `route` is tried first.
+    fn write_flags(&self, route: Route, offset: u64, len: usize) -> u32 {
+        match &self.direct {
+            Some(d) if route != Route::Buffered && d.is_atomic(offset, len) => RWF_ATOMIC.bits(),
+            _ => 0,
+        }
+    }
+
     /// Tries a write that the device does all or none; false if this one cannot be.
     fn write_atomically(&self, offset: u64, buf: &[u8]) -> io::Result<bool> {
         let Some(direct) = self.direct.as_ref().filter(|d| d.is_atomic(offset, buf.len())) else { return Ok(false) };
@@ -155,6 +172,26 @@ impl OsFile {
             }
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Tries all transfers as a batch; gives the numbers of those that have to be done again one by one, because they
+    /// stopped short or were refused in a way that the single request knows an answer to.
+    fn run_batch(&self, operation: &'static str, numbered: Vec<(usize, Transfer<'_>)>) -> Result<Vec<usize>> {
+        let (numbers, mut transfers): (Vec<usize>, Vec<Transfer<'_>>) = numbered.into_iter().unzip();
+        self.batcher.run(&mut transfers);
+        let mut again = Vec::new();
+        for (index, transfer) in numbers.into_iter().zip(transfers) {
+            if transfer.is_complete() {
+                continue;
+            }
+            match transfer.result.map_err(|e| (Errno::from_io_error(&e), e)) {
+                Ok(_) | Err((Some(Errno::INTR | Errno::AGAIN | Errno::INVAL | Errno::OPNOTSUPP), _)) => {
+                    again.push(index);
+                }
+                Err((_, e)) => return Err(failed(operation, &self.name, transfer.offset, e)),
+            }
+        }
+        Ok(again)
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -201,6 +238,26 @@ impl File for OsFile {
         })
     }
 
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) -> Result<()> {
+        for read in reads.iter() {
+            check_range("read", &self.name, read.offset, read.buf.len())?;
+        }
+        let mut again = Vec::new();
+        // Where a bounce buffer would be needed the request is done alone, which is slower, not wrong.
+        let mut transfers = Vec::with_capacity(reads.len());
+        for (index, read) in reads.iter_mut().enumerate() {
+            match self.route(read.offset, read.buf) {
+                Route::Bounce => again.push(index),
+                route => {
+                    let fd = self.fd_for(route);
+                    transfers.push((index, Transfer::new(fd, read.offset, Buffer::Read(read.buf), 0)));
+                }
+            }
+        }
+        again.extend(self.run_batch("read", transfers)?);
+        again.into_iter().try_for_each(|index| self.read_at(reads[index].offset, reads[index].buf))
+    }
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         self.check_writable()?;
         check_range("write", &self.name, offset, buf.len())?;
@@ -211,6 +268,28 @@ impl File for OsFile {
             self.write_fully(route, offset, buf)
         };
         done.map_err(|e| failed("write", &self.name, offset, e))
+    }
+
+    fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
+        self.check_writable()?;
+        for write in writes {
+            check_range("write", &self.name, write.offset, write.buf.len())?;
+        }
+        let mut again = Vec::new();
+        let mut transfers = Vec::with_capacity(writes.len());
+        for (index, write) in writes.iter().enumerate() {
+            match self.route(write.offset, write.buf) {
+                Route::Direct => {
+                    let flags = self.write_flags(Route::Direct, write.offset, write.buf.len());
+                    let fd = self.fd_for(Route::Direct);
+                    transfers.push((index, Transfer::new(fd, write.offset, Buffer::Write(write.buf), flags)));
+                }
+                // A write to the page cache is a copy: nothing to gain from handing it to somebody else.
+                Route::Bounce | Route::Buffered => again.push(index),
+            }
+        }
+        again.extend(self.run_batch("write", transfers)?);
+        again.into_iter().try_for_each(|index| self.write_at(writes[index].offset, writes[index].buf))
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,0 +1,152 @@
+//! Batches: many requests at once, by io_uring or by a thread pool.
+//!
+//! The two give the same results; which one is used is decided when the first batch is submitted (or by
+//! [`BatchMethod`]): io_uring where the kernel has it and grants it, else threads. A caller returns from its batch
+//! when all requests are done, so the buffers are borrowed, never copied for the sake of the batch.
+
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::io;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use rustix::fd::BorrowedFd;
+
+/// How batches are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BatchMethod {
+    /// io_uring where it is to be had, else threads.
+    #[default]
+    Auto,
+    /// io_uring, or an error at open.
+    IoUring,
+    /// A thread pool.
+    Threads,
+}
+
+/// The buffer of a transfer, and with it the direction.
+pub(crate) enum Buffer<'a> {
+    Read(&'a mut [u8]),
+    Write(&'a [u8]),
+}
+
+impl Buffer<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Buffer::Read(buf) => buf.len(),
+            Buffer::Write(buf) => buf.len(),
+        }
+    }
+}
+
+/// One request of a batch.
+pub(crate) struct Transfer<'a> {
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) offset: u64,
+    pub(crate) buf: Buffer<'a>,
+    /// Flags of `pwritev2`, for writes.
+    pub(crate) flags: u32,
+    /// Bytes transferred, or why not; the back end's answer.
+    pub(crate) result: io::Result<usize>,
+}
+
+impl<'a> Transfer<'a> {
+    pub(crate) fn new(fd: BorrowedFd<'a>, offset: u64, buf: Buffer<'a>, flags: u32) -> Transfer<'a> {
+        Transfer { fd, offset, buf, flags, result: Ok(0) }
+    }
+
+    /// Whether every byte was transferred.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.result, Ok(n) if n == self.buf.len())
+    }
+
+    /// Does the request on the calling thread.
+    fn run(&mut self) {
+        use rustix::io::{ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
+        let (fd, offset) = (self.fd, self.offset);
+        let result = match &mut self.buf {
+            Buffer::Read(buf) => retry_on_intr(|| pread(fd, &mut **buf, offset)),
+            Buffer::Write(buf) if self.flags == 0 => retry_on_intr(|| pwrite(fd, buf, offset)),
+            Buffer::Write(buf) => {
+                let (slice, flags) = ([io::IoSlice::new(buf)], ReadWriteFlags::from_bits_retain(self.flags));
+                retry_on_intr(|| pwritev2(fd, &slice, offset, flags))
+            }
+        };
+        self.result = result.map_err(io::Error::from);
+    }
+}
+
+/// Does batches for all files of a disk.
+#[derive(Debug)]
+pub(crate) struct Batcher {
+    method: BatchMethod,
+    chosen: OnceLock<Backend>,
+}
+
+#[derive(Debug)]
+enum Backend {
+    #[cfg(target_os = "linux")]
+    Uring(uring::Rings),
+    Threads(threads::ThreadPool),
+}
+
+impl Batcher {
+    /// A batcher that does batches by `method`. Nothing is started before the first batch, except that a demand for
+    /// io_uring is checked at once.
+    pub(crate) fn new(method: BatchMethod) -> io::Result<Batcher> {
+        let chosen = OnceLock::new();
+        if method == BatchMethod::IoUring {
+            let _ = chosen.set(Backend::uring()?);
+        }
+        Ok(Batcher { method, chosen })
+    }
+
+    fn backend(&self) -> &Backend {
+        self.chosen.get_or_init(|| match self.method {
+            BatchMethod::Threads => Backend::threads(),
+            BatchMethod::Auto | BatchMethod::IoUring => Backend::uring().unwrap_or_else(|_| Backend::threads()),
+        })
+    }
+
+    /// How batches are done, once that is decided.
+    pub(crate) fn describe(&self) -> Option<&'static str> {
+        self.chosen.get().map(|backend| match backend {
+            #[cfg(target_os = "linux")]
+            Backend::Uring(_) => "io_uring",
+            Backend::Threads(_) => "threads",
+        })
+    }
+
+    /// Tries every transfer once and leaves its result in it. Short transfers are the caller's business.
+    pub(crate) fn run(&self, transfers: &mut [Transfer<'_>]) {
+        if let [single] = transfers {
+            return single.run();
+        }
+        match self.backend() {
+            #[cfg(target_os = "linux")]
+            Backend::Uring(rings) => rings.run(transfers),
+            Backend::Threads(pool) => {
+                let slots: Vec<Mutex<&mut Transfer<'_>>> = transfers.iter_mut().map(Mutex::new).collect();
+                pool.for_each(slots.len(), &|i| slots[i].lock().run());
+            }
+        }
+    }
+}
+
+impl Backend {
+    #[cfg(target_os = "linux")]
+    fn uring() -> io::Result<Backend> {
+        Ok(Backend::Uring(uring::Rings::new()?))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn uring() -> io::Result<Backend> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn threads() -> Backend {
+        Backend::Threads(threads::ThreadPool::new())
+    }
+}
