@@ -1,0 +1,178 @@
+//! The catalog's records and their bytes.
+//!
+//! ```text
+//! key 't' ++ table name    TableRecord
+//! key 'n'                  NextIds
+//!
+//! TableRecord: format u8 = 1, space id u32, table id u32, definition version u64,
+//!              key type, value type, options (each a varint length and bytes),
+//!              root page u32 of the clustered index, its index id u32,
+//!              number of indexes (varint), for each: index id u32, root page u32, flags u8 (1 unique), name, key type
+//! NextIds:     format u8 = 1, next space id u32, next index id u32, next table id u32
+//! ```
+
+use holdfast_base::codec::{Reader, Writer as _};
+use holdfast_base::{IndexId, PageNo, SpaceId};
+
+/// A table in the catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableRecord {
+    /// The file.
+    pub space: SpaceId,
+    /// Survives a rename; never reused.
+    pub table_id: u32,
+    /// Counts changes of the definition.
+    pub version: u64,
+    /// Name of the key type.
+    pub key_type: String,
+    /// Name of the value type.
+    pub value_type: String,
+    /// Bytes that a layer above keeps with the table.
+    pub options: Vec<u8>,
+    /// The clustered index.
+    pub clustered: IndexId,
+    /// Its root.
+    pub root: PageNo,
+    /// The secondary indexes.
+    pub indexes: Vec<IndexRecord>,
+}
+
+/// A secondary index in the catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IndexRecord {
+    pub id: IndexId,
+    pub root: PageNo,
+    pub unique: bool,
+    pub name: String,
+    pub key_type: String,
+}
+
+/// The ids that the next table gets; none is ever used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NextIds {
+    pub space: u32,
+    pub index: u32,
+    pub table: u32,
+}
+
+const FORMAT: u8 = 1;
+
+/// The catalog key of `NextIds`.
+pub(crate) const NEXT_IDS_KEY: &[u8] = b"n";
+
+/// The catalog key of a table.
+pub(crate) fn table_key(name: &str) -> Vec<u8> {
+    [b"t", name.as_bytes()].concat()
+}
+
+/// The name in a catalog key, or `None` if it is no table's.
+pub(crate) fn table_name(key: &[u8]) -> Option<String> {
+    String::from_utf8(key.strip_prefix(b"t")?.to_vec()).ok()
+}
+
+impl TableRecord {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.u32(self.space.0);
+        out.u32(self.table_id);
+        out.u64(self.version);
+        out.bytes_with_len(self.key_type.as_bytes());
+        out.bytes_with_len(self.value_type.as_bytes());
+        out.bytes_with_len(&self.options);
+        out.u32(self.root.0);
+        out.u32(self.clustered.0);
+        out.varint(self.indexes.len() as u64);
+        for index in &self.indexes {
+            out.u32(index.id.0);
+            out.u32(index.root.0);
+            out.u8(u8::from(index.unique));
+            out.bytes_with_len(index.name.as_bytes());
+            out.bytes_with_len(index.key_type.as_bytes());
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<TableRecord> {
+        let mut r = Reader::new(bytes);
+        if r.u8()? != FORMAT {
+            return None;
+        }
+        let text = |r: &mut Reader<'_>| String::from_utf8(r.bytes_with_len()?.to_vec()).ok();
+        let mut table = TableRecord {
+            space: SpaceId(r.u32()?),
+            table_id: r.u32()?,
+            version: r.u64()?,
+            key_type: text(&mut r)?,
+            value_type: text(&mut r)?,
+            options: r.bytes_with_len()?.to_vec(),
+            root: PageNo(r.u32()?),
+            clustered: IndexId(r.u32()?),
+            indexes: Vec::new(),
+        };
+        for _ in 0..r.varint()? {
+            table.indexes.push(IndexRecord {
+                id: IndexId(r.u32()?),
+                root: PageNo(r.u32()?),
+                unique: r.u8()? & 1 != 0,
+                name: text(&mut r)?,
+                key_type: text(&mut r)?,
+            });
+        }
+        r.is_empty().then_some(table)
+    }
+}
+
+impl NextIds {
+    /// A new database's: ids below are the engine's own.
+    pub(crate) const FIRST: NextIds = NextIds { space: 16, index: 16, table: 1 };
+
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.u32(self.space);
+        out.u32(self.index);
+        out.u32(self.table);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<NextIds> {
+        let mut r = Reader::new(bytes);
+        if r.u8()? != FORMAT {
+            return None;
+        }
+        let ids = NextIds { space: r.u32()?, index: r.u32()?, table: r.u32()? };
+        r.is_empty().then_some(ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_cut_ones_are_refused() {
+        let table = TableRecord {
+            space: SpaceId(16),
+            table_id: 4,
+            version: 9,
+            key_type: "u64".into(),
+            value_type: "str".into(),
+            options: vec![1, 2],
+            clustered: IndexId(20),
+            root: PageNo(5),
+            indexes: vec![IndexRecord {
+                id: IndexId(21),
+                root: PageNo(6),
+                unique: true,
+                name: "by".into(),
+                key_type: "str".into(),
+            }],
+        };
+        let bytes = table.encode();
+        assert_eq!(TableRecord::decode(&bytes), Some(table));
+        assert!((0..bytes.len()).all(|n| TableRecord::decode(&bytes[..n]).is_none()));
+        let ids = NextIds { space: 17, index: 18, table: 3 };
+        assert_eq!(NextIds::decode(&ids.encode()), Some(ids));
+        assert_eq!(table_name(&table_key("people")).as_deref(), Some("people"));
+        assert_eq!(table_name(NEXT_IDS_KEY), None);
+    }
+}

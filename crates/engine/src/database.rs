@@ -1,0 +1,303 @@
+//! [`Database`]: the handle that everything starts from.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::Result;
+use crate::backup::BackupOptions;
+use crate::compact::CompactReport;
+use crate::core::Shared;
+use crate::definition::TableDefinition;
+use crate::options::WriteOptions;
+use crate::settings::{Builder, ReplacementPolicy};
+use crate::stats::Stats;
+use crate::transaction::{ReadTransaction, WriteTransaction};
+use crate::types::{Key, Value};
+use crate::verify::{VerifyOptions, VerifyProgress, VerifyReport};
+
+/// An open database. Cloning the handle is cheap, and all clones are the same database, usable from any thread.
+///
+/// It is closed by [`Database::close`], or when the last handle and the last transaction are dropped.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A table in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableInfo {
+    /// Its name.
+    pub name: String,
+    /// The file that it lives in.
+    pub file: String,
+    /// Number of its space.
+    pub space_id: u32,
+    /// Its number, which survives a rename.
+    pub table_id: u32,
+    /// Name of its key type.
+    pub key_type: String,
+    /// Name of its value type.
+    pub value_type: String,
+    /// Its secondary indexes: name, key type, whether unique.
+    pub indexes: Vec<IndexInfo>,
+}
+
+/// An index in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexInfo {
+    /// Its name.
+    pub name: String,
+    /// Its number, as in page headers.
+    pub index_id: u32,
+    /// Name of its key type.
+    pub key_type: String,
+    /// Whether it refuses a key that it has.
+    pub unique: bool,
+}
+
+impl Database {
+    /// Settings, to create or open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Creates a database with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::create`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().create(path)
+    }
+
+    /// Opens a database with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().open(path)
+    }
+
+    /// Opens a database with the default settings, or creates it.
+    ///
+    /// # Errors
+    /// As [`Builder::create_or_open`].
+    pub fn create_or_open(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().create_or_open(path)
+    }
+
+    /// Creates a database in memory, with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Database> {
+        Builder::default().in_memory()
+    }
+
+    /// Opens a database for reading, with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::open_read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().open_read_only(path)
+    }
+
+    /// Begins a transaction that reads a snapshot.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
+    pub fn begin_read(&self) -> Result<ReadTransaction> {
+        self.shared.begin_read().map(ReadTransaction::new)
+    }
+
+    /// Begins a transaction that can write, with the database's defaults.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`], [`crate::Error::ReadOnly`].
+    pub fn begin_write(&self) -> Result<WriteTransaction> {
+        self.begin_write_with(&WriteOptions::default())
+    }
+
+    /// Begins a transaction that can write.
+    ///
+    /// # Errors
+    /// As [`Database::begin_write`].
+    pub fn begin_write_with(&self, options: &WriteOptions) -> Result<WriteTransaction> {
+        self.shared.begin_write(options).map(WriteTransaction::new)
+    }
+
+    /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or
+    /// [`crate::Error::Deadlock`], the transaction is rolled back and everything is done again, so `body` must have no
+    /// effect but on the database. With any other error the transaction is rolled back and the error returned.
+    ///
+    /// # Errors
+    /// What `body` returns; a conflict or deadlock only after 100 attempts.
+    pub fn transact<T>(&self, body: impl FnMut(&WriteTransaction) -> Result<T>) -> Result<T> {
+        self.transact_with(&WriteOptions::default(), body)
+    }
+
+    /// [`Database::transact`] with options for the transaction.
+    ///
+    /// # Errors
+    /// As [`Database::transact`].
+    pub fn transact_with<T>(
+        &self,
+        options: &WriteOptions,
+        mut body: impl FnMut(&WriteTransaction) -> Result<T>,
+    ) -> Result<T> {
+        const ATTEMPTS: u32 = 100;
+        let mut attempt = 1;
+        loop {
+            let txn = self.begin_write_with(options)?;
+            let result = body(&txn).and_then(|value| txn.commit().map(|()| value));
+            match result {
+                Err(error) if error.is_retryable() && attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Creates a table. Crash-safe: it exists afterwards, or it does not.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty, longer than 255 bytes or holds
+    /// control characters; [`crate::Error::DiskFull`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    pub fn create_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
+        crate::ddl::create_table(&self.shared, definition).map(drop)
+    }
+
+    /// Removes a table and gives its space back: its file is unlinked as soon as no transaction that began before
+    /// needs it. Waits for transactions that have changed the table to end.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does not end within the lock wait
+    /// timeout; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        crate::ddl::drop_table(&self.shared, name)
+    }
+
+    /// Gives a table another name. Transactions that began before know it by the old one.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`], [`crate::Error::InvalidArgument`], [`crate::Error::Io`],
+    /// [`crate::Error::ReadOnly`].
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        crate::ddl::rename_table(&self.shared, from, to)
+    }
+
+    /// The tables, sorted by name.
+    #[must_use]
+    pub fn list_tables(&self) -> Vec<TableInfo> {
+        self.shared.list_tables()
+    }
+
+    /// What the database is doing: cache per table and index, log, transactions, waits, files.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        crate::stats::collect(&self.shared)
+    }
+
+    /// All counters; see the crate `holdfast-metrics` for names and meaning.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<holdfast_metrics::Metrics> {
+        Arc::clone(&self.shared.metrics)
+    }
+
+    /// The statistics as text, in sections like those of InnoDB's monitor.
+    #[must_use]
+    pub fn status_text(&self) -> String {
+        crate::status::text(&self.shared)
+    }
+
+    /// Checks every page and what hangs together: checksums, order of the trees, allocation, index entries against
+    /// rows. Runs beside everything else. Damage is in the report; an error means that the check could not be done.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
+    pub fn verify(&self, options: &VerifyOptions, progress: &mut dyn FnMut(&VerifyProgress)) -> Result<VerifyReport> {
+        crate::verify::verify(&self.shared, options, progress)
+    }
+
+    /// Copies what can be read of table `name` into the table of the same name in `target`, which is created there,
+    /// and passes over damaged pages.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`]; errors of `target`.
+    pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
+        crate::salvage::salvage_table(&self.shared, name, target)
+    }
+
+    /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in use. The copy is
+    /// opened like any database; [`Database::restore`] checks and recovers it first.
+    ///
+    /// # Errors
+    /// [`crate::Error::AlreadyExists`] if `dir` is not empty; [`crate::Error::DamagedPage`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn backup(&self, dir: impl AsRef<Path>, options: &BackupOptions) -> Result<crate::BackupReport> {
+        crate::backup::backup(&self.shared, dir.as_ref(), options)
+    }
+
+    /// Makes a backup ready to use: recovers it, checks all its pages, closes it.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`]; the first damage found.
+    pub fn restore(dir: impl AsRef<Path>) -> Result<VerifyReport> {
+        crate::backup::restore(dir.as_ref())
+    }
+
+    /// Moves pages from the ends of the tables' files into free space further ahead and cuts the files, while they
+    /// are in use.
+    ///
+    /// # Errors
+    /// [`crate::Error::ReadOnly`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn compact(&self) -> Result<CompactReport> {
+        crate::compact::compact(&self.shared)
+    }
+
+    /// Writes all changed pages and moves the checkpoint to the end of the log. Not needed in normal running:
+    /// checkpoints are continuous.
+    ///
+    /// # Errors
+    /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.checkpoint()
+    }
+
+    /// Changes the size of the cache, in bytes, while it is in use.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] below 5 MiB or above the maximum chosen at open.
+    pub fn set_cache_size_bytes(&self, bytes: u64) -> Result<()> {
+        self.shared.set_cache_size(bytes)
+    }
+
+    /// Changes the replacement policy while the cache is in use; its content stays.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] for a parameter out of range.
+    pub fn set_replacement_policy(&self, policy: ReplacementPolicy) -> Result<()> {
+        self.shared.set_policy(policy)
+    }
+
+    /// Whether the cache is told which ranges are scans; see [`Builder::scan_hints`].
+    pub fn set_scan_hints(&self, on: bool) {
+        self.shared.set_scan_hints(on);
+    }
+
+    /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that the next open has
+    /// nothing to recover. Transactions that still run fail from now on and are rolled back by the next open.
+    ///
+    /// # Errors
+    /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`]: nothing committed is lost, the next open recovers.
+    pub fn close(self) -> Result<()> {
+        self.shared.close()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.shared.describe())
+    }
+}

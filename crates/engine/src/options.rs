@@ -1,0 +1,127 @@
+//! Choices made per transaction, per statement, per scan.
+
+use std::time::Duration;
+
+/// What a commit waits for, per database ([`crate::Builder::flush_log_at_commit`]) or per transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum FlushAtCommit {
+    /// Until the log is on stable storage: an acknowledged commit survives a power cut. InnoDB's 1. The default.
+    #[default]
+    Sync,
+    /// Until the log is handed to the operating system: survives the end of the process, not a power cut. InnoDB's 2.
+    Write,
+    /// For nothing: the log is written soon after. The last second or so of commits may be lost by a crash, never a
+    /// part of one. InnoDB's 0.
+    Lazy,
+}
+
+/// What a transaction sees of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// Every statement sees what was committed when it began.
+    ReadCommitted,
+    /// All statements see the snapshot of the first one. With snapshot isolation (the default) the first of two
+    /// transactions to change a row wins and the other gets [`crate::Error::Conflict`].
+    #[default]
+    RepeatableRead,
+    /// As if transactions ran one after the other: reads lock what they read, and ranges against inserts.
+    Serializable,
+}
+
+/// What a statement does when a row that it must lock is locked by another transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum WaitMode {
+    /// Waits up to the transaction's lock wait timeout, then [`crate::Error::LockTimeout`].
+    #[default]
+    Wait,
+    /// Fails at once with [`crate::Error::WouldBlock`].
+    NoWait,
+    /// Passes over the row as if it were not there.
+    SkipLocked,
+}
+
+/// Options of one write transaction. `WriteOptions::default()` takes what the database was opened with.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    pub(crate) isolation: Isolation,
+    pub(crate) flush_at_commit: Option<FlushAtCommit>,
+    pub(crate) lock_wait_timeout: Option<Duration>,
+    pub(crate) snapshot_isolation: Option<bool>,
+}
+
+impl WriteOptions {
+    /// The defaults of the database.
+    #[must_use]
+    pub fn new() -> WriteOptions {
+        WriteOptions::default()
+    }
+
+    /// Sets the isolation level.
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> WriteOptions {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets what the commit waits for.
+    #[must_use]
+    pub fn flush_at_commit(mut self, flush: FlushAtCommit) -> WriteOptions {
+        self.flush_at_commit = Some(flush);
+        self
+    }
+
+    /// Sets how long a statement waits for a row lock.
+    #[must_use]
+    pub fn lock_wait_timeout(mut self, timeout: Duration) -> WriteOptions {
+        self.lock_wait_timeout = Some(timeout);
+        self
+    }
+
+    /// Whether changing a row that another transaction changed since this one's snapshot is a
+    /// [`crate::Error::Conflict`] (on, the crate's default) or acts on the newest committed row (off, as MySQL does).
+    #[must_use]
+    pub fn snapshot_isolation(mut self, on: bool) -> WriteOptions {
+        self.snapshot_isolation = Some(on);
+        self
+    }
+}
+
+/// Whether a range is a scan, that is, reads pages which it will not come back to.
+///
+/// The cache needs no hint: a cursor that walks many leaves is found out. Saying so beforehand only saves it the
+/// finding out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum Scan {
+    /// It becomes one after some leaves. The default.
+    #[default]
+    Auto,
+    /// It is one: a dump, a report over everything.
+    Yes,
+    /// It is none, however long it gets: its pages are to stay cached.
+    No,
+}
+
+/// Options of a range or cursor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    pub(crate) scan: Scan,
+}
+
+impl ReadOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> ReadOptions {
+        ReadOptions::default()
+    }
+
+    /// Declares the range to be a scan, or not to be one.
+    #[must_use]
+    pub fn scan(mut self, scan: Scan) -> ReadOptions {
+        self.scan = scan;
+        self
+    }
+}

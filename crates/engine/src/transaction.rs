@@ -1,0 +1,129 @@
+//! Transactions: [`ReadTransaction`] is a snapshot, [`WriteTransaction`] can change rows, and many may run at once.
+
+use std::fmt;
+
+use crate::Result;
+use crate::core::Context;
+use crate::definition::TableDefinition;
+use crate::options::FlushAtCommit;
+use crate::table::{ReadTable, Table};
+use crate::types::{Key, Value};
+
+/// A snapshot of the database: it sees what was committed when it began, however long it lives.
+///
+/// Costs writers nothing but one old version per row that they change meanwhile. Ends when it is dropped.
+pub struct ReadTransaction {
+    context: Context,
+}
+
+impl ReadTransaction {
+    pub(crate) fn new(context: Context) -> ReadTransaction {
+        ReadTransaction { context }
+    }
+
+    /// Opens a table for reading.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with other types or indexes.
+    pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<ReadTable<'_, K, V>> {
+        let handle = self.context.table(definition.name())?;
+        handle.check_definition(definition, false)?;
+        Ok(ReadTable::new(&self.context, handle))
+    }
+
+    /// The tables that the snapshot has, sorted by name.
+    #[must_use]
+    pub fn list_tables(&self) -> Vec<String> {
+        self.context.table_names()
+    }
+}
+
+impl fmt::Debug for ReadTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadTransaction")
+    }
+}
+
+/// A transaction that can change rows. Any number of them run at the same time, also on the same table.
+///
+/// Rolls back when it is dropped without [`WriteTransaction::commit`]. It may move between threads.
+pub struct WriteTransaction {
+    context: Context,
+}
+
+/// A point in a write transaction that it can go back to.
+#[derive(Clone, Debug)]
+pub struct Savepoint(pub(crate) crate::core::SavepointId);
+
+impl WriteTransaction {
+    pub(crate) fn new(context: Context) -> WriteTransaction {
+        WriteTransaction { context }
+    }
+
+    /// Opens a table for reading and writing, and creates it if there is none.
+    ///
+    /// Creating a table is a transaction of its own: the new, empty table stays when this one rolls back.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when it is created, those of
+    /// [`crate::Database::create_table`].
+    pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
+        let handle = self.context.table_or_create(definition)?;
+        handle.check_definition(definition, true)?;
+        self.context.register_writer(&handle)?;
+        Ok(Table::new(ReadTable::new(&self.context, handle), definition.clone()))
+    }
+
+    /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadlock`] if the transaction has been chosen as a victim and has to be rolled back.
+    pub fn savepoint(&self) -> Result<Savepoint> {
+        self.context.savepoint().map(Savepoint)
+    }
+
+    /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone itself; [`crate::Error::Io`].
+    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+        self.context.rollback_to(&savepoint.0)
+    }
+
+    /// Makes the changes visible to transactions that begin later, and durable as the options say.
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadlock`] and others that an earlier call had reported already; [`crate::Error::Poisoned`] and
+    /// [`crate::Error::Io`] if it is unknown whether the commit is durable: the next open tells.
+    pub fn commit(self) -> Result<()> {
+        self.context.commit(None)
+    }
+
+    /// [`WriteTransaction::commit`] that waits for `flush`, whatever the options say.
+    ///
+    /// # Errors
+    /// As [`WriteTransaction::commit`].
+    pub fn commit_with(self, flush: FlushAtCommit) -> Result<()> {
+        self.context.commit(Some(flush))
+    }
+
+    /// Undoes all changes. Dropping the transaction does the same; this reports errors.
+    ///
+    /// # Errors
+    /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next open.
+    pub fn rollback(self) -> Result<()> {
+        self.context.rollback()
+    }
+
+    /// The tables that there are, sorted by name.
+    #[must_use]
+    pub fn list_tables(&self) -> Vec<String> {
+        self.context.table_names()
+    }
+}
+
+impl fmt::Debug for WriteTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WriteTransaction")
+    }
+}
