@@ -1,1 +1,6 @@
-//! Floor under construction.
+//! Floor 4.
+#![forbid(unsafe_code)]
+pub mod node;
+pub mod op;
+mod read;
+pub mod space;

@@ -1,0 +1,125 @@
+//! Allocation bitmaps: one bit per page, one 64-bit word per extent, little-endian.
+//!
+//! ```text
+//! offset size
+//!  0    64   common page header (type Allocation)
+//! 64    16   reserved, zero
+//! 80         words: bit b of word w is page first + 64 w + b; 1: allocated
+//! ```
+//!
+//! A bitmap page covers `pages_covered(page size)` pages. The first one is page 1 and covers the pages from 0 on; each
+//! other one is the first page of the range that it covers, so its own bit is the first.
+
+use holdfast_base::codec::{get_u64, put_u64};
+use holdfast_base::limits::EXTENT_PAGES;
+use holdfast_base::page::HEADER_LEN;
+use holdfast_base::PageNo;
+
+/// Offset of the first word.
+pub const OFF_WORDS: usize = HEADER_LEN + 16;
+
+/// Pages that one bitmap page of `page_size` bytes covers; whole extents.
+#[must_use]
+pub const fn pages_covered(page_size: usize) -> u32 {
+    ((page_size - OFF_WORDS) / 8) as u32 * EXTENT_PAGES
+}
+
+/// The bitmap page that covers page `no`.
+#[must_use]
+pub const fn page_for(no: PageNo, page_size: usize) -> PageNo {
+    let covered = pages_covered(page_size);
+    if no.0 < covered { PageNo(1) } else { PageNo(no.0 - no.0 % covered) }
+}
+
+/// The first page that bitmap page `bitmap` covers.
+#[must_use]
+pub const fn first_covered(bitmap: PageNo) -> u32 {
+    if bitmap.0 == 1 { 0 } else { bitmap.0 }
+}
+
+/// Whether page `no` is a bitmap page.
+#[must_use]
+pub const fn is_bitmap(no: PageNo, page_size: usize) -> bool {
+    no.0 == 1 || no.0 != 0 && no.0.is_multiple_of(pages_covered(page_size))
+}
+
+/// The bits of extent `word`.
+#[must_use]
+pub fn word(page: &[u8], word: usize) -> Option<u64> {
+    get_u64(page, OFF_WORDS.checked_add(word.checked_mul(8)?)?)
+}
+
+/// Bits `first..first + count` of the word that `bit` lies in, as a mask, and how many of them lie in that word.
+fn mask(bit: u32, count: u32) -> (u64, u32) {
+    let from = bit % 64;
+    let n = count.min(64 - from);
+    let ones = if n == 64 { u64::MAX } else { (1 << n) - 1 };
+    (ones << from, n)
+}
+
+/// Whether the bits exist and all have that value; false for no bits.
+#[must_use]
+pub(crate) fn all_equal(page: &[u8], first: u32, count: u32, value: bool) -> bool {
+    if count == 0 || first.checked_add(count).is_none() {
+        return false;
+    }
+    let (mut bit, mut left) = (first, count);
+    while left > 0 {
+        let (ones, n) = mask(bit, left);
+        let Some(word) = word(page, (bit / 64) as usize) else { return false };
+        if word & ones != if value { ones } else { 0 } {
+            return false;
+        }
+        bit += n;
+        left -= n;
+    }
+    true
+}
+
+/// Sets bits that [`all_equal`] has looked at.
+pub(crate) fn fill(page: &mut [u8], first: u32, count: u32, value: bool) {
+    let (mut bit, mut left) = (first, count);
+    while left > 0 {
+        let (ones, n) = mask(bit, left);
+        let at = (bit / 64) as usize;
+        if let Some(old) = word(page, at) {
+            put_u64(page, OFF_WORDS + at * 8, if value { old | ones } else { old & !ones });
+        }
+        bit += n;
+        left -= n;
+    }
+}
+
+/// The lowest free page at or after `from` and below `limit`, all counted from the bitmap's first bit.
+#[must_use]
+pub(crate) fn first_free(page: &[u8], from: u32, limit: u32) -> Option<u32> {
+    let mut bit = from;
+    while bit < limit {
+        let free = !word(page, (bit / 64) as usize)? >> (bit % 64);
+        if free != 0 {
+            let found = bit + free.trailing_zeros();
+            return (found < limit).then_some(found);
+        }
+        bit = (bit / 64 + 1) * 64;
+    }
+    None
+}
+
+/// The first bit of the lowest wholly free extent at or after bit `from` and wholly below `limit`.
+#[must_use]
+pub(crate) fn first_free_extent(page: &[u8], from: u32, limit: u32) -> Option<u32> {
+    (from.div_ceil(64)..limit / 64).find(|&w| word(page, w as usize) == Some(0)).map(|w| w * 64)
+}
+
+/// Free pages among the first `limit`.
+#[must_use]
+pub(crate) fn count_free(page: &[u8], limit: u32) -> u32 {
+    let mut free = 0;
+    let mut bit = 0;
+    while bit < limit {
+        let (ones, n) = mask(bit, limit - bit);
+        free += (!word(page, (bit / 64) as usize).unwrap_or(u64::MAX) & ones).count_ones();
+        bit += n;
+    }
+    free
+}

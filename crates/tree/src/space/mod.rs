@@ -1,0 +1,2 @@
+//! Spaces.
+pub mod bitmap;
