@@ -17,9 +17,9 @@ use crate::{Error, Result};
 ///
 /// // (name, city) by id, with an index on the city and a unique one on the name.
 /// const BY_CITY: IndexDefinition<u64, (&str, &str), &str> =
-///     IndexDefinition::new("by_city", |_id, (_name, city), keys| keys.push(city.as_str()));
+///     IndexDefinition::new("by_city", |_id: &u64, (_name, city): &(String, String), keys| keys.push(city));
 /// const BY_NAME: IndexDefinition<u64, (&str, &str), &str> =
-///     IndexDefinition::unique("by_name", |_id, (name, _city), keys| keys.push(name.as_str()));
+///     IndexDefinition::unique("by_name", |_id: &u64, (name, _city): &(String, String), keys| keys.push(name));
 ///
 /// fn people() -> TableDefinition<u64, (&'static str, &'static str)> {
 ///     TableDefinition::new("people").index(&BY_CITY).index(&BY_NAME)
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     const BY_LEN: IndexDefinition<u32, &str, u64> =
-        IndexDefinition::unique("by_len", |_, text, keys| keys.push(text.len() as u64));
+        IndexDefinition::unique("by_len", |_: &u32, text: &String, keys| keys.push(text.len() as u64));
 
     #[test]
     fn an_erased_extractor_gives_the_keys() {
