@@ -107,6 +107,7 @@ mod index;
 mod meta;
 mod open;
 mod options;
+mod overlay;
 mod range;
 mod salvage;
 mod schema;
