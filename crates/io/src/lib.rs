@@ -10,15 +10,26 @@
 mod aligned;
 mod batch;
 mod clock;
+mod crash;
 mod disk;
+mod fault;
 mod file_disk;
 mod memory;
+mod metered;
+mod model;
 mod os_file;
+mod rng;
 mod sparse;
+mod spindle;
 
 pub use aligned::{ALIGNMENT, AlignedBuf};
 pub use batch::BatchMethod;
 pub use clock::{Clock, ManualClock, RealClock};
+pub use crash::CrashDisk;
 pub use disk::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions, ReadAt, SECTOR, WriteAt};
+pub use fault::{Fault, FaultDisk, FaultKind, FaultOp};
 pub use file_disk::{FileDisk, FileDiskOptions, FlushMethod};
 pub use memory::MemoryDisk;
+pub use metered::MeteredDisk;
+pub use model::{DiskModel, FileTraffic, ModelDisk};
+pub use rng::SplitMix64;

@@ -1,0 +1,264 @@
+//! A disk that fails when a test says so.
+//!
+//! [`FaultDisk`] wraps any disk and passes everything on, until a scheduled [`Fault`] fires: at the n-th operation of
+//! its kind (on its file, if it names one) since it was scheduled, once or from then on. Bits of stored bytes can be
+//! flipped at any time. The mutex of the schedule is not held while the wrapped disk works.
+
+use std::io;
+use std::sync::Arc;
+
+use holdfast_base::{Error, Result};
+use parking_lot::Mutex;
+
+use crate::disk::SECTOR;
+use crate::{DirLock, Disk, File, FileKind, OpenOptions};
+
+/// Kinds of operations that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultOp {
+    /// Opening or creating a file.
+    Open,
+    /// A read; each read of a batch is one.
+    Read,
+    /// A write; each write of a batch is one.
+    Write,
+    /// A sync of a file.
+    Sync,
+    /// A change of the length of a file.
+    SetLen,
+    /// Removing a file.
+    Remove,
+    /// Renaming a file; the old name counts.
+    Rename,
+    /// A sync of the directory; never on a file.
+    SyncDir,
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The operation is not done and fails with EIO.
+    #[default]
+    Eio,
+    /// The operation is not done and fails with ENOSPC.
+    Enospc,
+    /// A write is done for the first half of its sectors and fails with EIO; other operations as [`FaultKind::Eio`].
+    Torn,
+    /// The operation is not done and reports success; a read or an open as [`FaultKind::Eio`].
+    Lost,
+}
+
+/// One entry of the schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    op: FaultOp,
+    nth: u64,
+    kind: FaultKind,
+    file: Option<String>,
+    sticky: bool,
+}
+
+impl Fault {
+    /// EIO at the `nth` operation (the first is 1) of a kind on any file, once.
+    #[must_use]
+    pub fn nth(op: FaultOp, nth: u64) -> Fault {
+        Fault { op, nth, kind: FaultKind::Eio, file: None, sticky: false }
+    }
+
+    /// The same, doing something else than EIO.
+    #[must_use]
+    pub fn kind(self, kind: FaultKind) -> Fault {
+        Fault { kind, ..self }
+    }
+
+    /// The same, counting operations on files of this name only.
+    #[must_use]
+    pub fn on(self, file: impl Into<String>) -> Fault {
+        Fault { file: Some(file.into()), ..self }
+    }
+
+    /// The same, at every operation from the nth on, until [`FaultDisk::clear`].
+    #[must_use]
+    pub fn sticky(self) -> Fault {
+        Fault { sticky: true, ..self }
+    }
+}
+
+#[derive(Default)]
+struct Schedule {
+    /// Each with the operations that it has seen.
+    faults: Vec<(Fault, u64)>,
+    fired: u64,
+}
+
+impl Schedule {
+    /// Counts an operation; what the first fault that fires at it does.
+    fn next(&mut self, op: FaultOp, file: &str) -> Option<FaultKind> {
+        let mut fires = None;
+        self.faults.retain_mut(|(fault, seen)| {
+            if fault.op != op || fault.file.as_deref().is_some_and(|name| name != file) {
+                return true;
+            }
+            *seen += 1;
+            let due = *seen >= fault.nth;
+            if due && fires.is_none() {
+                fires = Some(fault.kind);
+            }
+            !due || fault.sticky
+        });
+        self.fired += u64::from(fires.is_some());
+        fires
+    }
+}
+
+/// A disk that fails when a test says so. Clones share the schedule.
+#[derive(Clone)]
+pub struct FaultDisk {
+    inner: Arc<dyn Disk>,
+    schedule: Arc<Mutex<Schedule>>,
+}
+
+impl FaultDisk {
+    /// Wraps `inner`; nothing fails yet.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Disk>) -> FaultDisk {
+        FaultDisk { inner, schedule: Arc::default() }
+    }
+
+    /// Adds a fault to the schedule.
+    pub fn schedule(&self, fault: Fault) {
+        self.schedule.lock().faults.push((fault, 0));
+    }
+
+    /// Forgets all faults that have not fired, and the sticky ones: the disk is whole again.
+    pub fn clear(&self) {
+        self.schedule.lock().faults.clear();
+    }
+
+    /// Operations that a fault was done to so far.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.schedule.lock().fired
+    }
+
+    /// Flips bit `bit` (0 to 7) of the stored byte at `offset` of file `name`.
+    ///
+    /// # Errors
+    /// Whatever the wrapped disk says; that the file ends before.
+    pub fn flip_bit(&self, name: &str, offset: u64, bit: u32) -> Result<()> {
+        let file = self.inner.open(name, OpenOptions::new(FileKind::Meta))?;
+        let mut byte = [0];
+        file.read_at(offset, &mut byte)?;
+        byte[0] ^= 1u8.rotate_left(bit);
+        file.write_at(offset, &byte)
+    }
+
+    fn next(&self, op: FaultOp, file: &str) -> Option<FaultKind> {
+        self.schedule.lock().next(op, file)
+    }
+
+    /// Passes an operation on unless a fault fires.
+    fn guard(&self, op: FaultOp, operation: &'static str, file: &str, go: impl FnOnce() -> Result<()>) -> Result<()> {
+        match self.next(op, file) {
+            None => go(),
+            Some(FaultKind::Lost) => Ok(()),
+            Some(kind) => Err(error(kind, operation, file)),
+        }
+    }
+}
+
+fn error(kind: FaultKind, operation: &'static str, file: &str) -> Error {
+    let source = match kind {
+        FaultKind::Enospc => rustix::io::Errno::NOSPC,
+        FaultKind::Eio | FaultKind::Torn | FaultKind::Lost => rustix::io::Errno::IO,
+    };
+    Error::io(operation, file, io::Error::from(source))
+}
+
+impl Disk for FaultDisk {
+    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
+        if let Some(kind) = self.next(FaultOp::Open, name) {
+            return Err(error(kind, "open", name));
+        }
+        Ok(Arc::new(FaultFile { inner: self.inner.open(name, options)?, disk: self.clone() }))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.guard(FaultOp::Remove, "remove", name, || self.inner.remove(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.guard(FaultOp::Rename, "rename", from, || self.inner.rename(from, to))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.inner.exists(name)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.guard(FaultOp::SyncDir, "sync", "the directory", || self.inner.sync_dir())
+    }
+
+    fn lock(&self) -> Result<DirLock> {
+        self.inner.lock()
+    }
+
+    fn describe(&self) -> String {
+        format!("{} with faults", self.inner.describe())
+    }
+}
+
+struct FaultFile {
+    inner: Arc<dyn File>,
+    disk: FaultDisk,
+}
+
+impl File for FaultFile {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match self.disk.next(FaultOp::Read, self.name()) {
+            None => self.inner.read_at(offset, buf),
+            Some(kind) => Err(error(kind, "read", self.name())),
+        }
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        match self.disk.next(FaultOp::Write, self.name()) {
+            None => self.inner.write_at(offset, buf),
+            Some(FaultKind::Lost) => Ok(()),
+            Some(FaultKind::Torn) => {
+                let half = buf.len().div_ceil(SECTOR) / 2 * SECTOR;
+                self.inner.write_at(offset, &buf[..half])?;
+                Err(error(FaultKind::Torn, "write", self.name()))
+            }
+            Some(kind) => Err(error(kind, "write", self.name())),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.disk.guard(FaultOp::Sync, "sync", self.name(), || self.inner.sync())
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.disk.guard(FaultOp::SetLen, "set the length of", self.name(), || self.inner.set_len(len))
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.punch_hole(offset, len)
+    }
+
+    fn atomic_write_unit(&self) -> usize {
+        self.inner.atomic_write_unit()
+    }
+}
