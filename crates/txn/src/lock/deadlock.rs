@@ -1,0 +1,120 @@
+//! Deadlock detection: a search of the waits-for graph by whoever starts to wait.
+//!
+//! Edges are computed while the search walks: from a waiting transaction to those whom its request waits for in a
+//! row queue, a table queue, or a list of ranges. Searches are serialised by the graph mutex and begin after the
+//! searcher's request can be seen, so the last one of a cycle to start waiting finds it. An edge may be gone by the
+//! time a cycle is found; a victim is only made of a transaction that still waits.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use holdfast_metrics::Counter;
+
+use super::owner::{Outcome, Owner, Target};
+use super::{LockManager, Serial};
+
+/// The latest deadlock, as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadlockReport {
+    /// Who was rolled back.
+    pub victim: Serial,
+    /// The transactions of the cycle, each waiting for the next.
+    pub cycle: Vec<Serial>,
+    /// The text of LATEST DETECTED DEADLOCK.
+    pub text: String,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    latest: Option<DeadlockReport>,
+}
+
+impl LockManager {
+    /// The latest deadlock.
+    #[must_use]
+    pub fn latest_deadlock(&self) -> Option<DeadlockReport> {
+        self.graph.lock().latest.clone()
+    }
+
+    /// Breaks every cycle that `start`, which has just begun to wait, closes.
+    pub(super) fn detect(&self, start: &Arc<Owner>) {
+        let mut graph = self.graph.lock();
+        while let Some(cycle) = self.find_cycle(start) {
+            // The cheapest to roll back; among equals the youngest.
+            let cost = |o: &&Arc<Owner>| (o.undo_records(), std::cmp::Reverse(o.serial()));
+            let Some(victim) = cycle.iter().min_by_key(cost) else { return };
+            let report = self.describe(&cycle, victim);
+            if victim.end_wait(Outcome::Deadlock) {
+                self.metrics.inc(Counter::LockDeadlocks);
+                graph.latest = Some(report);
+            }
+        }
+    }
+
+    /// A cycle through `start`, or `None`. Depth first without recursion: the path is a stack of frames.
+    fn find_cycle(&self, start: &Arc<Owner>) -> Option<Vec<Arc<Owner>>> {
+        let mut seen = HashSet::from([start.serial()]);
+        let mut path = vec![(Arc::clone(start), self.blockers(start))];
+        while let Some((_, next)) = path.last_mut() {
+            let Some(owner) = next.pop() else {
+                path.pop();
+                continue;
+            };
+            if owner.serial() == start.serial() {
+                return Some(path.into_iter().map(|(o, _)| o).collect());
+            }
+            if seen.insert(owner.serial()) {
+                let blockers = self.blockers(&owner);
+                path.push((owner, blockers));
+            }
+        }
+        None
+    }
+
+    /// Whom `owner` waits for; nobody if it does not wait.
+    pub(super) fn blockers(&self, owner: &Arc<Owner>) -> Vec<Arc<Owner>> {
+        match owner.waiting_for() {
+            None => Vec::new(),
+            Some(Target::Row { index, key, .. }) => {
+                let shard = self.shard(index, &key).lock();
+                let queue = shard.get(&index).and_then(|rows| rows.get(&key));
+                queue.map_or_else(Vec::new, |q| q.blockers(owner))
+            }
+            Some(Target::Table { index, .. }) => {
+                self.tables.lock().get(&index).map_or_else(Vec::new, |q| q.blockers(owner))
+            }
+            Some(Target::Range { index, key }) => self.ranges.blockers(owner, index, &key),
+        }
+    }
+
+    fn describe(&self, cycle: &[Arc<Owner>], victim: &Arc<Owner>) -> DeadlockReport {
+        let mut text = String::new();
+        for (i, owner) in cycle.iter().enumerate() {
+            let n = i + 1;
+            let _ = writeln!(text, "*** ({n}) TRANSACTION:");
+            let _ = writeln!(
+                text,
+                "TRANSACTION {}, session transaction {}, {} row lock(s), undo log entries {}",
+                owner.txn(),
+                owner.serial(),
+                owner.row_locks(),
+                owner.undo_records()
+            );
+            let label = owner.label();
+            if !label.is_empty() {
+                let _ = writeln!(text, "{label}");
+            }
+            let _ = writeln!(text, "*** ({n}) WAITING FOR THIS LOCK TO BE GRANTED:");
+            match owner.waiting_for() {
+                Some(target) => {
+                    let _ = writeln!(text, "{target}");
+                }
+                None => text.push_str("(granted meanwhile)\n"),
+            }
+        }
+        let at = cycle.iter().position(|o| o.serial() == victim.serial()).unwrap_or(0) + 1;
+        let _ = writeln!(text, "*** WE ROLL BACK TRANSACTION ({at})");
+        DeadlockReport { victim: victim.serial(), cycle: cycle.iter().map(|o| o.serial()).collect(), text }
+    }
+}

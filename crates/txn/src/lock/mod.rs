@@ -1,0 +1,551 @@
+//! Locks: rows, ranges, tables.
+//!
+//! A changed row is locked by the transaction id in it; nothing is entered anywhere. Only who has to *wait* for such
+//! a row enters a lock on behalf of its owner and queues behind it. Locking reads enter their locks at once.
+//!
+//! # Protocol
+//! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id into the row.
+//!   **Locking readers** enter their lock first and read the row afterwards. One of the two sees the other.
+//! * A waiter enters the owner's implicit lock under the shard's mutex after asking again whether the owner is still
+//!   active; an owner that ends publishes its end first and closes its list of locks then. So either the waiter sees
+//!   the end, or the owner finds the lock in its list, or the list is closed and the waiter starts over.
+//! * Who starts to wait looks for a cycle, one at a time, after its request can be seen by the next one who looks.
+//! * Memory over the budget: a transaction that holds many rows of one index gets a table lock instead. It stands for
+//!   every key that nobody else has locked; locks of others on single rows are still respected one by one.
+//!
+//! # Lock order
+//! graph -> shard -> tables -> (wait state -> held list) of one owner. Range locks have a mutex of their own that is
+//! ordered like a shard. No page latch is ever taken under any of these; they may be taken under page latches, but
+//! nobody waits for a lock while holding a latch.
+
+mod deadlock;
+mod owner;
+mod queue;
+mod range;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::sync::Mutex;
+use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
+use holdfast_base::{Error, IndexId, Result, checksum};
+use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
+
+pub use deadlock::DeadlockReport;
+pub use owner::{Owner, Serial};
+pub use range::{KeyRange, RangeId};
+pub use report::{LockInfo, LockKind, LockWaitInfo};
+
+use owner::{Outcome, Target};
+use queue::{Mode, Queue, Verdict};
+use range::RangeLocks;
+
+const SHARDS: usize = 64;
+/// Bytes that one lock is taken to cost beside its key.
+const LOCK_COST: usize = 160;
+/// A transaction with fewer row locks in an index is not worth a table lock.
+const ESCALATION_MIN: usize = 64;
+
+/// Shared or exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockMode {
+    /// Compatible with other shared locks.
+    Shared,
+    /// Compatible with nothing.
+    Exclusive,
+}
+
+impl LockMode {
+    fn row(self) -> Mode {
+        match self {
+            LockMode::Shared => Mode::Shared,
+            LockMode::Exclusive => Mode::Exclusive,
+        }
+    }
+
+    fn intent(self) -> Mode {
+        match self {
+            LockMode::Shared => Mode::IntentShared,
+            LockMode::Exclusive => Mode::IntentExclusive,
+        }
+    }
+}
+
+/// What to do about a lock that somebody else has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitMode {
+    /// Wait for at most so long, then [`Error::LockTimeout`].
+    For(Duration),
+    /// [`Error::WouldBlock`] at once.
+    NoWait,
+    /// As [`WaitMode::NoWait`]; a cursor passes over the row instead of reporting it.
+    SkipLocked,
+}
+
+/// A lock that is held by the transaction id in the row, as the requester found it.
+pub struct Implicit<'a> {
+    /// Whose id is in the row.
+    pub owner: &'a Arc<Owner>,
+    /// Whether that transaction is still active; asked under the shard's mutex.
+    pub active: &'a (dyn Fn() -> bool + Sync),
+}
+
+type Rows = HashMap<IndexId, HashMap<Arc<[u8]>, Queue>>;
+
+/// The lock manager of one database.
+pub struct LockManager {
+    shards: Box<[Mutex<Rows>]>,
+    tables: Mutex<HashMap<IndexId, Queue>>,
+    table_locks: AtomicUsize,
+    pub(crate) ranges: RangeLocks,
+    graph: Mutex<deadlock::Graph>,
+    used: AtomicUsize,
+    budget: usize,
+    metrics: Arc<Metrics>,
+}
+
+enum Step {
+    Done,
+    WaitRow,
+    WaitTable,
+}
+
+impl LockManager {
+    /// An empty lock table that escalates once its locks take more than `budget` bytes.
+    #[must_use]
+    pub fn new(budget: usize, metrics: Arc<Metrics>) -> LockManager {
+        LockManager {
+            shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect(),
+            tables: Mutex::new(HashMap::new()),
+            table_locks: AtomicUsize::new(0),
+            ranges: RangeLocks::new(),
+            graph: Mutex::new(deadlock::Graph::default()),
+            used: AtomicUsize::new(0),
+            budget,
+            metrics,
+        }
+    }
+
+    /// Bytes of memory that explicit locks take.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, index: IndexId, key: &[u8]) -> &Mutex<Rows> {
+        &self.shards[(checksum(key) ^ index.0.wrapping_mul(0x9e37_79b9)) as usize % SHARDS]
+    }
+
+    fn account(&self, bytes: isize) {
+        if bytes >= 0 {
+            self.used.fetch_add(bytes.unsigned_abs(), Ordering::Relaxed);
+        } else {
+            self.used.fetch_sub(bytes.unsigned_abs(), Ordering::Relaxed);
+        }
+        self.metrics.adjust(Gauge::MemoryLocks, bytes as i64);
+    }
+
+    /// Locks `key` of `index`, there or not, for `owner`. `implicit` names the transaction whose id the row carried.
+    /// Returns whether it had to wait: then the row must be read again. No latch may be held.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], [`Error::LockTimeout`], [`Error::Deadlock`] (roll the transaction back),
+    /// [`Error::Interrupted`] if the owner was killed.
+    pub fn lock_row(
+        &self,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+        mode: LockMode,
+        wait: WaitMode,
+        implicit: Option<&Implicit<'_>>,
+    ) -> Result<bool> {
+        let mut waited = false;
+        loop {
+            match self.try_row(owner, index, key, mode, wait, implicit)? {
+                Step::Done => break,
+                Step::WaitRow => {
+                    waited = true;
+                    self.wait(owner, wait, &|| self.cancel_row(owner, index, key))?;
+                    break;
+                }
+                Step::WaitTable => {
+                    waited = true;
+                    let result = self.wait(owner, wait, &|| self.cancel_table(owner, index));
+                    self.cancel_table(owner, index); // The intent was only there to be waited with.
+                    result?;
+                }
+            }
+        }
+        if self.memory() > self.budget {
+            self.escalate(owner, index, wait)?;
+        }
+        Ok(waited)
+    }
+
+    fn try_row(
+        &self,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+        mode: LockMode,
+        wait: WaitMode,
+        implicit: Option<&Implicit<'_>>,
+    ) -> Result<Step> {
+        let mut shard = self.shard(index, key).lock();
+        let rows = shard.entry(index).or_default();
+        if let Some(implicit) = implicit
+            && implicit.owner.serial() != owner.serial()
+            && (implicit.active)()
+        {
+            self.enter_implicit(rows, implicit.owner, index, key);
+        }
+        let verdict = rows.get(key).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
+        match verdict {
+            Verdict::Held => Ok(Step::Done),
+            Verdict::Free { .. } => match self.table_state(owner, index, mode) {
+                TableState::Covered => Ok(Step::Done),
+                TableState::Free => {
+                    self.grant_row(rows, owner, index, key, mode.row());
+                    Ok(Step::Done)
+                }
+                TableState::Busy if wait_limit(wait).is_none() => Err(Error::WouldBlock),
+                TableState::Busy => self.enqueue_table(owner, index, mode.intent(), false).map(|()| Step::WaitTable),
+            },
+            Verdict::Busy { .. } if wait_limit(wait).is_none() => Err(Error::WouldBlock),
+            Verdict::Busy { upgrade } => {
+                let Some((shared_key, _)) = rows.get_key_value(key) else { return Ok(Step::Done) };
+                let target = Target::Row { index, key: Arc::clone(shared_key), mode: mode.row() };
+                if !owner.start_wait(target) {
+                    return Err(Error::Interrupted);
+                }
+                if let Some(queue) = rows.get_mut(key) {
+                    queue.enqueue(owner, mode.row(), upgrade);
+                }
+                Ok(Step::WaitRow)
+            }
+        }
+    }
+
+    /// Enters the lock that `holder` has by its id in the row, unless it is there or `holder` is just ending.
+    fn enter_implicit(&self, rows: &mut HashMap<Arc<[u8]>, Queue>, holder: &Arc<Owner>, index: IndexId, key: &[u8]) {
+        self.grant_row(rows, holder, index, key, Mode::Exclusive);
+    }
+
+    fn grant_row(
+        &self,
+        rows: &mut HashMap<Arc<[u8]>, Queue>,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+        mode: Mode,
+    ) {
+        let mut held = owner.held.lock();
+        if held.closed {
+            return;
+        }
+        if !rows.contains_key(key) {
+            rows.insert(Arc::from(key), Queue::default());
+        }
+        let Some((shared_key, _)) = rows.get_key_value(key) else { return };
+        let shared_key = Arc::clone(shared_key);
+        let Some(queue) = rows.get_mut(key) else { return };
+        if queue.grant(owner, mode) {
+            held.rows.push((index, shared_key));
+            self.account((LOCK_COST + key.len()) as isize);
+        }
+    }
+
+    /// Blocks the owner, whose request stands in a queue, until it is granted. `cancel` takes the request back.
+    fn wait(&self, owner: &Arc<Owner>, wait: WaitMode, cancel: &dyn Fn()) -> Result<()> {
+        let limit = wait_limit(wait).unwrap_or_default();
+        self.metrics.inc(Counter::RowLockWaits);
+        self.metrics.adjust(Gauge::RowLockCurrentWaits, 1);
+        let timer = self.metrics.wait(WaitClass::Lock);
+        self.detect(owner);
+        let outcome = owner.block(limit);
+        drop(timer);
+        self.metrics.adjust(Gauge::RowLockCurrentWaits, -1);
+        let error = match outcome {
+            Outcome::Granted => return Ok(()),
+            Outcome::Deadlock => Error::Deadlock,
+            Outcome::Killed => Error::Interrupted,
+            Outcome::TimedOut | Outcome::Waiting | Outcome::Idle => {
+                self.metrics.inc(Counter::LockTimeouts);
+                Error::LockTimeout
+            }
+        };
+        cancel();
+        Err(error)
+    }
+
+    fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        let mut shard = self.shard(index, key).lock();
+        let Some(rows) = shard.get_mut(&index) else { return };
+        if let Some(queue) = rows.get_mut(key) {
+            queue.remove_waiter(owner);
+            self.regrant_row(queue, index, key);
+            if queue.is_empty() {
+                rows.remove(key);
+            }
+        }
+        if rows.is_empty() {
+            shard.remove(&index);
+        }
+    }
+
+    fn regrant_row(&self, queue: &mut Queue, index: IndexId, key: &[u8]) {
+        queue.regrant(|owner, _| {
+            owner.held.lock().rows.push((index, Arc::from(key)));
+            self.account((LOCK_COST + key.len()) as isize);
+        });
+    }
+
+    /// Whether somebody else's explicit lock (or table lock) forbids `owner` to change `key`. Asked under the latch
+    /// of the key's leaf; locks by transaction id are the caller's to check.
+    #[must_use]
+    pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        let shard = self.shard(index, key).lock();
+        let queue = shard.get(&index).and_then(|rows| rows.get(key));
+        queue.is_some_and(|q| q.conflicts(owner, Mode::Exclusive))
+            || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
+    }
+
+    /// Whether a range lock of somebody else forbids `owner` to insert `key`. Asked under the latch of its leaf.
+    #[must_use]
+    pub fn range_blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        self.ranges.covered(owner, index, key)
+    }
+
+    /// Waits until no range of others covers `key`. The answer may be out of date at once: ask again under the latch.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_row`].
+    pub fn wait_range(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8], wait: WaitMode) -> Result<()> {
+        if wait_limit(wait).is_none() {
+            return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };
+        }
+        match self.ranges.enqueue(owner, index, key) {
+            Ok(true) => self.wait(owner, wait, &|| self.ranges.remove_waiter(owner, index)),
+            Ok(false) => Ok(()),
+            Err(()) => Err(Error::Interrupted),
+        }
+    }
+
+    /// Keeps inserts of others out of `range` until the owner ends. To be called before the range is read.
+    pub fn lock_range(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<RangeId> {
+        let (id, cost) = self.ranges.register(owner, index, range)?;
+        let mut held = owner.held.lock();
+        if !held.ranges.contains(&index) {
+            held.ranges.push(index);
+        }
+        drop(held);
+        self.account(cost as isize);
+        if self.memory() > self.budget {
+            // One range over everything instead of many.
+            let freed = self.ranges.replace_by_everything(owner, index);
+            self.account(-(freed as isize));
+        }
+        Some(id)
+    }
+
+    /// Narrows a range to what was read of it.
+    pub fn shrink_range(&self, index: IndexId, id: RangeId, range: KeyRange) {
+        let change = self.ranges.shrink(index, id, range);
+        self.account(change);
+    }
+
+    /// Gives up a row lock early (READ COMMITTED: the row did not match).
+    pub fn unlock_row(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
+        let mut held = owner.held.lock();
+        let Some(at) = held.rows.iter().rposition(|(i, k)| *i == index && **k == *key) else { return };
+        held.rows.swap_remove(at);
+        drop(held);
+        self.release_row(owner, index, key);
+    }
+
+    fn release_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        let mut shard = self.shard(index, key).lock();
+        let Some(rows) = shard.get_mut(&index) else { return };
+        if let Some(queue) = rows.get_mut(key) {
+            if queue.release(owner) {
+                self.account(-((LOCK_COST + key.len()) as isize));
+            }
+            self.regrant_row(queue, index, key);
+            if queue.is_empty() {
+                rows.remove(key);
+            }
+        }
+        if rows.is_empty() {
+            shard.remove(&index);
+        }
+    }
+
+    /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction must have been
+    /// published in the commit map before.
+    pub fn release_all(&self, owner: &Owner) {
+        let held = {
+            let mut held = owner.held.lock();
+            held.closed = true;
+            (std::mem::take(&mut held.rows), std::mem::take(&mut held.tables), std::mem::take(&mut held.ranges))
+        };
+        for (index, key) in held.0 {
+            self.release_row(owner, index, &key);
+        }
+        for (index, _) in held.1 {
+            self.release_table(owner, index);
+        }
+        for index in held.2 {
+            let freed = self.ranges.release(owner, index);
+            self.account(-(freed as isize));
+        }
+    }
+}
+
+// Table locks and escalation.
+
+enum TableState {
+    Free,
+    Covered,
+    Busy,
+}
+
+impl LockManager {
+    fn table_state(&self, owner: &Owner, index: IndexId, mode: LockMode) -> TableState {
+        if self.table_locks.load(Ordering::SeqCst) == 0 {
+            return TableState::Free;
+        }
+        let tables = self.tables.lock();
+        let Some(queue) = tables.get(&index) else { return TableState::Free };
+        if queue.conflicts(owner, mode.intent()) {
+            TableState::Busy
+        } else if queue.mode_of(owner).is_some_and(|m| m.covers(mode.row())) {
+            TableState::Covered
+        } else {
+            TableState::Free
+        }
+    }
+
+    /// Locks the keys of `index` that nobody else has locked.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_row`].
+    pub fn lock_table(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, wait: WaitMode) -> Result<()> {
+        {
+            let mut tables = self.tables.lock();
+            let queue = tables.entry(index).or_default();
+            match queue.verdict(owner, mode.row()) {
+                Verdict::Held => return Ok(()),
+                Verdict::Free { .. } => {
+                    self.grant_table(queue, owner, index, mode.row());
+                    return Ok(());
+                }
+                Verdict::Busy { .. } if wait_limit(wait).is_none() => return Err(Error::WouldBlock),
+                Verdict::Busy { .. } => {}
+            }
+        }
+        self.enqueue_table(owner, index, mode.row(), true)?;
+        self.wait(owner, wait, &|| self.cancel_table(owner, index))
+    }
+
+    fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) {
+        let mut held = owner.held.lock();
+        if queue.grant(owner, mode) {
+            held.tables.push((index, mode));
+            self.table_locks.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, keep: bool) -> Result<()> {
+        let mut tables = self.tables.lock();
+        let queue = tables.entry(index).or_default();
+        if !owner.start_wait(Target::Table { index, mode }) {
+            return Err(Error::Interrupted);
+        }
+        let upgrade = keep && queue.mode_of(owner).is_some();
+        queue.enqueue(owner, mode, upgrade);
+        self.regrant_table(queue, index); // It may have become free since the caller looked.
+        Ok(())
+    }
+
+    fn regrant_table(&self, queue: &mut Queue, index: IndexId) {
+        queue.regrant(|owner, mode| {
+            self.table_locks.fetch_add(1, Ordering::SeqCst);
+            owner.held.lock().tables.push((index, mode));
+        });
+    }
+
+    /// Takes back a waiting request or a granted intent of `owner`.
+    fn cancel_table(&self, owner: &Owner, index: IndexId) {
+        let mut tables = self.tables.lock();
+        let Some(queue) = tables.get_mut(&index) else { return };
+        queue.remove_waiter(owner);
+        let intent = matches!(queue.mode_of(owner), Some(Mode::IntentShared | Mode::IntentExclusive));
+        if intent && queue.release(owner) {
+            self.table_locks.fetch_sub(1, Ordering::SeqCst);
+            owner.held.lock().tables.retain(|(i, _)| *i != index);
+        }
+        self.regrant_table(queue, index);
+        if queue.is_empty() {
+            tables.remove(&index);
+        }
+    }
+
+    fn release_table(&self, owner: &Owner, index: IndexId) {
+        let mut tables = self.tables.lock();
+        let Some(queue) = tables.get_mut(&index) else { return };
+        if queue.release(owner) {
+            self.table_locks.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.regrant_table(queue, index);
+        if queue.is_empty() {
+            tables.remove(&index);
+        }
+    }
+
+    /// Replaces the owner's row locks in `index` by a table lock, if it holds enough of them.
+    fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
+        let rows: Vec<Arc<[u8]>> = {
+            let held = owner.held.lock();
+            held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect()
+        };
+        if rows.len() < ESCALATION_MIN {
+            return Ok(());
+        }
+        let exclusive = rows.iter().any(|key| {
+            let shard = self.shard(index, key).lock();
+            let queue = shard.get(&index).and_then(|r| r.get(key));
+            queue.and_then(|q| q.mode_of(owner)) == Some(Mode::Exclusive)
+        });
+        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
+        match self.lock_table(owner, index, mode, wait) {
+            Ok(()) => {}
+            // Who does not wait for a row does not wait for this either; the budget is passed for a while.
+            Err(Error::WouldBlock) => return Ok(()),
+            Err(e) => return Err(e),
+        }
+        self.metrics.inc(Counter::LockEscalations);
+        for key in rows {
+            // Others wait in this queue: they were promised that this lock is what they wait for.
+            let contended = {
+                let shard = self.shard(index, &key).lock();
+                shard.get(&index).and_then(|r| r.get(&key)).is_some_and(|q| !q.waiting.is_empty())
+            };
+            if !contended {
+                self.unlock_row(owner, index, &key);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wait_limit(wait: WaitMode) -> Option<Duration> {
+    match wait {
+        WaitMode::For(limit) => Some(limit),
+        WaitMode::NoWait | WaitMode::SkipLocked => None,
+    }
+}

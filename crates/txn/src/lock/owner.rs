@@ -1,0 +1,185 @@
+//! The lock side of a transaction: who it is, what it holds, what it waits for.
+//!
+//! An `Owner` exists for every open transaction, also before it has a transaction id and for those that recovery
+//! found unfinished. Other transactions reach it through lock queues and through the map of active ids.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_base::sync::atomic::{AtomicU64, Ordering};
+use holdfast_base::sync::{Condvar, Mutex};
+use holdfast_base::{IndexId, TxnId};
+
+use super::queue::Mode;
+
+/// Number of a transaction as listings and `kill` know it; every transaction has one, readers too.
+pub type Serial = u64;
+
+/// What a transaction waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Row { index: IndexId, key: Arc<[u8]>, mode: Mode },
+    Table { index: IndexId, mode: Mode },
+    Range { index: IndexId, key: Arc<[u8]> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Idle,
+    Waiting,
+    Granted,
+    Deadlock,
+    Killed,
+    TimedOut,
+}
+
+#[derive(Debug)]
+pub(crate) struct WaitState {
+    pub on: Option<Target>,
+    pub outcome: Outcome,
+    pub killed: bool,
+}
+
+/// What an owner holds. `closed`: the transaction has ended, nothing may be added any more.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub closed: bool,
+    pub rows: Vec<(IndexId, Arc<[u8]>)>,
+    pub tables: Vec<(IndexId, Mode)>,
+    pub ranges: Vec<IndexId>,
+}
+
+/// One transaction in the eyes of the lock manager.
+#[derive(Debug)]
+pub struct Owner {
+    serial: Serial,
+    txn: AtomicU64,
+    undo_records: AtomicU64,
+    label: Mutex<String>,
+    pub(crate) wait: Mutex<WaitState>,
+    pub(crate) wake: Condvar,
+    pub(crate) held: Mutex<Held>,
+}
+
+impl Owner {
+    /// The owner with number `serial`.
+    #[must_use]
+    pub fn new(serial: Serial) -> Arc<Owner> {
+        Arc::new(Owner {
+            serial,
+            txn: AtomicU64::new(0),
+            undo_records: AtomicU64::new(0),
+            label: Mutex::new(String::new()),
+            wait: Mutex::new(WaitState { on: None, outcome: Outcome::Idle, killed: false }),
+            wake: Condvar::new(),
+            held: Mutex::new(Held::default()),
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    /// Its transaction id, [`TxnId::NONE`] while it has written nothing.
+    #[must_use]
+    pub fn txn(&self) -> TxnId {
+        TxnId(self.txn.load(Ordering::Acquire))
+    }
+
+    /// Sets the transaction id, once.
+    pub fn set_txn(&self, id: TxnId) {
+        self.txn.store(id.0, Ordering::Release);
+    }
+
+    /// Undo records written: what a rollback would cost.
+    #[must_use]
+    pub fn undo_records(&self) -> u64 {
+        self.undo_records.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of undo records.
+    pub fn set_undo_records(&self, n: u64) {
+        self.undo_records.store(n, Ordering::Relaxed);
+    }
+
+    /// What the layer above calls it (a connection, a query).
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.label.lock().clone()
+    }
+
+    /// Names it for listings.
+    pub fn set_label(&self, label: &str) {
+        let mut own = self.label.lock();
+        own.clear();
+        own.push_str(label);
+    }
+
+    /// Number of row locks held explicitly.
+    #[must_use]
+    pub fn row_locks(&self) -> usize {
+        self.held.lock().rows.len()
+    }
+
+    /// Ends a wait for a lock with `Interrupted`, now or when the next one begins.
+    pub fn kill(&self) {
+        let mut wait = self.wait.lock();
+        wait.killed = true;
+        if wait.outcome == Outcome::Waiting {
+            wait.outcome = Outcome::Killed;
+            self.wake.notify_all();
+        }
+    }
+
+    /// Takes back a kill that found nothing to interrupt; called when a statement begins.
+    pub fn clear_kill(&self) {
+        self.wait.lock().killed = false;
+    }
+
+    /// What it waits for now.
+    pub(crate) fn waiting_for(&self) -> Option<Target> {
+        let wait = self.wait.lock();
+        if wait.outcome == Outcome::Waiting { wait.on.clone() } else { None }
+    }
+
+    /// Says that it waits for `target`. Returns false if it was killed meanwhile. Called before the queue that
+    /// holds the request is unlocked, so that a grant cannot come too early.
+    pub(crate) fn start_wait(&self, target: Target) -> bool {
+        let mut wait = self.wait.lock();
+        if wait.killed {
+            return false;
+        }
+        wait.on = Some(target);
+        wait.outcome = Outcome::Waiting;
+        true
+    }
+
+    /// Ends the wait with `outcome` if it is still going on. Returns whether it was.
+    pub(crate) fn end_wait(&self, outcome: Outcome) -> bool {
+        let mut wait = self.wait.lock();
+        if wait.outcome != Outcome::Waiting {
+            return false;
+        }
+        wait.outcome = outcome;
+        self.wake.notify_all();
+        true
+    }
+
+    /// Blocks until somebody ended the wait, or for `limit`.
+    pub(crate) fn block(&self, limit: Duration) -> Outcome {
+        let deadline = Instant::now().checked_add(limit);
+        let mut wait = self.wait.lock();
+        while wait.outcome == Outcome::Waiting {
+            let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                wait.outcome = Outcome::TimedOut;
+                break;
+            }
+            wait = self.wake.wait_for(wait, left).0;
+        }
+        wait.on = None;
+        std::mem::replace(&mut wait.outcome, Outcome::Idle)
+    }
+}

@@ -1,0 +1,222 @@
+//! One lock queue: who holds a row (or a table), and who waits for it in which order. Pure: the mutex of the shard
+//! is around it.
+//!
+//! Invariants: the granted modes are pairwise compatible; the waiters stand in the order in which they will be
+//! granted, upgrades first; nobody is granted past a waiter that came before him, unless he holds a lock already.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::owner::{Outcome, Owner};
+
+/// Modes of a queue. Rows know shared and exclusive; the intent modes exist only while somebody waits for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    IntentShared,
+    IntentExclusive,
+    Shared,
+    Exclusive,
+}
+
+impl Mode {
+    /// Whether two owners may hold these at the same time.
+    pub fn compatible(self, other: Mode) -> bool {
+        use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
+        match (self, other) {
+            (IntentShared | IntentExclusive, IntentShared | IntentExclusive) => true,
+            (Exclusive, _) | (_, Exclusive) => false,
+            (Shared, Shared | IntentShared) | (IntentShared, Shared) => true,
+            (Shared, IntentExclusive) | (IntentExclusive, Shared) => false,
+        }
+    }
+
+    /// Whether a holder of `self` needs nothing more for `other`.
+    pub fn covers(self, other: Mode) -> bool {
+        match self {
+            Mode::Exclusive => true,
+            Mode::Shared => matches!(other, Mode::Shared | Mode::IntentShared),
+            Mode::IntentExclusive => matches!(other, Mode::IntentExclusive | Mode::IntentShared),
+            Mode::IntentShared => other == Mode::IntentShared,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::IntentShared => "IS",
+            Mode::IntentExclusive => "IX",
+            Mode::Shared => "S",
+            Mode::Exclusive => "X",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub owner: Arc<Owner>,
+    pub mode: Mode,
+    pub upgrade: bool,
+}
+
+/// What a request would meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The owner holds enough already.
+    Held,
+    /// It can be granted; `upgrade`: by raising the mode of a lock that the owner holds.
+    Free { upgrade: bool },
+    /// It has to wait.
+    Busy { upgrade: bool },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub granted: Vec<(Arc<Owner>, Mode)>,
+    pub waiting: VecDeque<Waiter>,
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.granted.is_empty() && self.waiting.is_empty()
+    }
+
+    pub fn mode_of(&self, owner: &Owner) -> Option<Mode> {
+        self.granted.iter().find(|(o, _)| o.serial() == owner.serial()).map(|(_, m)| *m)
+    }
+
+    /// Whether somebody else holds a mode that is incompatible with `mode`.
+    pub fn conflicts(&self, owner: &Owner, mode: Mode) -> bool {
+        self.granted.iter().any(|(o, m)| o.serial() != owner.serial() && !m.compatible(mode))
+    }
+
+    pub fn verdict(&self, owner: &Owner, mode: Mode) -> Verdict {
+        let own = self.mode_of(owner);
+        if own.is_some_and(|m| m.covers(mode)) {
+            return Verdict::Held;
+        }
+        let upgrade = own.is_some();
+        let overtakes = !upgrade && self.waiting.iter().any(|w| w.owner.serial() != owner.serial());
+        if self.conflicts(owner, mode) || overtakes { Verdict::Busy { upgrade } } else { Verdict::Free { upgrade } }
+    }
+
+    /// Grants without asking; raises the mode if the owner is there already. Returns whether the entry is new.
+    pub fn grant(&mut self, owner: &Arc<Owner>, mode: Mode) -> bool {
+        for (o, m) in &mut self.granted {
+            if o.serial() == owner.serial() {
+                if !m.covers(mode) {
+                    *m = mode;
+                }
+                return false;
+            }
+        }
+        self.granted.push((Arc::clone(owner), mode));
+        true
+    }
+
+    /// Adds a waiter: an upgrade before all that are none, everybody else at the end.
+    pub fn enqueue(&mut self, owner: &Arc<Owner>, mode: Mode, upgrade: bool) {
+        let waiter = Waiter { owner: Arc::clone(owner), mode, upgrade };
+        let at = if upgrade { self.waiting.iter().take_while(|w| w.upgrade).count() } else { self.waiting.len() };
+        self.waiting.insert(at, waiter);
+    }
+
+    /// Removes the waiting request of `owner`.
+    pub fn remove_waiter(&mut self, owner: &Owner) {
+        self.waiting.retain(|w| w.owner.serial() != owner.serial());
+    }
+
+    /// Removes the granted lock of `owner`. Returns whether there was one.
+    pub fn release(&mut self, owner: &Owner) -> bool {
+        let before = self.granted.len();
+        self.granted.retain(|(o, _)| o.serial() != owner.serial());
+        self.granted.len() < before
+    }
+
+    /// Grants from the front as far as possible. `granted` is told of every new entry, under the waiter's own mutex
+    /// and before it can wake.
+    pub fn regrant(&mut self, mut granted: impl FnMut(&Arc<Owner>, Mode)) {
+        while let Some(front) = self.waiting.front() {
+            if self.conflicts(&front.owner, front.mode) {
+                return;
+            }
+            let Some(waiter) = self.waiting.pop_front() else { return };
+            let mut state = waiter.owner.wait.lock();
+            if state.outcome != Outcome::Waiting {
+                continue; // It gave up and is on its way to take its request back.
+            }
+            if self.grant(&waiter.owner, waiter.mode) {
+                granted(&waiter.owner, waiter.mode);
+            }
+            state.outcome = Outcome::Granted;
+            waiter.owner.wake.notify_all();
+        }
+    }
+
+    /// Whom the waiting request of `owner` waits for.
+    pub fn blockers(&self, owner: &Owner) -> Vec<Arc<Owner>> {
+        let Some(at) = self.waiting.iter().position(|w| w.owner.serial() == owner.serial()) else { return Vec::new() };
+        let mode = self.waiting[at].mode;
+        let holders = self.granted.iter().filter(|(o, m)| o.serial() != owner.serial() && !m.compatible(mode));
+        // Everybody ahead is granted first, so even a compatible one is waited for.
+        let ahead = self.waiting.iter().take(at).map(|w| Arc::clone(&w.owner));
+        holders.map(|(o, _)| Arc::clone(o)).chain(ahead).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mode::{Exclusive, Shared};
+    use super::*;
+
+    fn waits(queue: &mut Queue, owner: &Arc<Owner>, mode: Mode) {
+        let Verdict::Busy { upgrade } = queue.verdict(owner, mode) else { panic!("it is free") };
+        owner.start_wait(crate::lock::owner::Target::Table { index: holdfast_base::IndexId(1), mode });
+        queue.enqueue(owner, mode, upgrade);
+    }
+
+    #[test]
+    fn first_come_first_served() {
+        let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
+        let mut q = Queue::default();
+        assert_eq!(q.verdict(&a, Shared), Verdict::Free { upgrade: false });
+        q.grant(&a, Shared);
+        waits(&mut q, &b, Exclusive);
+        waits(&mut q, &c, Shared); // compatible with a, but b came first
+        q.release(&a);
+        let mut order = Vec::new();
+        q.regrant(|o, _| order.push(o.serial()));
+        assert_eq!(order, [2]);
+        q.release(&b);
+        q.regrant(|o, _| order.push(o.serial()));
+        assert_eq!(order, [2, 3]);
+    }
+
+    #[test]
+    fn an_upgrade_goes_ahead_of_waiters() {
+        let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
+        let mut q = Queue::default();
+        q.grant(&a, Shared);
+        q.grant(&b, Shared);
+        waits(&mut q, &c, Exclusive);
+        waits(&mut q, &a, Exclusive);
+        assert_eq!(q.blockers(&a).iter().map(|o| o.serial()).collect::<Vec<_>>(), [2]);
+        q.release(&b);
+        q.regrant(|_, _| panic!("a has its entry already"));
+        assert_eq!(q.mode_of(&a), Some(Exclusive));
+        assert_eq!(q.waiting.len(), 1);
+        assert_eq!(q.verdict(&a, Shared), Verdict::Held);
+    }
+
+    #[test]
+    fn who_gave_up_is_passed_over() {
+        let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
+        let mut q = Queue::default();
+        q.grant(&a, Exclusive);
+        waits(&mut q, &b, Exclusive);
+        waits(&mut q, &c, Exclusive);
+        assert!(b.end_wait(Outcome::TimedOut));
+        q.release(&a);
+        q.regrant(|_, _| {});
+        assert_eq!(q.mode_of(&c), Some(Exclusive));
+        assert_eq!(q.mode_of(&b), None);
+    }
+}

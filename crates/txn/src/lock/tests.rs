@@ -1,0 +1,222 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::{Error, IndexId};
+use holdfast_metrics::{Counter, Metrics};
+
+use super::LockMode::{Exclusive, Shared};
+use super::{Implicit, KeyRange, LockManager, Owner, WaitMode};
+
+const T: IndexId = IndexId(1);
+const LONG: WaitMode = WaitMode::For(Duration::from_secs(60));
+
+fn manager() -> LockManager {
+    LockManager::new(1 << 20, Metrics::new())
+}
+
+/// Runs `f` on a thread once `owner` stands in a queue.
+fn while_waiting(owner: &Owner, f: impl FnOnce()) {
+    while owner.waiting_for().is_none() {
+        std::thread::yield_now();
+    }
+    f();
+}
+
+#[test]
+fn nowait_and_skip_locked_do_not_wait() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    assert!(!m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap());
+    for wait in [WaitMode::NoWait, WaitMode::SkipLocked] {
+        assert!(matches!(m.lock_row(&b, T, b"k", Shared, wait, None), Err(Error::WouldBlock)));
+    }
+    assert!(m.blocked(&b, T, b"k") && !m.blocked(&a, T, b"k") && !m.blocked(&b, T, b"other"));
+    m.release_all(&a);
+    assert!(!m.lock_row(&b, T, b"k", Shared, WaitMode::NoWait, None).unwrap());
+    m.release_all(&b);
+    assert_eq!(m.memory(), 0);
+    assert!(m.locks().is_empty());
+}
+
+#[test]
+fn a_wait_ends_with_a_timeout_and_leaves_nothing_behind() {
+    let m = manager();
+    let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    m.lock_row(&a, T, b"k", Shared, LONG, None).unwrap();
+    let short = WaitMode::For(Duration::from_millis(1));
+    assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, short, None), Err(Error::LockTimeout)));
+    // The waiter is gone, so a reader is not held up by it.
+    assert!(!m.lock_row(&c, T, b"k", Shared, WaitMode::NoWait, None).unwrap());
+}
+
+#[test]
+fn a_kill_interrupts_a_wait() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| m.lock_row(&b, T, b"k", Exclusive, LONG, None));
+        while_waiting(&b, || b.kill());
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted)));
+    });
+    // The kill holds until the next statement begins.
+    assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, LONG, None), Err(Error::Interrupted)));
+    b.clear_kill();
+    assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, WaitMode::NoWait, None), Err(Error::WouldBlock)));
+}
+
+#[test]
+fn the_cheapest_of_a_cycle_is_the_victim_and_the_report_names_all() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    a.set_undo_records(1);
+    b.set_undo_records(5);
+    b.set_label("UPDATE t");
+    m.lock_row(&a, T, b"1", Exclusive, LONG, None).unwrap();
+    m.lock_row(&b, T, b"2", Exclusive, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let first = s.spawn(|| {
+            let result = m.lock_row(&a, T, b"2", Exclusive, LONG, None);
+            m.release_all(&a);
+            result
+        });
+        while_waiting(&a, || {});
+        assert!(m.lock_row(&b, T, b"1", Exclusive, LONG, None).unwrap());
+        assert!(matches!(first.join().unwrap(), Err(Error::Deadlock)));
+    });
+    let report = m.latest_deadlock().unwrap();
+    assert_eq!(report.victim, 1);
+    assert_eq!(report.cycle.len(), 2);
+    assert!(report.text.contains("UPDATE t") && report.text.contains("WE ROLL BACK"), "{}", report.text);
+    assert!(report.text.contains("key 31 lock mode X"), "{}", report.text);
+}
+
+#[test]
+fn two_upgrades_of_one_row_are_a_deadlock() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_row(&a, T, b"k", Shared, LONG, None).unwrap();
+    m.lock_row(&b, T, b"k", Shared, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let first = s.spawn(|| m.lock_row(&a, T, b"k", Exclusive, LONG, None));
+        while_waiting(&a, || {});
+        // Equal cost: the youngest goes.
+        assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, LONG, None), Err(Error::Deadlock)));
+        m.release_all(&b);
+        assert!(first.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn a_cycle_through_a_range_is_found() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_range(&a, T, KeyRange::everything());
+    m.lock_row(&b, T, b"1", Exclusive, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let inserter = s.spawn(|| {
+            let result = m.wait_range(&b, T, b"new", LONG);
+            m.release_all(&b);
+            result
+        });
+        while_waiting(&b, || {});
+        assert!(m.lock_row(&a, T, b"1", Shared, LONG, None).unwrap());
+        assert!(matches!(inserter.join().unwrap(), Err(Error::Deadlock)));
+    });
+}
+
+#[test]
+fn a_waiter_enters_the_lock_of_the_row_s_writer() {
+    let m = manager();
+    let (writer, waiter) = (Owner::new(1), Owner::new(2));
+    let active = std::sync::atomic::AtomicBool::new(true);
+    let is_active = || active.load(std::sync::atomic::Ordering::SeqCst);
+    let implicit = Implicit { owner: &writer, active: &is_active };
+    std::thread::scope(|s| {
+        let thread = s.spawn(|| m.lock_row(&waiter, T, b"k", Exclusive, LONG, Some(&implicit)));
+        while_waiting(&waiter, || {
+            assert_eq!(m.waits().len(), 1);
+            assert_eq!(m.waits()[0].blocking, 1);
+            active.store(false, std::sync::atomic::Ordering::SeqCst);
+            m.release_all(&writer);
+        });
+        assert!(thread.join().unwrap().unwrap());
+    });
+    // It has ended: nothing is entered on its behalf any more, whatever the caller believes.
+    active.store(true, std::sync::atomic::Ordering::SeqCst);
+    let other = Owner::new(3);
+    let implicit = Implicit { owner: &writer, active: &is_active };
+    assert!(!m.lock_row(&other, T, b"j", Exclusive, WaitMode::NoWait, Some(&implicit)).unwrap());
+}
+
+#[test]
+fn many_row_locks_become_a_table_lock() {
+    let metrics = Metrics::new();
+    let m = LockManager::new(200 * 200, Arc::clone(&metrics));
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_row(&b, T, &7u32.to_be_bytes(), Exclusive, LONG, None).unwrap();
+    for i in 100..2_000u32 {
+        m.lock_row(&a, T, &i.to_be_bytes(), Exclusive, LONG, None).unwrap();
+    }
+    assert_eq!(metrics.get(Counter::LockEscalations), 1);
+    assert!(m.memory() < 200 * 200);
+    // Every key that nobody had locked is locked now; the one that somebody had is still his.
+    assert!(m.blocked(&b, T, b"anything") && !m.blocked(&a, T, b"anything"));
+    assert!(m.blocked(&a, T, &7u32.to_be_bytes()));
+    assert!(matches!(m.lock_row(&b, T, b"x", Shared, WaitMode::NoWait, None), Err(Error::WouldBlock)));
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| m.lock_row(&b, T, b"x", Exclusive, LONG, None));
+        while_waiting(&b, || m.release_all(&a));
+        assert!(waiter.join().unwrap().unwrap());
+    });
+    m.release_all(&b);
+    assert_eq!(m.memory(), 0);
+    assert!(m.locks().is_empty());
+}
+
+#[test]
+fn an_unlocked_row_goes_to_the_next() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap();
+    m.unlock_row(&a, T, b"k");
+    assert!(!m.lock_row(&b, T, b"k", Exclusive, WaitMode::NoWait, None).unwrap());
+    m.release_all(&a);
+    assert!(m.blocked(&a, T, b"k"));
+}
+
+#[test]
+fn threads_that_lock_in_random_order_all_get_through() {
+    let m = manager();
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|s| {
+        for thread in 0..4u64 {
+            let (m, done) = (&m, &done);
+            s.spawn(move || {
+                let mut seed = thread + 1;
+                for round in 0..300u64 {
+                    let owner = Owner::new(thread + round * 4 + 1);
+                    let mut ok = true;
+                    for _ in 0..4 {
+                        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let mode = if seed >> 40 & 1 == 0 { Shared } else { Exclusive };
+                        let key = [(seed >> 33) as u8 % 6];
+                        match m.lock_row(&owner, T, &key, mode, LONG, None) {
+                            Ok(_) => {}
+                            Err(Error::Deadlock) => {
+                                ok = false;
+                                break;
+                            }
+                            Err(e) => panic!("{e}"),
+                        }
+                    }
+                    m.release_all(&owner);
+                    done.fetch_add(usize::from(ok), std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(done.into_inner() > 0);
+    assert!(m.locks().is_empty());
+    assert_eq!(m.memory(), 0);
+}

@@ -1,0 +1,100 @@
+//! Settings of the transaction system, and the options of one transaction.
+
+use std::time::Duration;
+
+use crate::lock::WaitMode;
+
+/// How much of other transactions a transaction sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Isolation {
+    /// A new view for every statement; only changed and locked rows are locked. READ UNCOMMITTED is the same.
+    ReadCommitted,
+    /// One view for the whole transaction; locking reads and changes also lock the ranges they read.
+    #[default]
+    RepeatableRead,
+    /// Every read locks the rows and the ranges it reads, and reads the newest committed version.
+    Serializable,
+}
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// The log is synced up to the commit.
+    #[default]
+    Sync,
+    /// The log is handed to the operating system up to the commit: it survives a crash of the process.
+    Write,
+    /// Nothing; a later sync carries it along.
+    Lazy,
+}
+
+/// Settings of a [`crate::TxnSystem`].
+#[derive(Clone, Debug)]
+pub struct TxnConfig {
+    /// Memory for explicit locks, in bytes; beyond it, row locks are escalated to table locks.
+    pub lock_memory: usize,
+    /// How long a row lock is waited for when the caller gives no limit.
+    pub lock_wait_timeout: Duration,
+    /// Bytes of undo logs and version tree above which the oldest read-only snapshot is given up.
+    pub max_old_versions: u64,
+    /// Bytes of undo that one transaction may write; its next statement then fails with `LimitReached`.
+    pub max_undo_per_txn: u64,
+    /// A view older than so many unpurged commits becomes long: purge no longer waits for it.
+    pub short_view_commits: u64,
+    /// Transaction ids that the commit map covers; rounded up to a power of two. 8 bytes each.
+    pub commit_window: usize,
+    /// Unpurged commits above which a committer purges some logs itself.
+    pub purge_help_above: usize,
+    /// Whether a thread of the system's own purges and rolls back. Without it `purge` and `roll_back_losers` have
+    /// to be called, which makes tests deterministic.
+    pub background: bool,
+}
+
+impl Default for TxnConfig {
+    fn default() -> TxnConfig {
+        TxnConfig {
+            lock_memory: 64 << 20,
+            lock_wait_timeout: Duration::from_secs(50),
+            max_old_versions: 4 << 30,
+            max_undo_per_txn: 16 << 30,
+            short_view_commits: 1024,
+            commit_window: 1 << 16,
+            purge_help_above: 4096,
+            background: true,
+        }
+    }
+}
+
+/// Options of one transaction.
+#[derive(Clone, Debug)]
+pub struct TxnOptions {
+    /// Isolation level.
+    pub isolation: Isolation,
+    /// At REPEATABLE READ: whether a change of a row that another transaction changed after this one's snapshot
+    /// fails with `Conflict` (the first updater wins), or acts on the newest committed version.
+    pub snapshot_isolation: bool,
+    /// Changes are refused, and its snapshot may be given up when old versions reach their limit.
+    pub read_only: bool,
+    /// What to do about a lock of somebody else; `None`: wait for the configured time.
+    pub wait: Option<WaitMode>,
+}
+
+impl Default for TxnOptions {
+    fn default() -> TxnOptions {
+        TxnOptions { isolation: Isolation::default(), snapshot_isolation: true, read_only: false, wait: None }
+    }
+}
+
+impl TxnOptions {
+    /// A read-only transaction at REPEATABLE READ: one snapshot.
+    #[must_use]
+    pub fn snapshot() -> TxnOptions {
+        TxnOptions { read_only: true, ..TxnOptions::default() }
+    }
+
+    /// The default options at `isolation`.
+    #[must_use]
+    pub fn at(isolation: Isolation) -> TxnOptions {
+        TxnOptions { isolation, ..TxnOptions::default() }
+    }
+}

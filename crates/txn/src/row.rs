@@ -1,0 +1,85 @@
+//! The header of every versioned entry: rows of clustered trees and entries of secondary indexes alike.
+//!
+//! ```text
+//! offset size
+//!  0     1   flags: bit 0 delete mark, bit 1 the body is a reference to an overflow chain
+//!  1     8   transaction that wrote this version (0: before all transactions)
+//!  9     8   roll pointer to the undo record with the version before (0: there is none)
+//! 17         body: the value (row), or the covered bytes (secondary entry); empty under a delete mark
+//! ```
+//!
+//! Because secondary entries carry the same header and every change of one is an undo record of its own, they have
+//! version chains of their own: an index is read at a view without a visit to the row.
+
+use holdfast_base::codec::get_u64;
+use holdfast_base::{RollPtr, TxnId};
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 17;
+
+const DELETED: u8 = 1;
+const OVERFLOW: u8 = 2;
+
+/// The decoded header of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionHeader {
+    /// The version says that there is no row.
+    pub deleted: bool,
+    /// The body is a reference to an overflow chain.
+    pub overflow: bool,
+    /// The writer.
+    pub txn: TxnId,
+    /// Where the version before is.
+    pub roll: RollPtr,
+}
+
+impl VersionHeader {
+    /// Splits `payload` into header and body; `None` if it is too short or has unknown flags.
+    #[must_use]
+    pub fn decode(payload: &[u8]) -> Option<(VersionHeader, &[u8])> {
+        let flags = *payload.first()?;
+        if flags & !(DELETED | OVERFLOW) != 0 {
+            return None;
+        }
+        let header = VersionHeader {
+            deleted: flags & DELETED != 0,
+            overflow: flags & OVERFLOW != 0,
+            txn: TxnId(get_u64(payload, 1)?),
+            roll: RollPtr(get_u64(payload, 9)?),
+        };
+        Some((header, &payload[HEADER_LEN..]))
+    }
+
+    /// The payload of this header and `body`.
+    #[must_use]
+    pub fn encode(&self, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_LEN + body.len());
+        out.push(if self.deleted { DELETED } else { 0 } | if self.overflow { OVERFLOW } else { 0 });
+        out.extend_from_slice(&self.txn.0.to_le_bytes());
+        out.extend_from_slice(&self.roll.0.to_le_bytes());
+        out.extend_from_slice(body);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_round_trip() {
+        for (deleted, overflow) in [(false, false), (true, false), (false, true)] {
+            let header = VersionHeader { deleted, overflow, txn: TxnId(u64::MAX - 1), roll: RollPtr(77) };
+            let payload = header.encode(b"body");
+            assert_eq!(VersionHeader::decode(&payload), Some((header, &b"body"[..])));
+        }
+    }
+
+    #[test]
+    fn short_and_unknown_payloads_are_refused() {
+        assert_eq!(VersionHeader::decode(&[]), None);
+        assert_eq!(VersionHeader::decode(&[0; HEADER_LEN - 1]), None);
+        assert_eq!(VersionHeader::decode(&[0x80; HEADER_LEN]), None);
+        assert!(VersionHeader::decode(&[0; HEADER_LEN]).is_some());
+    }
+}

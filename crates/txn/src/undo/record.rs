@@ -1,0 +1,96 @@
+//! Undo records.
+//!
+//! ```text
+//! kind u8         bit 0: there is a prior image; bit 1: this change wrote an overflow chain of its own
+//! index varint    the tree that was changed
+//! key             length varint, bytes
+//! prior image     length varint, bytes: the whole payload before the change (only with bit 0)
+//! new chain       length varint, bytes: the reference to the chain (only with bit 1)
+//! ```
+//!
+//! One record per change of one entry of one tree, rows and secondary entries alike: rollback and purge need to know
+//! nothing of tables. The prior image's own header names the version before it.
+
+use holdfast_base::IndexId;
+use holdfast_base::codec::{Reader, Writer};
+
+const HAS_PRIOR: u8 = 1;
+const HAS_CHAIN: u8 = 2;
+
+/// One change, as undone: borrowed form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoRecord<'a> {
+    /// The tree.
+    pub index: IndexId,
+    /// The entry.
+    pub key: &'a [u8],
+    /// The payload before; `None`: there was no entry.
+    pub prior: Option<&'a [u8]>,
+    /// The overflow chain that the change wrote, to be freed if it is undone.
+    pub new_chain: Option<&'a [u8]>,
+}
+
+impl<'a> UndoRecord<'a> {
+    /// Appends the record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let kind =
+            if self.prior.is_some() { HAS_PRIOR } else { 0 } | if self.new_chain.is_some() { HAS_CHAIN } else { 0 };
+        out.u8(kind);
+        out.varint(u64::from(self.index.0));
+        out.bytes_with_len(self.key);
+        if let Some(prior) = self.prior {
+            out.bytes_with_len(prior);
+        }
+        if let Some(chain) = self.new_chain {
+            out.bytes_with_len(chain);
+        }
+    }
+
+    /// Decodes a record at the start of `bytes`; `None` if it is not one.
+    #[must_use]
+    pub fn decode(bytes: &'a [u8]) -> Option<UndoRecord<'a>> {
+        let mut r = Reader::new(bytes);
+        let kind = r.u8()?;
+        if kind & !(HAS_PRIOR | HAS_CHAIN) != 0 {
+            return None;
+        }
+        Some(UndoRecord {
+            index: IndexId(u32::try_from(r.varint()?).ok()?),
+            key: r.bytes_with_len()?,
+            prior: if kind & HAS_PRIOR != 0 { Some(r.bytes_with_len()?) } else { None },
+            new_chain: if kind & HAS_CHAIN != 0 { Some(r.bytes_with_len()?) } else { None },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn records_round_trip(
+            index: u32,
+            key in proptest::collection::vec(any::<u8>(), 0..300),
+            prior in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..500)),
+            chain in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..16)),
+        ) {
+            let record = UndoRecord {
+                index: IndexId(index), key: &key, prior: prior.as_deref(), new_chain: chain.as_deref(),
+            };
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            prop_assert_eq!(UndoRecord::decode(&bytes), Some(record));
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(UndoRecord::decode(&bytes[..cut]), None);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = UndoRecord::decode(&bytes);
+        }
+    }
+}

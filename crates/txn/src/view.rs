@@ -1,0 +1,338 @@
+//! Read views.
+//!
+//! A view is one commit number: it sees what committed at or before it. While it is *short* it asks the commit map,
+//! and purge waits for it. Once it holds too much back it is made *long*: the ids that were active at its birth are
+//! written down in it, after which it needs the commit map no more, and purge goes on by copying the one version of
+//! each changed row that it can still see into the version tree. When old versions reach their limit, the oldest
+//! read-only view is *cancelled*: its next read fails with [`Error::SnapshotTooOld`].
+//!
+//! # Protocol
+//! A view is made long with the window of the commit map held still, before `low` moves past what it cannot take for
+//! granted. Readers ask the commit map first and then look whether the view became long meanwhile; if so the list
+//! decides. Cancelling sets the flag before anything that the view needs is dropped, and readers look at the flag
+//! *after* they read, so that no answer is given from what may be missing.
+//!
+//! # Lock order
+//! window of the commit map -> registry. The registry may be locked under page latches; nothing is locked under it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use holdfast_base::{CommitNo, Error, Result, TxnId};
+use parking_lot::Mutex;
+
+use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};
+
+/// One read view.
+#[derive(Debug)]
+pub struct View {
+    no: CommitNo,
+    serial: u64,
+    low: TxnId,
+    high: TxnId,
+    read_only: bool,
+    active_at_birth: OnceLock<Box<[TxnId]>>,
+    cancelled: AtomicBool,
+}
+
+impl View {
+    /// The last commit that it sees.
+    #[must_use]
+    pub fn commit_no(&self) -> CommitNo {
+        self.no
+    }
+
+    /// Whether purge no longer waits for it.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.active_at_birth.get().is_some()
+    }
+
+    /// Whether it belongs to a transaction that declared itself read-only.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether it was given up.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// To be called after a read and before its answer is believed.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`] if the view was cancelled.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::SnapshotTooOld) } else { Ok(()) }
+    }
+
+    /// Whether versions written by `id` are visible.
+    #[must_use]
+    pub fn sees(&self, id: TxnId, map: &CommitMap) -> bool {
+        if id == TxnId::NONE {
+            return true;
+        }
+        if let Some(active) = self.active_at_birth.get() {
+            return self.sees_long(id, active);
+        }
+        let visible = matches!(map.status(id), TxnStatus::Committed(no) if no <= self.no);
+        // The map may have been cut while it was asked; then the view has become long before.
+        match self.active_at_birth.get() {
+            Some(active) => self.sees_long(id, active),
+            None => visible,
+        }
+    }
+
+    fn sees_long(&self, id: TxnId, active: &[TxnId]) -> bool {
+        id < self.high && active.binary_search(&id).is_err()
+    }
+
+    /// Writes down what was active at birth. The window of `map` must be held still, and everything that ended after
+    /// this view must still be in it; both hold for every view that is not yet long.
+    fn make_long(&self, window: &WindowGuard<'_>, map: &CommitMap) {
+        let _ = window;
+        self.active_at_birth.get_or_init(|| {
+            let in_window = (self.low.0..self.high.0).map(TxnId);
+            let unseen = |id: &TxnId| !matches!(map.status(*id), TxnStatus::Committed(no) if no <= self.no);
+            let mut active = map.stragglers_below(self.low);
+            active.retain(|id| unseen(id));
+            active.extend(in_window.filter(|id| unseen(id)));
+            active.sort_unstable();
+            active.into_boxed_slice()
+        });
+    }
+}
+
+/// All open views, and the number of the last commit.
+#[derive(Debug)]
+pub struct Views {
+    last: AtomicU64,
+    serial: AtomicU64,
+    live: Mutex<BTreeMap<(CommitNo, u64), Arc<View>>>,
+}
+
+impl Views {
+    /// No views; the last commit was `last`.
+    #[must_use]
+    pub fn new(last: CommitNo) -> Views {
+        Views { last: AtomicU64::new(last.0), serial: AtomicU64::new(0), live: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The last commit.
+    #[must_use]
+    pub fn last(&self) -> CommitNo {
+        CommitNo(self.last.load(Ordering::Acquire))
+    }
+
+    /// Publishes a commit. Called within the commit critical section, after the commit map was told.
+    pub fn publish(&self, no: CommitNo) {
+        self.last.store(no.0, Ordering::Release);
+    }
+
+    /// Opens a view of everything that is committed now.
+    pub fn open(&self, map: &CommitMap, read_only: bool) -> Arc<View> {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let mut live = self.live.lock();
+        // Under the mutex, so that whoever asks for the oldest view cannot miss one that is about to be registered.
+        // `low` first and `high` last: both only grow, and a wider window is merely more to look at.
+        let (low, no) = (map.low(), self.last());
+        let high = map.next();
+        let (active_at_birth, cancelled) = (OnceLock::new(), AtomicBool::new(false));
+        let view = Arc::new(View { no, serial, low, high, read_only, active_at_birth, cancelled });
+        live.insert((no, serial), Arc::clone(&view));
+        view
+    }
+
+    /// Ends a view. Returns whether it was the oldest one, so that purge may have something to do.
+    pub fn close(&self, view: &View) -> bool {
+        let mut live = self.live.lock();
+        let oldest = live.first_key_value().is_some_and(|(k, _)| *k == (view.no, view.serial));
+        live.remove(&(view.no, view.serial));
+        oldest || view.is_long()
+    }
+
+    /// Number of open views.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// The number of the oldest view that is still short; the last commit if there is none.
+    #[must_use]
+    pub fn short_horizon(&self) -> CommitNo {
+        let live = self.live.lock();
+        live.values().find(|v| !v.is_long()).map_or_else(|| self.last(), |v| v.no)
+    }
+
+    /// The oldest view that is still short.
+    #[must_use]
+    pub fn oldest_short(&self) -> Option<Arc<View>> {
+        self.live.lock().values().find(|v| !v.is_long()).cloned()
+    }
+
+    /// The oldest live view's number; the last commit if there is none.
+    #[must_use]
+    pub fn oldest(&self) -> CommitNo {
+        let live = self.live.lock();
+        live.first_key_value().map_or_else(|| self.last(), |(k, _)| k.0)
+    }
+
+    /// The views older than commit `no`, oldest first.
+    #[must_use]
+    pub fn older_than(&self, no: CommitNo) -> Vec<Arc<View>> {
+        let live = self.live.lock();
+        live.range(..(no, 0)).map(|(_, v)| Arc::clone(v)).collect()
+    }
+
+    /// Whether every open view sees `id`. Views to come see it too then, if it has committed.
+    #[must_use]
+    pub fn all_see(&self, id: TxnId, map: &CommitMap) -> bool {
+        let live = self.live.lock();
+        matches!(map.status(id), TxnStatus::Committed(_)) && live.values().all(|v| v.sees(id, map))
+    }
+
+    /// Makes every view older than `no` long.
+    pub fn make_long(&self, no: CommitNo, map: &CommitMap) {
+        let window = map.lock_window();
+        self.make_long_locked(no, map, &window);
+    }
+
+    /// As [`Views::make_long`], with the window already held.
+    pub fn make_long_locked(&self, no: CommitNo, map: &CommitMap, window: &WindowGuard<'_>) {
+        for view in self.older_than(no) {
+            view.make_long(window, map);
+        }
+    }
+
+    /// Gives up the oldest view of a read-only transaction. Returns whether there was one.
+    pub fn cancel_oldest_read_only(&self) -> bool {
+        let mut live = self.live.lock();
+        let Some(key) = live.iter().find(|(_, v)| v.read_only).map(|(k, _)| *k) else { return false };
+        if let Some(view) = live.remove(&key) {
+            view.cancelled.store(true, Ordering::Release);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Commits {
+        map: CommitMap,
+        views: Views,
+        no: u64,
+    }
+
+    impl Commits {
+        fn new() -> Commits {
+            Commits { map: CommitMap::new(64, TxnId(1), &[]), views: Views::new(CommitNo(0)), no: 0 }
+        }
+        fn begin(&self) -> TxnId {
+            let window = self.map.lock_window();
+            if window.is_full() {
+                let last = self.views.last();
+                self.views.make_long_locked(CommitNo(last.0 + 1), &self.map, &window);
+                window.cut(self.views.short_horizon());
+            }
+            window.allocate()
+        }
+        fn commit(&mut self, id: TxnId) {
+            self.no += 1;
+            self.map.set_committed(id, CommitNo(self.no));
+            self.views.publish(CommitNo(self.no));
+        }
+        fn roll_back(&mut self, id: TxnId) {
+            self.no += 1;
+            self.map.set_rolled_back(id, CommitNo(self.no));
+            self.views.publish(CommitNo(self.no));
+        }
+    }
+
+    #[test]
+    fn a_view_sees_what_committed_before_it_short_and_long() {
+        let mut c = Commits::new();
+        let (before, open, aborted) = (c.begin(), c.begin(), c.begin());
+        c.commit(before);
+        c.roll_back(aborted);
+        let view = c.views.open(&c.map, true);
+        let later = c.begin();
+        c.commit(later);
+        c.commit(open);
+        let expect = |c: &Commits| {
+            assert!(view.sees(TxnId::NONE, &c.map));
+            assert!(view.sees(before, &c.map));
+            assert!(!view.sees(open, &c.map));
+            assert!(!view.sees(aborted, &c.map));
+            assert!(!view.sees(later, &c.map));
+        };
+        expect(&c);
+        c.views.make_long(c.views.last(), &c.map);
+        assert!(view.is_long());
+        expect(&c);
+        for _ in 0..500 {
+            let id = c.begin();
+            c.commit(id);
+            assert!(!view.sees(id, &c.map));
+        }
+        expect(&c);
+    }
+
+    #[test]
+    fn an_old_straggler_stays_invisible_to_a_view_that_becomes_long() {
+        let mut c = Commits::new();
+        let old = c.begin();
+        for _ in 0..200 {
+            let id = c.begin();
+            c.commit(id);
+        }
+        let view = c.views.open(&c.map, false);
+        assert!(!view.sees(old, &c.map));
+        c.commit(old);
+        assert!(!view.sees(old, &c.map));
+        for _ in 0..200 {
+            let id = c.begin();
+            c.commit(id);
+        }
+        assert!(view.is_long());
+        assert!(!view.sees(old, &c.map));
+        assert!(c.views.open(&c.map, false).sees(old, &c.map));
+    }
+
+    #[test]
+    fn the_oldest_read_only_view_is_cancelled_first() {
+        let mut c = Commits::new();
+        let writer = c.views.open(&c.map, false);
+        let first = c.views.open(&c.map, true);
+        let id = c.begin();
+        c.commit(id);
+        let second = c.views.open(&c.map, true);
+        assert!(c.views.cancel_oldest_read_only());
+        assert!(first.check().is_err() && writer.check().is_ok() && second.check().is_ok());
+        assert!(c.views.cancel_oldest_read_only());
+        assert!(second.check().is_err());
+        assert!(!c.views.cancel_oldest_read_only());
+        assert!(!c.views.close(&first));
+        assert!(c.views.close(&writer));
+        assert_eq!(c.views.count(), 0);
+    }
+
+    #[test]
+    fn all_see_only_what_committed_before_the_oldest() {
+        let mut c = Commits::new();
+        let a = c.begin();
+        c.commit(a);
+        let view = c.views.open(&c.map, true);
+        let b = c.begin();
+        assert!(!c.views.all_see(b, &c.map));
+        c.commit(b);
+        assert!(c.views.all_see(a, &c.map));
+        assert!(!c.views.all_see(b, &c.map));
+        c.views.close(&view);
+        assert!(c.views.all_see(b, &c.map));
+    }
+}
