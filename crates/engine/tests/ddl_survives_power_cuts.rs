@@ -1,0 +1,106 @@
+//! The power goes at every point of a create, a rename and a drop: each has happened as a whole or not at all, and no
+//! file is left over.
+
+mod common;
+
+use holdfast::io::{CrashDisk, Disk};
+use holdfast::{Database, Result, TableDefinition};
+
+fn table(name: &str) -> TableDefinition<u64, &'static str> {
+    TableDefinition::named(name)
+}
+
+fn names(db: &Database) -> Vec<String> {
+    db.list_tables().into_iter().map(|t| t.name).collect()
+}
+
+fn rows(db: &Database, name: &str) -> usize {
+    let txn = db.begin_read().unwrap();
+    txn.open_table(&table(name)).unwrap().iter().unwrap().map(|r| r.unwrap()).count()
+}
+
+/// Runs `change` on a database with the filled table `a`, cutting the power after `n` operations, for every `n`.
+fn cut_everywhere(change: impl Fn(&Database) -> Result<()>, check: impl Fn(&Database, bool)) {
+    for n in 0.. {
+        let disk = CrashDisk::new();
+        let db = common::create_on(&disk);
+        db.transact(|txn| {
+            let a = txn.open_table(&table("a"))?;
+            (0..200).try_for_each(|i| a.insert(i, "row"))
+        })
+        .unwrap();
+        disk.crash_after(n);
+        let done = change(&db).is_ok();
+        let alive = !disk.is_dead();
+        for seed in 0..3 {
+            let after = disk.reboot(seed);
+            let db = common::open_on(&after);
+            check(&db, done);
+            common::assert_sound(&db);
+            let spaces = db.list_tables().len();
+            let files = after.list().unwrap().iter().filter(|f| f.starts_with('t') && f.ends_with(".hf")).count();
+            assert_eq!(files, spaces, "after {n} operations, seed {seed}");
+        }
+        if alive {
+            assert!(done);
+            break;
+        }
+    }
+}
+
+#[test]
+fn create() {
+    cut_everywhere(
+        |db| db.create_table(&table("b")),
+        |db, done| {
+            assert!(names(db) == ["a", "b"] || (!done && names(db) == ["a"]), "{:?}", names(db));
+            assert_eq!(rows(db, "a"), 200);
+            db.transact(|txn| txn.open_table(&table("b"))?.insert(1, "x")).unwrap();
+            assert_eq!(rows(db, "b"), 1);
+        },
+    );
+}
+
+#[test]
+fn rename() {
+    cut_everywhere(
+        |db| db.rename_table("a", "c"),
+        |db, done| {
+            assert!(names(db) == ["c"] || (!done && names(db) == ["a"]), "{:?}", names(db));
+            assert_eq!(rows(db, &names(db)[0]), 200);
+        },
+    );
+}
+
+#[test]
+fn drop_table() {
+    cut_everywhere(
+        |db| db.drop_table("a"),
+        |db, done| {
+            assert!(names(db).is_empty() || (!done && names(db) == ["a"]), "{:?}", names(db));
+            if !names(db).is_empty() {
+                assert_eq!(rows(db, "a"), 200);
+            }
+        },
+    );
+}
+
+#[test]
+fn creating_a_database() {
+    for n in 0.. {
+        let disk = CrashDisk::new();
+        disk.crash_after(n);
+        let created = common::small().disk(std::sync::Arc::new(disk.clone())).create("test");
+        let (done, alive) = (created.is_ok(), !disk.is_dead());
+        drop(created);
+        for seed in 0..3 {
+            let after = std::sync::Arc::new(disk.reboot(seed));
+            let builder = common::small().disk(after);
+            assert!(!done || builder.open("test").is_ok(), "after {n} operations");
+            common::fill(&builder.create_or_open("test").unwrap(), 0, 10);
+        }
+        if alive {
+            break;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Create, rename, drop: at run time, beside transactions, and with the space given back at once.
+
+mod common;
+
+use std::time::Duration;
+
+use common::ROWS;
+use holdfast::io::Disk;
+use holdfast::{Database, Error, TableDefinition};
+
+fn files(disk: &impl Disk) -> Vec<String> {
+    disk.list().unwrap().into_iter().filter(|name| name.starts_with('t') && name.ends_with(".hf")).collect()
+}
+
+#[test]
+fn a_dropped_table_gives_its_file_back() {
+    let (disk, db) = common::on_memory_disk();
+    common::fill(&db, 0, 2_000);
+    let keep = TableDefinition::<u64, u64>::new("keep");
+    db.transact(|txn| txn.open_table(&keep)?.insert(1, 1)).unwrap();
+    assert_eq!(files(&disk).len(), 2);
+    db.drop_table("rows").unwrap();
+    assert_eq!(files(&disk).len(), 1);
+    assert!(matches!(db.drop_table("rows"), Err(Error::TableNotFound(_))));
+    assert!(matches!(db.begin_read().unwrap().open_table(&ROWS), Err(Error::TableNotFound(_))));
+    // The name is free, and the new table is empty.
+    common::fill(&db, 0, 10);
+    common::assert_filled(&db, 0, 10);
+    db.close().unwrap();
+    let db = common::open_on(&disk);
+    common::assert_filled(&db, 0, 10);
+    common::assert_sound(&db);
+}
+
+#[test]
+fn a_snapshot_keeps_a_dropped_table_until_it_ends() {
+    let (disk, db) = common::on_memory_disk();
+    common::fill(&db, 0, 500);
+    let before = db.begin_read().unwrap();
+    db.drop_table("rows").unwrap();
+    assert_eq!(files(&disk).len(), 1);
+    assert_eq!(before.open_table(&ROWS).unwrap().iter().unwrap().count(), 500);
+    drop(before);
+    assert_eq!(files(&disk).len(), 0);
+}
+
+#[test]
+fn dropping_waits_for_transactions_that_write_to_the_table() {
+    let db = common::small().lock_wait_timeout(Duration::from_millis(20)).in_memory().unwrap();
+    common::fill(&db, 0, 10);
+    let txn = db.begin_write().unwrap();
+    txn.open_table(&ROWS).unwrap().delete(1).unwrap();
+    assert!(matches!(db.drop_table("rows"), Err(Error::LockTimeout)));
+    txn.rollback().unwrap();
+    db.drop_table("rows").unwrap();
+}
+
+#[test]
+fn a_renamed_table_keeps_its_rows() {
+    let (disk, db) = common::on_memory_disk();
+    common::fill(&db, 0, 100);
+    let other = TableDefinition::<u64, &str>::new("other");
+    db.create_table(&other).unwrap();
+    assert!(matches!(db.rename_table("rows", "other"), Err(Error::TableExists(_))));
+    assert!(matches!(db.rename_table("none", "some"), Err(Error::TableNotFound(_))));
+    assert!(matches!(db.rename_table("rows", ""), Err(Error::InvalidArgument(_))));
+    let id = db.list_tables().iter().find(|t| t.name == "rows").unwrap().table_id;
+    db.rename_table("rows", "moved").unwrap();
+    assert!(matches!(db.create_table(&other), Err(Error::TableExists(_))));
+    let check = |db: &Database| {
+        let tables = db.list_tables();
+        assert_eq!(tables.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["moved", "other"]);
+        assert_eq!(tables[0].table_id, id);
+        let moved = TableDefinition::<u64, &str>::new("moved");
+        assert_eq!(db.begin_read().unwrap().open_table(&moved).unwrap().iter().unwrap().count(), 100);
+    };
+    check(&db);
+    drop(db);
+    check(&common::open_on(&disk));
+}
+
+#[test]
+fn many_threads_may_create_the_same_table() {
+    let db = Database::in_memory().unwrap();
+    std::thread::scope(|scope| {
+        for i in 0..8 {
+            let db = db.clone();
+            scope.spawn(move || db.transact(|txn| txn.open_table(&ROWS)?.insert(i, "mine")).unwrap());
+        }
+    });
+    assert_eq!(db.begin_read().unwrap().open_table(&ROWS).unwrap().iter().unwrap().count(), 8);
+    assert_eq!(db.list_tables().len(), 1);
+}
