@@ -1,1 +1,23 @@
-//! Floor under construction.
+//! The lab: runs the experiments that Holdfast exists to win, shows them live, judges them, and writes a report.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cli`] | the arguments of `holdfast lab` |
+//! | [`experiments`] | one file (or folder) per experiment |
+//! | [`target`] | what they run against: the embedded engine |
+//! | [`worker`], [`bench`], [`clock`], [`pin`] | OLTP sessions and dump under control, sampled |
+//! | [`measure`], [`document`] | medians, verdicts, the JSON document |
+//! | [`report`] | the document as a self-contained HTML page |
+//! | [`progress`], [`machine`] | the live line; provenance |
+
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod clock;
+pub mod document;
+pub mod machine;
+pub mod measure;
+pub mod pin;
+pub mod progress;
+pub mod target;
+pub mod worker;

@@ -1,0 +1,227 @@
+//! A target under load, sampled: what an experiment drives.
+//!
+//! The thread that drives the experiment is also the sampler: [`Bench::run`] lets the target go on for a while,
+//! takes a [`Sample`] every so often, and shows the current TPS. Between calls the target stands still, so that
+//! two benches can be measured in turns on the same cores.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Result;
+use holdfast_io::Clock;
+use serde::Serialize;
+
+use crate::measure::{human, per_second};
+use crate::progress::Progress;
+use crate::target::PoolState;
+use crate::worker::Crew;
+
+/// One moment of a run. Rates are over the time since the sample before.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Seconds of the target's time since the run began.
+    pub t: f64,
+    /// Transactions per second.
+    pub tps: f64,
+    /// Rows dumped per second.
+    pub dump_rows_per_s: f64,
+    /// Hot-table pages read from disk per second.
+    pub hot_reads_per_s: f64,
+    /// MB resident, in the order of [`Bench::segments`].
+    pub resident_mb: Vec<f64>,
+}
+
+/// A phase of a run: what was going on from when to when.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Seconds of the target's time at its begin.
+    pub from: f64,
+    /// And at its end.
+    pub to: f64,
+}
+
+/// Everything counted so far, at one moment.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Seconds of the target's time.
+    pub t: f64,
+    /// Transactions.
+    pub transactions: u64,
+    /// Rows dumped.
+    pub dumped_rows: u64,
+    /// The pool.
+    pub pool: PoolState,
+}
+
+/// What happened between two marks.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Seconds.
+    pub seconds: f64,
+    /// Transactions per second.
+    pub tps: f64,
+    /// Rows dumped per second.
+    pub dump_rows_per_s: f64,
+}
+
+impl Mark {
+    /// What happened since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Mark) -> Window {
+        let seconds = self.t - earlier.t;
+        Window {
+            seconds,
+            tps: per_second(self.transactions - earlier.transactions, seconds),
+            dump_rows_per_s: per_second(self.dumped_rows - earlier.dumped_rows, seconds),
+        }
+    }
+
+    /// Pages of `table` read from disk since `earlier`.
+    #[must_use]
+    pub fn reads_since(&self, earlier: &Mark, table: &str) -> u64 {
+        let reads = |mark: &Mark| mark.pool.of_table(table, |i| i.reads);
+        reads(self).saturating_sub(reads(earlier))
+    }
+}
+
+/// A slice of the pool in charts: an index of a table, or everything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Segment {
+    /// The table.
+    pub table: String,
+    /// The index.
+    pub index: String,
+}
+
+/// A target with its crew, its samples and phases.
+pub struct Bench {
+    /// The workers.
+    pub crew: Crew,
+    name: String,
+    hot_table: String,
+    segments: Vec<Segment>,
+    interval: Duration,
+    began: f64,
+    samples: Vec<Sample>,
+    phases: Vec<Phase>,
+    last: Mark,
+}
+
+impl Bench {
+    /// A bench, paused, for a target whose `hot_table` is watched. `segments` are the indexes to be charted;
+    /// `interval` is the time between samples.
+    ///
+    /// # Errors
+    /// If the target cannot tell its state.
+    pub fn new(crew: Crew, name: &str, hot_table: &str, segments: Vec<Segment>, interval: Duration) -> Result<Bench> {
+        crew.pause();
+        let pool = crew.target().pool()?;
+        let t = crew.target().clock().now().as_secs_f64();
+        let last = Mark { t, transactions: 0, dumped_rows: 0, pool };
+        let (name, hot_table) = (name.to_owned(), hot_table.to_owned());
+        Ok(Bench { crew, name, hot_table, segments, interval, began: t, samples: Vec::new(), phases: Vec::new(), last })
+    }
+
+    /// The charted slices of the pool.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Samples and phases so far.
+    #[must_use]
+    pub fn series(&self) -> (&[Sample], &[Phase]) {
+        (&self.samples, &self.phases)
+    }
+
+    /// Everything counted so far.
+    ///
+    /// # Errors
+    /// If the target cannot tell its state.
+    pub fn mark(&self) -> Result<Mark> {
+        let work = self.crew.work();
+        Ok(Mark {
+            t: self.crew.target().clock().now().as_secs_f64(),
+            transactions: work.transactions.load(Ordering::Relaxed),
+            dumped_rows: work.dumped_rows.load(Ordering::Relaxed),
+            pool: self.crew.target().pool()?,
+        })
+    }
+
+    /// Lets the target run for `duration` as part of phase `phase`, or until `enough` says so after a sample.
+    /// Returns whether it did.
+    ///
+    /// # Errors
+    /// The failure of a worker, or of the target.
+    pub fn run_until(
+        &mut self,
+        phase: &str,
+        duration: Duration,
+        progress: &mut Progress,
+        enough: &mut dyn FnMut(&Mark) -> bool,
+    ) -> Result<bool> {
+        let clock = std::sync::Arc::clone(self.crew.target().clock());
+        self.crew.resume();
+        let end = clock.now() + duration;
+        let mut done = false;
+        self.last = self.mark()?;
+        self.enter_phase(phase);
+        while !done && clock.now() < end {
+            let left = end.saturating_sub(clock.now());
+            std::thread::sleep(self.interval.min(left));
+            let mark = self.mark()?;
+            self.crew.check()?;
+            // A sliver at the end of a slice is too short for a rate.
+            if mark.t - self.last.t >= self.interval.as_secs_f64() * 0.5 {
+                self.sample(&mark, progress);
+            }
+            done = enough(&mark);
+        }
+        self.crew.pause();
+        let t = clock.now().as_secs_f64() - self.began;
+        if let Some(phase) = self.phases.last_mut() {
+            phase.to = t;
+        }
+        Ok(done)
+    }
+
+    /// [`Bench::run_until`] the time is over.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<()> {
+        self.run_until(phase, duration, progress, &mut |_| false).map(|_| ())
+    }
+
+    fn enter_phase(&mut self, name: &str) {
+        let t = self.last.t - self.began;
+        if self.phases.last().is_none_or(|p| p.name != name) {
+            self.phases.push(Phase { name: name.to_owned(), from: t, to: t });
+        }
+    }
+
+    fn sample(&mut self, mark: &Mark, progress: &mut Progress) {
+        let window = mark.since(&self.last);
+        let reads = mark.reads_since(&self.last, &self.hot_table);
+        let pages = |s: &Segment| mark.pool.index(&s.table, &s.index).map_or(0, |i| i.resident_pages);
+        let sample = Sample {
+            t: mark.t - self.began,
+            tps: window.tps,
+            dump_rows_per_s: window.dump_rows_per_s,
+            hot_reads_per_s: per_second(reads, window.seconds),
+            resident_mb: self.segments.iter().map(|s| mark.pool.mb(pages(s))).collect(),
+        };
+        let hot = mark.pool.mb(mark.pool.of_table(&self.hot_table, |i| i.resident_pages));
+        progress.show(&format!(
+            "{}: {} tps, dump {} rows/s, hot table {hot:.1} MB in the pool, {} reads/s of it",
+            self.name,
+            human(window.tps),
+            human(window.dump_rows_per_s),
+            human(sample.hot_reads_per_s)
+        ));
+        self.samples.push(sample);
+        self.last = mark.clone();
+    }
+}

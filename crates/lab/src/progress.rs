@@ -1,0 +1,82 @@
+//! What a waiting user sees: a spinner line with the current figures on a terminal, plain lines elsewhere.
+//!
+//! Everything goes to standard error, so that standard output belongs to results.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Live progress of an experiment.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    terminal: bool,
+    last_line: Option<Instant>,
+    began: Instant,
+}
+
+/// Pause between two plain lines about the same step.
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
+
+impl Progress {
+    /// Progress on standard error.
+    #[must_use]
+    pub fn new() -> Progress {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = ProgressBar::new_spinner();
+        bar.set_draw_target(if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>4} {prefix:.bold} {msg}") {
+            bar.set_style(style);
+        }
+        Progress { bar, terminal, last_line: None, began: Instant::now() }
+    }
+
+    /// Progress that nobody sees, for tests.
+    #[must_use]
+    pub fn hidden() -> Progress {
+        let mut progress = Progress::new();
+        progress.bar.set_draw_target(ProgressDrawTarget::hidden());
+        progress.terminal = true;
+        progress
+    }
+
+    /// A new step begins.
+    pub fn step(&mut self, name: &str) {
+        self.bar.set_prefix(name.to_owned());
+        self.bar.set_message("");
+        self.bar.tick();
+        self.last_line = None;
+    }
+
+    /// The current figures of the step.
+    pub fn show(&mut self, figures: &str) {
+        if self.terminal {
+            self.bar.set_message(figures.to_owned());
+            self.bar.tick();
+        } else if self.last_line.is_none_or(|at| at.elapsed() >= LINE_INTERVAL) {
+            self.last_line = Some(Instant::now());
+            eprintln!("{:>5.1}s {}  {figures}", self.began.elapsed().as_secs_f64(), self.bar.prefix());
+        }
+    }
+
+    /// A line that stays.
+    pub fn line(&mut self, text: &str) {
+        if self.terminal {
+            self.bar.suspend(|| eprintln!("{text}"));
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Removes the live line.
+    pub fn finish(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress::new()
+    }
+}

@@ -1,0 +1,190 @@
+//! What experiments run against: a [`Target`] is a store with the tables of the experiment in it and a pool of a
+//! given size and policy in front of its disk. A [`Site`] holds the data and opens targets on it.
+//!
+//! Experiments know these traits only, so that a server can take the place of the embedded engine.
+
+mod embedded;
+mod site;
+
+use std::fmt;
+use std::sync::Arc;
+
+use anyhow::Result;
+use holdfast_workload::dump::{Formatter, Written};
+use holdfast_workload::sysbench::Sql;
+use holdfast_workload::{Failure, Scan, TableNo};
+
+pub use site::{Content, EmbeddedSite, Place, TableSpec};
+
+use crate::clock::PausableClock;
+
+/// A replacement policy with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Holdfast's.
+    Holdfast {
+        /// Whether scans are declared to the cache.
+        scan_hints: bool,
+    },
+    /// InnoDB's list with a midpoint.
+    Midpoint {
+        /// `old_blocks_pct`.
+        pct: u32,
+        /// `old_blocks_time`, in milliseconds.
+        time_ms: u32,
+    },
+    /// Plain LRU.
+    Lru,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Holdfast { scan_hints: true } => f.write_str("holdfast"),
+            Policy::Holdfast { scan_hints: false } => f.write_str("holdfast (scan hints off)"),
+            Policy::Midpoint { pct, time_ms } => write!(f, "midpoint_lru (pct {pct}, time {time_ms} ms)"),
+            Policy::Lru => f.write_str("lru"),
+        }
+    }
+}
+
+/// What to open on a [`Site`].
+#[derive(Clone, Copy, Debug)]
+pub struct TargetSpec {
+    /// Replacement policy of the pool.
+    pub policy: Policy,
+    /// Size of the pool, in bytes.
+    pub pool_bytes: u64,
+    /// Which copy of the data: two targets that are open at the same time need two.
+    pub copy: usize,
+}
+
+/// Where the data of an experiment is.
+pub trait Site {
+    /// Opens a target with an empty pool.
+    ///
+    /// # Errors
+    /// If the target cannot be opened.
+    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>>;
+
+    /// Name of the kind of targets, for the document.
+    fn target_name(&self) -> &'static str;
+
+    /// Switches the model of the disk on or off; a no-op on a real disk.
+    fn set_slow(&self, slow: bool);
+}
+
+/// An open store under test.
+pub trait Target: Send + Sync {
+    /// A connection, for the calling thread.
+    ///
+    /// # Errors
+    /// If there is none to be had.
+    fn connect(&self) -> Result<Box<dyn Connection + '_>>;
+
+    /// The state of the pool.
+    ///
+    /// # Errors
+    /// If the target cannot tell.
+    fn pool(&self) -> Result<PoolState>;
+
+    /// The target's time.
+    fn clock(&self) -> &Arc<PausableClock>;
+}
+
+/// A report query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// `SELECT SUM(no_w_id) FROM new_order`.
+    SumNewOrder(TableNo),
+    /// `SELECT SUM(s_quantity) FROM stock WHERE s_data LIKE 'a%'`.
+    SumStock(TableNo),
+}
+
+/// One client's connection.
+pub trait Connection {
+    /// sysbench's statements on the hot table.
+    fn sql(&mut self) -> &mut dyn Sql;
+
+    /// Dumps `table` once ([`holdfast_workload::dump::dump`]).
+    ///
+    /// # Errors
+    /// If a row cannot be read.
+    fn dump(
+        &mut self,
+        table: TableNo,
+        formatter: &mut Formatter,
+        scan: Scan,
+        after_row: &mut dyn FnMut(&Written) -> bool,
+    ) -> Result<Written, Failure>;
+
+    /// Runs a report query and returns its result.
+    ///
+    /// # Errors
+    /// If a row cannot be read.
+    fn query(&mut self, query: Query) -> Result<f64, Failure>;
+}
+
+/// One index of one table, as the pool sees it. Counters only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexState {
+    /// The table; for pages that belong to no table, what they are.
+    pub table: String,
+    /// The index; `PRIMARY` for the table itself.
+    pub index: String,
+    /// Pages of the index that are resident.
+    pub resident_pages: u64,
+    /// Page accesses.
+    pub gets: u64,
+    /// Pages read from disk.
+    pub reads: u64,
+}
+
+/// The state of a pool, with InnoDB's names. Counters only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Size of a page, in bytes.
+    pub page_bytes: u64,
+    /// Frames.
+    pub pool_pages: u64,
+    /// Frames without a page.
+    pub free_pages: u64,
+    /// Frames with a page.
+    pub database_pages: u64,
+    /// Pages of the old sublist (`midpoint_lru`), of small queue and ring (`holdfast`).
+    pub old_pages: u64,
+    /// Pages that were moved to where they stay longer.
+    pub made_young: u64,
+    /// Touches that did not do that.
+    pub not_young: u64,
+    /// Page accesses.
+    pub gets: u64,
+    /// Pages read from disk.
+    pub pages_read: u64,
+    /// Pages created.
+    pub pages_created: u64,
+    /// Pages written to disk.
+    pub pages_written: u64,
+    /// By table and index.
+    pub indexes: Vec<IndexState>,
+}
+
+impl PoolState {
+    /// Pages of all indexes of `table`, each mapped by `f` and added up.
+    #[must_use]
+    pub fn of_table(&self, table: &str, f: impl Fn(&IndexState) -> u64) -> u64 {
+        self.indexes.iter().filter(|i| i.table == table).map(f).sum()
+    }
+
+    /// An index of a table.
+    #[must_use]
+    pub fn index(&self, table: &str, index: &str) -> Option<&IndexState> {
+        self.indexes.iter().find(|i| i.table == table && i.index == index)
+    }
+
+    /// `pages` in MB (10^6 bytes).
+    #[must_use]
+    pub fn mb(&self, pages: u64) -> f64 {
+        (pages * self.page_bytes) as f64 / 1e6
+    }
+}

@@ -1,0 +1,246 @@
+//! Data for the embedded engine: loaded once, copied for targets that are open at the same time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use holdfast::io::{Create, DiskModel, FileKind, MemoryDisk, ModelDisk, OpenOptions};
+use holdfast::{Builder, Database, Disk, FlushAtCommit, FlushMethod};
+use holdfast_workload::{dbt2, sysbench};
+use tempfile::TempDir;
+
+use super::embedded::{Definition, Embedded, Loader, definition};
+use super::{Site, Target, TargetSpec};
+use crate::clock::PausableClock;
+use crate::pin::{Cores, Role};
+
+/// Rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// `sbtest` with this seed and this number of rows.
+    Sbtest {
+        /// Seed.
+        seed: u64,
+        /// Rows.
+        rows: u32,
+    },
+    /// `new_order` of so many warehouses.
+    NewOrder {
+        /// Warehouses.
+        warehouses: u32,
+    },
+    /// `stock` of so many warehouses.
+    Stock {
+        /// Seed.
+        seed: u64,
+        /// Warehouses.
+        warehouses: u32,
+    },
+}
+
+/// A table of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct TableSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Its rows.
+    pub content: Content,
+}
+
+/// A disk, as an experiment wants it.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Memory behind a model of a spinning disk with one actuator.
+    Model {
+        /// Time of a seek.
+        seek: Duration,
+        /// Bytes per second of a transfer.
+        bytes_per_second: u64,
+    },
+    /// A directory of a file system; the data goes into a new directory in it, which is removed at the end.
+    Real {
+        /// The directory.
+        dir: PathBuf,
+    },
+}
+
+/// The data of an experiment on the embedded engine.
+pub struct EmbeddedSite {
+    copies: Vec<Copy>,
+    tables: Arc<[Definition]>,
+    cores: Cores,
+    _dir: Option<TempDir>,
+}
+
+/// One copy of the data.
+enum Copy {
+    Model(ModelDisk),
+    Real(PathBuf),
+}
+
+impl Copy {
+    fn path(&self) -> &Path {
+        match self {
+            Copy::Model(_) => Path::new("modelled disk"),
+            Copy::Real(path) => path,
+        }
+    }
+
+    fn builder(&self) -> Builder {
+        match self {
+            Copy::Model(disk) => Database::builder().disk(Arc::new(disk.clone())),
+            Copy::Real(_) => Database::builder().flush_method(FlushMethod::ODirect),
+        }
+    }
+}
+
+/// Log capacity while the tables are loaded, in bytes.
+const LOAD_LOG: u64 = 256 << 20;
+
+impl EmbeddedSite {
+    /// Loads `tables` (number 0 first) with a pool of `load_pool_bytes` and makes `copies` copies of them.
+    ///
+    /// # Errors
+    /// If the engine or the file system says so.
+    pub fn load(
+        place: &Place,
+        tables: &[TableSpec],
+        copies: usize,
+        load_pool_bytes: u64,
+        cores: Cores,
+    ) -> Result<EmbeddedSite> {
+        let dir = match place {
+            Place::Model { .. } => None,
+            Place::Real { dir } => {
+                let made = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(dir);
+                Some(made.with_context(|| format!("make a directory in {}", dir.display()))?)
+            }
+        };
+        let copies: Vec<Copy> = (0..copies)
+            .map(|n| match (place, &dir) {
+                (Place::Model { seek, bytes_per_second }, _) => Copy::Model(model(*seek, *bytes_per_second)),
+                (Place::Real { .. }, Some(dir)) => Copy::Real(dir.path().join(format!("copy-{n}"))),
+                (Place::Real { dir }, None) => Copy::Real(dir.clone()),
+            })
+            .collect();
+        let definitions: Arc<[Definition]> =
+            tables.iter().map(|t| definition(t.name, matches!(t.content, Content::Sbtest { .. }))).collect();
+        let first = copies.first().ok_or_else(|| anyhow!("no copy of the data"))?;
+        load(first, tables, &definitions, load_pool_bytes)?;
+        for other in &copies[1..] {
+            copy_data(first, other).context("copy the data")?;
+        }
+        Ok(EmbeddedSite { copies, tables: definitions, cores, _dir: dir })
+    }
+}
+
+impl Site for EmbeddedSite {
+    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
+        let copy = self.copies.get(spec.copy).ok_or_else(|| anyhow!("there is no copy {} of the data", spec.copy))?;
+        let (tables, cores) = (Arc::clone(&self.tables), &self.cores);
+        // The engine's threads inherit the cores of the thread that opens it.
+        let opened = std::thread::scope(|scope| {
+            let open = || {
+                cores.pin(Role::Background);
+                Embedded::open(copy.builder(), copy.path(), spec, tables)
+            };
+            scope.spawn(open).join()
+        });
+        let target = opened.map_err(|_| anyhow!("the engine panicked while it was opened"))??;
+        Ok(Arc::new(target))
+    }
+
+    fn target_name(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn set_slow(&self, slow: bool) {
+        for copy in &self.copies {
+            if let Copy::Model(disk) = copy {
+                disk.set_enabled(slow);
+            }
+        }
+    }
+}
+
+/// An empty modelled disk, its model off. Its clock sleeps without spinning: the cores belong to the workers.
+fn model(seek: Duration, bytes_per_second: u64) -> ModelDisk {
+    let model = DiskModel { seek, bytes_per_second };
+    let disk = ModelDisk::new(Arc::new(MemoryDisk::new()), model, Arc::new(PausableClock::new()));
+    disk.set_enabled(false);
+    disk
+}
+
+fn load(copy: &Copy, tables: &[TableSpec], definitions: &[Definition], pool_bytes: u64) -> Result<()> {
+    let builder = copy.builder().cache_size_bytes(pool_bytes).log_capacity_bytes(LOAD_LOG);
+    let db = builder.flush_log_at_commit(FlushAtCommit::Lazy).create(copy.path()).context("create the database")?;
+    for (table, definition) in tables.iter().zip(definitions) {
+        db.create_table(definition)?;
+        fill(&db, table, definition).with_context(|| format!("load the table {}", table.name))?;
+    }
+    db.close().context("close the loaded database")
+}
+
+fn fill(db: &Database, table: &TableSpec, definition: &Definition) -> Result<()> {
+    match table.content {
+        Content::Sbtest { seed, rows } => {
+            let half = rows / 2;
+            let part = |ids| {
+                let mut loader = Loader::new(db, definition);
+                sysbench::generate(seed, rows, ids, |key, row| loader.row(key, row))?;
+                loader.finish()
+            };
+            std::thread::scope(|scope| {
+                let upper = scope.spawn(|| part(half + 1..=rows));
+                part(1..=half)?;
+                upper.join().map_err(|_| anyhow!("the loader panicked"))?
+            })
+        }
+        Content::NewOrder { warehouses } => {
+            let mut loader = Loader::new(db, definition);
+            dbt2::generate_new_order(warehouses, |key, row| loader.row(key, row))?;
+            loader.finish()
+        }
+        Content::Stock { seed, warehouses } => {
+            let mut loader = Loader::new(db, definition);
+            dbt2::generate_stock(seed, warehouses, |key, row| loader.row(key, row))?;
+            loader.finish()
+        }
+    }
+}
+
+fn copy_data(from: &Copy, to: &Copy) -> Result<()> {
+    match (from, to) {
+        (Copy::Model(from), Copy::Model(to)) => copy_disk(from, to),
+        (Copy::Real(from), Copy::Real(to)) => {
+            std::fs::create_dir(to)?;
+            for entry in std::fs::read_dir(from)? {
+                let entry = entry?;
+                std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+            }
+            Ok(())
+        }
+        _ => Err(anyhow!("copies are all modelled or all real")),
+    }
+}
+
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
+
+fn copy_disk(from: &dyn Disk, to: &dyn Disk) -> Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    for name in from.list()? {
+        let source = from.open(&name, OpenOptions::new(FileKind::Meta).read_only(true))?;
+        let target = to.open(&name, OpenOptions::new(FileKind::Meta).create(Create::New))?;
+        let len = source.len()?;
+        let mut offset = 0;
+        while offset < len {
+            let part = buffer.len().min(usize::try_from(len - offset)?);
+            source.read_at(offset, &mut buffer[..part])?;
+            target.write_at(offset, &buffer[..part])?;
+            offset += part as u64;
+        }
+    }
+    Ok(())
+}

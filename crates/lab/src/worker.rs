@@ -1,0 +1,389 @@
+//! The threads of a run and how they are held: OLTP sessions and the dump, which stop at a [`Gate`] between two
+//! transactions or rows.
+//!
+//! # Protocol
+//! Every worker calls [`Gate::pass`] again and again. [`Gate::pause`] returns when all of them wait there, so
+//! that nothing moves during a pause; [`Gate::resume`] lets them go on; a worker whose own stop flag is set ends.
+//! All times are the target's ([`crate::clock::PausableClock`]), which stands still during a pause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use hdrhistogram::Histogram;
+use holdfast_io::Clock;
+use holdfast_workload::dist::{Distribution, Kind};
+use holdfast_workload::dump::Formatter;
+use holdfast_workload::rate::{Next, Schedule};
+use holdfast_workload::sysbench::{self, Client, Mix};
+use holdfast_workload::{Scan, TableNo};
+use parking_lot::{Condvar, Mutex};
+
+use crate::pin::{Cores, Role};
+use crate::target::Target;
+
+/// Where workers wait while their target is paused.
+#[derive(Debug, Default)]
+pub struct Gate {
+    closed: AtomicBool,
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    workers: usize,
+    waiting: usize,
+}
+
+impl Gate {
+    /// Waits while the gate is closed; false if the worker is to end.
+    fn pass(&self, stop: &AtomicBool) -> bool {
+        if self.closed.load(Ordering::Acquire) {
+            let mut state = self.state.lock();
+            state.waiting += 1;
+            self.changed.notify_all();
+            while self.closed.load(Ordering::Acquire) && !stop.load(Ordering::Acquire) {
+                self.changed.wait(&mut state);
+            }
+            state.waiting -= 1;
+        }
+        !stop.load(Ordering::Acquire)
+    }
+
+    /// Closes the gate and returns when every worker waits there.
+    pub fn pause(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        while state.waiting < state.workers {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Opens the gate.
+    pub fn resume(&self) {
+        let _state = self.state.lock();
+        self.closed.store(false, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    fn enter(&self) {
+        self.state.lock().workers += 1;
+    }
+
+    fn leave(&self) {
+        self.state.lock().workers -= 1;
+        self.changed.notify_all();
+    }
+
+    fn wake(&self) {
+        let _state = self.state.lock();
+        self.changed.notify_all();
+    }
+}
+
+/// What the workers have done so far.
+#[derive(Debug)]
+pub struct Work {
+    /// Transactions.
+    pub transactions: AtomicU64,
+    /// Rows returned to OLTP.
+    pub rows: AtomicU64,
+    /// Rows dumped.
+    pub dumped_rows: AtomicU64,
+    /// Dumps finished.
+    pub dumps: AtomicU64,
+    /// Latencies of transactions since they were last taken, in microseconds.
+    latency: Mutex<Histogram<u64>>,
+}
+
+impl Work {
+    fn new() -> Work {
+        let histogram = Histogram::new(3).expect("three digits are allowed");
+        Work {
+            transactions: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            dumped_rows: AtomicU64::new(0),
+            dumps: AtomicU64::new(0),
+            latency: Mutex::new(histogram),
+        }
+    }
+
+    /// Takes the latencies recorded since the last call.
+    pub fn take_latency(&self) -> Histogram<u64> {
+        let mut latency = self.latency.lock();
+        let taken = latency.clone();
+        latency.reset();
+        taken
+    }
+}
+
+/// How fast OLTP goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// As fast as it can.
+    Full,
+    /// At a fixed rate, transactions per second, open loop.
+    Rate(f64),
+}
+
+/// An OLTP load.
+#[derive(Clone, Copy, Debug)]
+pub struct OltpLoad {
+    /// The transactions.
+    pub mix: Mix,
+    /// Rows of the hot table.
+    pub rows: u32,
+    /// Which rows.
+    pub distribution: Kind,
+    /// Sessions.
+    pub sessions: usize,
+    /// How fast, all sessions together.
+    pub speed: Speed,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+/// A dump in a loop.
+#[derive(Clone, Debug)]
+pub struct DumpLoad {
+    /// The table.
+    pub table: TableNo,
+    /// Its name.
+    pub name: String,
+    /// Whether the dump declares its scan.
+    pub scan: Scan,
+    /// Rows per second that the dump's client takes; `None`: as many as there are.
+    pub rows_per_second: Option<f64>,
+}
+
+struct Worker {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<()>>,
+}
+
+/// The workers of one target.
+pub struct Crew {
+    target: Arc<dyn Target>,
+    cores: Cores,
+    gate: Arc<Gate>,
+    work: Arc<Work>,
+    oltp: Vec<Worker>,
+    dump: Vec<Worker>,
+}
+
+/// What a worker thread holds.
+struct Place {
+    target: Arc<dyn Target>,
+    gate: Arc<Gate>,
+    work: Arc<Work>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.gate.leave();
+    }
+}
+
+impl Crew {
+    /// No workers yet.
+    #[must_use]
+    pub fn new(target: Arc<dyn Target>, cores: Cores) -> Crew {
+        let (gate, work) = (Arc::new(Gate::default()), Arc::new(Work::new()));
+        Crew { target, cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
+    }
+
+    /// The target.
+    #[must_use]
+    pub fn target(&self) -> &Arc<dyn Target> {
+        &self.target
+    }
+
+    /// What the workers have done so far.
+    #[must_use]
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// Stops the target's time and everything that happens to it.
+    pub fn pause(&self) {
+        self.gate.pause();
+        self.target.clock().pause();
+    }
+
+    /// Lets the target go on.
+    pub fn resume(&self) {
+        self.target.clock().resume();
+        self.gate.resume();
+    }
+
+    /// Starts OLTP sessions; those that ran before are stopped.
+    ///
+    /// # Errors
+    /// If those before had failed.
+    pub fn start_oltp(&mut self, load: OltpLoad) -> Result<()> {
+        self.stop_oltp()?;
+        for session in 0..load.sessions {
+            let cores = self.cores.clone();
+            let worker = self.spawn(&format!("oltp-{session}"), move |place| {
+                cores.pin(Role::Oltp(session));
+                oltp(place, load, session)
+            })?;
+            self.oltp.push(worker);
+        }
+        Ok(())
+    }
+
+    /// Starts the dump; one that ran before is stopped.
+    ///
+    /// # Errors
+    /// If the one before had failed.
+    pub fn start_dump(&mut self, load: DumpLoad) -> Result<()> {
+        self.stop_dump()?;
+        let cores = self.cores.clone();
+        let worker = self.spawn("dump", move |place| {
+            cores.pin(Role::Dump);
+            dump(place, &load)
+        })?;
+        self.dump.push(worker);
+        Ok(())
+    }
+
+    /// Stops the OLTP sessions.
+    ///
+    /// # Errors
+    /// If one had failed.
+    pub fn stop_oltp(&mut self) -> Result<()> {
+        stop_all(&self.gate, self.oltp.drain(..).collect())
+    }
+
+    /// Stops the dump.
+    ///
+    /// # Errors
+    /// If it had failed.
+    pub fn stop_dump(&mut self) -> Result<()> {
+        stop_all(&self.gate, self.dump.drain(..).collect())
+    }
+
+    /// Fails if a worker has ended, which only a failure makes it do.
+    ///
+    /// # Errors
+    /// The worker's failure.
+    pub fn check(&mut self) -> Result<()> {
+        let ended = |w: &Worker| w.thread.is_finished();
+        if self.oltp.iter().any(ended) {
+            return self.stop_oltp();
+        }
+        if self.dump.iter().any(ended) {
+            return self.stop_dump();
+        }
+        Ok(())
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce(&Place) -> Result<()> + Send + 'static) -> Result<Worker> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let place = Place {
+            target: Arc::clone(&self.target),
+            gate: Arc::clone(&self.gate),
+            work: Arc::clone(&self.work),
+            stop: Arc::clone(&stop),
+        };
+        self.gate.enter();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&place));
+        Ok(Worker { stop, thread: thread.context("start a thread")? })
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Whoever wanted to know about failures has stopped the workers before.
+        let _ = self.stop_oltp();
+        let _ = self.stop_dump();
+    }
+}
+
+fn stop_all(gate: &Gate, workers: Vec<Worker>) -> Result<()> {
+    workers.iter().for_each(|w| w.stop.store(true, Ordering::Release));
+    gate.wake();
+    let mut result = Ok(());
+    for worker in workers {
+        let ended = worker.thread.join().unwrap_or_else(|_| Err(anyhow!("a worker thread panicked")));
+        result = result.and(ended);
+    }
+    result
+}
+
+/// Longest sleep between two looks at the gate.
+const NAP: Duration = Duration::from_millis(2);
+
+fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
+    let clock = place.target.clock();
+    let mut connection = place.target.connect()?;
+    let distribution = Distribution::new(load.distribution, u64::from(load.rows));
+    let mut client = Client::new(load.mix, load.rows, distribution, load.seed, session as u64);
+    let mut schedule = match load.speed {
+        Speed::Full => None,
+        Speed::Rate(rate) => {
+            let seed = load.seed ^ session as u64;
+            Some(Schedule::new(rate / load.sessions as f64, clock.now(), seed))
+        }
+    };
+    while place.gate.pass(&place.stop) {
+        let now = clock.now();
+        let due = match schedule.as_mut().map(|s| s.poll(now)) {
+            None => now,
+            Some(Next::Due(at)) => at,
+            Some(Next::At(at)) => {
+                clock.sleep((at - now).min(NAP));
+                continue;
+            }
+        };
+        let event = client.event(connection.sql()).map_err(|f| anyhow!("OLTP: {f}"))?;
+        let latency = clock.now().saturating_sub(due);
+        place.work.transactions.fetch_add(1, Ordering::Relaxed);
+        place.work.rows.fetch_add(event.rows, Ordering::Relaxed);
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        place.work.latency.lock().saturating_record(micros.max(1));
+    }
+    Ok(())
+}
+
+/// Rows between two looks of the dump at gate and pace.
+const DUMP_STRIDE: u64 = 256;
+/// How far the dump may catch up after it was held up.
+const DUMP_BURST: Duration = Duration::from_millis(5);
+
+fn dump(place: &Place, load: &DumpLoad) -> Result<()> {
+    let clock = place.target.clock();
+    let mut connection = place.target.connect()?;
+    let mut next = clock.now();
+    let pause = load.rows_per_second.map(|rate| Duration::from_secs_f64(DUMP_STRIDE as f64 / rate));
+    while place.gate.pass(&place.stop) {
+        let mut formatter = Formatter::new(&load.name, sysbench::schema());
+        let mut counted = 0;
+        let written = connection.dump(load.table, &mut formatter, load.scan, &mut |written| {
+            if !written.rows.is_multiple_of(DUMP_STRIDE) {
+                return true;
+            }
+            place.work.dumped_rows.fetch_add(written.rows - counted, Ordering::Relaxed);
+            counted = written.rows;
+            if let Some(pause) = pause {
+                let now = clock.now();
+                next = (next + pause).max(now.saturating_sub(DUMP_BURST));
+                if next > now {
+                    clock.sleep(next - now);
+                }
+            }
+            place.gate.pass(&place.stop)
+        });
+        let written = written.map_err(|f| anyhow!("dump: {f}"))?;
+        place.work.dumped_rows.fetch_add(written.rows - counted, Ordering::Relaxed);
+        if !place.stop.load(Ordering::Acquire) {
+            place.work.dumps.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
