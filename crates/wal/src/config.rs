@@ -1,0 +1,133 @@
+//! What a log is configured with, and the sizes that follow from it.
+
+use std::time::Duration;
+
+use holdfast_base::{Error, Result, limits};
+
+use crate::format::{GROUP_BYTES_MAX, GROUP_HEADER, SEGMENT_HEADER};
+
+/// What a commit waits for. The numbers are those of `flush_log_at_trx_commit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushAtCommit {
+    /// 0: nothing; the log is written and synced about once a second. A crash loses up to a second of commits.
+    Lazy,
+    /// 1: until the log is durable.
+    #[default]
+    Sync,
+    /// 2: until the operating system has the log, which is synced about once a second. Only a crash of the whole
+    /// machine loses commits.
+    Write,
+}
+
+/// Settings of a log.
+#[derive(Clone, Debug)]
+pub struct WalConfig {
+    /// Bytes that the segment files may take together. At least [`limits::LOG_CAPACITY_MIN`].
+    pub capacity_bytes: u64,
+    /// Bytes of the log buffer; rounded up to a power of two, 64 KiB to 256 MiB.
+    pub buffer_bytes: usize,
+    /// What commits wait for.
+    pub flush: FlushAtCommit,
+    /// Page size of the database, recorded in the segment headers; a log of another page size is refused.
+    pub page_size: u32,
+    /// Delay that [`crate::Wal::throttle_delay`] reaches when user tickets have to wait altogether.
+    pub throttle_max: Duration,
+}
+
+impl Default for WalConfig {
+    fn default() -> WalConfig {
+        WalConfig {
+            capacity_bytes: 96 << 20,
+            buffer_bytes: 8 << 20,
+            flush: FlushAtCommit::Sync,
+            page_size: limits::PAGE_SIZE_DEFAULT as u32,
+            throttle_max: Duration::from_millis(10),
+        }
+    }
+}
+
+/// Segments that the capacity is divided into, at least. More where they would exceed [`SEGMENT_BYTES_MAX`].
+const SEGMENTS_MIN: u64 = 16;
+/// Longest segment file, in bytes.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// The sizes that follow from a [`WalConfig`].
+///
+/// `user_limit < system_limit < hard_limit` are ages (bytes from the checkpoint to the end of the log) beyond which
+/// tickets of the classes wait. One segment stays out of `hard_limit` because the one that holds the checkpoint
+/// cannot be reused as long as any byte of it is needed: the files never exceed the capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Log bytes of one segment.
+    pub segment_data: u64,
+    /// Segment files that make up the capacity.
+    pub segments: u64,
+    /// Age that users may reach.
+    pub user_limit: u64,
+    /// Age that rollback and purge may reach.
+    pub system_limit: u64,
+    /// Age that the checkpoint itself may reach.
+    pub hard_limit: u64,
+    /// Age at which throttling begins: half the capacity.
+    pub throttle_from: u64,
+    /// Bytes of the ring.
+    pub ring_bytes: usize,
+    /// Longest group, header and padding included.
+    pub group_max: u64,
+}
+
+impl Geometry {
+    /// Derives the sizes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the capacity is too small.
+    pub fn new(config: &WalConfig) -> Result<Geometry> {
+        let capacity = config.capacity_bytes;
+        if capacity < limits::LOG_CAPACITY_MIN {
+            let min = limits::LOG_CAPACITY_MIN;
+            return Err(Error::invalid(format!("a log capacity of {capacity} bytes is below the minimum of {min}")));
+        }
+        let file = (capacity / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX) & !(SEGMENT_HEADER - 1);
+        let (segment_data, segments) = (file - SEGMENT_HEADER, capacity / file);
+        let hard_limit = (segments - 1) * segment_data;
+        let system_limit = hard_limit - segment_data;
+        let user_limit = system_limit - 2 * segment_data;
+        let ring_bytes = config.buffer_bytes.clamp(64 << 10, 256 << 20).next_power_of_two();
+        let group_max = (ring_bytes as u64 / 4).min(2 * segment_data).min(GROUP_BYTES_MAX) & !(GROUP_HEADER - 1);
+        let throttle_from = capacity / 2;
+        Ok(Geometry {
+            segment_data,
+            segments,
+            user_limit,
+            system_limit,
+            hard_limit,
+            throttle_from,
+            ring_bytes,
+            group_max,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_never_exceed_the_capacity() {
+        for capacity_bytes in [4 << 20, (4 << 20) + 12345, 96 << 20, 10 << 30] {
+            let g = Geometry::new(&WalConfig { capacity_bytes, ..WalConfig::default() }).unwrap();
+            assert!(g.segments * (g.segment_data + SEGMENT_HEADER) <= capacity_bytes);
+            assert!(g.throttle_from < g.user_limit, "throttling has room to grow");
+            assert!(g.user_limit < g.system_limit && g.system_limit < g.hard_limit);
+            assert_eq!(g.segment_data % GROUP_HEADER, 0);
+            assert!(g.group_max <= g.system_limit - g.user_limit);
+        }
+    }
+
+    #[test]
+    fn a_small_capacity_is_refused() {
+        let config = WalConfig { capacity_bytes: limits::LOG_CAPACITY_MIN - 1, ..WalConfig::default() };
+        let err = Geometry::new(&config).unwrap_err();
+        assert!(err.to_string().contains("below the minimum of 4194304"), "{err}");
+    }
+}

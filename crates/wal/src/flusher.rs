@@ -1,0 +1,80 @@
+//! Syncs the log about once a second for the commits that do not wait for it ([`crate::FlushAtCommit::Lazy`] and
+//! [`crate::FlushAtCommit::Write`]). No thread runs while commits sync themselves. This is the only timer of the
+//! crate, and nobody waits for it.
+
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{FlushAtCommit, Wal};
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Shared {
+    stop: Mutex<bool>,
+    stopped: Condvar,
+}
+
+/// The thread, if it runs.
+pub(crate) struct Flusher {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Flusher {
+    pub fn new() -> Flusher {
+        Flusher { shared: Arc::default(), thread: Mutex::new(None) }
+    }
+
+    /// Starts the thread unless it runs. If the system has no thread to give, commits sync themselves.
+    pub fn start(&self, wal: Weak<Wal>) {
+        let mut thread = self.thread.lock();
+        if thread.is_some() || *self.shared.stop.lock() {
+            return;
+        }
+        let (shared, of_thread) = (self.shared.clone(), wal.clone());
+        match thread::Builder::new().name("holdfast-log".into()).spawn(move || run(&shared, &of_thread)) {
+            Ok(handle) => *thread = Some(handle),
+            Err(_) => {
+                drop(thread);
+                if let Some(wal) = wal.upgrade() {
+                    wal.set_flush_at_commit(FlushAtCommit::Sync);
+                }
+            }
+        }
+    }
+
+    /// Ends the thread for good.
+    pub fn stop(&self) {
+        *self.shared.stop.lock() = true;
+        self.shared.stopped.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(handle) = thread {
+            // The last owner of a log may be its flusher, which cannot wait for itself.
+            if handle.thread().id() != thread::current().id() {
+                // A panic there has been reported by the panic hook; there is nothing to add.
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+fn run(shared: &Shared, wal: &Weak<Wal>) {
+    loop {
+        {
+            let mut stop = shared.stop.lock();
+            if !*stop {
+                shared.stopped.wait_for(&mut stop, PERIOD);
+            }
+            if *stop {
+                return;
+            }
+        }
+        let Some(wal) = wal.upgrade() else { return };
+        // A failed sync has poisoned the log; a full disk is tried again in the next period.
+        let _ = wal.flush_to(wal.next_lsn());
+    }
+}

@@ -1,0 +1,114 @@
+//! The one latch that stops a database for good.
+//!
+//! After a failed fsync, or a mini-transaction that broke off half applied, nobody knows what is durable; a later
+//! success must not hide that. One [`Poison`] is shared by all floors of a database: whoever notices sets it, with
+//! the reason, and everybody checks it before promising anything.
+//!
+//! Lock order: the list of hooks is a leaf lock for those who register; [`Poison::set`] runs the hooks under it, so
+//! a hook may only wake threads.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use holdfast_base::{Error, Result};
+use parking_lot::Mutex;
+
+type Hook = Box<dyn Fn() + Send + Sync>;
+
+/// Set once, with the first reason; never cleared. Reopening the database starts with a fresh one.
+#[derive(Default)]
+pub struct Poison {
+    reason: OnceLock<Arc<str>>,
+    hooks: Mutex<Vec<Hook>>,
+}
+
+impl Poison {
+    /// A healthy one.
+    #[must_use]
+    pub fn new() -> Arc<Poison> {
+        Arc::default()
+    }
+
+    /// Poisons the database. The first reason stays; later ones are dropped. Wakes whoever waits.
+    pub fn set(&self, why: impl Into<Arc<str>>) {
+        if self.reason.set(why.into()).is_ok() {
+            for hook in self.hooks.lock().iter() {
+                hook();
+            }
+        }
+    }
+
+    /// Whether the database may go on.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] with the first reason.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        match self.reason.get() {
+            None => Ok(()),
+            Some(why) => Err(Error::Poisoned(why.clone())),
+        }
+    }
+
+    /// Whether it is set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.reason.get().is_some()
+    }
+
+    /// The first reason, if it is set.
+    #[must_use]
+    pub fn reason(&self) -> Option<Arc<str>> {
+        self.reason.get().cloned()
+    }
+
+    /// Runs `hook` when the poison is set (at once if it is already), on the thread that sets it, whatever locks
+    /// that thread holds: the hook may only wake threads.
+    pub fn on_set(&self, hook: impl Fn() + Send + Sync + 'static) {
+        let mut hooks = self.hooks.lock();
+        if self.is_set() {
+            hook();
+        }
+        hooks.push(Box::new(hook));
+    }
+}
+
+impl fmt::Debug for Poison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Poison").field(&self.reason.get()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays() {
+        let poison = Poison::new();
+        assert!(poison.check().is_ok());
+        poison.set("fsync failed");
+        poison.set("something else");
+        assert!(matches!(poison.check(), Err(Error::Poisoned(why)) if &*why == "fsync failed"));
+    }
+
+    #[test]
+    fn hooks_run_once() {
+        let poison = Poison::new();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let seen = runs.clone();
+        poison.on_set(move || {
+            seen.fetch_add(1, Relaxed);
+        });
+        poison.set("a");
+        poison.set("b");
+        assert_eq!(runs.load(Relaxed), 1);
+        let seen = runs.clone();
+        poison.on_set(move || {
+            seen.fetch_add(1, Relaxed);
+        });
+        assert_eq!(runs.load(Relaxed), 2, "a late hook runs at once");
+    }
+}

@@ -1,0 +1,199 @@
+//! Opening a log after a crash or a clean stop.
+//!
+//! 1. [`Wal::open`] reads the log once from the checkpoint to its end and verifies all of it: damage is found before
+//!    anything is changed.
+//! 2. It makes durable what it read. After a crash of the process alone, the last writes may be with the system and
+//!    not on the disk, and pages must not be written ahead of them. What carries no proof of durability (from the
+//!    last group's stamp on) is even written again: after a sync that failed in an earlier life, the system may hold
+//!    such bytes as clean.
+//! 3. [`Recovery`] hands out the groups; meanwhile they count as appended and durable, so that the pool may write
+//!    pages.
+//! 4. [`Recovery::finish`] begins a new epoch, durable in both checkpoint slots before anything is appended.
+//!
+//! Why epochs. What lies behind the end of the log may contain intact groups of the previous life, each at its own
+//! LSN, behind a torn one. A new, shorter group at the end could by chance end exactly where such a leftover begins,
+//! and a later recovery would read on into it. But the new group carries the new epoch, the leftover an earlier one,
+//! and a reader takes no group of an earlier epoch than its predecessor's (the checkpoint keeps the least epoch for
+//! the group it points to, which has no predecessor). By induction no leftover is ever read: to be reached it needs an
+//! intact predecessor that was appended after the recovery that ended the log before it, hence of a later epoch.
+
+use std::sync::Arc;
+
+use holdfast_base::{Error, Lsn, Result};
+use holdfast_io::{Disk, FileKind, OpenOptions};
+use holdfast_metrics::{Counter, Gauge, Metrics};
+
+use crate::checkpoint::{Checkpoint, CheckpointFile};
+use crate::config::Geometry;
+use crate::reader::{Group, Inventory, LogEnd, LogReader, Progress};
+use crate::segments::{Segment, SegmentSet, for_each_piece};
+use crate::{Wal, WalConfig};
+
+/// Bytes written again at a time.
+const CHUNK: u64 = 1 << 20;
+
+/// The groups from the checkpoint to the end of the log, then the way to appending.
+pub struct Recovery {
+    wal: Arc<Wal>,
+    reader: LogReader,
+    end: LogEnd,
+}
+
+impl Wal {
+    /// Opens the log of an existing database: verifies it to its end and makes that durable. Nothing can be appended
+    /// before [`Recovery::finish`].
+    ///
+    /// # Errors
+    /// As [`LogReader::open`] and [`LogReader::next`]; [`Error::InvalidArgument`] for a capacity that is too small;
+    /// [`Error::Incompatible`] for another page size; whatever the disk says.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        uuid: [u8; 16],
+        config: WalConfig,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Arc<Wal>, Recovery)> {
+        Wal::open_with(disk, uuid, config, metrics, &mut |_| {})
+    }
+
+    /// As [`Wal::open`], telling `progress` how far the verification is.
+    ///
+    /// # Errors
+    /// As [`Wal::open`].
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        uuid: [u8; 16],
+        config: WalConfig,
+        metrics: Arc<Metrics>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Arc<Wal>, Recovery)> {
+        let geometry = Geometry::new(&config)?;
+        let file = CheckpointFile::open(disk.as_ref())?;
+        if file.current().uuid != uuid {
+            return Err(Error::Incompatible("the log belongs to another database".into()));
+        }
+        let checkpoint = file.current().clone();
+        let inventory = Inventory::take(disk.as_ref(), &uuid, checkpoint.lsn, OpenOptions::new(FileKind::Log))?;
+        if inventory.page_size != config.page_size {
+            let (has, not) = (inventory.page_size, config.page_size);
+            return Err(Error::Incompatible(format!("the log is of a database with pages of {has} bytes, not {not}")));
+        }
+        let mut reader = LogReader::over(inventory, checkpoint);
+        let end = reader.scan(progress)?;
+        secure(&reader, end.lsn.0)?;
+        let live = reader.chain().iter().map(|s| Arc::new(s.share())).collect();
+        let segments = SegmentSet::new(disk, uuid, config.page_size, geometry, live, end.lsn.0);
+        reader.rewind(end.lsn.0);
+        metrics.set(Gauge::RecoveryProgress, reader.progress().total);
+        let wal = Wal::assemble(geometry, config, file, segments, metrics);
+        Ok((wal.clone(), Recovery { wal, reader, end }))
+    }
+}
+
+/// Makes the log durable up to `end`, as far as that is not proven.
+fn secure(reader: &LogReader, end: u64) -> Result<()> {
+    let begin = reader.checkpoint_lsn().0;
+    let mut at = reader.last_stamp().clamp(begin, end);
+    let mut bytes = Vec::new();
+    while at < end {
+        bytes.resize(CHUNK.min(end - at) as usize, 0);
+        reader.read_bytes(at, &mut bytes)?;
+        let to = at + bytes.len() as u64;
+        for_each_piece(
+            |lsn| reader.find(lsn),
+            at,
+            to,
+            |s, a, b| s.file.write_at(s.offset_of(a), &bytes[(a - at) as usize..(b - at) as usize]),
+        )?;
+        at = to;
+    }
+    let in_use = |s: &&Segment| s.start <= end;
+    reader.chain().iter().filter(in_use).try_for_each(|s| s.file.sync())
+}
+
+impl Recovery {
+    /// Where recovery begins.
+    #[must_use]
+    pub fn checkpoint_lsn(&self) -> Lsn {
+        self.reader.checkpoint_lsn()
+    }
+
+    /// What was stored with the checkpoint.
+    #[must_use]
+    pub fn checkpoint_payload(&self) -> &[u8] {
+        self.reader.checkpoint_payload()
+    }
+
+    /// The end of the log; all groups before it have been verified.
+    #[must_use]
+    pub fn end(&self) -> LogEnd {
+        self.end
+    }
+
+    /// The LSN of [`Recovery::end`].
+    #[must_use]
+    pub fn end_lsn(&self) -> Lsn {
+        self.end.lsn
+    }
+
+    /// How far reading has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.reader.progress()
+    }
+
+    /// The next group, or `None` after the last one. While the caller applies it, everything up to its end counts as
+    /// durable.
+    ///
+    /// # Errors
+    /// Whatever the disk says; [`Error::DamagedFile`] if the log is not any more what it was when it was verified.
+    #[expect(clippy::should_implement_trait, reason = "the group borrows from the reader")]
+    pub fn next(&mut self) -> Result<Option<Group<'_>>> {
+        let group = self.reader.next()?;
+        if let Some(group) = &group {
+            self.wal.recovered_to(group.end.0);
+            let metrics = self.wal.metrics();
+            metrics.inc(Counter::RecoveryGroups);
+            metrics.add(Counter::RecoveryBytes, group.end.since(group.start));
+            metrics.set(Gauge::RecoveryProgress, self.end.lsn.since(group.end));
+        }
+        Ok(group)
+    }
+
+    /// Ends recovery: begins a new epoch, takes over unused segment files, and opens the log for appending.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if groups are left; whatever the disk says: the log can be opened again then.
+    pub fn finish(self) -> Result<()> {
+        let Recovery { wal, reader, end } = self;
+        let end = end.lsn.0;
+        if reader.position().0 != end {
+            return Err(Error::invalid("recovery has not applied the whole log"));
+        }
+        let inventory = reader.into_inventory();
+        {
+            let mut file = wal.checkpoint_file().lock();
+            let current = file.current().clone();
+            let Some(epoch) = current.epoch.checked_add(1) else {
+                return Err(Error::LimitReached("the database has been opened too often".into()));
+            };
+            let min_epoch = if current.lsn == end { epoch } else { current.min_epoch };
+            for _ in 0..2 {
+                let (current, durable) = (file.current().clone(), end);
+                wal.store_checkpoint(&mut file, Checkpoint { epoch, epoch_start: end, min_epoch, durable, ..current })?;
+            }
+            wal.set_epoch(epoch);
+        }
+        wal.segments().adopt(inventory.others)?;
+        wal.segments().recycle_below(wal.checkpoint_lsn().0)?;
+        // A database on a full disk can be opened; who needs room will be told.
+        let _ = wal.segments().prepare_to(end + wal.prepared_distance());
+        wal.start_appending(end);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Recovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recovery").field("end", &self.end).field("progress", &self.progress()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,382 @@
+//! The segment files: where an LSN lies, preparing the next ones, reusing the old ones.
+//!
+//! The log is cut into files `wal.NNNNNN` with consecutive numbers; each holds a fixed range of LSNs behind a header
+//! (see [`crate::format`]). Groups may cross from one to the next. A segment is *prepared* before any LSN in it is
+//! promised: the file exists at full length with its blocks written (zeros), header in place, file and directory
+//! synced. So a full disk shows up while preparing, as an error of the statement that wanted room, never while
+//! writing what was already promised; and syncing the log needs no metadata writes.
+//!
+//! A segment that lies below the checkpoint is set aside and later renamed to the next number. Its stale bytes carry
+//! LSNs of their own, by which they are never mistaken for log. The crash states between are harmless: a file whose
+//! header does not fit its name belongs to nobody and is reused.
+//!
+//! Lock order: `preparing`, then `state`; I/O happens under `preparing` only (and removals).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use holdfast_base::{Error, Result};
+use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
+use parking_lot::Mutex;
+
+use crate::config::Geometry;
+use crate::format::{SEGMENT_HEADER, SegmentHeader};
+
+const PREFIX: &str = "wal.";
+/// Zeros are written in pieces of this size.
+const FILL_BYTES: usize = 1 << 20;
+
+/// The name of segment `number`.
+pub(crate) fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number:06}")
+}
+
+/// The number of the segment called `name`, if that is one.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    let number = name.strip_prefix(PREFIX)?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+/// One segment in use.
+pub(crate) struct Segment {
+    pub number: u64,
+    pub start: u64,
+    pub end: u64,
+    pub file: Arc<dyn File>,
+}
+
+impl Segment {
+    /// Another handle of the same segment.
+    pub fn share(&self) -> Segment {
+        Segment { number: self.number, start: self.start, end: self.end, file: self.file.clone() }
+    }
+
+    /// Where `lsn`, which lies in the segment, is in the file.
+    pub fn offset_of(&self, lsn: u64) -> u64 {
+        SEGMENT_HEADER + (lsn - self.start)
+    }
+}
+
+/// Splits `[from, to)` where segments meet: `visit(segment, range)`.
+///
+/// # Errors
+/// Of `visit`; [`Error::DamagedFile`] if an LSN lies in no segment.
+pub(crate) fn for_each_piece<'a>(
+    segments: impl Fn(u64) -> Option<&'a Segment>,
+    from: u64,
+    to: u64,
+    mut visit: impl FnMut(&'a Segment, u64, u64) -> Result<()>,
+) -> Result<()> {
+    let mut at = from;
+    while at < to {
+        let segment = segments(at).ok_or_else(|| not_there(at))?;
+        let end = to.min(segment.end);
+        visit(segment, at, end)?;
+        at = end;
+    }
+    Ok(())
+}
+
+/// The error of an LSN that no segment holds.
+pub(crate) fn not_there(lsn: u64) -> Error {
+    Error::damaged_file("the log", format!("no segment holds log sequence number {lsn}"))
+}
+
+/// See the module.
+pub(crate) struct SegmentSet {
+    disk: Arc<dyn Disk>,
+    uuid: [u8; 16],
+    page_size: u32,
+    geometry: Geometry,
+    epoch: AtomicU32,
+    prepared_end: AtomicU64,
+    preparing: Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// In the order of their numbers, without gaps: from the oldest still needed to the last one prepared.
+    live: VecDeque<Arc<Segment>>,
+    /// Files of the right length that may be overwritten.
+    free: Vec<String>,
+    /// LSNs from which on somebody still reads.
+    holds: BTreeMap<u64, u64>,
+    next_hold: u64,
+}
+
+impl SegmentSet {
+    /// The segments `live` of a log, in order and without gaps, and files that may be reused or have to go.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        uuid: [u8; 16],
+        page_size: u32,
+        geometry: Geometry,
+        live: Vec<Arc<Segment>>,
+        start: u64,
+    ) -> SegmentSet {
+        let prepared_end = live.last().map_or(start, |s| s.end);
+        SegmentSet {
+            disk,
+            uuid,
+            page_size,
+            geometry,
+            epoch: AtomicU32::new(1),
+            prepared_end: AtomicU64::new(prepared_end),
+            preparing: Mutex::new(()),
+            state: Mutex::new(State { live: live.into(), ..State::default() }),
+        }
+    }
+
+    /// Sets the epoch recorded in segments prepared from now on.
+    pub fn set_epoch(&self, epoch: u32) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    /// LSNs below this lie in prepared segments.
+    #[inline]
+    pub fn prepared_end(&self) -> u64 {
+        self.prepared_end.load(Ordering::Acquire)
+    }
+
+    /// The segment that holds `lsn`.
+    pub fn find(&self, lsn: u64) -> Option<Arc<Segment>> {
+        let state = self.state.lock();
+        let at = state.live.partition_point(|s| s.end <= lsn);
+        state.live.get(at).filter(|s| s.start <= lsn).cloned()
+    }
+
+    /// Prepares segments until all LSNs below `lsn` have one.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], whatever the disk says. Nothing is lost, and it may be tried again.
+    pub fn prepare_to(&self, lsn: u64) -> Result<()> {
+        if self.prepared_end() >= lsn {
+            return Ok(());
+        }
+        let _preparing = self.preparing.lock();
+        while self.prepared_end() < lsn {
+            let number = self.state.lock().live.back().map_or(1, |s| s.number + 1);
+            let segment = Arc::new(self.prepare(number, self.prepared_end())?);
+            let end = segment.end;
+            self.state.lock().live.push_back(segment);
+            self.prepared_end.store(end, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, number: u64, start: u64) -> Result<Segment> {
+        let name = file_name(number);
+        let data_len = self.geometry.segment_data;
+        let file = match self.take_free(&name) {
+            Some(free) => self.rename_free(&free, &name)?,
+            None => self.create_file(&name, SEGMENT_HEADER + data_len)?,
+        };
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let header = SegmentHeader { page_size: self.page_size, uuid: self.uuid, number, start, data_len, epoch };
+        let sealed = file.write_at(0, &header.encode()).and_then(|()| file.sync()).and_then(|()| self.disk.sync_dir());
+        if let Err(e) = sealed {
+            // The file is not part of the log; it keeps its length and can be tried again.
+            self.state.lock().free.push(name);
+            return Err(e);
+        }
+        Ok(Segment { number, start, end: start + data_len, file })
+    }
+
+    /// A file that may be overwritten; one that has the right name already goes first, because renaming another one
+    /// over it would leave its entry pointing at a segment in use.
+    fn take_free(&self, name: &str) -> Option<String> {
+        let mut state = self.state.lock();
+        match state.free.iter().position(|f| f == name) {
+            Some(at) => Some(state.free.swap_remove(at)),
+            None => state.free.pop(),
+        }
+    }
+
+    fn rename_free(&self, free: &str, name: &str) -> Result<Arc<dyn File>> {
+        let renamed = if free == name { Ok(()) } else { self.disk.rename(free, name) };
+        if let Err(e) = renamed {
+            self.state.lock().free.push(free.to_string());
+            return Err(e);
+        }
+        self.disk.open(name, OpenOptions::new(FileKind::Log)).inspect_err(|_| {
+            self.state.lock().free.push(name.to_string());
+        })
+    }
+
+    fn create_file(&self, name: &str, len: u64) -> Result<Arc<dyn File>> {
+        let file = self.disk.open(name, OpenOptions::new(FileKind::Log).create(Create::IfMissing))?;
+        fill(file.as_ref(), len).inspect_err(|_| {
+            // Give the partial file's room back; if even that fails, opening the log again finds and removes it.
+            let _ = self.disk.remove(name);
+        })?;
+        Ok(file)
+    }
+
+    /// Sets segments aside that lie wholly below `lsn` and that nobody holds; those beyond the capacity are removed.
+    ///
+    /// # Errors
+    /// Whatever the disk says while removing; the segments are out of use all the same.
+    pub fn recycle_below(&self, lsn: u64) -> Result<()> {
+        let mut outdated = Vec::new();
+        {
+            let mut state = self.state.lock();
+            let lsn = state.holds.values().copied().fold(lsn, u64::min);
+            // The last one stays, to be continued.
+            while state.live.len() > 1 && state.live.front().is_some_and(|s| s.end <= lsn) {
+                let Some(segment) = state.live.pop_front() else { break };
+                let reusable = segment.end - segment.start == self.geometry.segment_data;
+                let files = (state.live.len() + state.free.len()) as u64;
+                if reusable && files < self.geometry.segments {
+                    state.free.push(file_name(segment.number));
+                } else {
+                    outdated.push(file_name(segment.number));
+                }
+            }
+        }
+        outdated.iter().try_for_each(|name| self.disk.remove(name))
+    }
+
+    /// Takes over files that belong to no segment in use: those of the right length are reused, the others removed.
+    ///
+    /// # Errors
+    /// Whatever the disk says.
+    pub fn adopt(&self, names: Vec<String>) -> Result<()> {
+        for name in names {
+            let file = self.disk.open(&name, OpenOptions::new(FileKind::Log))?;
+            let right = file.len()? == SEGMENT_HEADER + self.geometry.segment_data;
+            let mut state = self.state.lock();
+            if right && ((state.live.len() + state.free.len()) as u64) < self.geometry.segments {
+                state.free.push(name);
+            } else {
+                drop(state);
+                self.disk.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all segments in use durable.
+    ///
+    /// # Errors
+    /// Whatever the disk says; nobody knows then what is durable.
+    pub fn sync_all(&self) -> Result<()> {
+        let live: Vec<_> = self.state.lock().live.iter().cloned().collect();
+        live.iter().try_for_each(|s| s.file.sync())
+    }
+
+    /// Keeps the segments from `lsn` on; returns the hold's number. `None`: a segment below is needed and gone.
+    pub fn hold(&self, lsn: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.live.front().is_none_or(|s| s.start > lsn) {
+            return None;
+        }
+        let number = state.next_hold;
+        state.next_hold += 1;
+        state.holds.insert(number, lsn);
+        Some(number)
+    }
+
+    /// Moves a hold forward, or ends it (`None`). Segments are set aside at the next checkpoint.
+    pub fn move_hold(&self, number: u64, lsn: Option<u64>) {
+        let mut state = self.state.lock();
+        match lsn {
+            Some(lsn) => drop(state.holds.insert(number, lsn)),
+            None => drop(state.holds.remove(&number)),
+        }
+    }
+}
+
+/// Gives `file` exactly `len` bytes, all of them written: room that is only promised may turn out not to be there.
+fn fill(file: &dyn File, len: u64) -> Result<()> {
+    file.set_len(len)?;
+    let zeros = vec![0; FILL_BYTES.min(len as usize)];
+    let mut at = 0;
+    while at < len {
+        let n = (len - at).min(zeros.len() as u64);
+        file.write_at(at, &zeros[..n as usize])?;
+        at += n;
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use holdfast_io::MemoryDisk;
+
+    use super::*;
+    use crate::WalConfig;
+
+    fn set() -> (Arc<MemoryDisk>, SegmentSet) {
+        let disk = Arc::new(MemoryDisk::new());
+        let config = WalConfig { capacity_bytes: 4 << 20, ..WalConfig::default() };
+        let geometry = Geometry::new(&config).unwrap();
+        let set = SegmentSet::new(disk.clone(), [1; 16], 4096, geometry, vec![], 4096);
+        (disk, set)
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for number in [1, 999_999, 1_000_000, u64::MAX] {
+            assert_eq!(number_of(&file_name(number)), Some(number));
+        }
+        for other in ["wal.", "wal.1", "wal.+00001", "checkpoint", "wal.00000a"] {
+            assert_eq!(number_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn old_segments_are_renamed_to_new_ones() {
+        let (disk, set) = set();
+        let data = set.geometry.segment_data;
+        set.prepare_to(4096 + 3 * data).unwrap();
+        assert_eq!(disk.list().unwrap(), ["wal.000001", "wal.000002", "wal.000003"]);
+        set.recycle_below(4096 + 2 * data).unwrap();
+        set.prepare_to(4096 + 5 * data).unwrap();
+        assert_eq!(disk.list().unwrap(), ["wal.000003", "wal.000004", "wal.000005"]);
+        assert!(set.find(4096 + 2 * data - 1).is_none());
+        let found = set.find(4096 + 3 * data).unwrap();
+        assert_eq!((found.number, found.start), (4, 4096 + 3 * data));
+    }
+
+    #[test]
+    fn a_hold_keeps_segments() {
+        let (_, set) = set();
+        let data = set.geometry.segment_data;
+        set.prepare_to(4096 + 4 * data).unwrap();
+        let hold = set.hold(5000).unwrap();
+        set.recycle_below(4096 + 3 * data).unwrap();
+        assert!(set.find(5000).is_some());
+        set.move_hold(hold, Some(4096 + data));
+        set.recycle_below(4096 + 3 * data).unwrap();
+        assert!(set.find(5000).is_none() && set.find(4096 + data).is_some());
+        assert!(set.hold(5000).is_none(), "that is gone");
+        set.move_hold(hold, None);
+        set.recycle_below(4096 + 3 * data).unwrap();
+        assert!(set.find(4096 + data).is_none());
+    }
+
+    #[test]
+    fn a_leftover_with_the_next_name_is_used_itself() {
+        let (disk, set) = set();
+        let data = set.geometry.segment_data;
+        set.prepare_to(4096 + data).unwrap();
+        for name in ["wal.000002", "wal.000009"] {
+            let file = disk.open(name, OpenOptions::new(FileKind::Log).create(Create::New)).unwrap();
+            file.set_len(SEGMENT_HEADER + data).unwrap();
+        }
+        let odd = disk.open("wal.000030", OpenOptions::new(FileKind::Log).create(Create::New)).unwrap();
+        odd.set_len(5).unwrap();
+        set.adopt(vec!["wal.000002".into(), "wal.000009".into(), "wal.000030".into()]).unwrap();
+        set.prepare_to(4096 + 3 * data).unwrap();
+        assert_eq!(disk.list().unwrap(), ["wal.000001", "wal.000002", "wal.000003"]);
+        for number in 1..=3 {
+            let found = set.find(4096 + (number - 1) * data).unwrap();
+            assert_eq!(found.number, number);
+            let mut bytes = vec![0; SEGMENT_HEADER as usize];
+            found.file.read_at(0, &mut bytes).unwrap();
+            assert_eq!(SegmentHeader::decode(&bytes).unwrap().unwrap().number, number);
+        }
+    }
+}
