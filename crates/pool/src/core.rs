@@ -1,0 +1,184 @@
+//! The pool's shared state: what guards, accesses and the background threads refer to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use holdfast_base::{Lsn, PageId, Result, SpaceId};
+use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
+use holdfast_policy::{Policy, TouchEffect};
+use holdfast_wal::Wal;
+use parking_lot::RwLock;
+
+use crate::checkpoint::{CheckpointPayload, Unsynced};
+use crate::cleaner::Signals;
+use crate::config::PoolConfig;
+use crate::doublewrite::DoubleWriter;
+use crate::frames::Frames;
+use crate::header::{FrameHeader, READ_AHEAD};
+use crate::partition::{HeaderWords, Partition};
+use crate::readahead::ReadAheadQueue;
+use crate::request::Access;
+use crate::reserve::Reservations;
+use crate::space::Space;
+use crate::supply::Supply;
+
+/// See the module's description.
+pub(crate) struct Core {
+    pub(crate) frames: Frames,
+    pub(crate) partitions: Box<[CachePadded<Partition>]>,
+    pub(crate) supply: Supply,
+    pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<Space>>>,
+    pub(crate) wal: Arc<Wal>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) config: PoolConfig,
+    pub(crate) reservations: Reservations,
+    pub(crate) doublewrite: DoubleWriter,
+    pub(crate) unsynced: Unsynced,
+    pub(crate) payload: CheckpointPayload,
+    pub(crate) signals: Signals,
+    pub(crate) read_ahead: ReadAheadQueue,
+    /// Pages that came in, those of ring scans not included.
+    turnover: AtomicU64,
+    /// Victims taken so far: the cleaner's measure of the demand for frames.
+    pub(crate) evicted: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(config: PoolConfig, wal: Arc<Wal>, metrics: Arc<Metrics>) -> Result<Core> {
+        let (active, max) = config.frames()?;
+        let frames = Frames::reserve(max, config.page_size)?;
+        frames.advise_used(0, active);
+        let count = config.partition_count(active);
+        let share = (active as usize).div_ceil(count);
+        let partitions = (0..count).map(|_| CachePadded::new(Partition::new(config.policy, share))).collect();
+        metrics.set(Gauge::PageSize, config.page_size as u64);
+        metrics.set(Gauge::PagesTotal, u64::from(active));
+        Ok(Core {
+            doublewrite: DoubleWriter::open(&config, active)?,
+            frames,
+            partitions,
+            supply: Supply::new(active),
+            spaces: RwLock::default(),
+            wal,
+            metrics,
+            reservations: Reservations::default(),
+            unsynced: Unsynced::default(),
+            payload: CheckpointPayload::default(),
+            signals: Signals::default(),
+            read_ahead: ReadAheadQueue::default(),
+            turnover: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            config,
+        })
+    }
+
+    /// The partition that a page belongs to.
+    #[inline]
+    pub(crate) fn partition(&self, id: PageId) -> &Partition {
+        let n = self.partitions.len();
+        if n == 1 {
+            return &self.partitions[0];
+        }
+        let group = u64::from(id.space.0) << 32 | u64::from(id.no.0 / 64);
+        let hash = group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.partitions[((hash * n as u64) >> 32) as usize]
+    }
+
+    /// Milliseconds, for touches.
+    pub(crate) fn tick(&self) -> u32 {
+        self.config.clock.now().as_millis() as u32
+    }
+
+    /// Frames of the pool.
+    pub(crate) fn active_frames(&self) -> usize {
+        self.supply.active() as usize
+    }
+
+    /// Pages that came in so far, those of ring scans not included.
+    pub(crate) fn turnover(&self) -> u64 {
+        self.turnover.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_turnover(&self) {
+        self.turnover.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The open space of this number.
+    pub(crate) fn space(&self, id: SpaceId) -> Option<Arc<Space>> {
+        self.spaces.read().get(&id).cloned()
+    }
+
+    /// Tells the policy of an access to the page `id` in a frame, and counts it.
+    #[inline]
+    pub(crate) fn touch(&self, frame: u32, header: &FrameHeader, id: PageId, acc: &Access<'_>) {
+        acc.count_request();
+        let partition = self.partition(id);
+        let word = header.policy.load(Ordering::Relaxed);
+        let touch = acc.touch(id);
+        let effect = partition.rules().touch(word, || partition.clock(), &touch);
+        if effect != TouchEffect::None || header.has(READ_AHEAD) {
+            self.touch_slow(frame, header, partition, word, effect, acc, id);
+        }
+    }
+
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn touch_slow(
+        &self,
+        frame: u32,
+        header: &FrameHeader,
+        partition: &Partition,
+        word: u64,
+        effect: TouchEffect,
+        acc: &Access<'_>,
+        id: PageId,
+    ) {
+        if header.has(READ_AHEAD) {
+            header.clear(READ_AHEAD);
+        }
+        match effect {
+            TouchEffect::None => {}
+            TouchEffect::Store(new) => {
+                let _ = header.policy.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            TouchEffect::NotYoung => acc.count_not_young(),
+            TouchEffect::Locked => {
+                partition.with_policy(|p| p.touch_locked(frame, &acc.touch(id), &HeaderWords(&self.frames)));
+            }
+        }
+    }
+
+    /// Takes a latch shared; counts the wait, if there is one.
+    pub(crate) fn latch_shared(&self, header: &FrameHeader) {
+        if !header.latch.try_shared() {
+            let _wait = self.metrics.wait(WaitClass::Latch);
+            header.latch.shared();
+        }
+    }
+
+    /// Takes a latch exclusively; counts the wait, if there is one.
+    pub(crate) fn latch_exclusive(&self, header: &FrameHeader) {
+        if !header.latch.try_exclusive() {
+            let _wait = self.metrics.wait(WaitClass::Latch);
+            header.latch.exclusive();
+        }
+    }
+
+    /// The exclusive holder changed the page.
+    pub(crate) fn register_dirty(&self, frame: u32, header: &FrameHeader, id: PageId, start: Lsn) {
+        self.metrics.inc(Counter::BufferPoolWriteRequests);
+        let partition = self.partition(id);
+        partition.mark_dirty(frame, header, start);
+        let word = header.policy.load(Ordering::Relaxed);
+        if let TouchEffect::Store(new) = partition.rules().dirtied(word) {
+            let _ = header.policy.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Pages that are newer than their files.
+    pub(crate) fn dirty_pages(&self) -> u32 {
+        self.partitions.iter().map(|p| p.dirty_len()).sum()
+    }
+}

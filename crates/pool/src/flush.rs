@@ -1,0 +1,223 @@
+//! Writing pages to their files.
+//!
+//! Life of a write: *stage* - each page is copied under its shared latch, and marked WRITING; *secure* - the log is
+//! flushed up to the newest page LSN of the batch (one flush for all: the WAL rule), the copies are sealed with their
+//! checksums and written to the double-write file, which is synced; *home* - the copies are written to where they
+//! belong. A page that nobody changed since it was copied is clean then; one that was changed stays dirty from that
+//! change on. Nothing is latched after staging.
+//!
+//! A write that fails leaves its pages as dirty as they were; the error goes to whoever asked for the write.
+
+use std::sync::Arc;
+
+use holdfast_base::{Error, Lsn, PageId, page};
+use holdfast_io::{AlignedBuf, WriteAt};
+use holdfast_metrics::{Counter, Timing, WaitClass};
+
+use crate::core::Core;
+use crate::doublewrite::Slots;
+use crate::space::Space;
+
+/// Pages of one batch, at most.
+pub(crate) const BATCH: usize = 64;
+
+struct Staged {
+    frame: u32,
+    id: PageId,
+    space: Arc<Space>,
+    rec_lsn: Lsn,
+    /// Position of the copy in the images.
+    image: usize,
+}
+
+/// Copies of pages on their way to disk.
+pub(crate) struct Batch {
+    staged: Vec<Staged>,
+    images: AlignedBuf,
+    /// Newest page LSN.
+    lsn: Lsn,
+}
+
+/// A batch whose copies are safe in the double-write file (or need not be): what is left is to write them home.
+pub(crate) struct Secured {
+    batch: Batch,
+    slots: Option<Slots>,
+    write: u64,
+    next: usize,
+    failed: Vec<PageId>,
+    cause: Counter,
+}
+
+impl Core {
+    /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being written. `wait`: also
+    /// those that are latched exclusively now; the caller holds no latch then.
+    pub(crate) fn stage(&self, frames: &[u32], wait: bool) -> Batch {
+        let page_size = self.frames.page_size();
+        let mut batch = Batch { staged: Vec::new(), images: self.doublewrite.take_buffer(), lsn: Lsn(0) };
+        for &frame in frames.iter().take(BATCH) {
+            let header = self.frames.header(frame);
+            if wait {
+                self.latch_shared(header);
+            } else if !header.latch.try_shared() {
+                continue;
+            }
+            let place = header.page().and_then(|id| Some((id, self.space(id.space)?)));
+            if let Some((id, space)) = place
+                && let Some(rec_lsn) = self.partition(id).begin_write(header)
+            {
+                let image = batch.staged.len();
+                batch.images.resize((image + 1) * page_size);
+                // SAFETY: this thread holds the latch shared.
+                let bytes = unsafe { self.frames.page(frame) };
+                batch.images[image * page_size..].copy_from_slice(bytes);
+                batch.lsn = batch.lsn.max(page::lsn(bytes));
+                batch.staged.push(Staged { frame, id, space, rec_lsn, image });
+            }
+            header.latch.release_shared();
+        }
+        // Neighbours go to the disk one after the other.
+        batch.staged.sort_by_key(|s| s.id);
+        batch
+    }
+
+    /// Makes a batch safe; on failure its pages are dirty as before.
+    fn secure(&self, mut batch: Batch, cause: Counter) -> Result<Secured, Error> {
+        match self.try_secure(&mut batch) {
+            Ok(slots) => {
+                let oldest = batch.staged.iter().map(|s| s.rec_lsn).min().unwrap_or(Lsn::MAX);
+                let write = self.unsynced.begin(oldest);
+                Ok(Secured { batch, slots, write, next: 0, failed: Vec::new(), cause })
+            }
+            Err(e) => {
+                self.metrics.add(Counter::FlushFailures, batch.staged.len() as u64);
+                for staged in &batch.staged {
+                    self.end_write(staged, false);
+                }
+                self.doublewrite.give_buffer(batch.images);
+                Err(e)
+            }
+        }
+    }
+
+    fn try_secure(&self, batch: &mut Batch) -> Result<Option<Slots>, Error> {
+        self.wal.flush_to(batch.lsn)?;
+        for image in batch.images.chunks_exact_mut(self.frames.page_size()) {
+            page::seal(image);
+        }
+        let ids: Vec<PageId> = batch.staged.iter().filter(|s| s.space.doublewrite).map(|s| s.id).collect();
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let images: Vec<&[u8]> =
+            batch.staged.iter().filter(|s| s.space.doublewrite).map(|s| self.image(batch, s)).collect();
+        self.doublewrite.write(&ids, &images, self).map(Some)
+    }
+
+    fn image<'b>(&self, batch: &'b Batch, staged: &Staged) -> &'b [u8] {
+        let page_size = self.frames.page_size();
+        &batch.images[staged.image * page_size..][..page_size]
+    }
+
+    fn end_write(&self, staged: &Staged, done: bool) {
+        let header = self.frames.header(staged.frame);
+        self.partition(staged.id).end_write(staged.frame, header, done);
+        self.supply.event();
+    }
+
+    /// Writes up to `n` pages of the batch home. How many were written, and what went wrong.
+    fn write_home(&self, secured: &mut Secured, n: usize) -> (usize, Option<Error>) {
+        let end = (secured.next + n).min(secured.batch.staged.len());
+        let (mut written, mut failure) = (0, None);
+        while secured.next < end {
+            let first = &secured.batch.staged[secured.next];
+            let rest = &secured.batch.staged[secured.next..end];
+            let group = &rest[..rest.iter().take_while(|s| s.id.space == first.id.space).count()];
+            let writes: Vec<WriteAt<'_>> = group
+                .iter()
+                .map(|s| WriteAt { offset: self.home(s.id.no), buf: self.image(&secured.batch, s) })
+                .collect();
+            let start = std::time::Instant::now();
+            let result = first.space.file.write_batch(&writes);
+            let took = start.elapsed();
+            self.metrics.record_wait(WaitClass::WriteIo, took);
+            self.metrics.record(Timing::PageWrite, took);
+            if let Err(e) = result {
+                self.metrics.add(Counter::FlushFailures, group.len() as u64);
+                secured.failed.extend(group.iter().map(|s| s.id));
+                failure = Some(e);
+            } else {
+                written += group.len();
+            }
+            let done = failure.is_none();
+            for staged in group {
+                self.end_write(staged, done);
+            }
+            secured.next += group.len();
+        }
+        self.metrics.add(Counter::PagesWritten, written as u64);
+        self.metrics.add(secured.cause, written as u64);
+        (written, failure)
+    }
+
+    /// Writes the rest of the batch home, and lets go of it.
+    pub(crate) fn finish(&self, mut secured: Secured) -> (usize, Option<Error>) {
+        let result = self.write_home(&mut secured, BATCH);
+        let Secured { batch, slots, write, failed, .. } = secured;
+        self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
+        if let Some(slots) = slots {
+            self.doublewrite.finish(slots, &failed);
+        }
+        self.doublewrite.give_buffer(batch.images);
+        result
+    }
+
+    /// Writes these frames' pages, as many of them as are dirty and not being written. How many were written, and the
+    /// last thing that went wrong. See [`Core::stage`] on `wait`.
+    pub(crate) fn write_all(&self, frames: &[u32], wait: bool, cause: Counter) -> (usize, Option<Error>) {
+        let (mut written, mut failure) = (0, None);
+        for chunk in frames.chunks(BATCH) {
+            let batch = self.stage(chunk, wait);
+            if batch.staged.is_empty() {
+                self.doublewrite.give_buffer(batch.images);
+                continue;
+            }
+            match self.secure(batch, cause) {
+                Ok(secured) => {
+                    let (n, error) = self.finish(secured);
+                    written += n;
+                    failure = error.or(failure);
+                }
+                Err(e) => return (written, Some(e)),
+            }
+        }
+        (written, failure)
+    }
+
+    /// Writes these frames' pages and returns as soon as the first is written, if the finisher runs; latched pages are
+    /// left out.
+    pub(crate) fn write_first(&self, frames: &[u32], cause: Counter) -> (usize, Option<Error>) {
+        let batch = self.stage(frames, false);
+        if batch.staged.is_empty() {
+            self.doublewrite.give_buffer(batch.images);
+            return (0, None);
+        }
+        let mut secured = match self.secure(batch, cause) {
+            Ok(secured) => secured,
+            Err(e) => return (0, Some(e)),
+        };
+        if !self.config.background {
+            return self.finish(secured);
+        }
+        let (mut written, mut failure) = (0, None);
+        while written == 0 && secured.next < secured.batch.staged.len() {
+            let (n, error) = self.write_home(&mut secured, 1);
+            written += n;
+            failure = error.or(failure);
+        }
+        if let Some(secured) = self.signals.hand_over(secured) {
+            // The finisher has stopped.
+            self.finish(secured);
+        }
+        (written, failure)
+    }
+}

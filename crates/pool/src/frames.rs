@@ -1,0 +1,227 @@
+//! The memory of the frames: one anonymous mapping, reserved for the largest pool and never unmapped while the pool
+//! lives, and the array of their headers.
+//!
+//! Why one mapping: an optimistic reader may look at a frame that was given to another page, or shrunk away, in the
+//! meantime. It reads mapped memory, whatever it holds, and then fails validation. Frames beyond the active part
+//! cost address space only; shrinking gives their memory back to the system (they then read as zeros).
+//!
+//! Under Miri, which has no such mappings, the frames are one zeroed heap allocation.
+
+use std::ptr::NonNull;
+
+use holdfast_base::{Error, Result};
+
+use crate::header::FrameHeader;
+
+/// Alignment of the first frame, so that huge pages can back them.
+const ALIGN: usize = 2 << 20;
+
+/// See the module's description.
+pub(crate) struct Frames {
+    base: NonNull<u8>,
+    headers: NonNull<FrameHeader>,
+    max: u32,
+    page_shift: u32,
+    mapping: Mapping,
+    _header_mapping: Mapping,
+}
+
+// SAFETY: the mapping is plain memory owned by this object; who may touch which frame when is the latches' affair,
+// and every access goes through a latch protocol.
+unsafe impl Send for Frames {}
+// SAFETY: as above.
+unsafe impl Sync for Frames {}
+
+impl Frames {
+    /// Reserves `max_frames` frames of `page_size` bytes, a power of two.
+    ///
+    /// # Errors
+    /// If the system refuses the address space.
+    pub(crate) fn reserve(max_frames: u32, page_size: usize) -> Result<Frames> {
+        let mapping = Mapping::new(max_frames as usize * page_size)?;
+        let header_mapping = Mapping::new(max_frames as usize * size_of::<FrameHeader>())?;
+        Ok(Frames {
+            base: mapping.base(),
+            headers: header_mapping.base().cast(),
+            max: max_frames,
+            page_shift: page_size.trailing_zeros(),
+            mapping,
+            _header_mapping: header_mapping,
+        })
+    }
+
+    /// Number of frames reserved.
+    pub(crate) fn max(&self) -> u32 {
+        self.max
+    }
+
+    /// Bytes of a frame.
+    #[inline]
+    pub(crate) fn page_size(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// The header of frame `f`.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    #[inline]
+    pub(crate) fn header(&self, f: u32) -> &FrameHeader {
+        assert!(f < self.max, "frame {f} of {}", self.max);
+        // SAFETY: one of `max` headers in a mapping of zeros, which is a valid header; aligned as the mapping is; only
+        // shared references are ever made to it.
+        unsafe { self.headers.add(f as usize).as_ref() }
+    }
+
+    /// The first byte of frame `f`, which has a header.
+    #[inline]
+    pub(crate) fn bytes(&self, f: u32) -> NonNull<u8> {
+        debug_assert!(f < self.max);
+        // SAFETY: the mapping has `max` frames, and `f` is one of them (its header was found).
+        unsafe { self.base.add((f as usize) << self.page_shift) }
+    }
+
+    /// The page in frame `f`.
+    ///
+    /// # Safety
+    /// The caller holds the frame's latch shared or exclusively for all of `'a`.
+    pub(crate) unsafe fn page<'a>(&'a self, f: u32) -> &'a [u8] {
+        // SAFETY: mapped and initialised memory; the latch keeps writers out.
+        unsafe { std::slice::from_raw_parts(self.bytes(f).as_ptr(), self.page_size()) }
+    }
+
+    /// The page in frame `f`, to be changed.
+    ///
+    /// # Safety
+    /// The caller holds the frame's latch exclusively for all of `'a`, and makes no second reference.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn page_mut<'a>(&'a self, f: u32) -> &'a mut [u8] {
+        // SAFETY: mapped and initialised memory; the latch keeps everybody else out but optimistic readers, which
+        // go through `access` alone and discard what they read.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes(f).as_ptr(), self.page_size()) }
+    }
+
+    /// Tells the system that frames `from..to` are going to be used.
+    pub(crate) fn advise_used(&self, from: u32, to: u32) {
+        self.mapping.advise_used((from as usize) << self.page_shift, (to as usize) << self.page_shift);
+    }
+
+    /// Gives the memory of frames `from..to` back to the system; nobody may hold their latches.
+    pub(crate) fn give_back(&self, from: u32, to: u32) {
+        self.mapping.give_back((from as usize) << self.page_shift, (to as usize) << self.page_shift);
+    }
+}
+
+#[cfg(not(miri))]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+#[cfg(not(miri))]
+impl Mapping {
+    fn new(bytes: usize) -> Result<Mapping> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let len = bytes.max(1) + ALIGN;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh anonymous mapping, placed where the system likes.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let start = start.map_err(|e| Error::io("reserve", "address space of the buffer pool", e.into()))?;
+        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| Error::invalid("the pool cannot be mapped"))?;
+        Ok(Mapping { start, len })
+    }
+
+    fn base(&self) -> NonNull<u8> {
+        let skip = self.start.as_ptr().align_offset(ALIGN);
+        // SAFETY: the mapping is longer than the frames by `ALIGN`.
+        unsafe { self.start.add(skip) }
+    }
+
+    fn advise(&self, from: usize, to: usize, advice: rustix::mm::Advice) {
+        if from < to {
+            // SAFETY: a part of the own mapping, from frame to frame; the advice changes contents only of frames
+            // that the caller declared unused. A refusal costs speed or memory, nothing else.
+            let _ = unsafe { rustix::mm::madvise(self.base().add(from).as_ptr().cast(), to - from, advice) };
+        }
+    }
+
+    fn advise_used(&self, from: usize, to: usize) {
+        #[cfg(target_os = "linux")]
+        self.advise(from, to, rustix::mm::Advice::LinuxHugepage);
+        let _ = (from, to);
+    }
+
+    fn give_back(&self, from: usize, to: usize) {
+        #[cfg(target_os = "linux")]
+        self.advise(from, to, rustix::mm::Advice::LinuxDontNeed);
+        let _ = (from, to);
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the own mapping; the pool is gone, and with it all guards.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(miri)]
+struct Mapping {
+    start: NonNull<u8>,
+    layout: std::alloc::Layout,
+}
+
+#[cfg(miri)]
+impl Mapping {
+    fn new(bytes: usize) -> Result<Mapping> {
+        let layout = std::alloc::Layout::from_size_align(bytes.max(1), 4096)
+            .map_err(|_| Error::invalid("the pool is too large"))?;
+        // SAFETY: the layout is not empty.
+        let start = unsafe { std::alloc::alloc_zeroed(layout) };
+        let start = NonNull::new(start).ok_or_else(|| Error::invalid("no memory for the pool"))?;
+        Ok(Mapping { start, layout })
+    }
+
+    fn base(&self) -> NonNull<u8> {
+        let _ = ALIGN;
+        self.start
+    }
+
+    fn advise_used(&self, _from: usize, _to: usize) {}
+
+    fn give_back(&self, _from: usize, _to: usize) {}
+}
+
+#[cfg(miri)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout in `new`.
+        unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_separate_zeroed_and_given_back() {
+        let frames = Frames::reserve(4, 4096).unwrap();
+        frames.advise_used(0, 4);
+        for f in 0..4 {
+            // SAFETY: nobody else knows the frames.
+            let page = unsafe { frames.page_mut(f) };
+            assert_eq!(page.len(), 4096);
+            assert!(page.iter().all(|&b| b == 0));
+            page.fill(f as u8 + 1);
+        }
+        // SAFETY: as above.
+        assert!(unsafe { frames.page(2) }.iter().all(|&b| b == 3));
+        frames.give_back(2, 4);
+        if cfg!(not(miri)) && cfg!(target_os = "linux") {
+            // SAFETY: as above.
+            assert!(unsafe { frames.page(2) }.iter().all(|&b| b == 0));
+        }
+    }
+}

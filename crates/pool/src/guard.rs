@@ -1,0 +1,253 @@
+//! Guards: the holds on a page. A latch is the pin - whoever holds one keeps the page in its frame.
+//!
+//! [`OptimisticGuard`] holds nothing: what was read through it counts only after [`OptimisticGuard::validate`].
+//! Under Miri it holds the shared latch instead and always validates.
+//!
+//! Lock order: page latches are taken top-down in a tree (parents before children) and released in any order; no
+//! guard may be held while a frame is waited for, unless the access carries reserved frames.
+
+use std::fmt;
+use std::ops::Deref;
+
+use holdfast_base::{Lsn, PageId, page};
+
+use crate::access::OptPage;
+use crate::core::Core;
+use crate::header::FrameHeader;
+use crate::latch::Stamp;
+
+/// What was read optimistically does not count; start over from a point that is still valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart;
+
+/// A version of a page in a frame: equal stamps mean that the page has not changed, and has not left its frame, in
+/// between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageStamp {
+    pub(crate) frame: u32,
+    pub(crate) stamp: Stamp,
+}
+
+/// A page that is read without a latch.
+pub struct OptimisticGuard<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) header: &'a FrameHeader,
+    pub(crate) at: PageStamp,
+    pub(crate) id: PageId,
+}
+
+impl<'a> OptimisticGuard<'a> {
+    /// The page, for reading. What is read counts only if [`OptimisticGuard::validate`] says so afterwards.
+    #[inline]
+    #[must_use]
+    pub fn page(&self) -> OptPage<'a> {
+        let frames = &self.core.frames;
+        // SAFETY: a frame's memory stays mapped and initialised as long as the pool lives, which `'a` borrows.
+        unsafe { OptPage::new(frames.bytes(self.at.frame), frames.page_size()) }
+    }
+
+    /// Whether nothing has changed since this guard was made.
+    #[inline]
+    #[must_use]
+    pub fn validate(&self) -> bool {
+        self.header.latch.validate(self.at.stamp)
+    }
+
+    /// Which page.
+    #[must_use]
+    pub fn id(&self) -> PageId {
+        self.id
+    }
+
+    /// The version that is being read.
+    #[inline]
+    #[must_use]
+    pub fn stamp(&self) -> PageStamp {
+        self.at
+    }
+
+    /// Takes the latch exclusively, if nothing has changed since this guard was made. Waits for shared holders only.
+    ///
+    /// # Errors
+    /// [`Restart`] if something has.
+    pub fn upgrade(self) -> Result<ExclusiveGuard<'a>, Restart> {
+        #[cfg(miri)]
+        self.header.latch.release_shared();
+        let upgraded = self.header.latch.upgrade(self.at.stamp);
+        let guard = upgraded.then(|| ExclusiveGuard::new(self.core, self.at.frame, self.id));
+        #[cfg(miri)]
+        std::mem::forget(self);
+        guard.ok_or(Restart)
+    }
+
+    /// Takes the latch shared, if nothing has changed since this guard was made.
+    ///
+    /// # Errors
+    /// [`Restart`] if something has.
+    pub fn to_shared(self) -> Result<SharedGuard<'a>, Restart> {
+        self.core.latch_shared(self.header);
+        let guard = SharedGuard { core: self.core, header: self.header, frame: self.at.frame, id: self.id };
+        if self.validate() { Ok(guard) } else { Err(Restart) }
+    }
+}
+
+#[cfg(miri)]
+impl Drop for OptimisticGuard<'_> {
+    fn drop(&mut self) {
+        self.header.latch.release_shared();
+    }
+}
+
+impl fmt::Debug for OptimisticGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OptimisticGuard({})", self.id)
+    }
+}
+
+/// A page latched shared: its bytes do not change.
+pub struct SharedGuard<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) header: &'a FrameHeader,
+    pub(crate) frame: u32,
+    pub(crate) id: PageId,
+}
+
+impl SharedGuard<'_> {
+    /// Which page.
+    #[must_use]
+    pub fn id(&self) -> PageId {
+        self.id
+    }
+
+    /// The version that is being read.
+    #[must_use]
+    pub fn stamp(&self) -> PageStamp {
+        PageStamp { frame: self.frame, stamp: self.header.latch.stamp() }
+    }
+}
+
+impl Deref for SharedGuard<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this guard holds the latch shared, as long as the borrow lasts at least.
+        unsafe { self.core.frames.page(self.frame) }
+    }
+}
+
+impl Drop for SharedGuard<'_> {
+    fn drop(&mut self) {
+        self.header.latch.release_shared();
+    }
+}
+
+impl fmt::Debug for SharedGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedGuard({})", self.id)
+    }
+}
+
+/// A page latched exclusively. Whoever changes it logs the change and calls [`ExclusiveGuard::mark_dirty`] before the
+/// guard is dropped.
+pub struct ExclusiveGuard<'a> {
+    core: &'a Core,
+    header: &'a FrameHeader,
+    frame: u32,
+    id: PageId,
+    changed: bool,
+    /// The page was made by `fix_new` and is not dirty yet: it is not what its file holds.
+    fresh: bool,
+}
+
+impl<'a> ExclusiveGuard<'a> {
+    /// The caller holds the frame's latch exclusively.
+    pub(crate) fn new(core: &'a Core, frame: u32, id: PageId) -> ExclusiveGuard<'a> {
+        let header = core.frames.header(frame);
+        ExclusiveGuard { core, header, frame, id, changed: false, fresh: false }
+    }
+
+    pub(crate) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// The page has just come in: the frame's version has to move.
+    pub(crate) fn brought_in(mut self) -> ExclusiveGuard<'a> {
+        self.changed = true;
+        self
+    }
+
+    pub(crate) fn fresh(mut self) -> ExclusiveGuard<'a> {
+        (self.changed, self.fresh) = (true, true);
+        self
+    }
+
+    /// Which page.
+    #[must_use]
+    pub fn id(&self) -> PageId {
+        self.id
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: this guard holds the latch exclusively, as long as the borrow lasts at least.
+        unsafe { self.core.frames.page(self.frame) }
+    }
+
+    /// The page, to be changed.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.changed = true;
+        // SAFETY: this guard holds the latch exclusively, and `&mut self` makes this the only reference.
+        unsafe { self.core.frames.page_mut(self.frame) }
+    }
+
+    /// The page LSN.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        page::lsn(self.bytes())
+    }
+
+    /// Whether the page is newer than its file.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.header.rec_lsn() != 0
+    }
+
+    /// Records that the mini-transaction logged from `start` to `end` changed the page: sets the page LSN to `end`,
+    /// and holds the checkpoint at `start` until the page is on disk. The caller's writer slot of the log still stands.
+    ///
+    /// # Panics
+    /// In debug builds, if `start` is 0 or not before `end`.
+    pub fn mark_dirty(&mut self, start: Lsn, end: Lsn) {
+        debug_assert!(start.0 > 0 && start < end, "{start:?}..{end:?}");
+        page::set_lsn(self.bytes_mut(), end);
+        self.core.register_dirty(self.frame, self.header, self.id, start);
+        self.fresh = false;
+    }
+
+    /// Turns the exclusive hold into a shared one; nobody changes the page in between.
+    #[must_use]
+    pub fn downgrade(self) -> SharedGuard<'a> {
+        let this = std::mem::ManuallyDrop::new(self);
+        this.header.latch.downgrade(this.changed);
+        SharedGuard { core: this.core, header: this.header, frame: this.frame, id: this.id }
+    }
+}
+
+impl Drop for ExclusiveGuard<'_> {
+    fn drop(&mut self) {
+        if self.fresh && self.header.rec_lsn() == 0 {
+            // A page that was begun and given up must not pass for what is on disk.
+            self.core.forget_page(self.frame, self.id);
+        } else {
+            self.header.latch.release_exclusive(self.changed);
+        }
+    }
+}
+
+impl fmt::Debug for ExclusiveGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ExclusiveGuard({})", self.id)
+    }
+}

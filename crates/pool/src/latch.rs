@@ -1,0 +1,232 @@
+//! The hybrid latch of a page: optimistic, shared and exclusive in one 64-bit word.
+//!
+//! ```text
+//!  63                                22  21    20   19                    0
+//! +------------------------------------+-----+-----+----------------------+
+//! | version                            | X   | P   | shared holders       |
+//! +------------------------------------+-----+-----+----------------------+
+//!   +1 by every release that changed      |     |
+//!   the page (or gave the frame away)     |     somebody may be parked
+//!                                         held exclusively
+//! ```
+//!
+//! **Optimistic readers** store nothing: they load the word ([`Latch::optimistic`]), read the page, and compare
+//! version and X again ([`Latch::validate`]). What they read counts only if both are unchanged.
+//!
+//! **Shared and exclusive holders** change the word by compare-exchange. A thread that does not get the latch spins
+//! for a moment, sets P and parks on the latch's address; the parking lot checks the word once more under its own
+//! lock, so a release between the check and the parking cannot be missed. Whoever leaves the latch free while P is
+//! set clears P and wakes all parked threads, which start over.
+//!
+//! **Fairness.** P with shared holders present means that an exclusive request waits; new shared requests then park
+//! behind it. So a stream of readers cannot starve a writer. A thread must not take a latch twice.
+//!
+//! **Memory order.** Acquiring is `Acquire`, releasing `Release`. After X is set a release fence keeps the holder's
+//! writes to the page from becoming visible before X; `validate` has the matching acquire fence (a seqlock).
+
+use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
+use holdfast_base::sync::spin_loop;
+
+use crate::parking::Parking;
+
+const SHARED_ONE: u64 = 1;
+const SHARED_MASK: u64 = (1 << 20) - 1;
+const PARKED: u64 = 1 << 20;
+const EXCLUSIVE: u64 = 1 << 21;
+const VERSION_ONE: u64 = 1 << 22;
+const HELD: u64 = EXCLUSIVE | SHARED_MASK;
+const STAMP: u64 = !(SHARED_MASK | PARKED);
+
+/// How often a busy latch is looked at before the thread parks: about the length of a page copy.
+const SPINS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 100 };
+
+/// What an optimistic reader remembers: the version, with X clear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp(u64);
+
+/// See the module's description.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Latch {
+    parking: Parking,
+    word: AtomicU64,
+}
+
+impl Latch {
+    /// A free latch at version 0.
+    #[cfg(any(test, loom, shuttle))]
+    pub(crate) fn new() -> Latch {
+        Latch::default()
+    }
+
+    /// Begins an optimistic read; `None` while the latch is held exclusively.
+    #[inline]
+    pub(crate) fn optimistic(&self) -> Option<Stamp> {
+        let word = self.word.load(Ordering::Acquire);
+        if word & EXCLUSIVE == 0 { Some(Stamp(word & STAMP)) } else { None }
+    }
+
+    /// Like [`Latch::optimistic`], and looks a bounded number of times for a short exclusive holder to leave.
+    #[cold]
+    pub(crate) fn optimistic_spin(&self) -> Option<Stamp> {
+        for _ in 0..SPINS {
+            if let Some(stamp) = self.optimistic() {
+                return Some(stamp);
+            }
+            spin_loop();
+        }
+        None
+    }
+
+    /// Whether nothing was changed since `stamp` was taken: what was read in between counts.
+    #[inline]
+    pub(crate) fn validate(&self, stamp: Stamp) -> bool {
+        fence(Ordering::Acquire);
+        self.word.load(Ordering::Relaxed) & STAMP == stamp.0
+    }
+
+    /// Takes the latch exclusively if it is free and still at `stamp`, waiting for shared holders only.
+    pub(crate) fn upgrade(&self, stamp: Stamp) -> bool {
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & STAMP != stamp.0 {
+                return false;
+            }
+            if self.try_exclusive() {
+                break;
+            }
+            if word & SHARED_MASK != 0 {
+                self.exclusive();
+                break;
+            }
+        }
+        if self.word.load(Ordering::Relaxed) & STAMP & !EXCLUSIVE == stamp.0 {
+            return true;
+        }
+        self.release_exclusive(false);
+        false
+    }
+
+    /// Takes the latch shared if that is possible at once.
+    #[inline]
+    pub(crate) fn try_shared(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while Self::admits_shared(word) {
+            match self.word.compare_exchange_weak(word, word + SHARED_ONE, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(seen) => word = seen,
+            }
+        }
+        false
+    }
+
+    /// Takes the latch exclusively if it is free.
+    #[inline]
+    pub(crate) fn try_exclusive(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & HELD == 0 {
+            match self.word.compare_exchange_weak(word, word | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    fence(Ordering::Release);
+                    return true;
+                }
+                Err(seen) => word = seen,
+            }
+        }
+        false
+    }
+
+    /// Takes the latch shared; waits.
+    pub(crate) fn shared(&self) {
+        self.acquire(Latch::try_shared, |word| !Self::admits_shared(word));
+    }
+
+    /// Takes the latch exclusively; waits.
+    pub(crate) fn exclusive(&self) {
+        self.acquire(Latch::try_exclusive, |word| word & HELD != 0);
+    }
+
+    /// Gives a shared hold back.
+    pub(crate) fn release_shared(&self) {
+        let before = self.word.fetch_sub(SHARED_ONE, Ordering::Release);
+        debug_assert!(before & SHARED_MASK != 0, "released a shared latch that nobody held");
+        if before & SHARED_MASK == SHARED_ONE && before & PARKED != 0 {
+            self.wake(before - SHARED_ONE);
+        }
+    }
+
+    /// Gives the exclusive hold back. `changed`: the page was changed, so optimistic readers must fail.
+    pub(crate) fn release_exclusive(&self, changed: bool) {
+        self.leave_exclusive(changed, 0);
+    }
+
+    /// Turns the exclusive hold into a shared one without letting a writer in between.
+    pub(crate) fn downgrade(&self, changed: bool) {
+        self.leave_exclusive(changed, SHARED_ONE);
+    }
+
+    /// The current version, for a holder.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp(self.word.load(Ordering::Relaxed) & STAMP & !EXCLUSIVE)
+    }
+
+    /// Whether somebody holds the latch exclusively right now. Only a hint.
+    #[cfg(any(test, loom, shuttle))]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
+    }
+
+    fn leave_exclusive(&self, changed: bool, keep: u64) {
+        // While X is set only P changes: version and count are the holder's.
+        let held = self.word.load(Ordering::Relaxed);
+        debug_assert!(held & EXCLUSIVE != 0, "released an exclusive latch that nobody held");
+        let version = held & STAMP & !EXCLUSIVE;
+        let next = if changed { version.wrapping_add(VERSION_ONE) } else { version };
+        let before = self.word.swap(next | keep, Ordering::Release);
+        if before & PARKED != 0 {
+            self.parking.unpark_all();
+        }
+    }
+
+    fn admits_shared(word: u64) -> bool {
+        word & EXCLUSIVE == 0 && (word & PARKED == 0 || word & SHARED_MASK == 0) && word & SHARED_MASK != SHARED_MASK
+    }
+
+    fn acquire(&self, attempt: fn(&Latch) -> bool, busy: fn(u64) -> bool) {
+        for _ in 0..SPINS {
+            if attempt(self) {
+                return;
+            }
+            spin_loop();
+        }
+        while !attempt(self) {
+            let word = self.word.load(Ordering::Relaxed);
+            if !busy(word) {
+                continue;
+            }
+            let parked = word | PARKED;
+            let set = word & PARKED != 0
+                || self.word.compare_exchange(word, parked, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            if set {
+                // P is cleared before anyone is woken, so a word that still has it means that the wake-up is to come.
+                self.parking.park(|| {
+                    let word = self.word.load(Ordering::Relaxed);
+                    word & PARKED != 0 && busy(word)
+                });
+            }
+        }
+    }
+
+    /// Clears P and wakes everybody, unless somebody took the latch meanwhile: then that is their duty.
+    fn wake(&self, mut word: u64) {
+        while word & HELD == 0 && word & PARKED != 0 {
+            match self.word.compare_exchange_weak(word, word & !PARKED, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.parking.unpark_all();
+                    return;
+                }
+                Err(seen) => word = seen,
+            }
+        }
+    }
+}

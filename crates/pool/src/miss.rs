@@ -1,0 +1,280 @@
+//! Bringing a page in.
+//!
+//! 1. Claim the translation entry (see `translation`); losers wait for the winner.
+//! 2. Get a frame: a reserved one, a free one, or the first of a batch of clean victims; if all candidates are dirty,
+//!    by writing some (see `evict`). If even that would mean to wait for other threads' latches, the claim is
+//!    given up first: nobody waits for us while we wait for latches.
+//! 3. Take the frame's latch, write the page id into the header, publish the entry. From here on others wait for the
+//!    latch.
+//! 4. Read, check, and enter the page into the policy. On an error the entry is emptied and the frame given back;
+//!    those who waited try for themselves and get their own error.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use holdfast_base::page::{self, PageType};
+use holdfast_base::{Error, PageId, PageNo, Result};
+use holdfast_metrics::{Counter, Timing, WaitClass};
+use holdfast_policy::{ScanHint, Touch};
+
+use crate::core::Core;
+use crate::header::READ_AHEAD;
+use crate::parking;
+use crate::request::Access;
+use crate::space::Space;
+use crate::translation::{CLAIMED, CLAIMED_WAITED};
+
+/// What becomes of the bytes of a frame that a page is brought into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    /// They are read from the file. `blank`: also a page that was never written is fine.
+    Read { blank: bool },
+    /// They are zeroed: the page is about to be made.
+    Zero,
+}
+
+/// Frames that belong to nobody else; those left go back to the free list on drop.
+pub(crate) struct Lease<'a> {
+    core: &'a Core,
+    frame: Option<u32>,
+}
+
+impl<'a> Lease<'a> {
+    pub(crate) fn new(core: &'a Core, frame: Option<u32>) -> Lease<'a> {
+        Lease { core, frame }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(frame) = self.frame {
+            self.core.supply.give(&[frame]);
+        }
+    }
+}
+
+/// A claimed translation entry; emptied on drop unless it was published.
+struct Claim<'a> {
+    entry: &'a AtomicU32,
+}
+
+impl Claim<'_> {
+    fn publish(self, value: u32) {
+        Self::set(self.entry, value);
+        std::mem::forget(self);
+    }
+
+    fn set(entry: &AtomicU32, value: u32) {
+        // Sequentially consistent: see `close` on spaces that are closed meanwhile.
+        if entry.swap(value, Ordering::SeqCst) == CLAIMED_WAITED {
+            parking::wake_all_at(std::ptr::from_ref(entry) as usize);
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        Self::set(self.entry, 0);
+    }
+}
+
+impl Core {
+    /// Brings page `no` in. Returns its frame, whose latch the caller now holds exclusively; `None` if another thread
+    /// has brought it in meanwhile, or tried to: look again. The caller holds no latch, or has reserved frames.
+    ///
+    /// # Errors
+    /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
+    pub(crate) fn bring_in(&self, space: &Space, no: PageNo, fill: Fill, acc: &Access<'_>) -> Result<Option<u32>> {
+        let mut lease = Lease::new(self, None);
+        loop {
+            space.check_open()?;
+            let Some(claim) = self.claim(space, no) else { return Ok(None) };
+            space.check_open()?;
+            if lease.frame.is_none() {
+                lease.frame = acc.take_reserved();
+            }
+            if lease.frame.is_none() {
+                lease.frame = self.find_frame(acc)?;
+            }
+            let Some(frame) = lease.frame.take() else {
+                drop(claim);
+                lease.frame = Some(self.wait_for_frame(acc)?);
+                continue;
+            };
+            self.occupy(frame, space.page_id(no), |value| claim.publish(value));
+            self.fill(space, no, frame, fill).inspect_err(|_| self.vacate(frame, space, no))?;
+            let touch = acc.touch(space.page_id(no));
+            self.admit(frame, space.page_id(no), &touch);
+            if fill == Fill::Zero {
+                acc.count_created();
+            } else {
+                acc.count_read();
+            }
+            return Ok(Some(frame));
+        }
+    }
+
+    /// Brings page `no` in ahead of a request, if that needs no waiting and no writing. Whether it did.
+    pub(crate) fn bring_in_ahead(&self, space: &Space, no: PageNo, touch: &Touch) -> Result<bool> {
+        space.check_open()?;
+        let Some(claim) = self.try_claim(space, no) else { return Ok(false) };
+        space.check_open()?;
+        let Some(frame) = self.find_clean_frame() else { return Ok(false) };
+        self.occupy(frame, space.page_id(no), |value| claim.publish(value));
+        let filled = self.fill_quietly(space, no, frame);
+        if !matches!(filled, Ok(true)) {
+            self.vacate(frame, space, no);
+            return filled;
+        }
+        self.frames.header(frame).set(READ_AHEAD);
+        self.admit(frame, space.page_id(no), touch);
+        self.frames.header(frame).latch.release_exclusive(true);
+        Ok(true)
+    }
+
+    /// Enters the page in `frame`, latched exclusively, into the policy.
+    fn admit(&self, frame: u32, id: PageId, touch: &Touch) {
+        self.partition(id).insert(frame, id.to_u64(), touch, &self.frames);
+        if touch.scan != ScanHint::Ring {
+            self.count_turnover();
+        }
+        self.supply.event();
+    }
+
+    fn try_claim<'s>(&self, space: &'s Space, no: PageNo) -> Option<Claim<'s>> {
+        let entry = space.translation.entry_or_insert(no);
+        let claimed = entry.compare_exchange(0, CLAIMED, Ordering::SeqCst, Ordering::Relaxed);
+        claimed.is_ok().then_some(Claim { entry })
+    }
+
+    /// Claims the entry, or waits while somebody else has it claimed.
+    fn claim<'s>(&self, space: &'s Space, no: PageNo) -> Option<Claim<'s>> {
+        if let Some(claim) = self.try_claim(space, no) {
+            return Some(claim);
+        }
+        let entry = space.translation.entry_or_insert(no);
+        let seen = entry.load(Ordering::Acquire);
+        let claimed = seen == CLAIMED_WAITED
+            || seen == CLAIMED
+                && entry.compare_exchange(CLAIMED, CLAIMED_WAITED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if claimed {
+            let _wait = self.metrics.wait(WaitClass::ReadIo);
+            let waited = || entry.load(Ordering::Relaxed) == CLAIMED_WAITED;
+            parking::sleep_at(std::ptr::from_ref(entry) as usize, waited);
+        }
+        None
+    }
+
+    /// Latches a frame that belongs to nobody exclusively, gives it to a page and publishes it.
+    fn occupy(&self, frame: u32, id: PageId, publish: impl FnOnce(u32)) {
+        let header = self.frames.header(frame);
+        // Only a thread that still believes in the frame's former page can be in the way, for a moment.
+        header.latch.exclusive();
+        debug_assert!(header.page().is_none() && header.rec_lsn() == 0);
+        header.set_page(id);
+        publish(frame + 1);
+    }
+
+    /// Takes a page that could not be read out again. The caller holds the latch exclusively, and loses it.
+    fn vacate(&self, frame: u32, space: &Space, no: PageNo) {
+        let header = self.frames.header(frame);
+        header.clear_page();
+        space.translation.entry_or_insert(no).store(0, Ordering::SeqCst);
+        header.latch.release_exclusive(true);
+        self.supply.give(&[frame]);
+    }
+
+    fn fill(&self, space: &Space, no: PageNo, frame: u32, fill: Fill) -> Result<()> {
+        let id = space.page_id(no);
+        let Fill::Read { blank } = fill else {
+            self.zero(frame, id);
+            return Ok(());
+        };
+        let past_end = match self.read(space, no, frame) {
+            Ok(()) => false,
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => true,
+            Err(e) => return Err(e),
+        };
+        let checked = if past_end && blank {
+            self.zero(frame, id);
+            return Ok(());
+        } else if past_end {
+            Err(Error::damaged_page(id, "it lies past the end of the file"))
+        } else {
+            // SAFETY: the caller holds the latch exclusively.
+            page::check(unsafe { self.frames.page(frame) }, id)
+        };
+        let checked = checked.and_then(|header| {
+            // SAFETY: as above.
+            if !blank && header.page_type == PageType::Free && page::is_blank(unsafe { self.frames.page(frame) }) {
+                return Err(Error::damaged_page(id, "it was never written"));
+            }
+            Ok(())
+        });
+        checked.inspect_err(|e| {
+            self.metrics.inc(Counter::PagesDamaged);
+            space.mark_damaged(e);
+        })
+    }
+
+    /// Reads a page that nobody has asked for yet: damaged and blank pages are left to those who ask.
+    fn fill_quietly(&self, space: &Space, no: PageNo, frame: u32) -> Result<bool> {
+        match self.read(space, no, frame) {
+            Ok(()) => {}
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        // SAFETY: the caller holds the latch exclusively.
+        let page = unsafe { self.frames.page(frame) };
+        Ok(page::check(page, space.page_id(no)).is_ok() && !page::is_blank(page))
+    }
+
+    fn read(&self, space: &Space, no: PageNo, frame: u32) -> Result<()> {
+        // SAFETY: the caller holds the latch exclusively.
+        let page = unsafe { self.frames.page_mut(frame) };
+        let start = std::time::Instant::now();
+        let result = space.file.read_at(self.home(no), page);
+        let took = start.elapsed();
+        self.metrics.record_wait(WaitClass::ReadIo, took);
+        self.metrics.record(Timing::PageRead, took);
+        if result.is_ok() {
+            self.metrics.inc(Counter::PagesRead);
+        }
+        result
+    }
+
+    /// Makes the frame's page one of zeros but for its address. The caller holds the latch exclusively.
+    pub(crate) fn zero(&self, frame: u32, id: PageId) {
+        // SAFETY: as said.
+        let page = unsafe { self.frames.page_mut(frame) };
+        page.fill(0);
+        holdfast_base::codec::put_u32(page, page::OFF_SPACE, id.space.0);
+        holdfast_base::codec::put_u32(page, page::OFF_PAGE_NO, id.no.0);
+    }
+
+    /// Where page `no` lives in its file: the one place that knows.
+    pub(crate) fn home(&self, no: PageNo) -> u64 {
+        u64::from(no.0) * self.frames.page_size() as u64
+    }
+
+    /// Throws the page in `frame` away: latched exclusively by the caller, who loses the latch; clean; its space open.
+    pub(crate) fn forget_page(&self, frame: u32, id: PageId) {
+        self.partition(id).remove(frame, &self.frames);
+        self.release_frame(frame, id);
+        self.supply.give(&[frame]);
+    }
+
+    /// Empties the translation entry and the header of a frame that left the policy, and releases its latch.
+    pub(crate) fn release_frame(&self, frame: u32, id: PageId) {
+        let header = self.frames.header(frame);
+        if let Some(space) = self.space(id.space)
+            && let Some(entry) = space.translation.entry(id.no)
+        {
+            entry.store(0, Ordering::SeqCst);
+        }
+        if header.clear(READ_AHEAD) {
+            self.metrics.inc(Counter::ReadAheadEvicted);
+        }
+        header.clear_page();
+        header.latch.release_exclusive(true);
+    }
+}

@@ -1,0 +1,156 @@
+//! A partition of the pool: the replacement policy over its pages, and its dirty pages in the order of their rec_lsn.
+//!
+//! A page belongs to the partition that its address hashes to, in groups of 64 neighbours. Only misses, evictions and
+//! the first change of a clean page take the mutexes; hits read two atomics.
+//!
+//! Lock order: frame latch -> policy mutex; frame latch -> dirty mutex; never one of the two mutexes inside the other.
+//! Under the policy mutex frame latches are only ever tried.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use holdfast_base::Lsn;
+use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::frames::Frames;
+use crate::header::{FrameHeader, WRITING};
+
+/// See the module's description.
+pub(crate) struct Partition {
+    rules: AtomicU64,
+    clock: AtomicU32,
+    policy: Mutex<AnyPolicy>,
+    dirty: Mutex<BTreeSet<(u64, u32)>>,
+    dirty_len: AtomicU32,
+}
+
+/// The policy words live in the frame headers.
+pub(crate) struct HeaderWords<'a>(pub(crate) &'a Frames);
+
+impl Words for HeaderWords<'_> {
+    fn load(&self, s: Slot) -> u64 {
+        self.0.header(s).policy.load(Ordering::Relaxed)
+    }
+
+    fn store(&self, s: Slot, word: u64) {
+        self.0.header(s).policy.store(word, Ordering::Relaxed);
+    }
+}
+
+impl Partition {
+    pub(crate) fn new(kind: PolicyKind, frames: usize) -> Partition {
+        let policy = build(kind, frames);
+        Partition {
+            rules: AtomicU64::new(policy.rules().to_bits()),
+            clock: AtomicU32::new(policy.clock()),
+            policy: Mutex::new(policy),
+            dirty: Mutex::default(),
+            dirty_len: AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn rules(&self) -> TouchRules {
+        TouchRules::from_bits(self.rules.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> u32 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// The policy, to look at.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, AnyPolicy> {
+        self.policy.lock()
+    }
+
+    /// Calls `f` with the policy and publishes what hits read of it.
+    pub(crate) fn with_policy<T>(&self, f: impl FnOnce(&mut AnyPolicy) -> T) -> T {
+        let mut policy = self.policy.lock();
+        let result = f(&mut policy);
+        self.rules.store(policy.rules().to_bits(), Ordering::Relaxed);
+        self.clock.store(policy.clock(), Ordering::Relaxed);
+        result
+    }
+
+    pub(crate) fn insert(&self, frame: u32, key: u64, touch: &Touch, frames: &Frames) {
+        self.with_policy(|policy| policy.insert(frame, key, touch, &HeaderWords(frames)));
+    }
+
+    pub(crate) fn remove(&self, frame: u32, frames: &Frames) {
+        self.with_policy(|policy| policy.remove(frame, &HeaderWords(frames)));
+    }
+
+    /// The exclusive holder of `frame` changed its page, logged from `start` on. Whether the page was clean.
+    pub(crate) fn mark_dirty(&self, frame: u32, header: &FrameHeader, start: Lsn) -> bool {
+        // In this order: see `header` on WRITING.
+        if !header.has(WRITING) && header.rec_lsn() != 0 {
+            return false;
+        }
+        let mut dirty = self.dirty.lock();
+        if header.rec_lsn() == 0 {
+            header.set_rec_lsn(start.0);
+            dirty.insert((start.0, frame));
+            self.dirty_len.store(dirty.len() as u32, Ordering::Relaxed);
+            return true;
+        }
+        if header.has(WRITING) && header.next_rec_lsn() == 0 {
+            header.set_next_rec_lsn(start.0);
+        }
+        false
+    }
+
+    /// A shared holder of `frame` is about to copy its page for writing: the rec_lsn that the write will settle, or
+    /// `None` if the page is clean or being written already.
+    pub(crate) fn begin_write(&self, header: &FrameHeader) -> Option<Lsn> {
+        let _dirty = self.dirty.lock();
+        let rec_lsn = header.rec_lsn();
+        if rec_lsn == 0 || header.has(WRITING) {
+            return None;
+        }
+        header.set_next_rec_lsn(0);
+        header.set(WRITING);
+        Some(Lsn(rec_lsn))
+    }
+
+    /// The write begun by [`Partition::begin_write`] is done, or has failed: then the page stays as dirty as it was.
+    pub(crate) fn end_write(&self, frame: u32, header: &FrameHeader, done: bool) {
+        let mut dirty = self.dirty.lock();
+        if done {
+            let next = header.next_rec_lsn();
+            dirty.remove(&(header.rec_lsn(), frame));
+            if next != 0 {
+                dirty.insert((next, frame));
+            }
+            header.set_rec_lsn(next);
+        }
+        header.set_next_rec_lsn(0);
+        header.clear(WRITING);
+        self.dirty_len.store(dirty.len() as u32, Ordering::Relaxed);
+    }
+
+    /// The page in `frame` is thrown away: its changes need not reach the disk. The caller holds the frame's latch
+    /// exclusively, and the page is not being written.
+    pub(crate) fn forget_dirty(&self, frame: u32, header: &FrameHeader) {
+        let mut dirty = self.dirty.lock();
+        dirty.remove(&(header.rec_lsn(), frame));
+        header.set_rec_lsn(0);
+        self.dirty_len.store(dirty.len() as u32, Ordering::Relaxed);
+    }
+
+    /// The smallest rec_lsn.
+    pub(crate) fn oldest_dirty(&self) -> Option<Lsn> {
+        self.dirty.lock().first().map(|&(lsn, _)| Lsn(lsn))
+    }
+
+    /// Appends the dirty frames with the smallest rec_lsn, below `below`, `max` at most.
+    pub(crate) fn oldest(&self, below: Lsn, max: usize, out: &mut Vec<(u64, u32)>) {
+        let dirty = self.dirty.lock();
+        out.extend(dirty.iter().take_while(|&&(lsn, _)| lsn < below.0).take(max));
+    }
+
+    pub(crate) fn dirty_len(&self) -> u32 {
+        self.dirty_len.load(Ordering::Relaxed)
+    }
+}

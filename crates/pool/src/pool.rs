@@ -1,0 +1,417 @@
+//! The pool's face: fixing pages, and everything that others ask of the pool as a whole.
+//!
+//! Life of a fix: translation entry -> frame header -> latch (or version) -> does the header name the page? -> touch.
+//! A page that is not there is brought in (see `miss`) and looked for again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use holdfast_base::{Error, Lsn, PageId, PageNo, Result, SpaceId};
+use holdfast_io::File;
+use holdfast_metrics::{Counter, Metrics};
+use holdfast_policy::{Policy, PolicyKind};
+use holdfast_wal::Wal;
+use parking_lot::Mutex;
+
+use crate::config::PoolConfig;
+use crate::core::Core;
+use crate::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
+use crate::miss::Fill;
+use crate::request::{Access, AccessKind};
+use crate::space::Space;
+use crate::stats::{Owner, PoolStats, Resident};
+use crate::{cleaner, readahead};
+
+/// The buffer pool of one database.
+pub struct Pool {
+    core: Arc<Core>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    /// Makes an empty pool and starts its threads. To be called after
+    /// [`restore_torn_pages`](crate::restore_torn_pages).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for settings out of range; if the address space, the double-write file or a thread
+    /// cannot be had.
+    pub fn new(config: PoolConfig, wal: Arc<Wal>, metrics: Arc<Metrics>) -> Result<Arc<Pool>> {
+        let core = Arc::new(Core::new(config, wal, metrics)?);
+        let pool = Arc::new(Pool { core, threads: Mutex::default() });
+        if pool.core.config.background {
+            pool.start()?;
+        }
+        Ok(pool)
+    }
+
+    fn start(&self) -> Result<()> {
+        self.spawn("holdfast-clean", cleaner::run_cleaner)?;
+        self.spawn("holdfast-ckpt", cleaner::run_checkpointer)?;
+        self.spawn("holdfast-write", cleaner::run_finisher)?;
+        for i in 0..self.core.config.read_ahead_threads {
+            self.spawn(&format!("holdfast-read-{i}"), readahead::run_reader)?;
+        }
+        let core = Arc::downgrade(&self.core);
+        let step = (self.core.wal.capacity() / 512).max(4096);
+        let wake = move || {
+            if let Some(core) = core.upgrade() {
+                core.signals.wake_checkpointer();
+            }
+        };
+        self.core.wal.on_growth(step, Box::new(wake));
+        Ok(())
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
+        let core = self.core.clone();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&core));
+        self.threads.lock().push(thread.map_err(|e| Error::io("start", format_args!("thread {name}"), e))?);
+        Ok(())
+    }
+
+    /// Stops the pool's threads; writes nothing ([`Pool::flush_all`] does). The pool stays usable, without background
+    /// work. Called by drop.
+    pub fn shutdown(&self) {
+        self.core.signals.stop();
+        self.core.read_ahead.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+
+    /// Opens a space whose pages are in `file`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if a space of this number is open.
+    pub fn open_space(&self, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<Space>> {
+        let doublewrite = self.core.doublewrite.is_needed(self.core.config.doublewrite, &*file);
+        let space = Arc::new(Space::new(id, file, doublewrite));
+        let mut spaces = self.core.spaces.write();
+        if spaces.contains_key(&id) {
+            return Err(Error::invalid(format!("space {id} is open already")));
+        }
+        spaces.insert(id, space.clone());
+        Ok(space)
+    }
+
+    /// Takes all pages of a space out of the pool and forgets it. Waits for the guards that others hold; those who
+    /// ask for its pages later get [`Error::Closed`]. `discard`: changes are thrown away (the table was dropped);
+    /// otherwise they are written and synced. The caller holds no latch.
+    ///
+    /// # Errors
+    /// Of the writes and the sync; the call may be repeated then.
+    pub fn close_space(&self, space: &Space, discard: bool) -> Result<()> {
+        self.core.close_space(space, discard)
+    }
+
+    /// The open space of this number.
+    #[must_use]
+    pub fn space(&self, id: SpaceId) -> Option<Arc<Space>> {
+        self.core.space(id)
+    }
+
+    /// An access to the pool, for one statement on one thread.
+    #[must_use]
+    pub fn access(&self, kind: AccessKind) -> Access<'_> {
+        Access::new(&self.core, kind)
+    }
+
+    /// Reads a page without a latch. `None`: it is not in the pool, is being read, or is latched exclusively for longer
+    /// than a moment; the caller then gives up what it holds, calls [`Pool::load`], and starts over.
+    #[inline]
+    pub fn fix_optimistic<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Option<OptimisticGuard<'a>> {
+        let core = &*self.core;
+        let frame = space.translation.frame(no)?;
+        let header = core.frames.header(frame);
+        let id = space.page_id(no);
+        #[cfg(miri)]
+        header.latch.shared();
+        let stamp = match header.latch.optimistic() {
+            Some(stamp) => stamp,
+            None => header.latch.optimistic_spin()?,
+        };
+        if !header.holds(id.to_u64()) {
+            #[cfg(miri)]
+            header.latch.release_shared();
+            return None;
+        }
+        core.touch(frame, header, id, acc);
+        Some(OptimisticGuard { core, header, at: PageStamp { frame, stamp }, id })
+    }
+
+    /// Brings a page in, or waits for whoever does, or for the exclusive holder of its latch. It may be gone again when
+    /// this returns. The caller holds no latch, or has reserved frames.
+    ///
+    /// # Errors
+    /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had, of the writes that failed.
+    pub fn load(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
+        let core = &*self.core;
+        if let Some(frame) = space.translation.frame(no) {
+            let header = core.frames.header(frame);
+            core.latch_shared(header);
+            let there = header.holds(space.page_id(no).to_u64());
+            header.latch.release_shared();
+            if there {
+                return Ok(());
+            }
+        }
+        let fill = Fill::Read { blank: acc.expects_blank() };
+        if let Some(frame) = core.bring_in(space, no, fill, acc)? {
+            core.frames.header(frame).latch.release_exclusive(true);
+        }
+        Ok(())
+    }
+
+    /// Latches a page shared; brings it in if needed.
+    ///
+    /// # Errors
+    /// As [`Pool::load`].
+    pub fn fix_shared<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Result<SharedGuard<'a>> {
+        let (core, id) = (&*self.core, space.page_id(no));
+        loop {
+            if let Some(frame) = space.translation.frame(no) {
+                let header = core.frames.header(frame);
+                core.latch_shared(header);
+                if header.holds(id.to_u64()) {
+                    core.touch(frame, header, id, acc);
+                    return Ok(SharedGuard { core, header, frame, id });
+                }
+                header.latch.release_shared();
+            }
+            let fill = Fill::Read { blank: acc.expects_blank() };
+            if let Some(frame) = core.bring_in(space, no, fill, acc)? {
+                let header = core.frames.header(frame);
+                core.touch(frame, header, id, acc);
+                header.latch.downgrade(true);
+                return Ok(SharedGuard { core, header, frame, id });
+            }
+        }
+    }
+
+    /// Latches a page exclusively; brings it in if needed.
+    ///
+    /// # Errors
+    /// As [`Pool::load`].
+    pub fn fix_exclusive<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
+        self.latch_or_bring_in(space, no, Fill::Read { blank: acc.expects_blank() }, acc).map(|(guard, _)| guard)
+    }
+
+    /// Latches a page that is about to be made (or made anew) exclusively: it is not read, and is all zeros but for its
+    /// address. Unless it is marked dirty, it is taken out of the pool when the guard is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; if no frame can be had, of the writes that failed.
+    pub fn fix_new<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
+        let (guard, brought_in) = self.latch_or_bring_in(space, no, Fill::Zero, acc)?;
+        if !brought_in {
+            self.core.zero(guard.frame(), space.page_id(no));
+        }
+        Ok(guard.fresh())
+    }
+
+    fn latch_or_bring_in<'a>(
+        &'a self,
+        space: &'a Space,
+        no: PageNo,
+        fill: Fill,
+        acc: &Access<'_>,
+    ) -> Result<(ExclusiveGuard<'a>, bool)> {
+        let (core, id) = (&*self.core, space.page_id(no));
+        loop {
+            if let Some(frame) = space.translation.frame(no) {
+                let header = core.frames.header(frame);
+                core.latch_exclusive(header);
+                if header.holds(id.to_u64()) {
+                    core.touch(frame, header, id, acc);
+                    return Ok((ExclusiveGuard::new(core, frame, id), false));
+                }
+                header.latch.release_exclusive(false);
+            }
+            if let Some(frame) = core.bring_in(space, no, fill, acc)? {
+                core.touch(frame, core.frames.header(frame), id, acc);
+                return Ok((ExclusiveGuard::new(core, frame, id).brought_in(), true));
+            }
+        }
+    }
+
+    /// Whether the page that `stamp` was taken of is still there and unchanged.
+    #[inline]
+    #[must_use]
+    pub fn is_current(&self, stamp: PageStamp) -> bool {
+        self.core.frames.header(stamp.frame).latch.validate(stamp.stamp)
+    }
+
+    /// Whether a page is in the pool (or being read). Touches nothing.
+    #[must_use]
+    pub fn is_resident(&self, space: &Space, no: PageNo) -> bool {
+        space.translation.frame(no).is_some()
+    }
+
+    /// Sets `n` frames aside for the misses and new pages of this access, in place of those it has. To be called before
+    /// anything is latched; waits until it is this request's turn and all reservations together are at most a quarter
+    /// of the pool. What is not used goes back when the access ends, or with [`Access::release_frames`].
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`] if `n` is more than a quarter of the pool; of the writes that failed, if no frame can be
+    /// had.
+    pub fn reserve_frames(&self, n: usize, acc: &Access<'_>) -> Result<()> {
+        self.core.reserve(n, acc)
+    }
+
+    /// Brings pages in in the background, as far as that needs no waiting; charged to the scan budget.
+    pub fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
+        self.core.prefetch(space, pages, acc);
+    }
+
+    /// Waits until no read-ahead is queued or in progress.
+    pub fn wait_for_prefetch(&self) {
+        if self.core.config.background {
+            self.core.read_ahead.wait_idle();
+        }
+    }
+
+    /// Changes the size of the pool, waiting for what has to be written. The caller holds no latch.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a size out of range; of the writes, with the size as before.
+    pub fn resize(&self, bytes: u64) -> Result<()> {
+        self.core.resize(bytes)
+    }
+
+    /// Changes the replacement policy or its settings; all pages stay.
+    pub fn set_policy(&self, kind: PolicyKind) {
+        self.core.set_policy(kind);
+    }
+
+    /// Whether cursors are to report one touch per row instead of one per visit of a leaf.
+    #[must_use]
+    pub fn per_row_touches(&self) -> bool {
+        self.core.partitions[0].lock().per_row_touches()
+    }
+
+    /// Writes all dirty pages and syncs their files. Pages dirtied meanwhile may or may not be among them.
+    ///
+    /// # Errors
+    /// Of the writes and the syncs; what could not be written stays dirty.
+    pub fn flush_all(&self) -> Result<()> {
+        let mut dirty = Vec::new();
+        self.core.partitions.iter().for_each(|p| p.oldest(Lsn::MAX, usize::MAX, &mut dirty));
+        let frames: Vec<u32> = dirty.into_iter().map(|(_, frame)| frame).collect();
+        let (_, error) = self.core.write_all(&frames, true, Counter::FlushedShutdown);
+        error.map_or(Ok(()), Err)?;
+        self.core.sync_home()
+    }
+
+    /// Writes the dirty pages of one space and syncs its file.
+    ///
+    /// # Errors
+    /// As [`Pool::flush_all`].
+    pub fn flush_space(&self, space: &Space) -> Result<()> {
+        self.core.flush_space(space)?;
+        self.core.sync_space(space)
+    }
+
+    /// The smallest LSN at which a change starts that is not durable in its file; [`Lsn::MAX`] if there is none. Changes
+    /// of mini-transactions that are still in a writer slot of the log may be missing: ask the log first.
+    #[must_use]
+    pub fn oldest_dirty(&self) -> Lsn {
+        self.core.oldest_dirty()
+    }
+
+    /// Registers what is stored with every checkpoint. Until then the pool takes none. The callback gets the LSN of the
+    /// checkpoint and may not call into the pool.
+    pub fn set_checkpoint_payload(&self, provider: impl Fn(Lsn) -> Vec<u8> + Send + Sync + 'static) {
+        self.core.payload.set(Box::new(provider));
+    }
+
+    /// Takes a checkpoint of what is on disk now: syncs, but writes no pages. Returns its LSN (that of the last one, if no
+    /// payload is registered).
+    ///
+    /// # Errors
+    /// Of the syncs and of the log.
+    pub fn checkpoint(&self) -> Result<Lsn> {
+        self.core.checkpoint()
+    }
+
+    /// Totals.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        self.core.stats()
+    }
+
+    /// Brings the pool's gauges in the metrics up to date.
+    pub fn publish_gauges(&self) {
+        self.core.publish_gauges();
+    }
+
+    /// What is in the pool, by space, index and page type.
+    #[must_use]
+    pub fn residency(&self) -> HashMap<Owner, Resident> {
+        self.core.residency()
+    }
+
+    /// Saves the ids of the pages worth loading after a restart; returns how many.
+    ///
+    /// # Errors
+    /// Of the writes.
+    pub fn save_warmup(&self) -> Result<usize> {
+        self.core.save_warmup()
+    }
+
+    /// Loads the pages saved last in the background, the hottest first, as long as frames are free. `open` gives the
+    /// space of a number, opening it if that is wanted.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start_warmup(&self, open: impl FnMut(SpaceId) -> Option<Arc<Space>> + Send + 'static) -> Result<()> {
+        let mut open = open;
+        self.spawn("holdfast-warmup", move |core| {
+            let pages = core.saved_warmup();
+            core.load_warmup(&pages, &mut open, &|| core.signals.is_stopped());
+        })
+    }
+
+    /// Like [`Pool::start_warmup`], on the calling thread. Returns how many pages were loaded.
+    pub fn run_warmup(&self, mut open: impl FnMut(SpaceId) -> Option<Arc<Space>>) -> u64 {
+        let pages = self.core.saved_warmup();
+        self.core.load_warmup(&pages, &mut open, &|| false)
+    }
+
+    /// The pages that [`Pool::save_warmup`] saved last, coldest first.
+    #[must_use]
+    pub fn saved_warmup(&self) -> Vec<PageId> {
+        self.core.saved_warmup()
+    }
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        self.core.frames.page_size()
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn wal(&self) -> &Arc<Wal> {
+        &self.core.wal
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.core.metrics
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("config", &self.core.config).finish_non_exhaustive()
+    }
+}

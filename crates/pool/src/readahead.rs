@@ -1,0 +1,121 @@
+//! Read-ahead: a few threads that bring pages in before they are asked for.
+//!
+//! It is charged to the scan budget: pages come in through the ring (or, for a scan that is to be kept, the normal
+//! way), and no more are queued than half the budget holds - a page that would be evicted before it is used is not
+//! worth reading. It never waits, writes, or fails: a page that cannot be had easily is left to whoever asks for it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use holdfast_base::PageNo;
+use holdfast_metrics::Counter;
+use holdfast_policy::{ScanHint, Touch, scan_budget};
+use parking_lot::{Condvar, Mutex};
+
+use crate::core::Core;
+use crate::request::Access;
+use crate::space::Space;
+
+struct Job {
+    space: Arc<Space>,
+    no: PageNo,
+    touch: Touch,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    in_progress: usize,
+    stopped: bool,
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(crate) struct ReadAheadQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+    idle: Condvar,
+}
+
+impl ReadAheadQueue {
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.jobs.clear();
+        drop(state);
+        self.changed.notify_all();
+        self.idle.notify_all();
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            if let Some(job) = state.jobs.pop_front() {
+                state.in_progress += 1;
+                return Some(job);
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn done(&self) {
+        let mut state = self.state.lock();
+        state.in_progress -= 1;
+        if state.in_progress == 0 && state.jobs.is_empty() {
+            self.idle.notify_all();
+        }
+    }
+
+    /// Waits until nothing is queued or being read.
+    pub(crate) fn wait_idle(&self) {
+        let mut state = self.state.lock();
+        while !state.stopped && (state.in_progress > 0 || !state.jobs.is_empty()) {
+            self.idle.wait(&mut state);
+        }
+    }
+}
+
+impl Core {
+    /// See [`Pool::prefetch`](crate::Pool::prefetch).
+    pub(crate) fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
+        let limit = (scan_budget(self.active_frames()) / 2).max(1);
+        let wanted = pages.iter().copied().filter(|&no| space.translation.frame(no).is_none()).take(limit);
+        let Some(space) = self.space(space.id()) else { return };
+        let mut jobs: Vec<Job> = wanted
+            .map(|no| {
+                let touch = acc.touch(space.page_id(no));
+                let scan = if touch.scan == ScanHint::None { ScanHint::Ring } else { touch.scan };
+                Job { space: space.clone(), no, touch: touch.with_scan(scan) }
+            })
+            .collect();
+        if !self.config.background {
+            jobs.drain(..).for_each(|job| self.read_ahead(&job));
+            return;
+        }
+        let mut state = self.read_ahead.state.lock();
+        if state.stopped || jobs.is_empty() {
+            return;
+        }
+        let room = limit.saturating_sub(state.jobs.len() + state.in_progress);
+        state.jobs.extend(jobs.into_iter().take(room));
+        drop(state);
+        self.read_ahead.changed.notify_all();
+    }
+
+    fn read_ahead(&self, job: &Job) {
+        if let Ok(true) = self.bring_in_ahead(&job.space, job.no, &job.touch) {
+            self.metrics.inc(Counter::ReadAhead);
+        }
+    }
+}
+
+/// Runs until the pool stops.
+pub(crate) fn run_reader(core: &Core) {
+    while let Some(job) = core.read_ahead.next() {
+        core.read_ahead(&job);
+        core.read_ahead.done();
+    }
+}

@@ -1,0 +1,111 @@
+//! Changing the number of frames, and the policy, while the pool is in use.
+//!
+//! Growing hands the free list more frames of the reserved mapping. Shrinking takes the frames from the top: free ones
+//! at once, those with a page after writing and evicting it, those that belong to a thread for the moment when they
+//! come back; their memory then goes back to the system. If a page cannot be written the pool keeps its size.
+
+use holdfast_base::{Error, Result};
+use holdfast_metrics::{Counter, Gauge};
+use holdfast_policy::{Policy, PolicyKind, Touch};
+use parking_lot::Mutex;
+
+use crate::core::Core;
+use crate::header::WRITING;
+use crate::partition::HeaderWords;
+
+/// One resize at a time.
+pub(crate) static RESIZING: Mutex<()> = Mutex::new(());
+
+impl Core {
+    /// See [`Pool::resize`](crate::Pool::resize).
+    pub(crate) fn resize(&self, bytes: u64) -> Result<()> {
+        let mut config = self.config.clone();
+        config.bytes = bytes;
+        config.max_bytes = bytes;
+        let (to, _) = config.frames()?;
+        if to > self.frames.max() {
+            let max = u64::from(self.frames.max()) * self.frames.page_size() as u64;
+            return Err(Error::invalid(format!("the pool can grow to {max} bytes without a restart")));
+        }
+        let _one = RESIZING.lock();
+        let from = self.supply.active();
+        if to > from {
+            self.frames.advise_used(from, to);
+            self.set_capacity(to);
+            self.supply.grow(to);
+        } else if to < from {
+            self.set_capacity(to);
+            if let Err(e) = self.shrink(from, to) {
+                self.supply.abort_shrink(from);
+                self.set_capacity(from);
+                return Err(e);
+            }
+            self.frames.give_back(to, from);
+        }
+        self.metrics.set(Gauge::PagesTotal, u64::from(to));
+        Ok(())
+    }
+
+    fn set_capacity(&self, frames: u32) {
+        let share = (frames as usize).div_ceil(self.partitions.len());
+        for partition in &self.partitions {
+            partition.with_policy(|policy| policy.set_capacity(share, &HeaderWords(&self.frames)));
+        }
+    }
+
+    fn shrink(&self, from: u32, to: u32) -> Result<()> {
+        self.supply.begin_shrink(to);
+        let mut waiter = self.supply.waiter();
+        loop {
+            let dirty: Vec<u32> = (to..from).filter(|&f| self.frames.header(f).rec_lsn() != 0).collect();
+            if let (_, Some(e)) = self.write_all(&dirty, true, Counter::FlushedShutdown) {
+                return Err(e);
+            }
+            let mut busy = false;
+            for frame in to..from {
+                busy |= !self.evict_from_top(frame);
+            }
+            if self.supply.finish_shrink(from - to) {
+                return Ok(());
+            }
+            if !busy {
+                // The rest belongs to threads that will fill the frames or give them back: either is an event.
+                waiter.sleep();
+            }
+        }
+    }
+
+    /// Evicts the page of a frame, if it has one. False if it is dirty again: once more.
+    fn evict_from_top(&self, frame: u32) -> bool {
+        let header = self.frames.header(frame);
+        if header.page().is_none() {
+            return true;
+        }
+        self.latch_exclusive(header);
+        let Some(id) = header.page() else {
+            header.latch.release_exclusive(false);
+            return true;
+        };
+        if header.has(WRITING) {
+            // Its end is an event.
+            header.latch.release_exclusive(false);
+            return true;
+        }
+        if header.rec_lsn() != 0 {
+            header.latch.release_exclusive(false);
+            return false;
+        }
+        self.metrics.inc(Counter::PagesEvictedResize);
+        self.forget_page(frame, id);
+        true
+    }
+
+    /// See [`Pool::set_policy`](crate::Pool::set_policy).
+    pub(crate) fn set_policy(&self, kind: PolicyKind) {
+        let touch = Touch::new(0, self.tick());
+        let key_of = |slot| self.frames.header(slot).page().map_or(0, |id| id.to_u64());
+        for partition in &self.partitions {
+            partition.with_policy(|policy| policy.change_kind(kind, &key_of, &touch, &HeaderWords(&self.frames)));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! An open space: one file of pages, and where its pages are in the pool.
+//!
+//! **Life.** `open` -> `closing` (no page comes in any more; its pages are flushed or discarded one by one, waiting for
+//! latch holders) -> out of the registry. The pool's registry and the users hold it by `Arc`; frames name it by its
+//! id. So the translation is freed with the last `Arc`, when no frame refers to it any more.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
+use holdfast_io::File;
+
+use crate::request::AccessStats;
+use crate::translation::Translation;
+
+/// An open space. Obtained from [`Pool::open_space`](crate::Pool::open_space).
+pub struct Space {
+    id: SpaceId,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) translation: Translation,
+    stats: AccessStats,
+    damaged: OnceLock<Error>,
+    closing: AtomicBool,
+    /// Whether its pages go through the double-write file.
+    pub(crate) doublewrite: bool,
+}
+
+impl Space {
+    pub(crate) fn new(id: SpaceId, file: Arc<dyn File>, doublewrite: bool) -> Space {
+        Space {
+            id,
+            file,
+            translation: Translation::new(),
+            stats: AccessStats::default(),
+            damaged: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            doublewrite,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> SpaceId {
+        self.id
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// What was counted for it as a whole: for accesses made with [`Access::with_stats`](crate::Access::with_stats).
+    #[must_use]
+    pub fn stats(&self) -> &AccessStats {
+        &self.stats
+    }
+
+    /// The first damage found in a page of it, if any.
+    #[must_use]
+    pub fn damaged(&self) -> Option<&Error> {
+        self.damaged.get()
+    }
+
+    /// Memory of the page translation, in bytes.
+    #[must_use]
+    pub fn translation_bytes(&self) -> u64 {
+        self.translation.bytes()
+    }
+
+    pub(crate) fn page_id(&self, no: PageNo) -> PageId {
+        PageId::new(self.id, no)
+    }
+
+    pub(crate) fn mark_damaged(&self, error: &Error) {
+        let _ = self.damaged.set(error.clone());
+    }
+
+    /// Refuses a space that is being closed. Sequentially consistent: see `close`.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closing.load(Ordering::SeqCst) { Err(Error::Closed("the table's file")) } else { Ok(()) }
+    }
+
+    /// From now on no page comes in; whether this call was the first to say so.
+    pub(crate) fn close(&self) -> bool {
+        !self.closing.swap(true, Ordering::SeqCst)
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").field("id", &self.id).field("file", &self.file.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! What is in the pool, for status listings: computed on demand by walking the frame headers.
+
+use std::collections::HashMap;
+
+use holdfast_base::page::{self, PageType};
+use holdfast_base::{IndexId, Lsn, SpaceId};
+use holdfast_metrics::Gauge;
+use holdfast_policy::{Policy, PolicyStats, Queue, TouchRules};
+
+use crate::access::{OptPage, PageRead};
+use crate::core::Core;
+use crate::header::READ_AHEAD;
+
+/// Totals of a pool at one moment; the numbers are taken one after the other while others go on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PoolStats {
+    /// Frames.
+    pub frames: usize,
+    /// Frames that hold no page: free, reserved, or about to be filled.
+    pub free: usize,
+    /// Frames that hold a page.
+    pub resident: usize,
+    /// Pages that are newer than their files.
+    pub dirty: usize,
+    /// Pages that wait to be evicted soon and are clean: resident minus dirty.
+    pub clean: usize,
+    /// Lengths and counts of the replacement policy, all partitions together.
+    pub policy: PolicyStats,
+    /// Partitions.
+    pub partitions: usize,
+    /// Bytes of page translation of all open spaces.
+    pub translation_bytes: u64,
+    /// Bytes of frame headers.
+    pub header_bytes: u64,
+    /// Where the checkpoint is held; [`Lsn::MAX`] if nothing is dirty.
+    pub oldest_dirty: Lsn,
+}
+
+/// What the pages of one kind and owner add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Pages.
+    pub pages: usize,
+    /// Those that are newer than their file.
+    pub dirty: usize,
+    /// Those in a part of the pool that new pages do not reach: `main` or `young`.
+    pub hot: usize,
+    /// Those held within the scan budget.
+    pub ring: usize,
+    /// Those read ahead and not used yet.
+    pub read_ahead: usize,
+}
+
+/// Whose pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The space.
+    pub space: SpaceId,
+    /// The index; 0 for pages that belong to none.
+    pub index: IndexId,
+    /// The page type's number, see [`PageType`].
+    pub page_type: u8,
+}
+
+impl Owner {
+    /// The page type; `None` for bytes that are none.
+    #[must_use]
+    pub fn page_type(&self) -> Option<PageType> {
+        PageType::from_u8(self.page_type)
+    }
+}
+
+impl Core {
+    pub(crate) fn stats(&self) -> PoolStats {
+        let frames = self.active_frames();
+        let mut policy = PolicyStats::default();
+        for partition in &self.partitions {
+            let s = partition.lock().stats();
+            policy.resident += s.resident;
+            policy.small += s.small;
+            policy.main += s.main;
+            policy.ring += s.ring;
+            policy.ghost += s.ghost;
+            policy.old += s.old;
+            policy.insertions += s.insertions;
+            policy.evictions += s.evictions;
+            policy.made_young += s.made_young;
+            policy.not_young += s.not_young;
+            policy.ghost_hits += s.ghost_hits;
+            policy.ring_rescued += s.ring_rescued;
+        }
+        let (resident, dirty) = (policy.resident, self.dirty_pages() as usize);
+        PoolStats {
+            frames,
+            free: frames.saturating_sub(resident),
+            resident,
+            dirty,
+            clean: resident.saturating_sub(dirty),
+            policy,
+            partitions: self.partitions.len(),
+            translation_bytes: self.spaces.read().values().map(|s| s.translation_bytes()).sum(),
+            header_bytes: u64::from(self.frames.max()) * 64,
+            oldest_dirty: self.oldest_dirty(),
+        }
+    }
+
+    /// Brings the pool's gauges up to date.
+    pub(crate) fn publish_gauges(&self) {
+        let s = self.stats();
+        let page = self.frames.page_size() as u64;
+        let gauges = [
+            (Gauge::PagesTotal, s.frames as u64),
+            (Gauge::PagesFree, s.free as u64),
+            (Gauge::PagesData, s.resident as u64),
+            (Gauge::PagesDirty, s.dirty as u64),
+            (Gauge::PagesOld, (s.policy.old + s.policy.small) as u64),
+            (Gauge::PagesRing, s.policy.ring as u64),
+            (Gauge::BytesData, s.resident as u64 * page),
+            (Gauge::BytesDirty, s.dirty as u64 * page),
+            (Gauge::MemoryTranslation, s.translation_bytes),
+        ];
+        gauges.into_iter().for_each(|(gauge, value)| self.metrics.set(gauge, value));
+    }
+
+    /// Walks all frames. Pages that change hands meanwhile may be missed or counted for their former owner.
+    pub(crate) fn residency(&self) -> HashMap<Owner, Resident> {
+        let mut owners: HashMap<Owner, Resident> = HashMap::new();
+        for frame in 0..self.supply.active() {
+            let header = self.frames.header(frame);
+            let Some(id) = header.page() else { continue };
+            #[cfg(miri)]
+            header.latch.shared();
+            // SAFETY: the frame stays mapped; what is read is used for statistics only.
+            let bytes = unsafe { OptPage::new(self.frames.bytes(frame), self.frames.page_size()) };
+            let index = IndexId(bytes.u32(page::OFF_INDEX).unwrap_or(0));
+            let page_type = bytes.u8(page::OFF_TYPE).unwrap_or(0);
+            #[cfg(miri)]
+            header.latch.release_shared();
+            let queue = TouchRules::queue(header.policy.load(std::sync::atomic::Ordering::Relaxed));
+            let sum = owners.entry(Owner { space: id.space, index, page_type }).or_default();
+            sum.pages += 1;
+            sum.dirty += usize::from(header.rec_lsn() != 0);
+            sum.hot += usize::from(matches!(queue, Queue::Main | Queue::Young));
+            sum.ring += usize::from(queue == Queue::Ring);
+            sum.read_ahead += usize::from(header.has(READ_AHEAD));
+        }
+        owners
+    }
+}
