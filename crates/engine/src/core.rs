@@ -34,6 +34,7 @@ pub(crate) struct SavepointId;
 
 pub(crate) struct Shared {
     pub metrics: Arc<Metrics>,
+    pub status_since: parking_lot::Mutex<crate::status::Previous>,
 }
 
 impl Shared {

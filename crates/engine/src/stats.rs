@@ -211,6 +211,14 @@ pub struct MemoryStats {
     pub commit_map_bytes: u64,
 }
 
+impl MemoryStats {
+    /// The sum.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.translation_bytes + self.policy_bytes + self.log_buffer_bytes + self.lock_bytes + self.commit_map_bytes
+    }
+}
+
 /// Collects everything.
 pub(crate) fn collect(_shared: &Shared) -> Stats {
     Stats::default()
