@@ -1,0 +1,154 @@
+//! Tickets: the limits of the classes, the wait for the checkpoint, first come first served, the throttle.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use holdfast_base::{Error, limits};
+use holdfast_io::MemoryDisk;
+use holdfast_metrics::Metrics;
+use holdfast_wal::{SpaceClass, Wal, WalConfig};
+
+fn fresh() -> Arc<Wal> {
+    create(&Arc::new(MemoryDisk::new()))
+}
+
+fn fill_to_the_limit(wal: &Wal) {
+    while let Some(_ticket) = wal.try_reserve(10_048, SpaceClass::User).unwrap() {
+        wal.append(&payload(0, 10_000)).unwrap();
+    }
+}
+
+#[test]
+fn a_capacity_below_the_minimum_is_refused() {
+    let config = WalConfig { capacity_bytes: limits::LOG_CAPACITY_MIN - 1, ..small() };
+    let refused = Wal::create(Arc::new(MemoryDisk::new()), UUID, config, Metrics::new());
+    assert!(matches!(refused, Err(Error::InvalidArgument(what)) if what.contains("minimum")));
+}
+
+#[test]
+fn the_log_never_outgrows_its_capacity_and_the_classes_have_their_reserves() {
+    let wal = fresh();
+    fill_to_the_limit(&wal);
+    assert!(wal.age() <= wal.user_limit() && wal.age() + 20_000 > wal.user_limit());
+    assert!(wal.try_reserve(10_048, SpaceClass::User).unwrap().is_none());
+    let rollback = wal.try_reserve(2 * SEGMENT, SpaceClass::Rollback).unwrap().unwrap();
+    assert!(wal.try_reserve(SEGMENT, SpaceClass::Rollback).unwrap().is_none());
+    wal.reserve(SEGMENT, SpaceClass::Checkpoint).unwrap();
+    drop(rollback);
+    wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+    assert_eq!(wal.age(), 0);
+    wal.try_reserve(wal.user_limit(), SpaceClass::User).unwrap().unwrap();
+}
+
+#[test]
+fn more_than_there_can_ever_be_is_refused() {
+    let wal = fresh();
+    let too_much = wal.user_limit() + 1;
+    assert!(matches!(wal.reserve(too_much, SpaceClass::User), Err(Error::LimitReached(_))));
+    drop(wal.reserve(too_much, SpaceClass::Rollback).unwrap());
+}
+
+#[test]
+fn what_is_left_of_a_ticket_comes_back() {
+    let wal = fresh();
+    let mut ticket = wal.reserve(wal.user_limit(), SpaceClass::User).unwrap();
+    assert!(wal.try_reserve(64, SpaceClass::User).unwrap().is_none());
+    ticket.consume(64);
+    assert_eq!(ticket.bytes(), wal.user_limit() - 64);
+    let small = wal.try_reserve(64, SpaceClass::User).unwrap().unwrap();
+    drop((ticket, small));
+    drop(wal.try_reserve(wal.user_limit(), SpaceClass::User).unwrap().unwrap());
+}
+
+#[test]
+fn a_waiter_wakes_the_checkpointer_and_is_woken_by_it() {
+    let wal = fresh();
+    fill_to_the_limit(&wal);
+    let (wake, woken) = std::sync::mpsc::channel();
+    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    thread::scope(|s| {
+        let waiter = s.spawn(|| wal.reserve(SEGMENT, SpaceClass::User).map(drop));
+        woken.recv().unwrap();
+        wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+        waiter.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn small_requests_do_not_overtake_a_large_one() {
+    let wal = fresh();
+    let half = wal.reserve(wal.user_limit() / 2, SpaceClass::User).unwrap();
+    let (wake, woken) = std::sync::mpsc::channel();
+    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    let served = AtomicU64::new(0);
+    thread::scope(|s| {
+        let large = s.spawn(|| {
+            let ticket = wal.reserve(wal.user_limit(), SpaceClass::User).unwrap();
+            assert_eq!(served.load(Relaxed), 0);
+            ticket
+        });
+        // The large one calls the hook just before it queues; the first refusal says that it is there.
+        woken.recv().unwrap();
+        while wal.try_reserve(32, SpaceClass::User).unwrap().is_some() {
+            thread::yield_now();
+        }
+        let small = s.spawn(|| {
+            let ticket = wal.reserve(32, SpaceClass::User).unwrap();
+            served.fetch_add(1, Relaxed);
+            ticket
+        });
+        woken.recv().unwrap();
+        assert!(wal.try_reserve(32, SpaceClass::Rollback).unwrap().is_some(), "rollback does not queue");
+        drop(half);
+        drop(large.join().unwrap());
+        drop(small.join().unwrap());
+    });
+    assert_eq!(served.load(Relaxed), 1);
+}
+
+#[test]
+fn closing_ends_the_wait() {
+    let wal = fresh();
+    let all = wal.reserve(wal.user_limit(), SpaceClass::User).unwrap();
+    thread::scope(|s| {
+        let waiter = s.spawn(|| wal.reserve(1000, SpaceClass::User));
+        wal.close().unwrap();
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Closed(_))));
+    });
+    drop(all);
+}
+
+#[test]
+fn the_throttle_grows_linearly_from_half_the_capacity() {
+    let wal = fresh();
+    let max = WalConfig::default().throttle_max;
+    let mut last = Duration::ZERO;
+    while let Some(_ticket) = wal.try_reserve(10_048, SpaceClass::User).unwrap() {
+        wal.append(&payload(0, 10_000)).unwrap();
+        let delay = wal.throttle_delay();
+        assert_eq!(delay.is_zero(), wal.age() <= wal.capacity() / 2);
+        assert!(delay >= last && delay <= max);
+        last = delay;
+    }
+    assert!(last > max.mul_f64(0.9), "{last:?} near the limit");
+    wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+    assert!(wal.throttle_delay().is_zero());
+}
+
+#[test]
+fn growth_is_announced_once_per_step() {
+    let wal = fresh();
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    wal.on_growth(10_000, move || drop(counted.fetch_add(1, Relaxed)));
+    for _ in 0..100 {
+        wal.append(&[0; 1000]).unwrap();
+    }
+    let grown = wal.next_lsn().0 - FIRST;
+    assert!((grown / 12_000..=grown / 10_000).contains(&calls.load(Relaxed)), "{} calls", calls.load(Relaxed));
+}
