@@ -1,6 +1,31 @@
-//! Floor 4.
+//! Floor 4: mini-transactions, spaces, B+trees.
+//!
+//! * [`Store`]: pool, log and counters, shared by everything here; [`Mtr`]: a mini-transaction, the unit in which pages
+//!   change and redo repeats it; [`redo`]: applies a logged one again.
+//! * [`op`]: the page operations; [`node`]: slotted B+tree nodes.
+//! * [`SpaceFile`]: a file of pages with its header and allocation bitmaps.
+//! * [`Tree`]: search, change, [`Cursor`], [`BulkLoader`], verification; [`overflow`]: chains for large values.
+//!
+//! **Lock order**, binding for everybody who writes pages: log space ticket, frame reservation, structure mutex of
+//! the index, page latches of the tree from the root down and from left to right, page 0 of the space, its
+//! bitmap pages. A thread that waits for log space or frames holds no latch.
+
 #![forbid(unsafe_code)]
+
+mod finding;
+mod mtr;
 pub mod node;
 pub mod op;
-mod read;
+pub mod overflow;
+mod redo;
 pub mod space;
+mod store;
+mod tree;
+
+pub use finding::{Finding, PageSet, Severity};
+pub use mtr::{Mtr, PageRef};
+pub use overflow::OverflowRef;
+pub use redo::{FindSpace, Redo, redo};
+pub use space::{Features, SpaceFile, SpaceInfo};
+pub use store::Store;
+pub use tree::{Action, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Tree, TreeStats};

@@ -14,12 +14,10 @@
 //! it; [`PageOp::apply`] checks, then changes the page, and depends on nothing but the page and the operation.
 
 use holdfast_base::codec::{Reader, Writer, put_u16, put_u32};
-use holdfast_base::page::{
-    HEADER_LEN, OFF_FLAGS, OFF_INDEX, OFF_LEVEL, OFF_PAGE_NO, OFF_SPACE, OFF_TYPE, PageType,
-};
+use holdfast_base::page::{HEADER_LEN, OFF_FLAGS, OFF_INDEX, OFF_LEVEL, OFF_PAGE_NO, OFF_SPACE, OFF_TYPE, PageType};
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result, SpaceId};
 
-use crate::node::{LEVELS_MAX, NodeMut};
+use crate::node::{LEVELS_MAX, NodeMut, NodeRef};
 use crate::space::bitmap;
 
 const SAME_PAGE: u8 = 0x80;
@@ -207,11 +205,9 @@ impl<'a> PageOp<'a> {
             1 => PageOp::InitNode { index: IndexId(long(from)?), level: from.u8()? },
             2 => PageOp::InitPage { page_type: PageType::from_u8(from.u8()?)?, index: IndexId(long(from)?) },
             3 => PageOp::FreePage,
-            4 => PageOp::InsertAt {
-                slot: short(from)?,
-                suffix: from.bytes_with_len()?,
-                payload: from.bytes_with_len()?,
-            },
+            4 => {
+                PageOp::InsertAt { slot: short(from)?, suffix: from.bytes_with_len()?, payload: from.bytes_with_len()? }
+            }
             5 => PageOp::RemoveAt { slot: short(from)? },
             6 => PageOp::ReplaceAt { slot: short(from)?, payload: from.bytes_with_len()? },
             7 => PageOp::Patch { slot: short(from)?, offset: short(from)?, bytes: from.bytes_with_len()? },
@@ -234,16 +230,16 @@ impl<'a> PageOp<'a> {
         matches!(self, PageOp::InitNode { .. } | PageOp::InitPage { .. })
     }
 
-    /// Whether the operation can be applied to `page`. Takes `&mut` only to look: nothing changes.
+    /// Whether the operation can be applied to `page`.
     #[must_use]
-    pub fn check(&self, page: &mut [u8]) -> bool {
+    pub fn check(&self, page: &[u8]) -> bool {
         let Some(page_type) = page.get(OFF_TYPE).copied().and_then(PageType::from_u8) else {
             return self.initialises() && page.len() > HEADER_LEN;
         };
         let len = page.len();
         let is_node = page_type == PageType::Tree;
         let is_bitmap = page_type == PageType::Allocation;
-        let node = NodeMut::assume(page);
+        let node = NodeRef::assume(page);
         match *self {
             PageOp::InitNode { level, .. } => level < LEVELS_MAX,
             PageOp::InitPage { page_type, .. } => page_type != PageType::Tree,
@@ -253,9 +249,7 @@ impl<'a> PageOp<'a> {
             }
             PageOp::RemoveAt { slot } => is_node && node.can_remove(slot.into()),
             PageOp::ReplaceAt { slot, payload } => is_node && node.can_replace(slot.into(), payload.len()),
-            PageOp::Patch { slot, offset, bytes } => {
-                is_node && node.can_patch(slot.into(), offset.into(), bytes.len())
-            }
+            PageOp::Patch { slot, offset, bytes } => is_node && node.can_patch(slot.into(), offset.into(), bytes.len()),
             PageOp::Rebuild { from, to, prefix_len } => {
                 is_node && node.can_rebuild(from.into(), to.into(), prefix_len.into())
             }
@@ -279,6 +273,12 @@ impl<'a> PageOp<'a> {
         if !self.check(page) {
             return Err(Error::damaged_page(id, format!("cannot apply {}", self.name())));
         }
+        self.apply_checked(id, page);
+        Ok(())
+    }
+
+    /// As [`PageOp::apply`], for whoever has just checked.
+    pub(crate) fn apply_checked(&self, id: PageId, page: &mut [u8]) {
         match *self {
             PageOp::InitNode { index, level } => {
                 init_header(id, page, PageType::Tree, index, level);
@@ -308,7 +308,6 @@ impl<'a> PageOp<'a> {
                 page[offset..offset + bytes.len()].copy_from_slice(bytes);
             }
         }
-        Ok(())
     }
 
     /// The operation's name, for messages and log dumps.

@@ -1,12 +1,12 @@
 //! Changes of a node. Each has a check that says, before anything is touched, whether it can be done; the change itself
 //! relies on it. What a change does depends on the page's bytes and its arguments only, so redo repeats it exactly.
 
+use crate::op::PageOp;
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u16, put_u32, put_u64};
-use holdfast_base::page::OFF_LEVEL;
 
 use super::{
     NO_SLOT, NodeRef, OFF_COUNT, OFF_GARBAGE, OFF_HEAP, OFF_LAST_INSERT, OFF_PREFIX_LEN, OFF_RUN, OFF_SLOTS,
-    RECORD_HEADER, SLOT_LEN, Slot, body_len, head,
+    RECORD_HEADER, SLOT_LEN, Slot, head,
 };
 
 /// Entries for [`NodeMut::set_content`] in their compact form: { suffix with length, payload with length } each.
@@ -30,6 +30,37 @@ impl EntryList {
         self.count += 1;
     }
 
+    /// Appends slots `from..to` of `node`, as entries of a node with a prefix of `prefix_len` bytes. In an inner node
+    /// slot `from` has its key replaced by `first_key`, or by none (minus infinity). `None`: the node is damaged, or
+    /// one of its keys is shorter than the prefix.
+    pub fn push_from(
+        &mut self,
+        node: NodeRef<'_, [u8]>,
+        from: usize,
+        to: usize,
+        prefix_len: usize,
+        first_key: Option<&[u8]>,
+    ) -> Option<()> {
+        let leaf = node.is_leaf()?;
+        let mut key = Vec::new();
+        for i in from..to {
+            if leaf || i > from {
+                node.key_to(i, &mut key)?;
+                self.push(key.get(prefix_len..)?, node.payload(i)?);
+            } else {
+                let key = first_key.map_or(Some(&[][..]), |key| key.get(prefix_len..))?;
+                self.push(key, node.payload(i)?);
+            }
+        }
+        Some(())
+    }
+
+    /// The operation that gives a node `prefix` and these entries.
+    #[must_use]
+    pub fn as_content<'e>(&'e self, prefix: &'e [u8]) -> PageOp<'e> {
+        PageOp::SetContent { prefix, count: self.count as u16, entries: &self.bytes }
+    }
+
     /// The encoded entries.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -51,6 +82,104 @@ impl EntryList {
 
 fn next_entry<'e>(entries: &mut Reader<'e>) -> Option<(&'e [u8], &'e [u8])> {
     Some((entries.bytes_with_len()?, entries.bytes_with_len()?))
+}
+
+/// What can be done to a self.
+impl NodeRef<'_, [u8]> {
+    /// Whether [`NodeMut::insert`] can be done.
+    #[must_use]
+    pub fn can_insert(&self, slot: usize, suffix_len: usize, payload_len: usize) -> bool {
+        self.count().is_some_and(|count| slot <= count)
+            && suffix_len.max(payload_len) <= usize::from(u16::MAX)
+            && self.has_room(SLOT_LEN + RECORD_HEADER + suffix_len + payload_len, 0)
+    }
+
+    /// Whether `more` bytes fit once `less` bytes of a record are gone: into the free space as it is, or after a
+    /// compaction. What that gains is added up from the records, not taken from the header, so that a damaged page
+    /// cannot make a change run out of the page.
+    fn has_room(&self, more: usize, less: usize) -> bool {
+        let (Some(heap), Some(count)) = (self.heap(), self.count()) else { return false };
+        if self.free_space().is_some() && OFF_SLOTS + count * SLOT_LEN + more <= heap {
+            return true;
+        }
+        self.live_space().is_some_and(|live| live + more <= self.body_len() + less)
+    }
+
+    /// Whether [`NodeMut::remove`] can be done.
+    #[must_use]
+    pub fn can_remove(&self, slot: usize) -> bool {
+        self.count().is_some_and(|count| slot < count) && self.record(slot).is_some() && self.free_space().is_some()
+    }
+
+    /// Whether [`NodeMut::replace`] can be done.
+    #[must_use]
+    pub fn can_replace(&self, slot: usize, payload_len: usize) -> bool {
+        let Some(record) = self.record(slot) else { return false };
+        self.can_remove(slot)
+            && payload_len <= usize::from(u16::MAX)
+            && (payload_len <= record.payload_len
+                || self.has_room(record.len() - record.payload_len + payload_len, record.len()))
+    }
+
+    /// Whether [`NodeMut::patch`] can be done.
+    #[must_use]
+    pub fn can_patch(&self, slot: usize, offset: usize, len: usize) -> bool {
+        self.can_remove(slot) && self.record(slot).is_some_and(|r| offset + len <= r.payload_len)
+    }
+
+    /// Whether [`NodeMut::rebuild`] can be done: a longer prefix has to be common to the entries that stay, a shorter
+    /// one has to leave them room.
+    #[must_use]
+    pub fn can_rebuild(&self, from: usize, to: usize, prefix_len: usize) -> bool {
+        let (Some(count), Some(old), Some(_)) = (self.count(), self.prefix(), self.free_space()) else { return false };
+        if from > to || to > count {
+            return false;
+        }
+        let inner = self.is_leaf() == Some(false);
+        if inner && (from > 0 || to == 0) {
+            return false;
+        }
+        let mut used = prefix_len.min(old.len());
+        let mut common: Option<&[u8]> = None;
+        for i in from..to {
+            let (Some(suffix), Some(payload)) = (self.suffix(i), self.payload(i)) else { return false };
+            let keyless = inner && i == 0;
+            used += SLOT_LEN + RECORD_HEADER + payload.len();
+            if keyless {
+                continue;
+            }
+            if prefix_len > old.len() {
+                let Some(more) = suffix.get(..prefix_len - old.len()) else { return false };
+                if *common.get_or_insert(more) != more {
+                    return false;
+                }
+                used += suffix.len() - more.len();
+            } else {
+                used += old.len() - prefix_len + suffix.len();
+            }
+        }
+        used + common.map_or(0, <[u8]>::len) <= self.body_len()
+    }
+
+    /// Whether [`NodeMut::set_content`] can be done: `entries` decodes to `count` entries in ascending order that fit
+    /// beside the prefix.
+    #[must_use]
+    pub fn can_set_content(&self, prefix_len: usize, count: usize, entries: &[u8]) -> bool {
+        let inner = self.is_leaf() == Some(false);
+        let mut rest = Reader::new(entries);
+        let mut used = prefix_len;
+        let mut last: Option<&[u8]> = None;
+        for i in 0..count {
+            let Some((suffix, payload)) = next_entry(&mut rest) else { return false };
+            let keyless = inner && i == 0;
+            if keyless && !suffix.is_empty() || last.is_some_and(|last| last >= suffix) {
+                return false;
+            }
+            last = if keyless { None } else { Some(suffix) };
+            used += SLOT_LEN + RECORD_HEADER + suffix.len() + payload.len();
+        }
+        rest.is_empty() && used <= self.body_len() && (count > 0 || !inner)
+    }
 }
 
 /// Write access to a node.
@@ -94,27 +223,7 @@ impl<'p> NodeMut<'p> {
         put_u32(self.page, OFF_GARBAGE, garbage + bytes as u32);
     }
 
-    /// Whether [`NodeMut::insert`] can be done.
-    #[must_use]
-    pub fn can_insert(&self, slot: usize, suffix_len: usize, payload_len: usize) -> bool {
-        self.read().count().is_some_and(|count| slot <= count)
-            && suffix_len.max(payload_len) <= usize::from(u16::MAX)
-            && self.has_room(SLOT_LEN + RECORD_HEADER + suffix_len + payload_len, 0)
-    }
-
-    /// Whether `more` bytes fit once `less` bytes of a record are gone: into the free space as it is, or after a
-    /// compaction. What that gains is added up from the records, not taken from the header, so that a damaged page
-    /// cannot make a change run out of the page.
-    fn has_room(&self, more: usize, less: usize) -> bool {
-        let node = self.read();
-        let (Some(heap), Some(count)) = (node.heap(), node.count()) else { return false };
-        if node.free_space().is_some() && OFF_SLOTS + count * SLOT_LEN + more <= heap {
-            return true;
-        }
-        node.live_space().is_some_and(|live| live + more <= body_len(self.page.len()) + less)
-    }
-
-    /// Puts an entry before slot `slot`. Only after [`NodeMut::can_insert`].
+    /// Puts an entry before slot `slot`. Only after [`NodeRef::can_insert`].
     pub fn insert(&mut self, slot: usize, suffix: &[u8], payload: &[u8]) {
         let count = self.read().count().unwrap_or(0);
         let len = RECORD_HEADER + suffix.len() + payload.len();
@@ -154,14 +263,7 @@ impl<'p> NodeMut<'p> {
         put_u16(self.page, OFF_RUN, run as u16);
     }
 
-    /// Whether [`NodeMut::remove`] can be done.
-    #[must_use]
-    pub fn can_remove(&self, slot: usize) -> bool {
-        let node = self.read();
-        node.count().is_some_and(|count| slot < count) && node.record(slot).is_some() && node.free_space().is_some()
-    }
-
-    /// Takes the entry in `slot` out. Only after [`NodeMut::can_remove`].
+    /// Takes the entry in `slot` out. Only after [`NodeRef::can_remove`].
     pub fn remove(&mut self, slot: usize) {
         let node = self.read();
         let (count, record) = (node.count().unwrap_or(0), node.record(slot));
@@ -180,17 +282,7 @@ impl<'p> NodeMut<'p> {
         }
     }
 
-    /// Whether [`NodeMut::replace`] can be done.
-    #[must_use]
-    pub fn can_replace(&self, slot: usize, payload_len: usize) -> bool {
-        let Some(record) = self.read().record(slot) else { return false };
-        self.can_remove(slot)
-            && payload_len <= usize::from(u16::MAX)
-            && (payload_len <= record.payload_len
-                || self.has_room(record.len() - record.payload_len + payload_len, record.len()))
-    }
-
-    /// Gives the entry in `slot` another payload. Only after [`NodeMut::can_replace`].
+    /// Gives the entry in `slot` another payload. Only after [`NodeRef::can_replace`].
     pub fn replace(&mut self, slot: usize, payload: &[u8]) {
         let Some(record) = self.read().record(slot) else { return };
         let offset = record.suffix_at - RECORD_HEADER;
@@ -210,13 +302,7 @@ impl<'p> NodeMut<'p> {
         self.store_record(slot, &suffix, payload);
     }
 
-    /// Whether [`NodeMut::patch`] can be done.
-    #[must_use]
-    pub fn can_patch(&self, slot: usize, offset: usize, len: usize) -> bool {
-        self.can_remove(slot) && self.read().record(slot).is_some_and(|r| offset + len <= r.payload_len)
-    }
-
-    /// Overwrites a part of the payload in `slot`. Only after [`NodeMut::can_patch`].
+    /// Overwrites a part of the payload in `slot`. Only after [`NodeRef::can_patch`].
     pub fn patch(&mut self, slot: usize, offset: usize, bytes: &[u8]) {
         if let Some(record) = self.read().record(slot) {
             let at = record.payload_at() + offset;
@@ -241,43 +327,8 @@ impl<'p> NodeMut<'p> {
         }
     }
 
-    /// Whether [`NodeMut::rebuild`] can be done: a longer prefix has to be common to the entries that stay, a shorter
-    /// one has to leave them room.
-    #[must_use]
-    pub fn can_rebuild(&self, from: usize, to: usize, prefix_len: usize) -> bool {
-        let node = self.read();
-        let (Some(count), Some(old), Some(_)) = (node.count(), node.prefix(), node.free_space()) else { return false };
-        if from > to || to > count {
-            return false;
-        }
-        let inner = node.is_leaf() == Some(false);
-        if inner && (from > 0 || to == 0) {
-            return false;
-        }
-        let mut used = prefix_len.min(old.len());
-        let mut common: Option<&[u8]> = None;
-        for i in from..to {
-            let (Some(suffix), Some(payload)) = (node.suffix(i), node.payload(i)) else { return false };
-            let keyless = inner && i == 0;
-            used += SLOT_LEN + RECORD_HEADER + payload.len();
-            if keyless {
-                continue;
-            }
-            if prefix_len > old.len() {
-                let Some(more) = suffix.get(..prefix_len - old.len()) else { return false };
-                if *common.get_or_insert(more) != more {
-                    return false;
-                }
-                used += suffix.len() - more.len();
-            } else {
-                used += old.len() - prefix_len + suffix.len();
-            }
-        }
-        used + common.map_or(0, <[u8]>::len) <= body_len(self.page.len())
-    }
-
     /// Keeps the slots `from..to`, gives the node a prefix of `prefix_len` bytes (of at most the present length if no
-    /// entry stays to take more from) and compacts it. Only after [`NodeMut::can_rebuild`].
+    /// entry stays to take more from) and compacts it. Only after [`NodeRef::can_rebuild`].
     pub fn rebuild(&mut self, from: usize, to: usize, prefix_len: usize) {
         let old = self.page.to_vec();
         let node = NodeRef::assume(old.as_slice());
@@ -314,27 +365,7 @@ impl<'p> NodeMut<'p> {
         put_u32(self.page, OFF_HEAP, at as u32);
     }
 
-    /// Whether [`NodeMut::set_content`] can be done: `entries` decodes to `count` entries in ascending order that fit
-    /// beside the prefix.
-    #[must_use]
-    pub fn can_set_content(&self, prefix_len: usize, count: usize, entries: &[u8]) -> bool {
-        let inner = self.page.get(OFF_LEVEL).is_some_and(|&level| level > 0);
-        let mut rest = Reader::new(entries);
-        let mut used = prefix_len;
-        let mut last: Option<&[u8]> = None;
-        for i in 0..count {
-            let Some((suffix, payload)) = next_entry(&mut rest) else { return false };
-            let keyless = inner && i == 0;
-            if keyless && !suffix.is_empty() || last.is_some_and(|last| last >= suffix) {
-                return false;
-            }
-            last = if keyless { None } else { Some(suffix) };
-            used += SLOT_LEN + RECORD_HEADER + suffix.len() + payload.len();
-        }
-        rest.is_empty() && used <= body_len(self.page.len()) && (count > 0 || !inner)
-    }
-
-    /// Replaces everything by a prefix and entries. Only after [`NodeMut::can_set_content`].
+    /// Replaces everything by a prefix and entries. Only after [`NodeRef::can_set_content`].
     pub fn set_content(&mut self, prefix: &[u8], count: usize, entries: &[u8]) {
         self.clear();
         self.store_prefix(prefix);

@@ -37,9 +37,10 @@ use std::cmp::Ordering;
 
 use holdfast_base::page::{HEADER_LEN, OFF_INDEX, OFF_LEVEL, OFF_TYPE, PageType};
 use holdfast_base::{IndexId, PageNo};
-use crate::read::PageRead;
+use holdfast_pool::PageRead;
 
 pub use edit::{EntryList, NodeMut};
+pub(crate) use split::fence_prefix_len;
 pub use split::{SplitPlan, merged_size, plan_inner_split, plan_leaf_split, separator};
 
 /// Offset of the first slot.
@@ -103,11 +104,7 @@ pub(crate) struct Slot {
 impl Slot {
     #[inline]
     pub(crate) fn from_word(word: u64) -> Slot {
-        Slot {
-            offset: (word & 0xffff) as usize,
-            suffix_len: (word >> 16 & 0xffff) as usize,
-            head: (word >> 32) as u32,
-        }
+        Slot { offset: (word & 0xffff) as usize, suffix_len: (word >> 16 & 0xffff) as usize, head: (word >> 32) as u32 }
     }
 
     pub(crate) fn to_word(self) -> u64 {
@@ -241,8 +238,11 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         let payload_len = usize::from(self.page.u16(slot.offset)?);
         let suffix_at = slot.offset + RECORD_HEADER;
         let end = suffix_at + slot.suffix_len + payload_len;
-        (slot.offset >= OFF_SLOTS && end <= self.page.page_len())
-            .then_some(Record { suffix_at, suffix_len: slot.suffix_len, payload_len })
+        (slot.offset >= OFF_SLOTS && end <= self.page.page_len()).then_some(Record {
+            suffix_at,
+            suffix_len: slot.suffix_len,
+            payload_len,
+        })
     }
 
     /// The first slot whose key is not less than `key`. For leaves.

@@ -88,12 +88,7 @@ impl Sequence<'_> {
 /// leaves behind stay full; the new node may then be empty until the record comes. Everything else splits near the
 /// middle, where the separator is shortest.
 #[must_use]
-pub fn plan_leaf_split(
-    node: NodeRef<'_, [u8]>,
-    key: &[u8],
-    payload_len: usize,
-    rightmost: bool,
-) -> Option<SplitPlan> {
+pub fn plan_leaf_split(node: NodeRef<'_, [u8]>, key: &[u8], payload_len: usize, rightmost: bool) -> Option<SplitPlan> {
     let sequence = Sequence::new(node, key, payload_len)?;
     let (n, pos) = (sequence.sizes.len(), sequence.pos);
     let prefix_len = node.prefix_len()?;

@@ -10,10 +10,10 @@
 //! A bitmap page covers `pages_covered(page size)` pages. The first one is page 1 and covers the pages from 0 on; each
 //! other one is the first page of the range that it covers, so its own bit is the first.
 
+use holdfast_base::PageNo;
 use holdfast_base::codec::{get_u64, put_u64};
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::HEADER_LEN;
-use holdfast_base::PageNo;
 
 /// Offset of the first word.
 pub const OFF_WORDS: usize = HEADER_LEN + 16;

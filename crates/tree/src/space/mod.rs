@@ -1,2 +1,285 @@
-//! Spaces.
+//! Spaces: one file of pages each, with its header and its allocation bitmaps.
+//!
+//! Page 0 is the [`header`], page 1 the first allocation [`bitmap`]; further bitmaps follow at fixed distances. A page is
+//! allocated when its bit is set. Pages at and beyond the header's page count do not exist: the file grows, its storage
+//! allocated, before the count is raised.
+//!
+//! Protocol: allocating and giving back happen within the caller's mini-transaction. Both latch page 0 first, then bitmap
+//! pages; so page 0 serialises them, whatever bitmaps they touch, and all of them come last in the lock order. Everything
+//! that can fail (a full disk) happens before the first change.
+//!
+//! Storage of wholly free extents is given back by [`SpaceFile::punch_free_extents`], and only of those that were freed
+//! before the checkpoint: redo may otherwise meet records of pages whose bytes are gone.
+
+mod alloc;
 pub mod bitmap;
+mod check;
+pub mod header;
+
+use std::fmt;
+use std::sync::Arc;
+
+use holdfast_base::limits::EXTENT_PAGES;
+use holdfast_base::page::{self, OFF_LSN, PageType};
+use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId};
+use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
+use holdfast_pool::{Access, Space};
+use holdfast_wal::SpaceClass;
+use parking_lot::Mutex;
+
+use crate::mtr::Mtr;
+use crate::op::PageOp;
+use crate::store::Store;
+
+pub use header::{Features, MARKS, SpaceHeader};
+
+/// Pages of a file that was just created.
+const FIRST_PAGES: u32 = 8;
+
+/// An extent that has become free, and a log position behind which that is true; unknown until page 0 was latched
+/// once since, because the mini-transaction may still be under way.
+#[derive(Clone, Copy, Debug)]
+struct FreedExtent {
+    first: u32,
+    since: Option<Lsn>,
+}
+
+/// Numbers about a space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceInfo {
+    /// Pages of the file.
+    pub pages: u32,
+    /// Pages not allocated.
+    pub free_pages: u32,
+}
+
+/// An open space: the pool's view of the file, and the allocation of its pages.
+pub struct SpaceFile {
+    store: Arc<Store>,
+    space: Arc<Space>,
+    /// For every bitmap page, in order, whether it is worth looking at; a hint, right as soon as it was looked at.
+    full: Mutex<Vec<bool>>,
+    freed: Mutex<Vec<FreedExtent>>,
+}
+
+impl SpaceFile {
+    /// Creates the file `name`: header and first bitmap are written and durable when this returns, so they need no
+    /// log. The directory entry is durable too.
+    ///
+    /// # Errors
+    /// If the file exists; [`Error::DiskFull`], with the file removed again; other failures of the disk.
+    pub fn create(
+        store: &Arc<Store>,
+        disk: &dyn Disk,
+        id: SpaceId,
+        name: &str,
+        uuid: [u8; 16],
+    ) -> Result<Arc<SpaceFile>> {
+        let page_size = store.page_size();
+        let file = disk.open(name, OpenOptions::new(FileKind::Data).create(Create::New))?;
+        let written = write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn());
+        if let Err(error) = written.and_then(|()| disk.sync_dir()) {
+            drop(file);
+            // What counts is the first error; an orphan file is removed when the database is opened.
+            let _ = disk.remove(name);
+            return Err(error);
+        }
+        SpaceFile::attach(store, id, file)
+    }
+
+    /// Opens the file `name` after checking that it is space `id` of the database `uuid`, in a format that this version
+    /// can read.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`], [`Error::Incompatible`], [`Error::DamagedFile`] with what does not fit; failures of the disk.
+    pub fn open(
+        store: &Arc<Store>,
+        disk: &dyn Disk,
+        id: SpaceId,
+        name: &str,
+        uuid: [u8; 16],
+        read_only: bool,
+    ) -> Result<Arc<SpaceFile>> {
+        let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(read_only))?;
+        let found = SpaceFile::read_header(file.as_ref(), store.page_size())?;
+        found.check(name, id, uuid, store.page_size())?;
+        SpaceFile::attach(store, id, file)
+    }
+
+    /// Reads and decodes the header page of a file, which need not belong to a known database.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if it is no space file; [`Error::DamagedFile`] if it was one; failures of the disk.
+    pub fn read_header(file: &dyn File, page_size: usize) -> Result<SpaceHeader> {
+        if file.len()? < page_size as u64 {
+            return Err(Error::NotADatabase(file.name().to_string()));
+        }
+        let mut buf = AlignedBuf::zeroed(page_size);
+        file.read_at(0, &mut buf)?;
+        SpaceHeader::decode(&buf).ok_or_else(|| Error::NotADatabase(file.name().to_string()))
+    }
+
+    fn attach(store: &Arc<Store>, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<SpaceFile>> {
+        let space = store.pool().open_space(id, file)?;
+        Ok(Arc::new(SpaceFile {
+            store: store.clone(),
+            space,
+            full: Mutex::new(Vec::new()),
+            freed: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> SpaceId {
+        self.space.id()
+    }
+
+    /// The pool's handle.
+    #[must_use]
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// What it was opened with.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    fn page_size(&self) -> usize {
+        self.store.page_size()
+    }
+
+    /// Closes the file. `discard`: its dirty pages are dropped unwritten, because the table was dropped.
+    ///
+    /// # Errors
+    /// Those of writing the dirty pages.
+    pub fn close(&self, discard: bool) -> Result<()> {
+        self.store.pool().close_space(&self.space, discard)
+    }
+
+    /// The header as it is now.
+    ///
+    /// # Errors
+    /// Those of reading the page.
+    pub fn header(&self, acc: &Access<'_>) -> Result<SpaceHeader> {
+        let page = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
+        SpaceHeader::decode(&page).ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))
+    }
+
+    /// One of the [`MARKS`] numbers that the header keeps for the floors above (an AUTO_INCREMENT's high-water mark).
+    ///
+    /// # Errors
+    /// Those of reading the page.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    pub fn mark(&self, which: usize, acc: &Access<'_>) -> Result<u64> {
+        assert!(which < MARKS);
+        Ok(self.header(acc)?.marks[which])
+    }
+
+    /// Sets a mark within a mini-transaction.
+    ///
+    /// # Errors
+    /// Those of reading the page.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    pub fn set_mark_in(&self, mtr: &mut Mtr<'_>, which: usize, value: u64) -> Result<()> {
+        assert!(which < MARKS);
+        let page = mtr.fix(&self.space, PageNo(0))?;
+        let offset = (header::OFF_MARKS + which * 8) as u16;
+        mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &value.to_le_bytes() })
+    }
+
+    /// Sets a mark in a mini-transaction of its own. Returns the log position to flush to for it to be durable.
+    ///
+    /// # Errors
+    /// Those of the log and of reading the page.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    pub fn set_mark(&self, which: usize, value: u64, acc: &Access<'_>) -> Result<Lsn> {
+        let ticket = self.store.reserve(64, SpaceClass::User)?;
+        let mut mtr = self.store.begin(ticket, acc);
+        self.set_mark_in(&mut mtr, which, value)?;
+        mtr.commit()
+    }
+
+    /// Gives the storage of extents back to the file system that are known to have been wholly free since before
+    /// `checkpoint`, the LSN of the last checkpoint: to be called after each one. What it hears of for the first time it
+    /// leaves for a later call. Returns the bytes given back, as far as the file system can.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn punch_free_extents(&self, checkpoint: Lsn, acc: &Access<'_>) -> Result<u64> {
+        let due = self.due_extents(checkpoint, acc)?;
+        let page_size = self.page_size() as u64;
+        let mut bytes = 0;
+        for extent in due {
+            // Page 0's latch keeps allocations away while the storage goes.
+            let header = self.store.pool().fix_exclusive(&self.space, PageNo(0), acc)?;
+            if self.extent_is_free(PageNo(extent.first), acc)? {
+                let len = u64::from(EXTENT_PAGES) * page_size;
+                self.space.file().punch_hole(u64::from(extent.first) * page_size, len)?;
+                bytes += len;
+            }
+            drop(header);
+        }
+        Ok(bytes)
+    }
+
+    /// Takes the extents that may be punched off the list, and dates those that are new on it.
+    fn due_extents(&self, checkpoint: Lsn, acc: &Access<'_>) -> Result<Vec<FreedExtent>> {
+        if self.freed.lock().is_empty() {
+            return Ok(Vec::new());
+        }
+        // Whoever freed an extent holds page 0 exclusively until its mini-transaction is in the log.
+        let header = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
+        let now = self.store.wal().next_lsn();
+        let mut freed = self.freed.lock();
+        drop(header);
+        let (due, later) = freed.drain(..).partition(|e| e.since.is_some_and(|since| since <= checkpoint));
+        *freed = later;
+        freed.iter_mut().for_each(|e| e.since = Some(e.since.unwrap_or(now)));
+        Ok(due)
+    }
+
+    fn extent_is_free(&self, first: PageNo, acc: &Access<'_>) -> Result<bool> {
+        let no = bitmap::page_for(first, self.page_size());
+        let page = self.store.pool().fix_shared(&self.space, no, acc)?;
+        let word = (first.0 - bitmap::first_covered(no)) / EXTENT_PAGES;
+        Ok(bitmap::word(&page, word as usize) == Some(0))
+    }
+
+    fn damaged(&self, no: PageNo, what: &str) -> Error {
+        Error::damaged_page(PageId::new(self.id(), no), what)
+    }
+}
+
+impl fmt::Debug for SpaceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpaceFile").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+/// Header and first bitmap of a new file, written and synced.
+fn write_first_pages(file: &dyn File, id: SpaceId, uuid: [u8; 16], page_size: usize, lsn: Lsn) -> Result<()> {
+    file.set_len(u64::from(FIRST_PAGES) * page_size as u64)?;
+    let mut buf = AlignedBuf::zeroed(2 * page_size);
+    let (first, second) = buf.split_at_mut(page_size);
+    PageOp::InitPage { page_type: PageType::SpaceHeader, index: IndexId(0) }
+        .apply(PageId::new(id, PageNo(0)), first)?;
+    SpaceHeader::new(id, uuid, page_size, FIRST_PAGES).encode(first);
+    let bitmap_id = PageId::new(id, PageNo(1));
+    PageOp::InitPage { page_type: PageType::Allocation, index: IndexId(0) }.apply(bitmap_id, second)?;
+    PageOp::SetBits { first: 0, count: 2 }.apply(bitmap_id, second)?;
+    for half in [first, second] {
+        holdfast_base::codec::put_u64(half, OFF_LSN, lsn.0);
+        page::seal(half);
+    }
+    file.write_at(0, &buf)?;
+    file.sync()
+}

@@ -1,0 +1,87 @@
+//! What verification reports, and the set of pages that it has met.
+
+use std::fmt;
+
+use holdfast_base::{PageId, PageNo};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Stored bytes are wrong: data may be lost.
+    Damage,
+    /// Space is lost: pages allocated that nothing leads to. A crash in the middle of a bulk load leaves such pages.
+    Leak,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The page where it shows.
+    pub page: PageId,
+    /// What is wrong, for people.
+    pub what: String,
+}
+
+impl Finding {
+    pub(crate) fn damage(page: PageId, what: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Damage, page, what: what.into() }
+    }
+
+    pub(crate) fn leak(page: PageId, what: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Leak, page, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}: {}", self.page, self.what)
+    }
+}
+
+/// A set of pages of one space: one bit each.
+#[derive(Clone, Debug, Default)]
+pub struct PageSet {
+    words: Vec<u64>,
+    len: u64,
+}
+
+impl PageSet {
+    /// The empty set.
+    #[must_use]
+    pub fn new() -> PageSet {
+        PageSet::default()
+    }
+
+    /// Adds a page; false if it was there already.
+    pub fn insert(&mut self, no: PageNo) -> bool {
+        let (word, bit) = ((no.0 / 64) as usize, 1 << (no.0 % 64));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        self.len += u64::from(new);
+        new
+    }
+
+    /// Whether a page is in it.
+    #[must_use]
+    pub fn contains(&self, no: PageNo) -> bool {
+        self.words.get((no.0 / 64) as usize).is_some_and(|word| word & 1 << (no.0 % 64) != 0)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}

@@ -1,0 +1,184 @@
+//! Mini-transactions: a few pages change together, or not at all.
+//!
+//! Protocol: log space is reserved before anything is latched. Each page is latched exclusively as it is fixed and
+//! stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its record; the caller orders
+//! its operations so that whatever can fail (an allocation, a node without room) comes before the first change.
+//! [`Mtr::commit`] publishes a writer slot, appends all records as one group, stamps the changed pages with the group's end,
+//! and releases the latches. So no page with a change that is not in the log can be written, and redo sees all records of
+//! the group or none.
+//!
+//! A mini-transaction that has changed something and is dropped instead of committed leaves pages that nobody can
+//! repair in memory: it poisons the database, and recovery starts from the log.
+
+use std::cell::Cell;
+
+use holdfast_base::{Error, Lsn, PageId, PageNo, Result};
+use holdfast_pool::{Access, ExclusiveGuard, Space};
+use holdfast_wal::{SpaceTicket, Wal};
+
+use crate::op::PageOp;
+use crate::store::Store;
+
+/// A page that a mini-transaction has latched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRef(usize);
+
+#[derive(Debug)]
+struct Latched<'a> {
+    guard: ExclusiveGuard<'a>,
+    changed: bool,
+}
+
+/// A mini-transaction. Begin one with [`Store::begin`].
+#[derive(Debug)]
+pub struct Mtr<'a> {
+    store: &'a Store,
+    acc: &'a Access<'a>,
+    ticket: Option<SpaceTicket>,
+    pages: Vec<Latched<'a>>,
+    records: Vec<u8>,
+    last: Option<PageId>,
+}
+
+/// Longest buffer that is kept for the next mini-transaction of the thread, in bytes.
+const KEEP_BUFFER_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The buffer of the thread's last mini-transaction, so that a row change allocates none.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl<'a> Mtr<'a> {
+    pub(crate) fn new(store: &'a Store, ticket: SpaceTicket, acc: &'a Access<'a>) -> Mtr<'a> {
+        let records = SPARE.take();
+        Mtr { store, acc, ticket: Some(ticket), pages: Vec::with_capacity(2), records, last: None }
+    }
+
+    /// What it was begun with.
+    #[must_use]
+    pub fn access(&self) -> &'a Access<'a> {
+        self.acc
+    }
+
+    /// The pages' size in bytes.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        self.store.page_size()
+    }
+
+    fn find(&self, id: PageId) -> Option<PageRef> {
+        self.pages.iter().position(|p| p.guard.id() == id).map(PageRef)
+    }
+
+    /// Latches a page, unless it is latched already; loads it if needed.
+    ///
+    /// # Errors
+    /// Those of loading the page.
+    pub fn fix(&mut self, space: &Space, no: PageNo) -> Result<PageRef> {
+        if let Some(page) = self.find(PageId::new(space.id(), no)) {
+            return Ok(page);
+        }
+        let guard = self.store.pool().fix_exclusive(space, no, self.acc)?;
+        Ok(self.adopt(guard))
+    }
+
+    /// Latches a page whose content does not matter: the first operation on it initialises it. Nothing is read.
+    ///
+    /// # Errors
+    /// Those of finding a frame.
+    pub fn fix_new(&mut self, space: &Space, no: PageNo) -> Result<PageRef> {
+        if let Some(page) = self.find(PageId::new(space.id(), no)) {
+            return Ok(page);
+        }
+        let guard = self.store.pool().fix_new(space, no, self.acc)?;
+        Ok(self.adopt(guard))
+    }
+
+    /// Takes over a latch that the caller holds already.
+    pub fn adopt(&mut self, guard: ExclusiveGuard<'a>) -> PageRef {
+        self.pages.push(Latched { guard, changed: false });
+        PageRef(self.pages.len() - 1)
+    }
+
+    /// The bytes of a latched page, changes of this mini-transaction included.
+    #[must_use]
+    pub fn bytes(&self, page: PageRef) -> &[u8] {
+        self.pages[page.0].guard.bytes()
+    }
+
+    /// The address of a latched page.
+    #[must_use]
+    pub fn id(&self, page: PageRef) -> PageId {
+        self.pages[page.0].guard.id()
+    }
+
+    /// Whether anything was changed.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// Whether `op` can be applied to the page as it is.
+    #[must_use]
+    pub fn can_apply(&self, page: PageRef, op: &PageOp<'_>) -> bool {
+        op.check(self.bytes(page))
+    }
+
+    /// Applies `op` to a latched page and adds its record.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] if it cannot be applied. The page is as it was; whether the mini-transaction can be given up
+    /// without harm depends on what was applied before.
+    pub fn apply(&mut self, page: PageRef, op: &PageOp<'_>) -> Result<()> {
+        let latched = &mut self.pages[page.0];
+        let id = latched.guard.id();
+        if !op.check(latched.guard.bytes()) {
+            return Err(Error::damaged_page(id, format!("cannot apply {}", op.name())));
+        }
+        op.apply_checked(id, latched.guard.bytes_mut());
+        latched.changed = true;
+        op.encode(id, self.last, &mut self.records);
+        self.last = Some(id);
+        Ok(())
+    }
+
+    /// Ends a mini-transaction that has changed nothing; the log space can be used for another one.
+    pub(crate) fn give_up(mut self) -> SpaceTicket {
+        self.ticket.take().expect("only the end takes the ticket")
+    }
+
+    /// Logs the changes as one group and releases all latches. Returns the end of the group: the changes are durable once the
+    /// log is flushed up to there. Nothing changed: nothing is logged, and LSN 0 is returned.
+    ///
+    /// # Errors
+    /// If the log refuses the group the database is poisoned: its pages hold changes that are not logged.
+    pub fn commit(mut self) -> Result<Lsn> {
+        if self.records.is_empty() {
+            return Ok(Lsn(0));
+        }
+        let wal = self.store.wal();
+        let slot = wal.enter();
+        let (start, end) = wal.append(&self.records)?;
+        if let Some(ticket) = &mut self.ticket {
+            ticket.consume(Wal::group_bytes(self.records.len()));
+        }
+        for latched in self.pages.iter_mut().filter(|p| p.changed) {
+            latched.guard.mark_dirty(start, end);
+        }
+        drop(slot);
+        self.records.clear();
+        Ok(end)
+    }
+}
+
+impl Drop for Mtr<'_> {
+    fn drop(&mut self) {
+        if !self.records.is_empty() {
+            self.store.wal().poison("a mini-transaction broke off after it had changed pages");
+            self.records.clear();
+        }
+        if self.records.capacity() <= KEEP_BUFFER_MAX {
+            SPARE.set(std::mem::take(&mut self.records));
+        }
+    }
+}

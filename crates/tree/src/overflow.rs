@@ -1,0 +1,238 @@
+//! Overflow chains: values too long for a leaf, in pages of their own. A chain never changes: an update writes a new
+//! one, and who gave up the last reference frees the old one.
+//!
+//! ```text
+//! offset size
+//!  0    64   common page header (type Overflow, index id)
+//! 64     4   next page, 0: the last one
+//! 68     4   bytes of the value in this page
+//! 72     8   reserved, zero
+//! 80         bytes of the value
+//! ```
+//!
+//! Each page is written by a mini-transaction of its own, the last one first, so that every page that is written leads to pages that
+//! are. A crash before the reference is stored leaves the chain allocated but unreachable; verification lists it.
+
+use holdfast_base::codec::{Reader, Writer, get_u32, put_u32};
+use holdfast_base::page::{HEADER_LEN, OFF_INDEX, OFF_TYPE, PageType};
+use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
+use holdfast_metrics::Counter;
+use holdfast_pool::{Access, PageRead};
+use holdfast_wal::SpaceClass;
+
+use crate::finding::{Finding, PageSet};
+use crate::op::PageOp;
+use crate::space::SpaceFile;
+use crate::store::Store;
+
+const OFF_NEXT: usize = HEADER_LEN;
+const OFF_LEN: usize = HEADER_LEN + 4;
+const OFF_DATA: usize = HEADER_LEN + 16;
+/// Pages that are allocated, or given back, by one mini-transaction.
+const BATCH: usize = 32;
+
+/// Where a long value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OverflowRef {
+    /// The first page of the chain; [`PageNo::NONE`] for a value of no bytes.
+    pub first: PageNo,
+    /// Bytes of the value.
+    pub len: u32,
+}
+
+impl OverflowRef {
+    /// Bytes of an encoded reference.
+    pub const LEN: usize = 8;
+
+    /// Appends the encoded reference.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        out.u32(self.first.0);
+        out.u32(self.len);
+    }
+
+    /// Reads an encoded reference.
+    pub fn decode(from: &mut Reader<'_>) -> Option<OverflowRef> {
+        Some(OverflowRef { first: PageNo(from.u32()?), len: from.u32()? })
+    }
+}
+
+/// Bytes of a value that one page takes.
+#[must_use]
+pub const fn data_len(page_size: usize) -> usize {
+    page_size - OFF_DATA
+}
+
+/// Writes `value` to a new chain.
+///
+/// # Errors
+/// [`Error::ValueTooLong`] beyond 4 GiB - 1; [`Error::DiskFull`] and those of the log, with the pages given back.
+pub fn write_chain(
+    space: &SpaceFile,
+    index: IndexId,
+    value: &[u8],
+    near: PageNo,
+    acc: &Access<'_>,
+) -> Result<OverflowRef> {
+    let max = holdfast_base::limits::VALUE_LEN_MAX;
+    let len = u32::try_from(value.len()).map_err(|_| Error::ValueTooLong { len: value.len() as u64, max })?;
+    let count = value.len().div_ceil(data_len(space.store().page_size()));
+    let mut pages = Vec::with_capacity(count);
+    let written =
+        allocate(space, count, near, acc, &mut pages).and_then(|()| write_pages(space, index, value, &pages, acc));
+    if let Err(error) = written {
+        // The first error is what counts; pages that cannot be given back now are found by verification.
+        let _ = free_pages(space, &pages, acc, Store::class_of(acc));
+        return Err(error);
+    }
+    space.store().metrics().add(Counter::OverflowWrites, 1);
+    Ok(OverflowRef { first: pages.first().copied().unwrap_or(PageNo::NONE), len })
+}
+
+fn allocate(space: &SpaceFile, count: usize, near: PageNo, acc: &Access<'_>, pages: &mut Vec<PageNo>) -> Result<()> {
+    let store = space.store();
+    while pages.len() < count {
+        let batch = (count - pages.len()).min(BATCH);
+        let ticket = store.reserve(256 + batch * 16, Store::class_of(acc))?;
+        let mut mtr = store.begin(ticket, acc);
+        let near = pages.last().copied().unwrap_or(near);
+        let new = space.alloc_pages(&mut mtr, near, batch)?;
+        mtr.commit()?;
+        pages.extend(new);
+    }
+    Ok(())
+}
+
+fn write_pages(space: &SpaceFile, index: IndexId, value: &[u8], pages: &[PageNo], acc: &Access<'_>) -> Result<()> {
+    let store = space.store();
+    let mut next = PageNo::NONE;
+    for (&no, part) in pages.iter().zip(value.chunks(data_len(store.page_size()))).rev() {
+        let mut body = Vec::with_capacity(16 + part.len());
+        body.resize(OFF_DATA - OFF_NEXT, 0);
+        put_u32(&mut body, 0, next.0);
+        put_u32(&mut body, OFF_LEN - OFF_NEXT, part.len() as u32);
+        body.extend_from_slice(part);
+        let ticket = store.reserve(body.len() + 64, Store::class_of(acc))?;
+        let mut mtr = store.begin(ticket, acc);
+        let page = mtr.fix_new(space.space(), no)?;
+        mtr.apply(page, &PageOp::InitPage { page_type: PageType::Overflow, index })?;
+        mtr.apply(page, &PageOp::WriteBytes { offset: OFF_NEXT as u16, bytes: &body })?;
+        mtr.commit()?;
+        next = no;
+    }
+    Ok(())
+}
+
+/// Next page and bytes of the value in an overflow page of `index`, or `None` if it is none.
+fn links(page: &[u8], index: IndexId) -> Option<(PageNo, usize)> {
+    let fits = page.u8(OFF_TYPE)? == PageType::Overflow as u8 && page.u32(OFF_INDEX)? == index.0;
+    let len = get_u32(page, OFF_LEN)? as usize;
+    (fits && len <= page.len() - OFF_DATA).then_some((PageNo(get_u32(page, OFF_NEXT)?), len))
+}
+
+/// Walks over the pages of a chain; `visit` gets each page's number and its part of the value. A chain that is longer, shorter
+/// or other than its reference says is damage, so the walk ends also if the links form a ring.
+fn walk(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+    visit: &mut dyn FnMut(PageNo, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut no, mut left) = (chain.first, chain.len as usize);
+    let mut last = chain.first;
+    while left > 0 {
+        let damaged = |what| Error::damaged_page(PageId::new(space.id(), last), format!("index {index}: {what}"));
+        if no == PageNo::NONE {
+            return Err(damaged("an overflow chain that ends too early"));
+        }
+        let page = space.store().pool().fix_shared(space.space(), no, acc)?;
+        last = no;
+        let damaged = |what| Error::damaged_page(PageId::new(space.id(), no), format!("index {index}: {what}"));
+        let (next, len) = links(&page, index).ok_or_else(|| damaged("not a page of its overflow chains"))?;
+        if len == 0 || len > left {
+            return Err(damaged("an overflow page with a wrong length"));
+        }
+        visit(no, &page[OFF_DATA..OFF_DATA + len])?;
+        drop(page);
+        left -= len;
+        no = next;
+    }
+    Ok(())
+}
+
+/// Replaces `out` by the value of a chain.
+///
+/// # Errors
+/// Damage; those of reading pages.
+pub fn read_chain(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    out.clear();
+    walk(space, index, chain, acc, &mut |_, part| {
+        out.extend_from_slice(part);
+        Ok(())
+    })?;
+    space.store().metrics().add(Counter::OverflowReads, 1);
+    Ok(())
+}
+
+/// Gives the pages of a chain back. Nobody may refer to it any more.
+///
+/// # Errors
+/// Damage; those of the log and of reading pages. A part of the pages may have been given back.
+pub fn free_chain(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+    class: SpaceClass,
+) -> Result<()> {
+    let mut pages = Vec::new();
+    walk(space, index, chain, acc, &mut |no, _| {
+        pages.push(no);
+        Ok(())
+    })?;
+    free_pages(space, &pages, acc, class)
+}
+
+fn free_pages(space: &SpaceFile, pages: &[PageNo], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
+    let store = space.store();
+    for batch in pages.chunks(BATCH) {
+        let mut mtr = store.begin(store.reserve(batch.len() * 32, class)?, acc);
+        for &no in batch {
+            space.free_page(&mut mtr, no)?;
+        }
+        mtr.commit()?;
+    }
+    Ok(())
+}
+
+/// Follows a chain and adds its pages to `reached`.
+pub(crate) fn verify_chain(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+    reached: &mut PageSet,
+    sink: &mut dyn FnMut(Finding),
+) -> Result<()> {
+    let mut twice = Vec::new();
+    let walked = walk(space, index, chain, acc, &mut |no, _| {
+        if !reached.insert(no) {
+            twice.push(no);
+        }
+        Ok(())
+    });
+    for no in twice {
+        sink(Finding::damage(PageId::new(space.id(), no), format!("index {index}: is reached twice")));
+    }
+    match walked {
+        Err(Error::DamagedPage { page, what }) => sink(Finding::damage(page, what)),
+        other => other?,
+    }
+    Ok(())
+}

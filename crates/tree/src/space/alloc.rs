@@ -1,0 +1,379 @@
+//! Allocation: near a hint, first in its extent, then in a free extent, then wherever there is room; the file grows only
+//! when it is full.
+
+use holdfast_base::codec::get_u32;
+use holdfast_base::limits::EXTENT_PAGES;
+use holdfast_base::page::PageType;
+use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
+use holdfast_metrics::Counter;
+use holdfast_pool::Access;
+
+use super::{FreedExtent, SpaceFile, SpaceInfo, bitmap, header};
+use crate::mtr::{Mtr, PageRef};
+use crate::op::PageOp;
+
+/// Largest step by which a file grows, in extents.
+const GROWTH_MAX_EXTENTS: u32 = 64;
+/// A file grows by this part of its size.
+const GROWTH_DIV: u32 = 8;
+/// Pages at which a file begins to grow by whole extents.
+const SMALL: u32 = EXTENT_PAGES;
+
+/// What is wanted.
+#[derive(Clone, Copy)]
+enum Want {
+    /// Single pages near another.
+    Pages { near: PageNo, count: usize },
+    /// All pages of an extent.
+    Extent,
+}
+
+/// What an allocation will do, with everything latched and the file long enough, nothing changed yet.
+struct Plan {
+    header: PageRef,
+    /// First page and number of pages of each run.
+    runs: Vec<(PageNo, u32)>,
+    /// Pages of the file afterwards, if it grows, and the bitmap pages that come with them.
+    grown: Option<(u32, Vec<PageRef>)>,
+}
+
+impl SpaceFile {
+    /// Allocates a page, near `near` if there is room. The page is neither latched nor initialised: [`Mtr::fix_new`].
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] if the file cannot grow; those of reading bitmaps. Nothing has changed then.
+    pub fn alloc_page(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageNo> {
+        Ok(self.alloc_pages(mtr, near, 1)?[0])
+    }
+
+    /// Allocates a page near `near` and latches it for being initialised. Everything that can fail comes before the
+    /// first change.
+    ///
+    /// # Errors
+    /// As [`SpaceFile::alloc_page`]; those of finding a frame.
+    pub fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
+        let plan = self.plan(mtr, Want::Pages { near, count: 1 })?;
+        let page = mtr.fix_new(self.space(), plan.runs[0].0)?;
+        self.carry_out(mtr, plan)?;
+        Ok(page)
+    }
+
+    /// Allocates `count` pages near `near`, ascending as far as possible.
+    ///
+    /// # Errors
+    /// As [`SpaceFile::alloc_page`]: all or none.
+    pub fn alloc_pages(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<Vec<PageNo>> {
+        let plan = self.plan(mtr, Want::Pages { near, count })?;
+        let pages = plan.runs.iter().map(|run| run.0).collect();
+        self.carry_out(mtr, plan)?;
+        Ok(pages)
+    }
+
+    /// Allocates all pages of an extent; returns the first.
+    ///
+    /// # Errors
+    /// As [`SpaceFile::alloc_page`].
+    pub fn alloc_extent(&self, mtr: &mut Mtr<'_>) -> Result<PageNo> {
+        let plan = self.plan(mtr, Want::Extent)?;
+        let first = plan.runs[0].0;
+        self.carry_out(mtr, plan)?;
+        Ok(first)
+    }
+
+    /// Allocates the lowest free page if it is below `limit`, and latches it for being initialised: for moving pages to
+    /// the front of the file.
+    ///
+    /// # Errors
+    /// Those of reading bitmaps and of finding a frame.
+    pub fn alloc_new_below(&self, mtr: &mut Mtr<'_>, limit: PageNo) -> Result<Option<PageRef>> {
+        let header = mtr.fix(self.space(), PageNo(0))?;
+        let pages = self.pages(mtr, header)?.min(limit.0);
+        for no in bitmaps(pages, mtr.page_size()) {
+            let bitmap = mtr.fix(self.space(), no)?;
+            let first = bitmap::first_covered(no);
+            let limit = (pages - first).min(bitmap::pages_covered(mtr.page_size()));
+            if let Some(bit) = bitmap::first_free(mtr.bytes(bitmap), 0, limit) {
+                let found = PageNo(first + bit);
+                let page = mtr.fix_new(self.space(), found)?;
+                self.carry_out(mtr, Plan { header, runs: vec![(found, 1)], grown: None })?;
+                return Ok(Some(page));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives a latched page back: it becomes a free page, and its bit is cleared.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] if it was not allocated; those of reading its bitmap.
+    pub fn free_latched(&self, mtr: &mut Mtr<'_>, page: PageRef) -> Result<()> {
+        let no = mtr.id(page).no;
+        let (bitmap, op) = self.prepare_free(mtr, no)?;
+        mtr.apply(page, &PageOp::FreePage)?;
+        self.finish_free(mtr, bitmap, no, &op)
+    }
+
+    /// Gives a page back without looking at it: its bytes stay what they are until it is allocated again.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] if it was not allocated; those of reading its bitmap.
+    pub fn free_page(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<()> {
+        let (bitmap, op) = self.prepare_free(mtr, no)?;
+        self.finish_free(mtr, bitmap, no, &op)
+    }
+
+    fn prepare_free(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<(PageRef, PageOp<'static>)> {
+        mtr.fix(self.space(), PageNo(0))?;
+        let bitmap_no = bitmap::page_for(no, mtr.page_size());
+        let bitmap = mtr.fix(self.space(), bitmap_no)?;
+        let op = PageOp::ClearBits { first: no.0 - bitmap::first_covered(bitmap_no), count: 1 };
+        if no == bitmap_no || no.0 == 0 || !mtr.can_apply(bitmap, &op) {
+            return Err(self.damaged(no, "it is given back, but was not allocated"));
+        }
+        Ok((bitmap, op))
+    }
+
+    fn finish_free(&self, mtr: &mut Mtr<'_>, bitmap: PageRef, no: PageNo, op: &PageOp<'_>) -> Result<()> {
+        mtr.apply(bitmap, op)?;
+        let (covered, bit) = (bitmap::pages_covered(mtr.page_size()), no.0 - bitmap::first_covered(mtr.id(bitmap).no));
+        if bitmap::word(mtr.bytes(bitmap), (bit / EXTENT_PAGES) as usize) == Some(0) {
+            self.freed.lock().push(FreedExtent { first: no.0 - no.0 % EXTENT_PAGES, since: None });
+        }
+        self.set_full((no.0 / covered) as usize, false);
+        self.store.metrics().add(Counter::PagesFreed, 1);
+        Ok(())
+    }
+
+    fn set_full(&self, ordinal: usize, full: bool) {
+        let mut hints = self.full.lock();
+        if hints.len() <= ordinal {
+            hints.resize(ordinal + 1, false);
+        }
+        hints[ordinal] = full;
+    }
+
+    fn is_full(&self, ordinal: usize) -> bool {
+        self.full.lock().get(ordinal).copied().unwrap_or(false)
+    }
+
+    fn pages(&self, mtr: &Mtr<'_>, header: PageRef) -> Result<u32> {
+        get_u32(mtr.bytes(header), header::OFF_PAGES).ok_or_else(|| self.damaged(PageNo(0), "no page count"))
+    }
+
+    fn plan(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<Plan> {
+        let header = mtr.fix(self.space(), PageNo(0))?;
+        let pages = self.pages(mtr, header)?;
+        let mut plan = Plan { header, runs: Vec::new(), grown: None };
+        match want {
+            Want::Pages { near, count } => {
+                let mut near = near;
+                while plan.runs.len() < count {
+                    let Some(no) = self.pick(mtr, pages, near, &plan.runs)? else {
+                        let missing = (count - plan.runs.len()) as u32;
+                        let new = self.grow(mtr, pages, missing, &mut plan)?;
+                        plan.runs.extend(new.take(missing as usize).map(|no| (no, 1)));
+                        break;
+                    };
+                    plan.runs.push((no, 1));
+                    near = no;
+                }
+            }
+            Want::Extent => {
+                let first = match self.pick_extent(mtr, pages)? {
+                    Some(first) => first,
+                    None => {
+                        let whole = pages.next_multiple_of(EXTENT_PAGES) - pages + 2 * EXTENT_PAGES;
+                        let mut new = self.grow(mtr, pages, whole, &mut plan)?;
+                        let size = mtr.page_size();
+                        let free = |no: &PageNo| no.0.is_multiple_of(EXTENT_PAGES) && !bitmap::is_bitmap(*no, size);
+                        new.find(free).ok_or_else(|| self.damaged(PageNo(0), "no extent in a grown file"))?
+                    }
+                };
+                plan.runs.push((first, EXTENT_PAGES));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// A free page near `near` that is not among the `taken`.
+    fn pick(&self, mtr: &mut Mtr<'_>, pages: u32, near: PageNo, taken: &[(PageNo, u32)]) -> Result<Option<PageNo>> {
+        let size = mtr.page_size();
+        let near = PageNo(near.0.min(pages.saturating_sub(1)));
+        let home = bitmap::page_for(near, size);
+        for no in std::iter::once(home).chain(bitmaps(pages, size).filter(|&no| no != home)) {
+            let first = bitmap::first_covered(no);
+            let ordinal = (first / bitmap::pages_covered(size)) as usize;
+            if no != home && self.is_full(ordinal) {
+                continue;
+            }
+            let page = mtr.fix(self.space(), no)?;
+            let bytes = mtr.bytes(page);
+            let limit = (pages - first).min(bitmap::pages_covered(size));
+            let is_taken = |bit: u32| taken.iter().any(|run| run.0.0 == first + bit);
+            let free_in = |from: u32, to: u32| {
+                let mut bit = bitmap::first_free(bytes, from, to)?;
+                while is_taken(bit) {
+                    bit = bitmap::first_free(bytes, bit + 1, to)?;
+                }
+                Some(bit)
+            };
+            let at = if no == home { near.0 - first } else { 0 };
+            let extent = at - at % EXTENT_PAGES;
+            let found = free_in(at, (extent + EXTENT_PAGES).min(limit))
+                .or_else(|| free_in(extent, at))
+                .or_else(|| bitmap::first_free_extent(bytes, at, limit).filter(|&bit| !is_taken(bit)))
+                .or_else(|| free_in(at, limit))
+                .or_else(|| free_in(0, at));
+            if let Some(bit) = found {
+                return Ok(Some(PageNo(first + bit)));
+            }
+            self.set_full(ordinal, true);
+        }
+        Ok(None)
+    }
+
+    fn pick_extent(&self, mtr: &mut Mtr<'_>, pages: u32) -> Result<Option<PageNo>> {
+        let size = mtr.page_size();
+        for no in bitmaps(pages, size) {
+            let first = bitmap::first_covered(no);
+            if self.is_full((first / bitmap::pages_covered(size)) as usize) {
+                continue;
+            }
+            let page = mtr.fix(self.space(), no)?;
+            let limit = (pages - first).min(bitmap::pages_covered(size));
+            if let Some(bit) = bitmap::first_free_extent(mtr.bytes(page), 0, limit) {
+                return Ok(Some(PageNo(first + bit)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the file longer by at least `more` pages that are no bitmaps, and latches the bitmaps that come with
+    /// them. Returns the new pages but the bitmaps, ascending. A file that is longer than its page count says does no harm.
+    fn grow<'m>(
+        &self,
+        mtr: &mut Mtr<'m>,
+        pages: u32,
+        more: u32,
+        plan: &mut Plan,
+    ) -> Result<impl Iterator<Item = PageNo> + use<'m>> {
+        let size = mtr.page_size();
+        let spare = 1 + more / bitmap::pages_covered(size);
+        let wanted = u64::from(pages) + u64::from(more) + u64::from(spare);
+        let target = u32::try_from(wanted.max(step(pages)))
+            .ok()
+            .filter(|&target| target < u32::MAX - EXTENT_PAGES)
+            .ok_or_else(|| Error::LimitReached("the table's file has the largest size possible".to_string()))?;
+        let target = if target <= SMALL { target } else { target.next_multiple_of(EXTENT_PAGES) };
+        self.space().file().set_len(u64::from(target) * size as u64)?;
+        let mut new_bitmaps = Vec::new();
+        for no in bitmaps(target, size).filter(|no| no.0 >= pages) {
+            new_bitmaps.push(mtr.fix_new(self.space(), no)?);
+        }
+        for no in bitmaps(target, size).filter(|no| no.0 < pages) {
+            // The old ones get bits set in the range that is new.
+            if bitmap::first_covered(no) + bitmap::pages_covered(size) > pages {
+                mtr.fix(self.space(), no)?;
+            }
+        }
+        plan.grown = Some((target, new_bitmaps));
+        Ok((pages..target).map(PageNo).filter(move |&no| !bitmap::is_bitmap(no, size)))
+    }
+
+    fn carry_out(&self, mtr: &mut Mtr<'_>, plan: Plan) -> Result<()> {
+        let size = mtr.page_size();
+        if let Some((pages, new_bitmaps)) = plan.grown {
+            let offset = header::OFF_PAGES as u16;
+            mtr.apply(plan.header, &PageOp::WriteBytes { offset, bytes: &pages.to_le_bytes() })?;
+            for page in new_bitmaps {
+                let init = PageOp::InitPage { page_type: PageType::Allocation, index: IndexId(0) };
+                mtr.apply(page, &init)?;
+                mtr.apply(page, &PageOp::SetBits { first: 0, count: 1 })?;
+            }
+            self.full.lock().clear();
+        }
+        for (no, count) in plan.runs {
+            let bitmap_no = bitmap::page_for(no, size);
+            let page = mtr.fix(self.space(), bitmap_no)?;
+            mtr.apply(page, &PageOp::SetBits { first: no.0 - bitmap::first_covered(bitmap_no), count })?;
+            self.store.metrics().add(Counter::PagesAllocated, u64::from(count));
+        }
+        Ok(())
+    }
+
+    /// Whether a page is allocated.
+    ///
+    /// # Errors
+    /// Those of reading the header and the bitmap.
+    pub fn is_allocated(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
+        if no.0 >= self.header(acc)?.pages {
+            return Ok(false);
+        }
+        let bitmap_no = bitmap::page_for(no, self.page_size());
+        let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
+        Ok(bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
+    }
+
+    /// Size and free pages.
+    ///
+    /// # Errors
+    /// Those of reading the header and the bitmaps.
+    pub fn info(&self, acc: &Access<'_>) -> Result<SpaceInfo> {
+        let pages = self.header(acc)?.pages;
+        let mut free_pages = 0;
+        for no in bitmaps(pages, self.page_size()) {
+            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            let limit = (pages - bitmap::first_covered(no)).min(bitmap::pages_covered(self.page_size()));
+            free_pages += bitmap::count_free(&page, limit);
+        }
+        Ok(SpaceInfo { pages, free_pages })
+    }
+
+    /// The highest allocated page: what keeps the file from being shorter.
+    ///
+    /// # Errors
+    /// Those of reading the header and the bitmaps.
+    pub fn last_allocated(&self, acc: &Access<'_>) -> Result<PageNo> {
+        let head = self.store.pool().fix_shared(self.space(), PageNo(0), acc)?;
+        self.last_allocated_under(&head, acc)
+    }
+
+    /// The same, for whoever holds a latch of page 0, whose bytes are `head`.
+    pub(super) fn last_allocated_under(&self, head: &[u8], acc: &Access<'_>) -> Result<PageNo> {
+        let pages = get_u32(head, header::OFF_PAGES).unwrap_or(0);
+        let mut last = PageNo(1);
+        for no in bitmaps(pages, self.page_size()) {
+            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            let first = bitmap::first_covered(no);
+            let words = (pages - first).min(bitmap::pages_covered(self.page_size())).div_ceil(EXTENT_PAGES);
+            for w in 0..words {
+                let word = bitmap::word(&page, w as usize).unwrap_or(0);
+                if word != 0 && !(w == 0 && no.0 > 1 && word == 1) {
+                    last = PageNo(first + w * EXTENT_PAGES + 63 - word.leading_zeros());
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// The address of a page of this space.
+    #[must_use]
+    pub fn page_id(&self, no: PageNo) -> PageId {
+        PageId::new(self.id(), no)
+    }
+}
+
+/// The bitmap pages of a file of `pages` pages.
+pub(crate) fn bitmaps(pages: u32, page_size: usize) -> impl Iterator<Item = PageNo> {
+    let covered = bitmap::pages_covered(page_size);
+    (0..pages).step_by(covered as usize).map(|first| if first == 0 { PageNo(1) } else { PageNo(first) })
+}
+
+/// Size that a file of `pages` pages grows to if nothing more is asked for.
+fn step(pages: u32) -> u64 {
+    if pages < SMALL {
+        return u64::from((pages * 2).min(SMALL));
+    }
+    let extents = (pages / EXTENT_PAGES / GROWTH_DIV).clamp(1, GROWTH_MAX_EXTENTS);
+    u64::from(pages) + u64::from(extents * EXTENT_PAGES)
+}

@@ -1,0 +1,159 @@
+//! Verification of a space: its header, its bitmaps, and whether the pages that trees and chains reach are the pages
+//! that are allocated. Shortening of a file whose end is free.
+
+use holdfast_base::limits::EXTENT_PAGES;
+use holdfast_base::page::PageType;
+use holdfast_base::{Lsn, PageNo, Result};
+use holdfast_pool::Access;
+use holdfast_wal::SpaceClass;
+
+use super::alloc::bitmaps;
+use super::{FIRST_PAGES, FreedExtent, SpaceFile, bitmap, header};
+use crate::finding::{Finding, PageSet};
+use crate::op::PageOp;
+
+impl SpaceFile {
+    /// Compares the bitmaps with `reached`, all pages that the space's trees, overflow chains and undo logs reach, and reports
+    /// each difference to `sink`. Nobody may allocate or give back pages of this space meanwhile.
+    ///
+    /// # Errors
+    /// Those of reading pages other than damage, which is reported.
+    pub fn verify(&self, reached: &PageSet, acc: &Access<'_>, sink: &mut dyn FnMut(Finding)) -> Result<()> {
+        let found = match self.header(acc) {
+            Ok(found) => found,
+            Err(error) if error.is_damage() => {
+                sink(Finding::damage(self.page_id(PageNo(0)), error.to_string()));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let page_size = self.page_size();
+        let len = self.space().file().len()?;
+        if len < u64::from(found.pages) * page_size as u64 {
+            let what = format!("the header counts {} pages, the file has {len} bytes", found.pages);
+            sink(Finding::damage(self.page_id(PageNo(0)), what));
+        }
+        for no in bitmaps(found.pages, page_size) {
+            let page = match self.store.pool().fix_shared(self.space(), no, acc) {
+                Ok(page) => page.to_vec(),
+                Err(error) if error.is_damage() => {
+                    sink(Finding::damage(self.page_id(no), error.to_string()));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.verify_bitmap(&page, no, found.pages, reached, sink);
+        }
+        Ok(())
+    }
+
+    fn verify_bitmap(&self, page: &[u8], no: PageNo, pages: u32, reached: &PageSet, sink: &mut dyn FnMut(Finding)) {
+        let first = bitmap::first_covered(no);
+        if page.get(holdfast_base::page::OFF_TYPE) != Some(&(PageType::Allocation as u8)) {
+            sink(Finding::damage(self.page_id(no), "it should be an allocation bitmap"));
+            return;
+        }
+        for bit in 0..bitmap::pages_covered(self.page_size()) {
+            let at = PageNo(first + bit);
+            let allocated = bitmap::all_equal(page, bit, 1, true);
+            let own = at.0 == 0 || bitmap::is_bitmap(at, self.page_size());
+            let what = if at.0 >= pages {
+                allocated.then_some("allocated, but beyond the end of the file")
+            } else if own {
+                (!allocated).then_some("header and bitmap pages have to be allocated")
+            } else if reached.contains(at) {
+                (!allocated).then_some("in use, but not allocated")
+            } else {
+                if allocated {
+                    sink(Finding::leak(self.page_id(at), "allocated, but nothing leads to it"));
+                }
+                None
+            };
+            if let Some(what) = what {
+                sink(Finding::damage(self.page_id(at), what));
+            }
+        }
+    }
+
+    /// Clears the bits of pages that are allocated but not in `reached`: what an interrupted bulk load or a crash left behind.
+    /// The same condition as for [`SpaceFile::verify`] holds. Returns how many there were.
+    ///
+    /// # Errors
+    /// Those of the log and of reading pages.
+    pub fn reclaim(&self, reached: &PageSet, acc: &Access<'_>) -> Result<u64> {
+        let mut lost = Vec::new();
+        self.verify(reached, acc, &mut |finding| {
+            if finding.severity == crate::finding::Severity::Leak {
+                lost.push(finding.page.no);
+            }
+        })?;
+        for batch in lost.chunks(64) {
+            let mut mtr = self.store.begin(self.store.reserve(batch.len() * 32, SpaceClass::User)?, acc);
+            for &no in batch {
+                self.free_page(&mut mtr, no)?;
+            }
+            mtr.commit()?;
+        }
+        Ok(lost.len() as u64)
+    }
+
+    /// Lowers the page count to just behind the last allocated page. The file itself becomes shorter with
+    /// [`SpaceFile::truncate_file`], after the next checkpoint. Returns the pages given up, and the log position
+    /// that the checkpoint must have passed.
+    ///
+    /// # Errors
+    /// Those of the log and of reading pages.
+    pub fn shrink(&self, acc: &Access<'_>) -> Result<(u32, Lsn)> {
+        let ticket = self.store.reserve(256, SpaceClass::User)?;
+        let mut mtr = self.store.begin(ticket, acc);
+        let head = mtr.fix(self.space(), PageNo(0))?;
+        // Page 0's latch keeps allocations away; bitmaps are read one by one behind it.
+        let last = self.last_allocated_under(mtr.bytes(head), acc)?;
+        let pages = holdfast_base::codec::get_u32(mtr.bytes(head), header::OFF_PAGES).unwrap_or(0);
+        let target = (last.0 + 1).max(FIRST_PAGES);
+        let target = if target <= EXTENT_PAGES { target } else { target.next_multiple_of(EXTENT_PAGES) };
+        if target >= pages {
+            return Ok((0, Lsn(0)));
+        }
+        let offset = header::OFF_PAGES as u16;
+        mtr.apply(head, &PageOp::WriteBytes { offset, bytes: &target.to_le_bytes() })?;
+        let end = mtr.commit()?;
+        Ok((pages - target, end))
+    }
+
+    /// Cuts the file off behind its last page, if `checkpoint`, the LSN of the last checkpoint, has passed `shrunk`, the
+    /// position that [`SpaceFile::shrink`] returned. Returns whether it did.
+    ///
+    /// # Errors
+    /// Those of the disk and of reading the header.
+    pub fn truncate_file(&self, shrunk: Lsn, checkpoint: Lsn, acc: &Access<'_>) -> Result<bool> {
+        if checkpoint < shrunk {
+            return Ok(false);
+        }
+        let head = self.store.pool().fix_exclusive(self.space(), PageNo(0), acc)?;
+        let pages = header::SpaceHeader::decode(head.bytes())
+            .ok_or_else(|| self.damaged(PageNo(0), "the space header is not one"))?
+            .pages;
+        self.space().file().set_len(u64::from(pages) * self.page_size() as u64)?;
+        self.freed.lock().retain(|e| e.first < pages);
+        Ok(true)
+    }
+
+    /// Puts all wholly free extents on the list of [`SpaceFile::punch_free_extents`]: what an earlier run of the program may
+    /// not have given back.
+    ///
+    /// # Errors
+    /// Those of reading pages.
+    pub fn note_free_extents(&self, acc: &Access<'_>) -> Result<()> {
+        let pages = self.header(acc)?.pages;
+        for no in bitmaps(pages, self.page_size()) {
+            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            let first = bitmap::first_covered(no);
+            let words = (pages - first).min(bitmap::pages_covered(self.page_size())) / EXTENT_PAGES;
+            let free = (0..words).filter(|&w| bitmap::word(&page, w as usize) == Some(0));
+            let mut freed = self.freed.lock();
+            freed.extend(free.map(|w| FreedExtent { first: first + w * EXTENT_PAGES, since: None }));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! What spaces and trees are built on, in one handle.
+
+use std::sync::Arc;
+
+use holdfast_base::Result;
+use holdfast_metrics::Metrics;
+use holdfast_pool::{Access, AccessKind, Pool};
+use holdfast_wal::{SpaceClass, SpaceTicket, Wal};
+
+use crate::mtr::Mtr;
+
+/// Pool, log and counters of one database.
+#[derive(Debug)]
+pub struct Store {
+    pool: Arc<Pool>,
+    wal: Arc<Wal>,
+    metrics: Arc<Metrics>,
+}
+
+impl Store {
+    /// Takes them together.
+    #[must_use]
+    pub fn new(pool: Arc<Pool>, wal: Arc<Wal>, metrics: Arc<Metrics>) -> Arc<Store> {
+        Arc::new(Store { pool, wal, metrics })
+    }
+
+    /// The buffer pool.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn wal(&self) -> &Arc<Wal> {
+        &self.wal
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        self.pool.page_size()
+    }
+
+    /// Log space for mini-transactions whose records take `bytes` bytes in all. Waits; the caller holds no latch.
+    ///
+    /// # Errors
+    /// Those of the log: poisoned, closed, or more than it can ever give.
+    pub fn reserve(&self, bytes: usize, class: SpaceClass) -> Result<SpaceTicket> {
+        self.wal.reserve(Wal::group_bytes(bytes), class)
+    }
+
+    /// Begins a mini-transaction that may log as much as `ticket` promises.
+    pub fn begin<'a>(&'a self, ticket: SpaceTicket, acc: &'a Access<'a>) -> Mtr<'a> {
+        Mtr::new(self, ticket, acc)
+    }
+
+    /// The class of log space for changes under `acc`: purge may use the reserve that is kept for it.
+    #[must_use]
+    pub fn class_of(acc: &Access<'_>) -> SpaceClass {
+        if acc.kind() == AccessKind::Purge { SpaceClass::Rollback } else { SpaceClass::User }
+    }
+}

@@ -1,0 +1,230 @@
+//! Bulk load: sorted entries into an empty tree, leaves filled to a chosen degree and laid out in fresh extents.
+//!
+//! Pages are built in memory, level by level, and each is written once, complete, by a mini-transaction of its own; the
+//! last one gives the root its content and thereby attaches everything. Until then nothing leads to the new pages: a crash
+//! leaves them allocated but unreachable, and verification lists them.
+
+use holdfast_base::limits::EXTENT_PAGES;
+use holdfast_base::{Error, PageNo, Result};
+use holdfast_pool::Access;
+use holdfast_wal::SpaceClass;
+
+use super::{STRUCTURE_FRAMES, Tree};
+use crate::node::{EntryList, RECORD_HEADER, SLOT_LEN, body_len, fence_prefix_len, payload_len_max, separator};
+use crate::op::PageOp;
+
+/// Share of a page that is filled, in percent, unless the caller says otherwise.
+const FILL_DEFAULT_PCT: u8 = 94;
+/// Pages that are taken one by one before whole extents are.
+const SINGLE_PAGES: u32 = EXTENT_PAGES / 2;
+
+/// A level under construction: the entries of the node that is being filled.
+#[derive(Default)]
+struct Level {
+    /// (key, payload) of the entries.
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Bytes of slots and records, without regard to a prefix.
+    size: usize,
+    /// Lower end of the node's range.
+    low: Option<Vec<u8>>,
+}
+
+/// Loads a tree. Made by [`Tree::bulk_loader`].
+pub struct BulkLoader<'t> {
+    tree: &'t Tree,
+    acc: &'t Access<'t>,
+    /// Leaves first.
+    levels: Vec<Level>,
+    last: Option<Vec<u8>>,
+    fill: usize,
+    /// Pages of the extent in use: next, and one behind the last.
+    extent: (u32, u32),
+    pages: Vec<PageNo>,
+}
+
+impl Tree {
+    /// A loader for this tree, which must be empty and is used by nobody else until the loader is done.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the tree is not empty; those of reading the root.
+    pub fn bulk_loader<'t>(&'t self, acc: &'t Access<'t>) -> Result<BulkLoader<'t>> {
+        let root = self.store().pool().fix_shared(self.space.space(), self.root, acc)?;
+        let node = self.node(&root, self.root)?;
+        if node.level() != Some(0) || node.count() != Some(0) {
+            return Err(Error::invalid("a bulk load needs an empty index"));
+        }
+        let fill = body_len(self.page_size()) * usize::from(FILL_DEFAULT_PCT) / 100;
+        let levels = vec![Level::default()];
+        Ok(BulkLoader { tree: self, acc, levels, last: None, fill, extent: (0, 0), pages: Vec::new() })
+    }
+}
+
+impl BulkLoader<'_> {
+    /// Fills nodes to `percent` of their body.
+    #[must_use]
+    pub fn fill_factor(mut self, percent: u8) -> Self {
+        self.fill = body_len(self.tree.page_size()) * usize::from(percent.clamp(10, 100)) / 100;
+        self
+    }
+
+    /// Appends an entry.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`] if `key` equals the one before, [`Error::InvalidArgument`] if it is less;
+    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], those of the log. After an error only
+    /// [`BulkLoader::abort`] makes sense.
+    pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
+        self.tree.check_key(key)?;
+        let max = payload_len_max(self.tree.page_size(), key.len());
+        if payload.len() > max {
+            return Err(Error::ValueTooLong { len: payload.len() as u64, max: max as u64 });
+        }
+        match self.last.as_deref() {
+            Some(last) if last == key => return Err(Error::DuplicateKey),
+            Some(last) if last > key => return Err(Error::invalid("the input of a bulk load is not sorted")),
+            _ => {}
+        }
+        self.add(0, key, payload)?;
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Appends an entry to the node under construction on `level`; writes that node first if it is full.
+    fn add(&mut self, level: usize, key: &[u8], payload: &[u8]) -> Result<()> {
+        if self.levels.len() == level {
+            self.levels.push(Level::default());
+        }
+        let size = SLOT_LEN + RECORD_HEADER + key.len() + payload.len();
+        let body = body_len(self.tree.page_size());
+        let node = &self.levels[level];
+        let least = if level == 0 { 1 } else { 2 };
+        let full = node.size + size > body || node.size + size > self.fill && node.entries.len() > least;
+        if full {
+            let bound = match (level, node.entries.last()) {
+                (0, Some((last, _))) => separator(last, key),
+                _ => key.to_vec(),
+            };
+            self.write_node(level, Some(&bound))?;
+            self.levels[level].low = Some(bound);
+        }
+        let node = &mut self.levels[level];
+        node.size += size;
+        node.entries.push((key.to_vec(), payload.to_vec()));
+        Ok(())
+    }
+
+    /// Writes the node under construction, whose range ends at `high`, and hands it to the level above.
+    fn write_node(&mut self, level: usize, high: Option<&[u8]>) -> Result<()> {
+        let node = std::mem::take(&mut self.levels[level]);
+        let no = self.take_page()?;
+        let prefix_len = fence_prefix_len(node.low.as_deref(), high);
+        let entries = entry_list(&node, level, prefix_len);
+        let prefix = &high.unwrap_or_default()[..prefix_len];
+        let (store, index) = (self.tree.store(), self.tree.index);
+        let ticket = store.reserve(self.tree.page_size() + 64, SpaceClass::User)?;
+        let mut mtr = store.begin(ticket, self.acc);
+        let page = mtr.fix_new(self.tree.space.space(), no)?;
+        mtr.apply(page, &PageOp::InitNode { index, level: level as u8 })?;
+        mtr.apply(page, &entries.as_content(prefix))?;
+        mtr.commit()?;
+        let key = node.low.unwrap_or_default();
+        self.add(level + 1, &key, &no.0.to_le_bytes())
+    }
+
+    /// The next page: from the extent in use, or a new one. The first pages are taken one by one, so that a small
+    /// index does not take a whole extent.
+    fn take_page(&mut self) -> Result<PageNo> {
+        let (next, end) = self.extent;
+        let no = if next < end {
+            self.extent.0 += 1;
+            PageNo(next)
+        } else {
+            let store = self.tree.store();
+            let ticket = store.reserve(512, SpaceClass::User)?;
+            store.pool().reserve_frames(STRUCTURE_FRAMES, self.acc)?;
+            let mut mtr = store.begin(ticket, self.acc);
+            let no = if self.pages.len() < SINGLE_PAGES as usize {
+                let near = self.pages.last().copied().unwrap_or(self.tree.root);
+                self.tree.space.alloc_page(&mut mtr, near)?
+            } else {
+                let first = self.tree.space.alloc_extent(&mut mtr)?;
+                self.extent = (first.0 + 1, first.0 + EXTENT_PAGES);
+                first
+            };
+            mtr.commit()?;
+            self.acc.release_frames();
+            no
+        };
+        self.pages.push(no);
+        Ok(no)
+    }
+
+    /// Writes what is still under construction and attaches everything to the root. Returns the pages written.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], those of the log.
+    pub fn finish(mut self) -> Result<u64> {
+        let mut level = 0;
+        while level + 1 < self.levels.len() {
+            self.write_node(level, None)?;
+            level += 1;
+        }
+        let store = self.tree.store();
+        let top = std::mem::take(&mut self.levels[level]);
+        let entries = entry_list(&top, level, 0);
+        let ticket = store.reserve(self.tree.page_size() + 64, SpaceClass::User)?;
+        let mut mtr = store.begin(ticket, self.acc);
+        let root = mtr.fix(self.tree.space.space(), self.tree.root)?;
+        mtr.apply(root, &PageOp::InitNode { index: self.tree.index, level: level as u8 })?;
+        mtr.apply(root, &entries.as_content(&[]))?;
+        mtr.commit()?;
+        self.return_rest()?;
+        Ok(self.pages.len() as u64 + 1)
+    }
+
+    /// Gives all pages back; the tree stays empty.
+    ///
+    /// # Errors
+    /// Those of the log and of reading bitmaps.
+    pub fn abort(mut self) -> Result<()> {
+        self.return_rest()?;
+        let pages = std::mem::take(&mut self.pages);
+        self.free(&pages)
+    }
+
+    /// Gives the pages of the last extent back that were not needed.
+    fn return_rest(&mut self) -> Result<()> {
+        let rest: Vec<PageNo> = (self.extent.0..self.extent.1).map(PageNo).collect();
+        self.extent = (0, 0);
+        self.free(&rest)
+    }
+
+    fn free(&self, pages: &[PageNo]) -> Result<()> {
+        let store = self.tree.store();
+        for batch in pages.chunks(EXTENT_PAGES as usize) {
+            let mut mtr = store.begin(store.reserve(batch.len() * 32, SpaceClass::User)?, self.acc);
+            for &no in batch {
+                self.tree.space.free_page(&mut mtr, no)?;
+            }
+            mtr.commit()?;
+        }
+        Ok(())
+    }
+}
+
+fn entry_list(node: &Level, level: usize, prefix_len: usize) -> EntryList {
+    let mut list = EntryList::new();
+    for (i, (key, payload)) in node.entries.iter().enumerate() {
+        let keyless = level > 0 && i == 0;
+        list.push(if keyless { &[] } else { &key[prefix_len..] }, payload);
+    }
+    list
+}
+
+impl std::fmt::Debug for BulkLoader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BulkLoader").field("tree", self.tree).field("pages", &self.pages.len()).finish_non_exhaustive()
+    }
+}

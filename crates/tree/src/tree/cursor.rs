@@ -1,0 +1,356 @@
+//! Cursors: ordered walks, in both directions, that hold nothing between two calls.
+//!
+//! A cursor keeps a private copy of the leaf it stands on, the version that the copy was taken of, and the bounds of the
+//! leaf's key range, which it took from the parents on its way down. While the version is current, rows come from the copy. When
+//! it has changed, the cursor seeks again behind the last key it returned. At the end of the copy it seeks the bound:
+//! the first key not below the upper one, or the last key below the lower one. So whatever splits and merges do to the
+//! pages, each key that exists all the time is returned exactly once, in order.
+//!
+//! Each visit of a leaf is one touch for the replacement policy, however many rows are read there, unless the policy wants
+//! one per row.
+
+use std::fmt;
+
+use holdfast_base::{PageNo, Result};
+use holdfast_pool::{Access, PageRead, PageStamp};
+
+use super::Tree;
+use super::descend::{LeafAt, LeafReader, Way};
+use crate::node::NodeRef;
+
+/// Which way a cursor goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Ascending keys.
+    #[default]
+    Forward,
+    /// Descending keys.
+    Reverse,
+}
+
+/// Where to go next. Keys are in [`Cursor::anchor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seek {
+    /// To the very first (forward) or last (reverse) entry.
+    End,
+    /// To the anchor or, if there is no such key, the next one in the cursor's direction.
+    At,
+    /// To the next one behind the anchor in the cursor's direction.
+    Behind,
+}
+
+/// Pages ahead that a walking cursor asks the pool for at a time.
+const READ_AHEAD_PAGES: usize = 16;
+/// Leaves that a cursor must have walked before it reads ahead.
+const READ_AHEAD_AFTER: u64 = 2;
+
+/// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by [`Cursor::seek`].
+pub struct Cursor<'t> {
+    tree: &'t Tree,
+    acc: &'t Access<'t>,
+    direction: Direction,
+    /// The leaf's bytes; empty: no leaf is held.
+    page: Vec<u8>,
+    at: Option<LeafAt>,
+    /// The next slot to return is `slot` (forward) or the one before it (reverse).
+    slot: usize,
+    count: usize,
+    bounds: Bounds,
+    /// Where to go if the leaf is lost or at its end.
+    seek: Seek,
+    anchor: Vec<u8>,
+    key: Vec<u8>,
+    /// The last row returned came from this slot of the copy.
+    returned: Option<usize>,
+    done: bool,
+    leaves: u64,
+    per_row_touches: bool,
+    /// Pages asked for ahead that the cursor has not reached.
+    ahead: usize,
+}
+
+/// The key range of the leaf, and what follows it under its parent.
+#[derive(Debug, Default)]
+struct Bounds {
+    low: Vec<u8>,
+    has_low: bool,
+    high: Vec<u8>,
+    has_high: bool,
+    /// The next leaves in the cursor's direction.
+    next: Vec<PageNo>,
+}
+
+/// The way to a position; notes the bounds.
+struct ToPosition<'c> {
+    seek: Seek,
+    direction: Direction,
+    anchor: &'c [u8],
+    bounds: &'c mut Bounds,
+    read_ahead: bool,
+}
+
+impl Way for ToPosition<'_> {
+    fn start(&mut self) {
+        (self.bounds.has_low, self.bounds.has_high) = (false, false);
+        self.bounds.next.clear();
+    }
+
+    fn choose<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>) -> Option<usize> {
+        let count = node.count()?;
+        let slot = match (self.seek, self.direction) {
+            (Seek::End, Direction::Forward) => 0,
+            (Seek::End, Direction::Reverse) => count.checked_sub(1)?,
+            (Seek::Behind, Direction::Reverse) => node.child_slot_before(self.anchor)?,
+            _ => node.child_slot(self.anchor)?,
+        };
+        if slot > 0 {
+            node.key_to(slot, &mut self.bounds.low)?;
+            self.bounds.has_low = true;
+        }
+        if slot + 1 < count {
+            node.key_to(slot + 1, &mut self.bounds.high)?;
+            self.bounds.has_high = true;
+        }
+        if self.read_ahead && node.level()? == 1 {
+            self.bounds.next.clear();
+            for i in 1..=READ_AHEAD_PAGES {
+                let ahead = match self.direction {
+                    Direction::Forward => Some(slot + i).filter(|&s| s < count),
+                    Direction::Reverse => slot.checked_sub(i),
+                };
+                let Some(ahead) = ahead else { break };
+                self.bounds.next.push(node.child(ahead)?);
+            }
+        }
+        Some(slot)
+    }
+}
+
+/// Copies a leaf and finds the slot to begin with.
+struct CopyLeaf<'c> {
+    seek: Seek,
+    direction: Direction,
+    anchor: &'c [u8],
+    page: &'c mut [u8],
+}
+
+impl LeafReader for CopyLeaf<'_> {
+    type Out = (LeafAt, usize, usize);
+
+    fn read<P: PageRead + ?Sized>(&mut self, _: NodeRef<'_, P>, page: &P, at: LeafAt) -> Option<Self::Out> {
+        page.copy_page(self.page)?;
+        let node = NodeRef::assume(&*self.page);
+        let count = node.count()?;
+        let slot = match (self.seek, self.direction) {
+            (Seek::End, Direction::Forward) => 0,
+            (Seek::End, Direction::Reverse) => count,
+            (Seek::At, Direction::Forward) | (Seek::Behind, Direction::Reverse) => node.search(self.anchor)?.slot,
+            (Seek::Behind, Direction::Forward) | (Seek::At, Direction::Reverse) => {
+                let found = node.search(self.anchor)?;
+                found.slot + usize::from(found.exact)
+            }
+        };
+        Some((at, slot, count))
+    }
+}
+
+impl Tree {
+    /// A cursor that counts what it reads in `acc`. It stands nowhere until it is placed with [`Cursor::seek`] or
+    /// [`Cursor::seek_end`].
+    pub fn cursor<'t>(&'t self, acc: &'t Access<'t>) -> Cursor<'t> {
+        Cursor {
+            tree: self,
+            acc,
+            direction: Direction::Forward,
+            page: Vec::new(),
+            at: None,
+            slot: 0,
+            count: 0,
+            bounds: Bounds::default(),
+            seek: Seek::End,
+            anchor: Vec::new(),
+            key: Vec::new(),
+            returned: None,
+            done: true,
+            leaves: 0,
+            per_row_touches: self.store().pool().per_row_touches(),
+            ahead: 0,
+        }
+    }
+}
+
+impl Cursor<'_> {
+    /// Places the cursor so that [`Cursor::next`] returns the first entry of `from` and beyond in `direction`: with
+    /// `Included` the key itself counts, with `Excluded` it does not, `Unbounded` begins at the end of the tree that the
+    /// cursor comes from.
+    pub fn seek(&mut self, from: std::ops::Bound<&[u8]>, direction: Direction) {
+        let (seek, anchor) = match from {
+            std::ops::Bound::Included(key) => (Seek::At, key),
+            std::ops::Bound::Excluded(key) => (Seek::Behind, key),
+            std::ops::Bound::Unbounded => (Seek::End, &[][..]),
+        };
+        self.anchor.clear();
+        self.anchor.extend_from_slice(anchor);
+        (self.seek, self.direction) = (seek, direction);
+        self.forget_leaf();
+        (self.done, self.ahead) = (false, 0);
+    }
+
+    /// Leaves visited since the cursor was made: what tells a scan from a look at a few rows.
+    #[must_use]
+    pub fn leaves(&self) -> u64 {
+        self.leaves
+    }
+
+    fn forget_leaf(&mut self) {
+        (self.at, self.returned) = (None, None);
+    }
+
+    /// The next entry: key and payload. They stay readable until the next call. `None` at the end, and from then on.
+    ///
+    /// # Errors
+    /// Damage; those of reading pages. The cursor stays where it was and may be asked again.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if !self.advance(true)? {
+            return Ok(None);
+        }
+        self.current()
+    }
+
+    /// As [`Cursor::next`], but rows of the leaf that the cursor has copied are returned even if the leaf has changed since:
+    /// for readers to whom later changes are invisible anyhow.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub fn next_from_copy(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if !self.advance(false)? {
+            return Ok(None);
+        }
+        self.current()
+    }
+
+    /// The entry returned last, as it was then.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn current(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let Some(slot) = self.returned else { return Ok(None) };
+        let no = self.at.map_or(PageNo::NONE, |at| at.no);
+        let node = NodeRef::assume(self.page.as_slice());
+        let payload = node
+            .key_to(slot, &mut self.key)
+            .and_then(|()| node.payload(slot))
+            .ok_or_else(|| self.tree.damaged(no, "a leaf whose slots make no sense"))?;
+        Ok(Some((&self.key, payload)))
+    }
+
+    /// Moves to the next entry; false at the end. `fresh`: only an unchanged leaf is good enough.
+    fn advance(&mut self, fresh: bool) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        if let Some(at) = self.at
+            && fresh
+            && !self.tree.store().pool().is_current(at.stamp)
+        {
+            self.anchor_at_last()?;
+            self.forget_leaf();
+        }
+        loop {
+            if self.at.is_none() {
+                self.enter_leaf()?;
+            }
+            let next = match self.direction {
+                Direction::Forward if self.slot < self.count => Some(self.slot),
+                Direction::Forward => None,
+                Direction::Reverse => self.slot.checked_sub(1),
+            };
+            if let Some(slot) = next {
+                self.slot = if self.direction == Direction::Forward { slot + 1 } else { slot };
+                self.touch_row();
+                self.returned = Some(slot);
+                return Ok(true);
+            }
+            if !self.leave_leaf() {
+                self.done = true;
+                self.forget_leaf();
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Makes the last entry returned the anchor to go on behind, if one was returned from this leaf.
+    fn anchor_at_last(&mut self) -> Result<()> {
+        if self.current()?.is_some() {
+            std::mem::swap(&mut self.anchor, &mut self.key);
+            self.seek = Seek::Behind;
+        }
+        Ok(())
+    }
+
+    /// The copy is used up: the bound becomes the next anchor. False if this was the last leaf.
+    fn leave_leaf(&mut self) -> bool {
+        let more = match self.direction {
+            Direction::Forward => {
+                std::mem::swap(&mut self.anchor, &mut self.bounds.high);
+                self.seek = Seek::At;
+                self.bounds.has_high
+            }
+            Direction::Reverse => {
+                std::mem::swap(&mut self.anchor, &mut self.bounds.low);
+                self.seek = Seek::Behind;
+                self.bounds.has_low
+            }
+        };
+        self.forget_leaf();
+        more
+    }
+
+    fn enter_leaf(&mut self) -> Result<()> {
+        self.page.resize(self.tree.page_size(), 0);
+        let read_ahead = self.leaves >= READ_AHEAD_AFTER && self.ahead == 0;
+        let (seek, direction, anchor) = (self.seek, self.direction, &self.anchor);
+        let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead };
+        let mut reader = CopyLeaf { seek, direction, anchor, page: &mut self.page };
+        let (at, slot, count) = self.tree.read_leaf(&mut way, self.acc, &mut reader)?;
+        (self.at, self.slot, self.count) = (Some(at), slot, count);
+        self.leaves += 1;
+        self.ahead = self.ahead.saturating_sub(1);
+        if !self.bounds.next.is_empty() {
+            self.ahead = self.bounds.next.len();
+            self.tree.store().pool().prefetch(self.tree.space.space(), &self.bounds.next, self.acc);
+        }
+        Ok(())
+    }
+
+    /// Under policies that count rows: touches the leaf once more.
+    fn touch_row(&mut self) {
+        if self.per_row_touches
+            && self.returned.is_some()
+            && let Some(at) = self.at
+        {
+            let _ = self.tree.store().pool().fix_optimistic(self.tree.space.space(), at.no, self.acc);
+        }
+    }
+}
+
+impl fmt::Debug for Cursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("tree", self.tree)
+            .field("direction", &self.direction)
+            .field("leaf", &self.at.map(|at| at.no))
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The version of a leaf, for code that wants to know whether it has changed.
+impl Cursor<'_> {
+    /// The version of the leaf that the cursor stands on.
+    #[must_use]
+    pub fn stamp(&self) -> Option<PageStamp> {
+        self.at.map(|at| at.stamp)
+    }
+}

@@ -1,0 +1,197 @@
+//! Merges: a node that has become nearly empty goes together with a neighbour under the same parent, if both fit into one
+//! with room to spare; the parent may follow. A root with one child takes that child's place. Like splits, one level
+//! per mini-transaction.
+
+use holdfast_base::Result;
+use holdfast_metrics::Counter;
+use holdfast_pool::Access;
+use holdfast_wal::{SpaceClass, SpaceTicket};
+
+use super::path::Path;
+use super::{STRUCTURE_FRAMES, Tree};
+use crate::mtr::{Mtr, PageRef};
+use crate::node::{EntryList, body_len, fence_prefix_len, merged_size};
+use crate::op::PageOp;
+
+/// A node is worth merging below this share of the body.
+const UNDERFULL_DIV: usize = 4;
+/// Two nodes are merged if the result takes at most this share (of 16) of the body: the next inserts should not split it again.
+const MERGED_MAX_16THS: usize = 13;
+
+/// What a step came to.
+enum Step {
+    /// The level was merged: the parent may be next.
+    Merged,
+    /// Nothing to do on this level.
+    Nothing,
+    /// The node has no neighbour under its parent: the parent has to be merged first.
+    Alone,
+}
+
+/// Two neighbours and what they would become.
+struct Pair {
+    left: PageRef,
+    right: PageRef,
+    /// Slot of the right one in the parent.
+    right_slot: usize,
+    content: EntryList,
+    prefix: Vec<u8>,
+}
+
+impl Tree {
+    /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and what has become nearly
+    /// empty above.
+    pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
+        let mut level = 0;
+        let mut height = 1;
+        loop {
+            let ticket = self.store().reserve(2 * self.page_size(), class)?;
+            self.store().pool().reserve_frames(STRUCTURE_FRAMES + usize::from(height), acc)?;
+            let next = self.merge_step(key, level, acc, ticket, &mut height);
+            acc.release_frames();
+            match next? {
+                Some(next) => level = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// One mini-transaction. Returns the level to look at next, if any.
+    fn merge_step(
+        &self,
+        key: &[u8],
+        level: u8,
+        acc: &Access<'_>,
+        ticket: SpaceTicket,
+        height: &mut u8,
+    ) -> Result<Option<u8>> {
+        let _structure = self.lock_structure();
+        let path = self.path(key, 0, acc)?;
+        let root_level = path.root_level();
+        if root_level + 1 > *height {
+            *height = root_level + 1;
+            return Ok(Some(level));
+        }
+        let (mut ticket, mut level) = (ticket, level);
+        loop {
+            let mut mtr = self.store().begin(ticket, acc);
+            if level >= root_level {
+                let lower = self.lower_root(&mut mtr, &path)?;
+                mtr.commit()?;
+                return Ok(lower.then_some(root_level - 1));
+            }
+            match self.merge_level(&mut mtr, &path, level)? {
+                Step::Merged => {
+                    mtr.commit()?;
+                    return Ok(Some(level + 1));
+                }
+                Step::Nothing => return Ok(None),
+                Step::Alone => {
+                    ticket = mtr.give_up();
+                    level += 1;
+                }
+            }
+        }
+    }
+
+    fn merge_level<'p>(&'p self, mtr: &mut Mtr<'p>, path: &Path, level: u8) -> Result<Step> {
+        let above = path.at(level + 1);
+        if above.count < 2 {
+            return Ok(Step::Alone);
+        }
+        let parent = mtr.fix(self.space.space(), above.no)?;
+        for left_slot in [above.slot, above.slot.wrapping_sub(1)] {
+            if left_slot >= above.count - 1 {
+                continue;
+            }
+            if let Some(pair) = self.pair(mtr, path, level, parent, left_slot)? {
+                self.merge(mtr, parent, pair)?;
+                return Ok(Step::Merged);
+            }
+        }
+        Ok(Step::Nothing)
+    }
+
+    /// Latches the children in `left_slot` and behind it, left before right, and plans their merger. `None`: the node on the path
+    /// is not underfull (any more), or they do not fit together.
+    fn pair<'p>(
+        &'p self,
+        mtr: &mut Mtr<'p>,
+        path: &Path,
+        level: u8,
+        parent: PageRef,
+        left_slot: usize,
+    ) -> Result<Option<Pair>> {
+        let above = path.at(level + 1);
+        let (left_no, right_no, separator, low, high) = {
+            let node = self.node(mtr.bytes(parent), above.no)?;
+            let bad = || self.damaged(above.no, "a node whose slots make no sense");
+            let key = |slot| node.key(slot).ok_or_else(bad);
+            let low = if left_slot > 0 { Some(key(left_slot)?) } else { above.low.clone() };
+            let high = if left_slot + 2 < above.count { Some(key(left_slot + 2)?) } else { above.high.clone() };
+            let child = |slot| node.child(slot).ok_or_else(bad);
+            (child(left_slot)?, child(left_slot + 1)?, key(left_slot + 1)?, low, high)
+        };
+        // A second try finds one of the two latched already; only a new one further left could break the order, and
+        // nobody else latches two nodes of one level: the structure mutex is held.
+        let left = mtr.fix(self.space.space(), left_no)?;
+        let right = mtr.fix(self.space.space(), right_no)?;
+        let (a, b) = (self.node(mtr.bytes(left), left_no)?, self.node(mtr.bytes(right), right_no)?);
+        let bad = || self.damaged(left_no, "a node whose slots make no sense");
+        let own = if path.at(level).no == left_no { a } else { b };
+        let body = body_len(self.page_size());
+        let own_used = own.used_space().ok_or_else(bad)?;
+        let lonely = level > 0 && own.count() == Some(1);
+        if own_used >= body / UNDERFULL_DIV && !lonely {
+            return Ok(None);
+        }
+        let prefix_len = fence_prefix_len(low.as_deref(), high.as_deref())
+            .min(a.prefix_len().ok_or_else(bad)?)
+            .min(b.prefix_len().ok_or_else(bad)?);
+        let size = merged_size(a, b, &separator, prefix_len).ok_or_else(bad)?;
+        let empty = a.count() == Some(0) || b.count() == Some(0);
+        if size > body || size > body * MERGED_MAX_16THS / 16 && !empty && !lonely {
+            return Ok(None);
+        }
+        let mut content = EntryList::new();
+        content.push_from(a, 0, a.count().ok_or_else(bad)?, prefix_len, None).ok_or_else(bad)?;
+        let first = Some(separator.as_slice());
+        content.push_from(b, 0, b.count().ok_or_else(bad)?, prefix_len, first).ok_or_else(bad)?;
+        let prefix = separator.get(..prefix_len).ok_or_else(bad)?.to_vec();
+        Ok(Some(Pair { left, right, right_slot: left_slot + 1, content, prefix }))
+    }
+
+    fn merge<'p>(&'p self, mtr: &mut Mtr<'p>, parent: PageRef, pair: Pair) -> Result<()> {
+        let content = pair.content.as_content(&pair.prefix);
+        let remove = PageOp::RemoveAt { slot: pair.right_slot as u16 };
+        if !mtr.can_apply(pair.left, &content) || !mtr.can_apply(parent, &remove) {
+            return Err(self.damaged(mtr.id(pair.left).no, "a node that cannot take its neighbour in"));
+        }
+        // Giving the page back comes first: it may find the bitmap damaged, and nothing is changed yet.
+        self.space.free_latched(mtr, pair.right)?;
+        mtr.apply(pair.left, &content)?;
+        mtr.apply(parent, &remove)?;
+        self.count(Counter::IndexPageMerges);
+        Ok(())
+    }
+
+    /// If the root has one child, the root takes over its content. Returns whether it did.
+    fn lower_root<'p>(&'p self, mtr: &mut Mtr<'p>, path: &Path) -> Result<bool> {
+        let level = path.root_level();
+        if level == 0 || path.at(level).count != 1 {
+            return Ok(false);
+        }
+        let root = mtr.fix(self.space.space(), self.root)?;
+        let child_no = path.at(level - 1).no;
+        let child = mtr.fix(self.space.space(), child_no)?;
+        let node = self.node(mtr.bytes(child), child_no)?;
+        let bad = || self.damaged(child_no, "a node whose slots make no sense");
+        let mut content = EntryList::new();
+        content.push_from(node, 0, node.count().ok_or_else(bad)?, 0, None).ok_or_else(bad)?;
+        self.space.free_latched(mtr, child)?;
+        mtr.apply(root, &PageOp::InitNode { index: self.index, level: level - 1 })?;
+        mtr.apply(root, &content.as_content(&[]))?;
+        self.count(Counter::IndexPageMerges);
+        Ok(true)
+    }
+}

@@ -1,0 +1,158 @@
+//! B+trees over pages of the pool.
+//!
+//! A tree is its root page, whose number never changes, and what it leads to. Leaves hold the entries, all on level 0;
+//! inner nodes hold separators. There are no links between siblings: cursors find the next leaf by descending again with a
+//! bound that they took from the parents.
+//!
+//! **Readers** descend optimistically: they latch nothing, read a child's version before they validate its parent's, and start
+//! over when a version has changed or a page has to be loaded. After several failures they go down with shared latches, the
+//! parent's held until the child's is, under a frame reservation. **Leaf writers** descend like readers, upgrade the
+//! leaf's latch, and change that leaf alone.
+//!
+//! **Structure changes** (splits, merges, a new root, a page moved) hold the tree's structure mutex, one at a time. Nobody else
+//! changes inner nodes or the key range of a node, so a structure change may look at the path first and latch top-down
+//! only the parent and the nodes that it rewrites. It is one mini-transaction per level: between two of them the tree is
+//! valid, if not yet as balanced as it will be. Every node whose key range changes is rewritten, so a leaf whose
+//! version is unchanged still covers the range that it covered.
+//!
+//! **Why no reader misses a key.** A key moves from node A to node B only while both and their parent are latched
+//! exclusively, and their versions change. A reader that took B's predecessor from the parent validates the parent after it
+//! has A's version: if the parent is unchanged then, A was still the right child when its version was read, and the
+//! later validation of A shows that it has not been split since.
+
+mod bulk;
+mod change;
+mod cursor;
+mod descend;
+mod merge;
+mod path;
+mod relocate;
+mod split;
+mod stats;
+mod verify;
+
+use std::fmt;
+use std::sync::Arc;
+
+use holdfast_base::limits::key_len_max;
+use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
+use holdfast_metrics::{Counter, WaitClass};
+use holdfast_pool::Access;
+use holdfast_wal::SpaceClass;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::node::NodeRef;
+use crate::op::PageOp;
+use crate::space::SpaceFile;
+use crate::store::Store;
+
+pub use bulk::BulkLoader;
+pub use change::Action;
+pub use cursor::{Cursor, Direction};
+pub use stats::{Estimate, LevelStats, TreeStats};
+pub use verify::FindOverflow;
+
+/// Frames that a structure change reserves beside one per level: the parent, two nodes, a new one, the space header, two
+/// bitmaps, and a new bitmap.
+const STRUCTURE_FRAMES: usize = 8;
+
+/// A B+tree. Shared by all threads that use the index.
+pub struct Tree {
+    space: Arc<SpaceFile>,
+    index: IndexId,
+    root: PageNo,
+    /// Held by whoever changes the structure.
+    structure: Mutex<()>,
+}
+
+impl Tree {
+    /// Creates an empty tree: allocates and logs its root. Returns the root's page number.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; those of the log.
+    pub fn create(space: &Arc<SpaceFile>, index: IndexId, acc: &Access<'_>) -> Result<PageNo> {
+        let store = space.store();
+        let ticket = store.reserve(512, SpaceClass::User)?;
+        let mut mtr = store.begin(ticket, acc);
+        let page = space.alloc_new(&mut mtr, PageNo(2))?;
+        let root = mtr.id(page).no;
+        mtr.apply(page, &PageOp::InitNode { index, level: 0 })?;
+        mtr.commit()?;
+        Ok(root)
+    }
+
+    /// The tree of `index` whose root is page `root`. There is to be one `Tree` per index: it holds the mutex that serialises
+    /// structure changes.
+    #[must_use]
+    pub fn open(space: &Arc<SpaceFile>, index: IndexId, root: PageNo) -> Tree {
+        Tree { space: space.clone(), index, root, structure: Mutex::new(()) }
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        self.index
+    }
+
+    /// The root's page number.
+    #[must_use]
+    pub fn root(&self) -> PageNo {
+        self.root
+    }
+
+    /// Where its pages are.
+    #[must_use]
+    pub fn space(&self) -> &Arc<SpaceFile> {
+        &self.space
+    }
+
+    /// Appends the payload of `key` to the emptied `out`. Returns whether the key exists; `out` is empty if not.
+    ///
+    /// # Errors
+    /// Damage; those of reading pages.
+    pub fn get(&self, key: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        self.read_leaf(&mut descend::ForKey(key), acc, &mut descend::GetPayload { key, out })
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        self.space.store()
+    }
+
+    fn page_size(&self) -> usize {
+        self.store().page_size()
+    }
+
+    fn damaged(&self, no: PageNo, what: &str) -> Error {
+        Error::damaged_page(PageId::new(self.space.id(), no), format!("index {}: {what}", self.index))
+    }
+
+    /// `bytes`, the page `no`, as a node of this tree.
+    fn node<'p>(&self, bytes: &'p [u8], no: PageNo) -> Result<NodeRef<'p, [u8]>> {
+        NodeRef::new(bytes, self.index).ok_or_else(|| self.damaged(no, "a page that is no node of it"))
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        let max = key_len_max(self.page_size());
+        if key.len() > max {
+            return Err(Error::KeyTooLong { len: key.len(), max });
+        }
+        Ok(())
+    }
+
+    fn lock_structure(&self) -> MutexGuard<'_, ()> {
+        self.structure.try_lock().unwrap_or_else(|| {
+            let _timer = self.store().metrics().wait(WaitClass::StructureChange);
+            self.structure.lock()
+        })
+    }
+
+    fn count(&self, counter: Counter) {
+        self.store().metrics().add(counter, 1);
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tree").field("index", &self.index).field("root", &self.root).finish_non_exhaustive()
+    }
+}
