@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use holdfast_base::{Lsn, Result, SpaceId};
-use holdfast_metrics::{Counter, Timing, WaitClass};
+use holdfast_metrics::{Timing, WaitClass};
 use parking_lot::Mutex;
 
 use crate::core::Core;
@@ -118,7 +118,6 @@ impl Core {
         let took = start.elapsed();
         self.metrics.record_wait(WaitClass::Sync, took);
         self.metrics.record(Timing::DataSync, took);
-        self.metrics.inc(Counter::DataFsyncs);
         result.inspect_err(|e| self.wal.poison(&format!("a sync of {} failed: {e}", space.file.name())))
     }
 
@@ -134,9 +133,7 @@ impl Core {
         let writers = self.wal.oldest_writer();
         let lsn = writers.min(self.oldest_dirty());
         if lsn > self.wal.checkpoint_lsn() {
-            self.wal.flush_to(lsn)?;
             self.wal.set_checkpoint(lsn, &provider(lsn))?;
-            self.metrics.inc(Counter::Checkpoints);
         }
         Ok(lsn)
     }

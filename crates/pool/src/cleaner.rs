@@ -129,17 +129,15 @@ pub(crate) fn run_finisher(core: &Core) {
 
 /// How many pages to write for the checkpoint, for a growth of the log.
 ///
-/// Below `start` nothing is written: pages would be changed again. From there to `limit` the rate grows linearly from
-/// nothing to [`GAIN`] times the average rate that is needed (all dirty pages once per `start` bytes of log), so the
-/// age settles where the two meet: a fifth of the way for an even load, further up when many pages have their first
-/// change in one stretch of the log. At `limit` everything that holds the checkpoint is written at once; the log's own
-/// back-pressure begins there, not a cliff.
+/// Below `start` nothing is written: pages would be changed again. The average rate that is needed is "all dirty pages
+/// once per `start` bytes of log". From `start` to `limit` the rate grows linearly from nothing to such a multiple of
+/// that, that even if all dirty pages had their first change in one short stretch of the log, they would be written
+/// evenly over the way to `limit`. So there is no cliff, and the age of an even load settles a little above `start`. Only
+/// if the device cannot keep up is `limit` reached; then everything that holds the checkpoint is written at once.
 pub(crate) struct Controller {
     seen: Lsn,
     owed: f64,
 }
-
-const GAIN: f64 = 5.0;
 
 impl Controller {
     pub(crate) fn new(now: Lsn) -> Controller {
@@ -155,9 +153,12 @@ impl Controller {
             self.owed = 0.0;
             return (0, Lsn(0));
         }
-        let over = (age - start) as f64 / (limit - start).max(1) as f64;
-        let average = f64::from(dirty) * growth as f64 / start.max(1) as f64;
-        self.owed += average * GAIN * over.min(1.0);
+        let (start, range) = (start.max(1) as f64, limit.saturating_sub(start).max(1) as f64);
+        let over = (age as f64 - start) / range;
+        let average = f64::from(dirty) * growth as f64 / start;
+        // On the way from `start` to `limit` this averages to start / range: all pages within the range.
+        let gain = 2.0 * start / range;
+        self.owed += average * gain * over.min(1.0);
         let pages = self.owed.floor();
         self.owed -= pages;
         (pages as usize, Lsn(now.0.saturating_sub(limit)))
@@ -190,7 +191,10 @@ impl Core {
     fn advance_checkpoint(&self, controller: &mut Controller) -> Result<()> {
         let capacity = self.wal.capacity();
         let percent = |pct: u8| capacity / 100 * u64::from(pct);
-        let (start, limit) = (percent(self.config.checkpoint_start_pct), percent(self.config.checkpoint_limit_pct));
+        let start = percent(self.config.checkpoint_start_pct);
+        // Users must not have to wait for log space while the checkpointer still takes its time.
+        let waiting = self.wal.user_limit().max(start);
+        let limit = percent(self.config.checkpoint_limit_pct).min(start + (waiting - start) / 5 * 4);
         let now = self.wal.next_lsn();
         let oldest = self.oldest_dirty().min(now);
         let (pages, must) = controller.step(now, oldest, self.dirty_pages(), start, limit);
@@ -243,7 +247,7 @@ mod tests {
     #[test]
     fn the_age_of_an_even_load_settles_between_start_and_limit() {
         // Every 64 KiB of log dirty one page; the controller is asked every 256 KiB.
-        let (start, limit) = (60 * MB, 85 * MB);
+        let (start, limit) = (60 * MB, 72 * MB);
         let mut c = Controller::new(Lsn(0));
         let mut dirty: VecDeque<u64> = VecDeque::new();
         let (mut worst, mut most) = (0, 0);
@@ -267,7 +271,7 @@ mod tests {
     #[test]
     fn a_lump_of_old_pages_is_spread() {
         // All 10,000 pages change first within 10 MB, then the log grows by changes of the same pages.
-        let (start, limit) = (60 * MB, 85 * MB);
+        let (start, limit) = (60 * MB, 72 * MB);
         let mut c = Controller::new(Lsn(0));
         let mut dirty: VecDeque<u64> = (0..10_000).map(|i| i * 1000).collect();
         let (mut now, mut most) = (10 * MB, 0);

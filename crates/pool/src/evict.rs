@@ -18,7 +18,6 @@ use holdfast_policy::{Policy, Queue, TouchRules};
 
 use crate::core::Core;
 use crate::header::WRITING;
-use crate::miss::Lease;
 use crate::partition::{HeaderWords, Partition};
 use crate::request::Access;
 
@@ -224,10 +223,5 @@ impl Core {
                 None
             }
         }
-    }
-
-    /// A frame that goes back to the free list on drop.
-    pub(crate) fn lease(&self, frame: u32) -> Lease<'_> {
-        Lease::new(self, Some(frame))
     }
 }

@@ -121,7 +121,7 @@ impl Pool {
     /// Reads a page without a latch. `None`: it is not in the pool, is being read, or is latched exclusively for longer
     /// than a moment; the caller then gives up what it holds, calls [`Pool::load`], and starts over.
     #[inline]
-    pub fn fix_optimistic<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Option<OptimisticGuard<'a>> {
+    pub fn fix_optimistic<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Option<OptimisticGuard<'a>> {
         let core = &*self.core;
         let frame = space.translation.frame(no)?;
         let header = core.frames.header(frame);
@@ -168,7 +168,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::load`].
-    pub fn fix_shared<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Result<SharedGuard<'a>> {
+    pub fn fix_shared<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<SharedGuard<'a>> {
         let (core, id) = (&*self.core, space.page_id(no));
         loop {
             if let Some(frame) = space.translation.frame(no) {
@@ -194,7 +194,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::load`].
-    pub fn fix_exclusive<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
+    pub fn fix_exclusive<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
         self.latch_or_bring_in(space, no, Fill::Read { blank: acc.expects_blank() }, acc).map(|(guard, _)| guard)
     }
 
@@ -203,7 +203,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Closed`]; if no frame can be had, of the writes that failed.
-    pub fn fix_new<'a>(&'a self, space: &'a Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
+    pub fn fix_new<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
         let (guard, brought_in) = self.latch_or_bring_in(space, no, Fill::Zero, acc)?;
         if !brought_in {
             self.core.zero(guard.frame(), space.page_id(no));
@@ -213,7 +213,7 @@ impl Pool {
 
     fn latch_or_bring_in<'a>(
         &'a self,
-        space: &'a Space,
+        space: &Space,
         no: PageNo,
         fill: Fill,
         acc: &Access<'_>,
