@@ -8,10 +8,13 @@
 //! * *ring*: pages of declared scans that would hurt, reused first. They never enter the ghost. One that somebody
 //!   else touched, or that was changed, moves to small instead of leaving;
 //! * *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes straight to main.
+//!   Pages that left as a part of a sequential run have a ghost of their own, of the same size: a scan that nobody
+//!   declared is remembered as well as ever, but does not make the policy forget the others.
 //!
 //! A touch of a page in small counts only when the *correlation window* has closed: half of small's length of
 //! insertions and [`WINDOW_TICKS_MS`] have passed since the page came in; and never if the statement that brought
-//! the page in does it. So a burst of touches counts as the one visit that it is.
+//! the page in does it. So a burst of touches counts as the one visit that it is. A page that came into main from
+//! the ghost has the window of time only: hits on main read no shared counter.
 //!
 //! Word:
 //! ```text
@@ -28,6 +31,7 @@ use crate::ghost::Ghost;
 use crate::list::{Links, List, NIL};
 use crate::lru::REFUSALS;
 use crate::policy::{Policy, PolicyStats, Slot, Words};
+use crate::runs::Runs;
 use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
 
 /// Milliseconds for which touches of a new page do not count, however fast pages come in.
@@ -64,10 +68,13 @@ fn same_statement(word: u64, t: &Touch) -> bool {
     t.statement != 0 && (word >> STATEMENT_SHIFT) as u16 == statement_bits(t.statement)
 }
 
-fn in_window(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> bool {
-    let insertions = clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK;
-    let ticks = (t.tick as u16).wrapping_sub((word >> TICK_SHIFT) as u16);
-    insertions < rules.window || u32::from(ticks) < rules.ticks
+/// Whether the page came in only just now. (Ticks wrap after 65 s: once in a while a touch is lost.)
+fn in_ticks(rules: TouchRules, word: u64, t: &Touch) -> bool {
+    u32::from((t.tick as u16).wrapping_sub((word >> TICK_SHIFT) as u16)) < rules.ticks
+}
+
+fn in_insertions(rules: TouchRules, word: u64, clock: u32) -> bool {
+    clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK < rules.window
 }
 
 /// The hit path.
@@ -80,10 +87,10 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
         return if spent { TouchEffect::None } else { TouchEffect::Store(word | mark) };
     }
     let enough = if queue == MAIN { FREQ_MASK } else { FREQ_ONE };
-    if word & FREQ_MASK == enough || t.scan == ScanHint::Ring || same_statement(word, t) {
+    if word & FREQ_MASK == enough || t.scan == ScanHint::Ring || same_statement(word, t) || in_ticks(rules, word, t) {
         return TouchEffect::None;
     }
-    if queue == SMALL && in_window(rules, word, clock(), t) {
+    if queue == SMALL && in_insertions(rules, word, clock()) {
         return TouchEffect::None;
     }
     TouchEffect::Store(word + FREQ_ONE)
@@ -118,6 +125,9 @@ pub struct Holdfast {
     main: List,
     ring: List,
     ghost: Ghost,
+    /// Pages that left small in a sequential run.
+    run_ghost: Ghost,
+    runs: Runs,
     /// Insertions into small.
     clock: u32,
     capacity: usize,
@@ -138,6 +148,8 @@ impl Holdfast {
             main: List::new(),
             ring: List::new(),
             ghost: Ghost::new(0),
+            run_ghost: Ghost::new(0),
+            runs: Runs::default(),
             clock: 0,
             capacity: 0,
             small_target: 0,
@@ -153,7 +165,9 @@ impl Holdfast {
         self.capacity = frames;
         self.small_target = (frames / SMALL_DIVISOR).max(1);
         self.ring_target = crate::scan_budget(frames).min(RING_FRAMES);
-        self.ghost.set_limit(frames / 10 * 9 + frames % 10);
+        let ghost = frames - self.small_target.min(frames);
+        self.ghost.set_limit(ghost);
+        self.run_ghost.set_limit(ghost);
         self.reserve(frames);
     }
 
@@ -188,12 +202,19 @@ impl Holdfast {
 
     /// To main if the page is remembered, else to small.
     fn enter(&mut self, s: Slot, t_bits: u64, words: &dyn Words) {
-        if self.ghost.take(self.keys[s as usize]) {
+        let key = self.keys[s as usize];
+        if self.ghost.take(key) || self.run_ghost.take(key) {
             self.stats.ghost_hits += 1;
             self.enter_main(s, t_bits, words);
         } else {
             self.enter_small(s, t_bits, words);
         }
+    }
+
+    /// A page left small without a touch that counted.
+    fn remember(&mut self, key: u64) {
+        let ghost = if self.runs.continues(key) { &mut self.run_ghost } else { &mut self.ghost };
+        ghost.insert(key);
     }
 
     fn victim_from_ring(&mut self, search: &mut Search<'_>) -> Option<Slot> {
@@ -214,9 +235,9 @@ impl Holdfast {
         None
     }
 
-    fn victim_from_small(&mut self, search: &mut Search<'_>, keep: usize) -> Option<Slot> {
+    fn victim_from_small(&mut self, search: &mut Search<'_>) -> Option<Slot> {
         let mut at = self.small.back();
-        while at != NIL && self.small.len() > keep && search.goes_on() {
+        while at != NIL && search.goes_on() {
             let s = at;
             at = self.links.towards_front(s);
             if search.words.load(s) & FREQ_MASK != 0 {
@@ -225,7 +246,7 @@ impl Holdfast {
                 self.enter_main(s, 0, search.words);
             } else if search.accepts(s) {
                 self.small.remove(&mut self.links, s);
-                self.ghost.insert(self.keys[s as usize]);
+                self.remember(self.keys[s as usize]);
                 self.stats.not_young += 1;
                 return Some(s);
             }
@@ -273,12 +294,12 @@ impl Holdfast {
             return Some(s);
         }
         if self.small.len() > self.small_target
-            && let Some(s) = self.victim_from_small(search, self.small_target)
+            && let Some(s) = self.victim_from_small(search)
         {
             return Some(s);
         }
         self.victim_from_main(search, SPARED_PER_SEARCH)
-            .or_else(|| self.victim_from_small(search, 0))
+            .or_else(|| self.victim_from_small(search))
             .or_else(|| self.victim_from_main(search, usize::MAX))
             .or_else(|| self.victim_from_ring(search))
     }
@@ -392,7 +413,8 @@ impl Policy for Holdfast {
 
     fn stats(&self) -> PolicyStats {
         let (small, main, ring) = (self.small.len(), self.main.len(), self.ring.len());
-        PolicyStats { resident: small + main + ring, small, main, ring, ghost: self.ghost.len(), ..self.stats }
+        let ghost = self.ghost.len() + self.run_ghost.len();
+        PolicyStats { resident: small + main + ring, small, main, ring, ghost, ..self.stats }
     }
 
     fn per_row_touches(&self) -> bool {

@@ -32,6 +32,7 @@ mod list;
 mod lru;
 mod midpoint;
 mod policy;
+mod runs;
 mod scan;
 mod touch;
 

@@ -18,15 +18,15 @@ pub fn table(rows: &[Row]) -> String {
         }
         let _ = writeln!(out, "{}: {} touches", of_trace[0].trace, of_trace[0].touches);
         let _ = write!(out, "{:width$}", "miss ratio");
-        sizes.iter().for_each(|n| drop(write!(out, " {n:>9}")));
+        for n in &sizes {
+            let _ = write!(out, " {n:>9}");
+        }
         out.push('\n');
         for of_policy in of_trace.chunk_by(|a, b| a.policy == b.policy) {
             let _ = write!(out, "{:width$}", of_policy[0].policy);
             for n in &sizes {
-                match of_policy.iter().find(|r| r.frames == *n) {
-                    Some(r) => drop(write!(out, " {:>9.4}", r.miss_ratio)),
-                    None => drop(write!(out, " {:>9}", "-")),
-                }
+                let ratio = of_policy.iter().find(|r| r.frames == *n).map(|r| format!("{:.4}", r.miss_ratio));
+                let _ = write!(out, " {:>9}", ratio.as_deref().unwrap_or("-"));
             }
             out.push('\n');
         }

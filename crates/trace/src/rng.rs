@@ -24,7 +24,7 @@ impl Rng {
 
     /// In `0 .. n`; `n` must not be 0.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next_u64()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
     /// A random order of `0 .. n`.

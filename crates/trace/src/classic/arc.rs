@@ -11,17 +11,19 @@ const B2: usize = 3;
 pub(crate) struct Arc {
     lists: Lists<4>,
     c: usize,
-    p: usize,
+    /// Target length of T1; real-valued, as in the paper.
+    p: f64,
 }
 
 impl Arc {
     pub(crate) fn new(frames: usize, pages: usize) -> Arc {
-        Arc { lists: Lists::new(pages), c: frames, p: 0 }
+        Arc { lists: Lists::new(pages), c: frames, p: 0.0 }
     }
 
     fn replace(&mut self, in_b2: bool) {
         let t1 = self.lists.len(T1);
-        let (from, to) = if t1 > 0 && (t1 > self.p || (in_b2 && t1 == self.p)) { (T1, B1) } else { (T2, B2) };
+        let (from, to) =
+            if t1 > 0 && (t1 as f64 > self.p || (in_b2 && t1 as f64 >= self.p)) { (T1, B1) } else { (T2, B2) };
         if let Some(p) = self.lists.pop_back(from) {
             self.lists.push_front(to, p);
         }
@@ -54,12 +56,12 @@ impl PerTouch for Arc {
                 return true;
             }
             Some(B1) => {
-                self.p = (self.p + (b2 / b1).max(1)).min(self.c);
+                self.p = (self.p + (b2 as f64 / b1 as f64).max(1.0)).min(self.c as f64);
                 self.replace(false);
                 self.lists.move_to_front(T2, page);
             }
             Some(_) => {
-                self.p = self.p.saturating_sub((b1 / b2).max(1));
+                self.p = (self.p - (b1 as f64 / b2 as f64).max(1.0)).max(0.0);
                 self.replace(true);
                 self.lists.move_to_front(T2, page);
             }
