@@ -1,0 +1,111 @@
+//! `holdfast-sim`: crashes databases on purpose and looks at what is left.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::bail;
+use clap::{Parser, Subcommand};
+use holdfast_sim::{bank, kill, script};
+use indicatif::{ProgressBar, ProgressStyle};
+
+#[derive(Parser)]
+#[command(about = "Crashes databases on purpose and checks what is left", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Power cuts on a simulated disk that forgets, tears and reorders what was not synced
+    Crash {
+        /// How many seeds to run
+        #[arg(long, default_value_t = 1_000)]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// Run this seed only, and print what it does
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Seeds that run at the same time
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
+    /// A child process on a real directory, killed with SIGKILL under load
+    Kill {
+        /// How many times
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+        /// Seed of the moments and the load
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// The child of `kill`
+    #[command(hide = true)]
+    KillChild {
+        /// The database
+        dir: PathBuf,
+        /// Seed of the load
+        seed: u64,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Crash { seed: Some(seed), .. } => {
+            let lives = run_seed(seed)?;
+            println!("seed {seed}: {lives} lives, nothing lost");
+            Ok(())
+        }
+        Command::Crash { seeds, first, seed: None, jobs } => crash(first..first + seeds, jobs),
+        Command::Kill { rounds, seed } => kill::run(rounds, seed),
+        Command::KillChild { dir, seed } => kill::child(&dir, seed),
+    }
+}
+
+/// Even seeds interleave transactions on one thread, odd ones run threads that move money.
+fn run_seed(seed: u64) -> anyhow::Result<u32> {
+    if seed % 2 == 0 { script::run(seed) } else { bank::run(seed) }
+}
+
+fn crash(seeds: std::ops::Range<u64>, jobs: usize) -> anyhow::Result<()> {
+    let bar = ProgressBar::new(seeds.end - seeds.start).with_style(ProgressStyle::with_template(
+        "crash simulation {bar:40} {pos}/{len} seeds, {per_sec}, {eta} left",
+    )?);
+    let (next, lives, stop) = (AtomicU64::new(seeds.start), AtomicU64::new(0), AtomicBool::new(false));
+    let failures = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut failures = Vec::new();
+                    while !stop.load(Ordering::Relaxed) {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= seeds.end {
+                            break;
+                        }
+                        match run_seed(seed) {
+                            Ok(n) => drop(lives.fetch_add(u64::from(n), Ordering::Relaxed)),
+                            Err(error) => {
+                                stop.store(true, Ordering::Relaxed);
+                                failures.push((seed, error));
+                            }
+                        }
+                        bar.inc(1);
+                    }
+                    failures
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect::<Vec<_>>()
+    });
+    bar.finish_and_clear();
+    if let Some((seed, error)) = failures.into_iter().next() {
+        bail!("seed {seed}: {error:#}\nrepeat it with: cargo run --release -p holdfast-sim -- crash --seed {seed}");
+    }
+    let n = seeds.end - seeds.start;
+    println!("{n} seeds, {} power cuts: nothing acknowledged was lost, nothing half done was left", lives.into_inner());
+    Ok(())
+}
