@@ -15,9 +15,11 @@
 pub mod bench;
 pub mod clock;
 pub mod document;
+pub mod experiments;
 pub mod machine;
 pub mod measure;
 pub mod pin;
 pub mod progress;
 pub mod target;
+pub mod text;
 pub mod worker;

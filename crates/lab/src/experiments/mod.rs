@@ -1,0 +1,4 @@
+//! The experiments.
+
+pub mod scan;
+pub mod sideload;

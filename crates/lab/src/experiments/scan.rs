@@ -1,0 +1,386 @@
+//! `scan`: one report query over a big table between small queries.
+//!
+//! Published in 2009 on InnoDB plugin 1.0.5: pool 20 MB, dbt2's `new_order` (9 MB) and `stock` (125 MB).
+//! `SELECT SUM(no_w_id) FROM new_order` takes 0.18 s cold and 0.02 s again; after one `SELECT SUM(s_quantity) FROM
+//! stock WHERE s_data LIKE 'a%'` it takes 0.20 s with `old_blocks_pct=90, old_blocks_time=0`: washed out. With
+//! `pct=5, time=5` it stays at 0.02 s. Too high a time is bad as well: the small table never gets young, and the
+//! scan takes it along.
+//!
+//! The sequence is run for those three settings and for Holdfast with all defaults; no query declares anything.
+//! What is judged is the share of `new_order`'s pages that the small query reads again after the scan, which does
+//! not depend on the machine; the times are in the table. After every query come the monitor's lines, with rates
+//! over the query's time, as InnoDB prints them.
+//!
+//! The sizes are small enough to be run as published. Quick mode divides tables and pool by 2 and makes the disk
+//! twice as fast; `old_blocks_time` stays, since it only has to lie between the time of a leaf and that between
+//! two small queries.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use holdfast_workload::TableNo;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::machine::Machine;
+use crate::measure::{Figure, human, per_second};
+use crate::pin::{Cores, Role};
+use crate::progress::Progress;
+use crate::target::{Content, EmbeddedSite, Place, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec};
+use crate::text::table;
+
+/// The small table.
+const SMALL: &str = "new_order";
+/// The big one.
+const BIG: &str = "stock";
+/// `old_blocks_time` that no page can outlive, in milliseconds.
+const TOO_LONG_MS: u32 = 60_000;
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Divisor of the sizes.
+    pub factor: f64,
+    /// Times that scan and small query are repeated.
+    pub repetitions: usize,
+    /// Directory of the real disk; `None` for the modelled one.
+    pub real_disk: Option<PathBuf>,
+    /// Cores.
+    pub cores: Cores,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+impl Options {
+    /// The pool: 20 MB.
+    fn pool_bytes(&self) -> u64 {
+        (((20u64 << 20) as f64 / self.factor) as u64).max(5 << 20)
+    }
+
+    /// Warehouses whose `new_order` takes 9 MB.
+    fn small_warehouses(&self) -> u32 {
+        (24.0 / self.factor).round().max(1.0) as u32
+    }
+
+    /// Warehouses whose `stock` takes 125 to 140 MB.
+    fn big_warehouses(&self) -> u32 {
+        (4.0 / self.factor).round().max(1.0) as u32
+    }
+
+    fn place(&self) -> Place {
+        match &self.real_disk {
+            Some(dir) => Place::Real { dir: dir.clone() },
+            None => Place::Model {
+                seek: Duration::from_secs_f64(0.008 / self.factor),
+                bytes_per_second: (100e6 * self.factor) as u64,
+            },
+        }
+    }
+
+    fn settings(&self) -> Value {
+        let disk = match self.place() {
+            Place::Real { .. } => json!("real"),
+            Place::Model { seek, bytes_per_second } => json!({
+                "model": "single actuator",
+                "seek_ms": seek.as_secs_f64() * 1e3,
+                "mb_per_s": bytes_per_second as f64 / 1e6,
+            }),
+        };
+        json!({
+            "factor": self.factor,
+            "pool_bytes": self.pool_bytes(),
+            "new_order_warehouses": self.small_warehouses(),
+            "stock_warehouses": self.big_warehouses(),
+            "repetitions": self.repetitions,
+            "disk": disk,
+            "pinned": self.cores.pins(),
+            "seed": self.seed,
+        })
+    }
+}
+
+/// A policy and what it is expected to do.
+struct Case {
+    policy: Policy,
+    about: &'static str,
+    /// Bar on the share of the small table's pages that are read again after the scan.
+    bar: Bar,
+}
+
+fn cases() -> [Case; 4] {
+    let midpoint = |pct, time_ms| Policy::Midpoint { pct, time_ms };
+    [
+        Case { policy: midpoint(90, 0), about: "washed out by the scan", bar: Bar::AtLeast(0.9) },
+        Case { policy: midpoint(5, 5), about: "kept by the midpoint and a delay", bar: Bar::AtMost(0.05) },
+        Case { policy: midpoint(37, TOO_LONG_MS), about: "too long a delay: never young", bar: Bar::AtLeast(0.9) },
+        Case { policy: Policy::Holdfast { scan_hints: true }, about: "all defaults", bar: Bar::AtMost(0.01) },
+    ]
+}
+
+/// One query of the sequence, with the monitor's figures.
+#[derive(Clone, Debug, Serialize)]
+struct Step {
+    query: &'static str,
+    seconds: f64,
+    /// Pages of the query's table read from disk.
+    pages_read: u64,
+    result: f64,
+    resident_mb: [f64; 2],
+    monitor: String,
+}
+
+/// The sequence of one policy.
+struct Sequence {
+    case: Case,
+    steps: Vec<Step>,
+    small_pages: u64,
+    pool_mb: f64,
+}
+
+const SMALL_COLD: &str = "small query, cold";
+const SMALL_WARM: &str = "small query, again";
+const SCAN: &str = "report over the big table";
+const SMALL_AFTER: &str = "small query after the report";
+const SMALL_LAST: &str = "small query once more";
+
+impl Sequence {
+    fn seconds(&self, query: &str) -> Option<Figure> {
+        let times: Vec<f64> = self.steps.iter().filter(|s| s.query == query).map(|s| s.seconds).collect();
+        Figure::of(&times)
+    }
+
+    /// Share of the small table's pages that are read again after the scan.
+    fn read_again(&self) -> Option<f64> {
+        let after = self.steps.iter().filter(|s| s.query == SMALL_AFTER);
+        let shares: Vec<f64> = after.map(|s| s.pages_read as f64 / self.small_pages.max(1) as f64).collect();
+        Figure::of(&shares).map(|f| f.median)
+    }
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If the data cannot be loaded, or a query fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    progress.step("loading the tables");
+    progress.show(&format!("{SMALL} and {BIG}"));
+    let small = Content::NewOrder { warehouses: options.small_warehouses() };
+    let big = Content::Stock { seed: options.seed, warehouses: options.big_warehouses() };
+    let tables = [TableSpec { name: SMALL, content: small }, TableSpec { name: BIG, content: big }];
+    let load_pool = options.pool_bytes() * 16;
+    let site = EmbeddedSite::load(&options.place(), &tables, 1, load_pool, options.cores.clone());
+    let site = site.context("load the tables")?;
+    site.set_slow(true);
+    let mut sequences = Vec::new();
+    for case in cases() {
+        progress.step(&case.policy.to_string());
+        sequences.push(sequence(&site, case, options, progress)?);
+    }
+    let machine = Machine::this(options.real_disk.as_deref());
+    let mut document = Document::new("scan", options.settings(), machine);
+    document.runs = sequences.iter().map(|s| document_run(&site, s)).collect();
+    document.verdicts = verdicts(&sequences);
+    let text = text(&sequences, &document.verdicts);
+    Ok((document, text))
+}
+
+fn sequence(site: &dyn Site, case: Case, options: &Options, progress: &mut Progress) -> Result<Sequence> {
+    let spec = TargetSpec { policy: case.policy, pool_bytes: options.pool_bytes(), copy: 0 };
+    let target = site.open(&spec)?;
+    let (small, big) = (Query::SumNewOrder(TableNo(0)), Query::SumStock(TableNo(1)));
+    let mut plan = vec![(SMALL_COLD, small), (SMALL_WARM, small)];
+    for _ in 0..options.repetitions {
+        plan.extend([(SCAN, big), (SMALL_AFTER, small), (SMALL_LAST, small)]);
+    }
+    let mut steps = Vec::new();
+    for (name, query) in plan {
+        let step = step(&target, name, query, &options.cores)?;
+        progress.show(&format!("{name}: {} s", human(step.seconds)));
+        steps.push(step);
+    }
+    let small_pages = steps.first().map_or(0, |s| s.pages_read);
+    let pool = target.pool()?;
+    Ok(Sequence { case, steps, small_pages, pool_mb: pool.mb(pool.pool_pages) })
+}
+
+/// Runs one query on a thread of its own, as a client would.
+fn step(target: &Arc<dyn Target>, name: &'static str, query: Query, cores: &Cores) -> Result<Step> {
+    let before = target.pool()?;
+    let began = Instant::now();
+    let asked = std::thread::scope(|scope| {
+        let ask = || {
+            cores.pin(Role::Oltp(0));
+            target.connect()?.query(query).map_err(|f| anyhow!("{name}: {f}"))
+        };
+        scope.spawn(ask).join()
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let result = asked.map_err(|_| anyhow!("the query panicked"))??;
+    let after = target.pool()?;
+    let table = if name == SCAN { BIG } else { SMALL };
+    let reads = |pool: &PoolState| pool.of_table(table, |i| i.reads);
+    let resident = |table| after.mb(after.of_table(table, |i| i.resident_pages));
+    Ok(Step {
+        query: name,
+        seconds,
+        pages_read: reads(&after).saturating_sub(reads(&before)),
+        result,
+        resident_mb: [resident(SMALL), resident(BIG)],
+        monitor: monitor(&before, &after, seconds),
+    })
+}
+
+/// The monitor's lines about the pool, with rates over the last `seconds`.
+fn monitor(before: &PoolState, after: &PoolState, seconds: f64) -> String {
+    let rate = |f: fn(&PoolState) -> u64| per_second(f(after).saturating_sub(f(before)), seconds);
+    let gets = after.gets.saturating_sub(before.gets);
+    let per_mille = |n: u64| (n * 1000).checked_div(gets).unwrap_or(0);
+    let young = per_mille(after.made_young - before.made_young);
+    let not_young = per_mille(after.not_young - before.not_young);
+    let reads = per_mille(after.pages_read - before.pages_read);
+    let hit_rate = if gets == 0 {
+        "No buffer pool page gets since the last printout".to_owned()
+    } else {
+        format!(
+            "Buffer pool hit rate {} / 1000, young-making rate {young} / 1000 not {not_young} / 1000",
+            1000u64.saturating_sub(reads)
+        )
+    };
+    format!(
+        "Database pages     {}\nOld database pages {}\nPages made young {}, not young {}\n\
+         {:.2} youngs/s, {:.2} non-youngs/s\nPages read {}, created {}, written {}\n\
+         {:.2} reads/s, {:.2} creates/s, {:.2} writes/s\n{hit_rate}\n",
+        after.database_pages,
+        after.old_pages,
+        after.made_young,
+        after.not_young,
+        rate(|p| p.made_young),
+        rate(|p| p.not_young),
+        after.pages_read,
+        after.pages_created,
+        after.pages_written,
+        rate(|p| p.pages_read),
+        rate(|p| p.pages_created),
+        rate(|p| p.pages_written),
+    )
+}
+
+/// Most that the small query may take after the scan under Holdfast, as a multiple of its time before.
+const SLOWER: f64 = 1.5;
+
+fn verdicts(sequences: &[Sequence]) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = sequences
+        .iter()
+        .map(|s| {
+            let claim = format!(
+                "{} ({}): share of the small table's pages that the small query reads again after the report",
+                s.case.policy, s.case.about
+            );
+            Verdict::new(claim, s.read_again(), s.case.bar)
+        })
+        .collect();
+    let holdfast = sequences.iter().find(|s| matches!(s.case.policy, Policy::Holdfast { .. }));
+    let slower = holdfast.and_then(|s| {
+        let warm = Figure::of(&[s.seconds(SMALL_WARM)?.median, s.seconds(SMALL_LAST)?.median])?;
+        Some(s.seconds(SMALL_AFTER)?.median / warm.median)
+    });
+    let claim = "holdfast: time of the small query after the report, of its time before";
+    verdicts.push(Verdict::new(claim, slower, Bar::AtMost(SLOWER)));
+    verdicts
+}
+
+const QUERIES: [&str; 5] = [SMALL_COLD, SMALL_WARM, SCAN, SMALL_AFTER, SMALL_LAST];
+
+fn document_run(site: &dyn Site, s: &Sequence) -> Run {
+    let seconds = QUERIES.map(|query| json!({"query": query, "seconds": s.seconds(query)}));
+    Run {
+        target: site.target_name().to_owned(),
+        policy: s.case.policy.to_string(),
+        metrics: metrics(json!({
+            "about": s.case.about,
+            "seconds": seconds,
+            "read_again": s.read_again(),
+            "pool_mb": s.pool_mb,
+            "segments": [{"table": SMALL, "index": "PRIMARY"}, {"table": BIG, "index": "PRIMARY"}],
+            "steps": s.steps,
+        })),
+    }
+}
+
+fn text(sequences: &[Sequence], verdicts: &[Verdict]) -> String {
+    let mut header = vec!["policy", ""];
+    header.extend(QUERIES);
+    header.push("read again");
+    let cell = |f: Option<Figure>| f.map_or_else(|| "-".to_owned(), |f| format!("{} s", human(f.median)));
+    let row = |s: &Sequence| {
+        let mut row = vec![s.case.policy.to_string(), s.case.about.to_owned()];
+        row.extend(QUERIES.map(|query| cell(s.seconds(query))));
+        row.push(s.read_again().map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0)));
+        row
+    };
+    let rows: Vec<Vec<String>> = sequences.iter().map(row).collect();
+    let mut out = table(&header, &rows, 2);
+    // Writing to a String cannot fail.
+    for s in sequences {
+        let _ = writeln!(out, "\n{}: {}", s.case.policy, s.case.about);
+        for step in s.steps.iter().take(QUERIES.len()) {
+            let _ = write!(out, "\n{}: {} s\n{}", step.query, human(step.seconds), step.monitor);
+        }
+    }
+    out.push('\n');
+    out.push_str(&crate::text::verdicts(verdicts));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(gets: u64, reads: u64, young: u64) -> PoolState {
+        PoolState { database_pages: 9, gets, pages_read: reads, made_young: young, ..PoolState::default() }
+    }
+
+    #[test]
+    fn the_monitor_speaks_innodbs_language() {
+        let text = monitor(&pool(1000, 10, 0), &pool(3000, 30, 4), 2.0);
+        assert!(text.contains("Database pages     9\n"), "{text}");
+        assert!(text.contains("Pages made young 4, not young 0\n2.00 youngs/s, 0.00 non-youngs/s"), "{text}");
+        assert!(text.contains("10.00 reads/s"), "{text}");
+        assert!(text.ends_with("hit rate 990 / 1000, young-making rate 2 / 1000 not 0 / 1000\n"), "{text}");
+        assert!(monitor(&pool(1, 1, 1), &pool(1, 1, 1), 1.0).contains("No buffer pool page gets"));
+    }
+
+    #[test]
+    fn each_case_has_its_verdict() {
+        let step = |query, seconds, pages_read| Step {
+            query,
+            seconds,
+            pages_read,
+            result: 0.0,
+            resident_mb: [0.0; 2],
+            monitor: String::new(),
+        };
+        let sequences: Vec<Sequence> = cases()
+            .into_iter()
+            .map(|case| {
+                let again = if matches!(case.bar, Bar::AtLeast(_)) { 98 } else { 0 };
+                let steps = vec![
+                    step(SMALL_COLD, 0.2, 100),
+                    step(SMALL_WARM, 0.02, 0),
+                    step(SCAN, 4.0, 9000),
+                    step(SMALL_AFTER, 0.021, again),
+                    step(SMALL_LAST, 0.02, 0),
+                ];
+                Sequence { case, steps, small_pages: 100, pool_mb: 20.0 }
+            })
+            .collect();
+        let all = verdicts(&sequences);
+        assert_eq!(all.len(), 5);
+        assert!(all.iter().all(|v| v.holds), "{all:#?}");
+        assert!(text(&sequences, &all).contains("98.0 %"));
+    }
+}

@@ -1,0 +1,260 @@
+//! `sideload`: a dump beside OLTP.
+//!
+//! OLTP runs on a small table that fits into the pool, a dump of a big one that does not fit runs in a loop beside
+//! it. Published in 2011 on InnoDB: 330 requests/s alone, 2 beside the dump, and with the delay that is the default
+//! today 325 - for a table that was warm. One that is cold when the dump is under way never gets warm with that
+//! delay. It is a system with two stable states, so every policy is started in both: *warm* (OLTP first) and *cold*
+//! (the dump first), at full speed and at the request rate of the published machine.
+//!
+//! The measure of all is the *ceiling*, a pool that holds both tables, under the same load on the same cores in the
+//! same minute: target and ceiling run in turns of a second or less, each standing still (clock included) while the
+//! other runs, and their ratio is taken turn by turn. That takes processor, memory and noise out of the comparison
+//! and leaves the cache.
+//!
+//! How the experiment is shrunk, and why that keeps it, is in [`scale`].
+
+mod claims;
+mod listing;
+pub mod scale;
+mod scenario;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use holdfast_workload::dist::Kind;
+use serde_json::{Value, json};
+
+pub use claims::verdicts;
+pub use scenario::{Ceiling, Outcome, Start, Warmth};
+
+use crate::document::{Document, Run, metrics};
+use crate::machine::Machine;
+use crate::measure::Figure;
+use crate::pin::Cores;
+use crate::progress::Progress;
+use crate::target::{Content, EmbeddedSite, Place, Policy, PoolState, Site, TableSpec};
+use crate::worker::Speed;
+use scale::Scale;
+use scenario::Stage;
+
+/// The table that OLTP runs on.
+pub const HOT: &str = "sbtest1";
+/// The table that is dumped.
+pub const BIG: &str = "sbtest2";
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes and times.
+    pub scale: Scale,
+    /// Which rows OLTP asks for.
+    pub distribution: Kind,
+    /// OLTP sessions.
+    pub threads: usize,
+    /// The fixed request rate.
+    pub rate: f64,
+    /// Rows per second that the dump's client takes; `None`: as many as there are.
+    pub dump_rows_per_second: Option<f64>,
+    /// Turns with the ceiling.
+    pub turns: usize,
+    /// Length of a turn, in minutes of the experiment.
+    pub turn_minutes: f64,
+    /// Length of the part beside the dump at the request rate, in minutes of the experiment.
+    pub rate_minutes: f64,
+    /// How long a cold hot table may take to get warm, in minutes of the experiment.
+    pub cold_minutes: f64,
+    /// Directory of the real disk; `None` for the modelled one.
+    pub real_disk: Option<PathBuf>,
+    /// Cores.
+    pub cores: Cores,
+    /// Seed of data and load.
+    pub seed: u64,
+}
+
+/// The policies of the experiment.
+fn policies(scale: &Scale) -> [Policy; 4] {
+    [
+        Policy::Midpoint { pct: 37, time_ms: 0 },
+        Policy::Midpoint { pct: 37, time_ms: scale.old_blocks_time_ms() },
+        Policy::Holdfast { scan_hints: true },
+        Policy::Holdfast { scan_hints: false },
+    ]
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If the data cannot be loaded, or a target or worker fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let scale = options.scale;
+    progress.step("loading the tables");
+    progress.show(&format!("{} and {} rows", scale.hot_rows(), scale.big_rows()));
+    let site = load(options)?;
+    run_on(&site, options, progress)
+}
+
+fn load(options: &Options) -> Result<EmbeddedSite> {
+    let scale = options.scale;
+    let place = match &options.real_disk {
+        Some(dir) => Place::Real { dir: dir.clone() },
+        None => Place::Model { seek: scale.seek(), bytes_per_second: scale.bytes_per_second() },
+    };
+    let table = |name, seed, rows| TableSpec { name, content: Content::Sbtest { seed, rows } };
+    let tables = [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed + 1, scale.big_rows())];
+    EmbeddedSite::load(&place, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
+}
+
+/// Runs the experiment on data that is there: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
+///
+/// # Errors
+/// If a target or worker fails.
+pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let scale = options.scale;
+    site.set_slow(false);
+    let mut stage = Stage { site, scale, options, progress };
+    let mut ceiling = stage.ceiling()?;
+    let mut outcomes = Vec::new();
+    for policy in policies(&scale) {
+        for start in [Start::Warm, Start::Cold] {
+            outcomes.push(stage.run(&mut ceiling, policy, start, Speed::Full)?);
+            if policy != (Policy::Holdfast { scan_hints: false }) {
+                outcomes.push(stage.run(&mut ceiling, policy, start, Speed::Rate(options.rate))?);
+            }
+        }
+    }
+    ceiling.bench.crew.stop_oltp()?;
+    ceiling.bench.crew.stop_dump()?;
+    let machine = Machine::this(options.real_disk.as_deref());
+    let mut document = Document::new("sideload", settings(options), machine);
+    document.runs.push(ceiling_run(site, &ceiling));
+    document.runs.extend(outcomes.iter().map(|o| outcome_run(site, o, &scale)));
+    document.verdicts = verdicts(&outcomes, options.real_disk.is_none());
+    let text = text(&outcomes, &ceiling, &document, &scale);
+    Ok((document, text))
+}
+
+fn text(outcomes: &[Outcome], ceiling: &Ceiling, document: &Document, scale: &Scale) -> String {
+    let mut text = format!(
+        "Scale: tables, pool and time constants as published, divided by {0}; disk, request rate and dump {0} times \
+         as fast.\n\n",
+        scale.factor()
+    );
+    text.push_str(&listing::results(outcomes, ceiling, scale));
+    text.push_str("\nContent of the pool:\n\n");
+    for outcome in outcomes {
+        text.push_str(&listing::pool_content(outcome));
+        text.push('\n');
+    }
+    text.push_str(&crate::text::verdicts(&document.verdicts));
+    text
+}
+
+fn settings(options: &Options) -> Value {
+    let scale = options.scale;
+    let mut settings = metrics(scale.describe());
+    let disk = match &options.real_disk {
+        Some(_) => json!("real"),
+        None => json!({
+            "model": "single actuator",
+            "seek_ms": scale.seek().as_secs_f64() * 1e3,
+            "mb_per_s": scale.bytes_per_second() as f64 / 1e6,
+        }),
+    };
+    let more = metrics(json!({
+        "disk": disk,
+        "distribution": options.distribution.to_string(),
+        "mix": "oltp_read_only",
+        "range_size": 100,
+        "oltp_threads": options.threads,
+        "rate_tps": options.rate,
+        "dump_rows_per_s": options.dump_rows_per_second,
+        "turns": options.turns,
+        "turn_s": scale.minutes(options.turn_minutes).as_secs_f64(),
+        "cold_limit_s": scale.minutes(options.cold_minutes).as_secs_f64(),
+        "pinned": options.cores.pins(),
+        "seed": options.seed,
+    }));
+    settings.extend(more);
+    Value::Object(settings)
+}
+
+fn ceiling_run(site: &dyn Site, ceiling: &Ceiling) -> Run {
+    let (samples, phases) = ceiling.bench.series();
+    Run {
+        target: site.target_name().to_owned(),
+        policy: "a pool that holds both tables".to_owned(),
+        metrics: metrics(json!({
+            "role": "ceiling",
+            "tps_alone": ceiling.tps_alone,
+            "hot_pages": ceiling.hot_pages,
+            "big_pages": ceiling.big_pages,
+            "segments": ceiling.bench.segments(),
+            "samples": samples,
+            "phases": phases,
+        })),
+    }
+}
+
+fn resident(pool: &PoolState) -> Value {
+    let of = |index: &crate::target::IndexState| json!({"table": index.table, "index": index.index, "mb": pool.mb(index.resident_pages)});
+    let mut list: Vec<Value> = pool.indexes.iter().map(of).collect();
+    list.push(json!({"table": "(free)", "index": "", "mb": pool.mb(pool.free_pages)}));
+    Value::Array(list)
+}
+
+fn outcome_run(site: &dyn Site, o: &Outcome, scale: &Scale) -> Run {
+    let seconds = |rows_per_s: f64| f64::from(scale.big_rows()) / rows_per_s.max(1.0);
+    let dump_beside = Figure::of(&o.dump_beside.iter().map(|&rows| seconds(rows)).collect::<Vec<_>>());
+    let segments = [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")];
+    let rate = match o.speed {
+        Speed::Full => None,
+        Speed::Rate(rate) => Some(rate),
+    };
+    let warmth = o.warmth.map(|w| {
+        json!({
+            "reached": w.reached,
+            "seconds": w.seconds,
+            "pages_read": w.pages_read,
+        })
+    });
+    Run {
+        target: site.target_name().to_owned(),
+        policy: o.policy.to_string(),
+        metrics: metrics(json!({
+            "role": "policy",
+            "start": o.start.name(),
+            "rate_tps": rate,
+            "load": listing::load_name(o.speed),
+            "tps_alone": o.tps_alone,
+            "tps_beside": o.tps(),
+            "tps_of_ceiling": o.oltp_ratio(),
+            "p95_ms": o.p95_ms,
+            "dump_s_alone": o.dump_alone.map(seconds),
+            "dump_s_beside": dump_beside,
+            "dump_of_ceiling": o.dump_ratio(),
+            "hot_pages_read": o.hot_reads,
+            "hot_set_turnovers": o.turnovers,
+            "warm": warmth,
+            "warm_text": listing::warm_name(o),
+            "made_young": o.young.0,
+            "not_young": o.young.1,
+            "dumped_pages": o.dumped_pages,
+            "resident_mb": {
+                "before": resident(&o.pools[0]),
+                "during": resident(&o.pools[1]),
+                "after": resident(&o.pools[2]),
+            },
+            "segments": segments.map(|(table, index)| json!({"table": table, "index": index})),
+            "pool_mb": o.pools[1].mb(o.pools[1].pool_pages),
+            "samples": o.samples,
+            "phases": o.phases,
+        })),
+    }
+}
+
+/// How long the experiment takes at this scale, roughly, without the load: for those who wait.
+#[must_use]
+pub fn expected(options: &Options) -> Duration {
+    options.scale.minutes(80.0)
+}

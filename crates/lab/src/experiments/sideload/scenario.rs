@@ -1,0 +1,432 @@
+//! One run of one policy: warm or cold, at full speed or at the request rate.
+//!
+//! ```text
+//! warm:  OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
+//! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
+//!        both, in turns with the ceiling
+//! ```
+//!
+//! At the request rate there are no turns: the rate itself is what is to be reached.
+
+use anyhow::Result;
+use holdfast_workload::sysbench::Mix;
+use holdfast_workload::{Scan, TableNo};
+
+use super::scale::Scale;
+use super::{BIG, HOT, Options};
+use crate::bench::{Bench, Mark, Phase, Sample, Segment, Window};
+use crate::measure::Figure;
+use crate::progress::Progress;
+use crate::target::{Policy, PoolState, Site, TargetSpec};
+use crate::worker::{Crew, DumpLoad, OltpLoad, Speed};
+
+/// Which came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// OLTP runs, then the dump starts.
+    Warm,
+    /// The dump runs, then OLTP starts.
+    Cold,
+}
+
+impl Start {
+    /// `warm` or `cold`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Warm => "warm",
+            Start::Cold => "cold",
+        }
+    }
+}
+
+/// Where the hot table was resident after so many pages read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warmth {
+    /// Pages of the hot table read from disk.
+    pub pages_read: u64,
+    /// Seconds since OLTP began.
+    pub seconds: f64,
+    /// Whether it is resident; if not, it never was within that time.
+    pub reached: bool,
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The policy.
+    pub policy: Policy,
+    /// Which came first.
+    pub start: Start,
+    /// How fast OLTP goes.
+    pub speed: Speed,
+    /// TPS without the dump (warm runs).
+    pub tps_alone: Option<f64>,
+    /// TPS beside the dump, by turn; a single value at the request rate.
+    pub tps_beside: Vec<f64>,
+    /// TPS of the ceiling in the same turns.
+    pub ceiling_tps: Vec<f64>,
+    /// Rows per second of the dump without OLTP (cold runs).
+    pub dump_alone: Option<f64>,
+    /// Rows per second of the dump beside OLTP, by turn.
+    pub dump_beside: Vec<f64>,
+    /// The same of the ceiling.
+    pub ceiling_dump: Vec<f64>,
+    /// 95th percentile of the latency beside the dump, in milliseconds.
+    pub p95_ms: f64,
+    /// Hot-table pages read from disk beside the dump once the table was warm.
+    pub hot_reads: u64,
+    /// Turnovers of the hot set meanwhile: pages that the dump went through per page of the hot table.
+    pub turnovers: f64,
+    /// The way to a resident hot table.
+    pub warmth: Option<Warmth>,
+    /// The pool before, during and after.
+    pub pools: [PoolState; 3],
+    /// Pages made young beside the dump, and touches that did not make a page young.
+    pub young: (u64, u64),
+    /// Pages that the dump went through in that time.
+    pub dumped_pages: f64,
+    /// For the charts.
+    pub samples: Vec<Sample>,
+    /// For the charts.
+    pub phases: Vec<Phase>,
+}
+
+impl Outcome {
+    /// Ratio of `own` to `ceiling` turn by turn.
+    fn ratio(own: &[f64], ceiling: &[f64]) -> Option<Figure> {
+        let ratios: Vec<f64> = own.iter().zip(ceiling).map(|(own, ceiling)| own / ceiling).collect();
+        Figure::of(&ratios)
+    }
+
+    /// OLTP beside the dump against the ceiling; at a fixed rate, against the rate.
+    #[must_use]
+    pub fn oltp_ratio(&self) -> Option<Figure> {
+        match self.speed {
+            Speed::Full => Outcome::ratio(&self.tps_beside, &self.ceiling_tps),
+            Speed::Rate(rate) => Outcome::ratio(&self.tps_beside, &vec![rate; self.tps_beside.len()]),
+        }
+    }
+
+    /// The dump beside OLTP against the ceiling.
+    #[must_use]
+    pub fn dump_ratio(&self) -> Option<Figure> {
+        Outcome::ratio(&self.dump_beside, &self.ceiling_dump)
+    }
+
+    /// The median TPS beside the dump.
+    #[must_use]
+    pub fn tps(&self) -> Option<Figure> {
+        Figure::of(&self.tps_beside)
+    }
+}
+
+/// The ceiling: a pool that holds both tables, under the same load.
+pub struct Ceiling {
+    /// Its bench, paused.
+    pub bench: Bench,
+    /// Pages of the hot table's clustered index.
+    pub hot_pages: u64,
+    /// Pages of the big table's clustered index.
+    pub big_pages: u64,
+    /// TPS without the dump.
+    pub tps_alone: f64,
+}
+
+/// What all runs share.
+pub struct Stage<'a> {
+    /// Where the data is.
+    pub site: &'a dyn Site,
+    /// Sizes and times.
+    pub scale: Scale,
+    /// Switches.
+    pub options: &'a Options,
+    /// Progress.
+    pub progress: &'a mut Progress,
+}
+
+impl Stage<'_> {
+    fn oltp(&self, speed: Speed) -> OltpLoad {
+        OltpLoad {
+            mix: Mix::READ_ONLY,
+            rows: self.scale.hot_rows(),
+            distribution: self.options.distribution,
+            sessions: self.options.threads,
+            speed,
+            seed: self.options.seed,
+        }
+    }
+
+    fn dump(&self, policy: Policy) -> DumpLoad {
+        let declared = !matches!(policy, Policy::Holdfast { scan_hints: false });
+        DumpLoad {
+            table: TableNo(1),
+            name: BIG.to_owned(),
+            scan: if declared { Scan::Declared } else { Scan::Undeclared },
+            rows_per_second: self.options.dump_rows_per_second,
+        }
+    }
+
+    fn bench(&self, name: &str, spec: &TargetSpec) -> Result<Bench> {
+        let target = self.site.open(spec)?;
+        let crew = Crew::new(target, self.options.cores.clone());
+        let segment = |table: &str, index: &str| Segment { table: table.to_owned(), index: index.to_owned() };
+        let segments = vec![segment(HOT, "PRIMARY"), segment(HOT, "k"), segment(BIG, "PRIMARY"), segment(BIG, "k")];
+        Bench::new(crew, name, HOT, segments, self.scale.sample_interval())
+    }
+
+    /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.
+    ///
+    /// # Errors
+    /// If a worker or the target fails.
+    pub fn ceiling(&mut self) -> Result<Ceiling> {
+        self.progress.step("ceiling");
+        let policy = Policy::Holdfast { scan_hints: true };
+        let spec = TargetSpec { policy, pool_bytes: self.scale.ceiling_bytes(), copy: 1 };
+        let mut bench = self.bench("a pool that holds both tables", &spec)?;
+        // An undeclared walk over both tables, as fast as it goes, fills the pool.
+        let fill = |table, name: &str| DumpLoad {
+            table: TableNo(table),
+            name: name.to_owned(),
+            scan: Scan::Undeclared,
+            rows_per_second: None,
+        };
+        for (number, name) in [(0, HOT), (1, BIG)] {
+            bench.crew.start_dump(fill(number, name))?;
+            self.run_dumps(&mut bench, 1)?;
+        }
+        bench.crew.stop_dump()?;
+        let pool = bench.crew.target().pool()?;
+        let pages = |table| pool.index(table, "PRIMARY").map_or(0, |i| i.resident_pages);
+        let (hot_pages, big_pages) = (pages(HOT), pages(BIG));
+        bench.crew.start_oltp(self.oltp(Speed::Full))?;
+        bench.run("warm-up", self.scale.minutes(0.3), self.progress)?;
+        let from = bench.mark()?;
+        bench.run("OLTP alone", self.scale.minutes(1.0), self.progress)?;
+        let tps_alone = bench.mark()?.since(&from).tps;
+        bench.crew.start_dump(self.dump(policy))?;
+        Ok(Ceiling { bench, hot_pages, big_pages, tps_alone })
+    }
+
+    /// Runs until `n` more dumps have ended.
+    fn run_dumps(&mut self, bench: &mut Bench, n: u64) -> Result<()> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let goal = bench.crew.work().dumps.load(Relaxed) + n;
+        while bench.crew.work().dumps.load(Relaxed) < goal {
+            bench.run("load", self.scale.sample_interval(), self.progress)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one policy.
+    ///
+    /// # Errors
+    /// If a worker or the target fails.
+    pub fn run(&mut self, ceiling: &mut Ceiling, policy: Policy, start: Start, speed: Speed) -> Result<Outcome> {
+        let speed_name = match speed {
+            Speed::Full => "full speed".to_owned(),
+            Speed::Rate(rate) => format!("{rate:.0} tps asked"),
+        };
+        self.progress.step(&format!("{policy}, {}, {speed_name}", start.name()));
+        let spec = TargetSpec { policy, pool_bytes: self.scale.pool_bytes(), copy: 0 };
+        let bench = self.bench(&policy.to_string(), &spec)?;
+        let run = Running { stage: self, ceiling, bench, policy, speed };
+        match start {
+            Start::Warm => run.warm(),
+            Start::Cold => run.cold(),
+        }
+    }
+}
+
+/// A run on its way.
+struct Running<'r, 'a> {
+    stage: &'r mut Stage<'a>,
+    ceiling: &'r mut Ceiling,
+    bench: Bench,
+    policy: Policy,
+    speed: Speed,
+}
+
+/// Longest wait for the last pages of the hot table.
+const SETTLE_MINUTES: f64 = 2.0;
+
+/// What the part beside the dump found.
+#[derive(Default)]
+struct Beside {
+    own: Vec<Window>,
+    ceiling: Vec<Window>,
+}
+
+/// Share of the hot table's pages that must be resident for it to count as warm. The last pages of a uniform load
+/// are a long time coming, so they get a phase of their own before anything is measured.
+const WARM: f64 = 0.99;
+
+impl Running<'_, '_> {
+    fn minutes(&self, n: f64) -> std::time::Duration {
+        self.stage.scale.minutes(n)
+    }
+
+    fn warm(mut self) -> Result<Outcome> {
+        let measured = self.speed == Speed::Full;
+        self.stage.site.set_slow(measured);
+        self.bench.crew.start_oltp(self.stage.oltp(Speed::Full))?;
+        let warmth = self.until_warm("warm-up", 20.0)?;
+        self.stage.site.set_slow(true);
+        if let Speed::Rate(_) = self.speed {
+            self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
+        }
+        let before = self.bench.mark()?;
+        self.bench.run("OLTP alone", self.minutes(if measured { 1.0 } else { 0.5 }), self.stage.progress)?;
+        let alone = self.bench.mark()?;
+        self.bench.crew.start_dump(self.stage.dump(self.policy))?;
+        self.bench.crew.work().take_latency();
+        let beside = self.beside(&alone)?;
+        let during = self.bench.mark()?;
+        let p95_ms = self.p95();
+        self.bench.crew.stop_dump()?;
+        self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
+        let after = self.bench.mark()?;
+        self.bench.crew.stop_oltp()?;
+        let tps_alone = Some(alone.since(&before).tps);
+        let pools = [alone.pool.clone(), during.pool.clone(), after.pool];
+        let warmth = measured.then_some(warmth);
+        Ok(self.outcome(Start::Warm, beside, (&alone, &during), pools, p95_ms, |o| {
+            o.tps_alone = tps_alone;
+            o.warmth = warmth;
+        }))
+    }
+
+    fn cold(mut self) -> Result<Outcome> {
+        self.stage.site.set_slow(true);
+        self.bench.crew.start_dump(self.stage.dump(self.policy))?;
+        let opened = self.bench.mark()?;
+        // Long enough to turn the pool over.
+        self.bench.run("dump alone", self.minutes(0.6), self.stage.progress)?;
+        let before = self.bench.mark()?;
+        self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
+        let warmth = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
+        let warm = self.bench.mark()?;
+        self.bench.crew.work().take_latency();
+        // What did not get warm is measured over the second half of its time, below.
+        let from = if warmth.reached { &warm } else { &before };
+        let beside = self.beside(&warm)?;
+        let during = self.bench.mark()?;
+        let p95_ms = self.p95();
+        self.bench.crew.stop_dump()?;
+        self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
+        let after = self.bench.mark()?;
+        self.bench.crew.stop_oltp()?;
+        let dump_alone = Some(before.since(&opened).dump_rows_per_s);
+        let pools = [before.pool.clone(), during.pool.clone(), after.pool];
+        Ok(self.outcome(Start::Cold, beside, (from, &during), pools, p95_ms, |o| {
+            o.dump_alone = dump_alone;
+            o.warmth = Some(warmth);
+        }))
+    }
+
+    /// Runs until the hot table is resident, at most `minutes`.
+    fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<Warmth> {
+        let from = self.bench.mark()?;
+        let all = self.ceiling.hot_pages;
+        let goal = (all as f64 * WARM).ceil() as u64;
+        let resident = |mark: &Mark| mark.pool.index(HOT, "PRIMARY").map_or(0, |i| i.resident_pages);
+        let patience = self.minutes(minutes);
+        let reached = self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= goal)?;
+        let to = self.bench.mark()?;
+        if reached {
+            let patience = self.minutes(SETTLE_MINUTES);
+            self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
+        }
+        let reads = |mark: &Mark| mark.pool.index(HOT, "PRIMARY").map_or(0, |i| i.reads);
+        Ok(Warmth { pages_read: reads(&to) - reads(&from), seconds: to.t - from.t, reached })
+    }
+
+    /// Both at once: in turns with the ceiling at full speed, for a while at the request rate.
+    fn beside(&mut self, start: &Mark) -> Result<Beside> {
+        let mut beside = Beside::default();
+        let phase = "OLTP beside the dump";
+        if let Speed::Rate(_) = self.speed {
+            let half = self.minutes(self.stage.options.rate_minutes / 2.0);
+            self.bench.run(phase, half, self.stage.progress)?;
+            // The first half is the way to the state that the second half measures.
+            let from = self.bench.mark()?;
+            self.bench.crew.work().take_latency();
+            self.bench.run(phase, half, self.stage.progress)?;
+            beside.own.push(self.bench.mark()?.since(&from));
+            return Ok(beside);
+        }
+        let turns = match self.policy {
+            Policy::Holdfast { .. } => self.stage.options.turns,
+            Policy::Midpoint { .. } | Policy::Lru => self.stage.options.turns.div_ceil(2),
+        };
+        let turn = self.minutes(self.stage.options.turn_minutes);
+        let wanted = if matches!(self.policy, Policy::Holdfast { .. }) { TURNOVERS } else { 0.0 };
+        loop {
+            let from = self.bench.mark()?;
+            self.bench.run(phase, turn, self.stage.progress)?;
+            let to = self.bench.mark()?;
+            beside.own.push(to.since(&from));
+            let from = self.ceiling.bench.mark()?;
+            self.ceiling.bench.run(phase, turn, self.stage.progress)?;
+            beside.ceiling.push(self.ceiling.bench.mark()?.since(&from));
+            let n = beside.own.len();
+            let enough = n >= turns && self.turnovers(start, &to) >= wanted;
+            if enough || n >= turns * 4 {
+                return Ok(beside);
+            }
+        }
+    }
+
+    /// Pages that the dump went through between two marks.
+    fn dumped_pages(&self, from: &Mark, to: &Mark) -> f64 {
+        let rows = (to.dumped_rows - from.dumped_rows) as f64;
+        rows / f64::from(self.stage.scale.big_rows()) * self.ceiling.big_pages as f64
+    }
+
+    fn turnovers(&self, from: &Mark, to: &Mark) -> f64 {
+        self.dumped_pages(from, to) / self.ceiling.hot_pages.max(1) as f64
+    }
+
+    fn p95(&self) -> f64 {
+        self.bench.crew.work().take_latency().value_at_quantile(0.95) as f64 / 1000.0
+    }
+
+    fn outcome(
+        &self,
+        start: Start,
+        beside: Beside,
+        (from, to): (&Mark, &Mark),
+        pools: [PoolState; 3],
+        p95_ms: f64,
+        more: impl FnOnce(&mut Outcome),
+    ) -> Outcome {
+        let (samples, phases) = self.bench.series();
+        let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
+        let dump = |windows: &[Window]| windows.iter().map(|w| w.dump_rows_per_s).collect();
+        let mut outcome = Outcome {
+            policy: self.policy,
+            start,
+            speed: self.speed,
+            tps_alone: None,
+            tps_beside: tps(&beside.own),
+            ceiling_tps: tps(&beside.ceiling),
+            dump_alone: None,
+            dump_beside: dump(&beside.own),
+            ceiling_dump: dump(&beside.ceiling),
+            p95_ms,
+            hot_reads: to.reads_since(from, HOT),
+            turnovers: self.turnovers(from, to),
+            warmth: None,
+            young: (to.pool.made_young - from.pool.made_young, to.pool.not_young - from.pool.not_young),
+            dumped_pages: self.dumped_pages(from, to),
+            pools,
+            samples: samples.to_vec(),
+            phases: phases.to_vec(),
+        };
+        more(&mut outcome);
+        outcome
+    }
+}
+
+/// Turnovers of the hot set over which it must not be read from disk.
+pub const TURNOVERS: f64 = 20.0;
