@@ -224,7 +224,8 @@ pub trait File: Send + Sync {
     fn punch_hole(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Largest write, in bytes, that is durable all or none when it is aligned to its own size, which has to be a
-    /// power of two; 0 or [`SECTOR`] if nothing better is known.
+    /// power of two; 0 or [`SECTOR`] if nothing better is known. It may grow with the first such write that succeeds.
+    /// If the device takes its promise back, the write that finds that out fails, and can be repeated in another way.
     fn atomic_write_unit(&self) -> usize;
 }
 

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use holdfast_base::{Error, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,9 +33,12 @@ pub(crate) struct Direct {
     block: usize,
     /// Buffers are aligned to this.
     memory: usize,
-    /// Smallest and largest write that the device does all or none; 0 for none.
+    /// Smallest and largest write that the device is said to do all or none; 0 for none.
     atomic_min: usize,
     atomic_max: AtomicUsize,
+    /// Whether it has done one. Until then the unit is not promised to anybody, so that a refused write may be
+    /// repeated without the flag; afterwards it may not, because its caller may count on it.
+    atomic_proven: AtomicBool,
 }
 
 /// How a request reaches the file.
@@ -78,7 +81,7 @@ impl OsFile {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
             other => other.map_err(|e| Error::io("open", name, e.into()))?,
         };
-        let mut direct = Direct { fd, block: 4096, memory: 4096, atomic_min: 0, atomic_max: AtomicUsize::new(0) };
+        let mut direct = Direct::new(fd);
         let mask = StatxFlags::DIOALIGN | WRITE_ATOMIC;
         if let Ok(stat) = retry(|| rustix::fs::statx(&direct.fd, "", AtFlags::EMPTY_PATH, mask)) {
             let got = StatxFlags::from_bits_retain(stat.stx_mask);
@@ -163,12 +166,15 @@ impl OsFile {
         let Some(direct) = self.direct.as_ref().filter(|d| d.is_atomic(offset, buf.len())) else { return Ok(false) };
         let slice = [io::IoSlice::new(buf)];
         match retry(|| rustix::io::pwritev2(&direct.fd, &slice, offset, RWF_ATOMIC)) {
-            Ok(n) if n == buf.len() => Ok(true),
+            Ok(n) if n == buf.len() => {
+                direct.prove_atomic();
+                Ok(true)
+            }
             Ok(_) => Err(io::ErrorKind::WriteZero.into()),
             // Announced, but not to be had: never again.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+            Err(e @ (Errno::INVAL | Errno::OPNOTSUPP)) => {
                 direct.atomic_max.store(0, Ordering::Relaxed);
-                Ok(false)
+                if direct.atomic_proven.load(Ordering::Relaxed) { Err(e.into()) } else { Ok(false) }
             }
             Err(e) => Err(e.into()),
         }
@@ -182,6 +188,9 @@ impl OsFile {
         let mut again = Vec::new();
         for (index, transfer) in numbers.into_iter().zip(transfers) {
             if transfer.is_complete() {
+                if let Some(direct) = self.direct.as_ref().filter(|_| transfer.flags != 0) {
+                    direct.prove_atomic();
+                }
                 continue;
             }
             match transfer.result.map_err(|e| (Errno::from_io_error(&e), e)) {
@@ -212,6 +221,22 @@ impl OsFile {
 }
 
 impl Direct {
+    fn new(fd: OwnedFd) -> Direct {
+        let (atomic_max, atomic_proven) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Direct { fd, block: 4096, memory: 4096, atomic_min: 0, atomic_max, atomic_proven }
+    }
+
+    fn prove_atomic(&self) {
+        if !self.atomic_proven.load(Ordering::Relaxed) {
+            self.atomic_proven.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The unit that callers may count on.
+    fn atomic_unit(&self) -> usize {
+        if self.atomic_proven.load(Ordering::Relaxed) { self.atomic_max.load(Ordering::Relaxed) } else { 0 }
+    }
+
     fn is_atomic(&self, offset: u64, len: usize) -> bool {
         let max = self.atomic_max.load(Ordering::Relaxed);
         len <= max && len >= self.atomic_min && len.is_power_of_two() && offset.is_multiple_of(len as u64)
@@ -326,6 +351,51 @@ impl File for OsFile {
     }
 
     fn atomic_write_unit(&self) -> usize {
-        self.direct.as_ref().map_or(0, |d| d.atomic_max.load(Ordering::Relaxed)).max(SECTOR)
+        self.direct.as_ref().map_or(0, Direct::atomic_unit).max(SECTOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchMethod;
+
+    /// A file whose device is said to do writes of 512 bytes to 16 KiB all or none, which few really do.
+    fn file_with_atomic_writes(dir: &std::path::Path) -> Option<OsFile> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let open = |flags| rustix::fs::open(dir.join("t"), flags, Mode::from_raw_mode(0o640));
+        let fd = open(flags).unwrap();
+        let mut direct = Direct::new(open(flags | OFlags::DIRECT).ok()?);
+        direct.atomic_min = 512;
+        direct.atomic_max = AtomicUsize::new(16 << 10);
+        let batcher = Arc::new(Batcher::new(BatchMethod::Auto).unwrap());
+        Some(OsFile::new("t", fd, Some(direct), false, batcher))
+    }
+
+    #[test]
+    fn atomic_writes_that_are_refused_before_they_were_promised_are_plain_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(file) = file_with_atomic_writes(dir.path()) else { return };
+        assert_eq!(file.atomic_write_unit(), SECTOR, "nothing is promised yet");
+        let pages = [AlignedBuf::from_slice(&[1; 16 << 10]), AlignedBuf::from_slice(&[2; 16 << 10])];
+        let write = |n: usize| WriteAt { offset: n as u64 * (16 << 10), buf: &pages[n] };
+        file.write_batch(&[write(0), write(1)]).unwrap();
+        file.write_at(32 << 10, &pages[0]).unwrap();
+        let mut back = AlignedBuf::zeroed(48 << 10);
+        file.read_at(0, &mut back).unwrap();
+        assert_eq!((back[0], back[(32 << 10) - 1], back[32 << 10]), (1, 2, 1));
+    }
+
+    #[test]
+    fn atomic_writes_that_are_refused_after_they_were_promised_fail_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(file) = file_with_atomic_writes(dir.path()) else { return };
+        file.direct.as_ref().unwrap().prove_atomic();
+        assert_eq!(file.atomic_write_unit(), 16 << 10);
+        let page = AlignedBuf::from_slice(&[1; 16 << 10]);
+        if file.write_at(0, &page).is_err() {
+            assert_eq!(file.atomic_write_unit(), SECTOR, "the promise is taken back");
+            file.write_at(0, &page).unwrap();
+        }
     }
 }

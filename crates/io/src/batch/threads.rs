@@ -4,11 +4,12 @@
 //! It returns when every part is done, which is why workers may use what the caller only borrowed. A batch thus makes
 //! progress even if every worker is busy with another one. One of the few modules with `unsafe`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+// The standard library's, so that Miri can follow the threads of this module.
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, unbounded};
-use parking_lot::{Condvar, Mutex};
 
 /// Worker threads. They wait for the device, not for the processor, so there are more than cores in small machines.
 const WORKERS: usize = 8;
@@ -46,11 +47,14 @@ impl Job {
         }
     }
 
+    /// A count is never half done, so a panic elsewhere does not make it wrong.
+    fn done(&self) -> MutexGuard<'_, usize> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wait(&self) {
-        let mut done = self.done.lock();
-        while *done < self.parts {
-            self.all_done.wait(&mut done);
-        }
+        let done = self.done();
+        drop(self.all_done.wait_while(done, |done| *done < self.parts).unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -59,7 +63,7 @@ struct CountOnDrop<'a>(&'a Job);
 
 impl Drop for CountOnDrop<'_> {
     fn drop(&mut self) {
-        let mut done = self.0.done.lock();
+        let mut done = self.0.done();
         *done += 1;
         if *done == self.0.parts {
             self.0.all_done.notify_all();
@@ -74,29 +78,30 @@ impl Drop for FinishOnDrop<'_> {
     fn drop(&mut self) {
         // Parts that nobody took are given up (this happens only on the way out of a panic) ...
         let taken = self.0.next.swap(self.0.parts, Ordering::Relaxed).min(self.0.parts);
-        *self.0.done.lock() += self.0.parts - taken;
+        *self.0.done() += self.0.parts - taken;
         // ... and those that somebody did take are waited for.
         self.0.wait();
     }
 }
 
-/// The pool. Its threads end when it is dropped.
+/// The pool. Its threads have ended when it is dropped.
 #[derive(Debug)]
 pub(super) struct ThreadPool {
-    jobs: Sender<Arc<Job>>,
-    workers: usize,
+    /// Taken by drop, which is what tells the workers to end.
+    jobs: Option<Sender<Arc<Job>>>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 impl ThreadPool {
     pub(super) fn new() -> ThreadPool {
         let (jobs, queue) = unbounded::<Arc<Job>>();
-        let workers = (0..WORKERS).filter(|n| {
+        let workers = (0..WORKERS).filter_map(|n| {
             let queue = queue.clone();
             let builder = std::thread::Builder::new().name(format!("holdfast-io-{n}"));
             // Fewer workers, or none, make batches slower, not wrong.
-            builder.spawn(move || queue.iter().for_each(|job| job.work())).is_ok()
+            builder.spawn(move || queue.iter().for_each(|job| job.work())).ok()
         });
-        ThreadPool { workers: workers.count(), jobs }
+        ThreadPool { workers: workers.collect(), jobs: Some(jobs) }
     }
 
     /// Calls `part` with each number below `parts`, on several threads at a time. Returns when all calls have.
@@ -108,12 +113,22 @@ impl ThreadPool {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(0));
         let job = Arc::new(Job { part, parts, next, done, all_done: Condvar::new() });
         let finish = FinishOnDrop(&job);
-        for _ in 0..self.workers.min(parts.saturating_sub(1)) {
+        for jobs in self.jobs.iter().cycle().take(self.workers.len().min(parts.saturating_sub(1))) {
             // The receivers live as long as the workers; a pool without workers does all parts below.
-            let _ = self.jobs.send(job.clone());
+            let _ = jobs.send(job.clone());
         }
         job.work();
         drop(finish);
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        for worker in self.workers.drain(..) {
+            // One that panicked has said so already.
+            let _ = worker.join();
+        }
     }
 }
 
@@ -124,7 +139,7 @@ mod tests {
     #[test]
     fn every_part_is_done_once() {
         let pool = ThreadPool::new();
-        for parts in [0, 1, 2, 7, 300] {
+        for parts in [0, 1, 2, 7, if cfg!(miri) { 20 } else { 300 }] {
             let counts: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
             pool.for_each(parts, &|i| {
                 counts[i].fetch_add(1, Ordering::Relaxed);
@@ -135,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_pool_without_workers_still_works() {
-        let pool = ThreadPool { jobs: unbounded().0, workers: 0 };
+        let pool = ThreadPool { jobs: None, workers: Vec::new() };
         let sum = AtomicUsize::new(0);
         pool.for_each(10, &|i| {
             sum.fetch_add(i, Ordering::Relaxed);
@@ -148,7 +163,7 @@ mod tests {
         let pool = ThreadPool::new();
         let caller = std::thread::current().id();
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            pool.for_each(100, &|_| {
+            pool.for_each(40, &|_| {
                 if std::thread::current().id() == caller {
                     panic!("on purpose");
                 }
