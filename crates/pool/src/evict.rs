@@ -139,7 +139,7 @@ impl Core {
     /// Step 3: writes some of the coldest dirty pages. How many, and what went wrong.
     fn write_candidates(&self) -> (usize, Option<Error>) {
         let mut failure = None;
-        for n in [FOREGROUND_CANDIDATES, usize::MAX] {
+        for n in [FOREGROUND_CANDIDATES, self.active_frames()] {
             let cold = self.cold_dirty(n);
             for chunk in cold.chunks(FOREGROUND_WRITES) {
                 let (written, error) = self.write_first(chunk, Counter::FlushedEviction);

@@ -53,12 +53,6 @@ pub(crate) struct Latch {
 }
 
 impl Latch {
-    /// A free latch at version 0.
-    #[cfg(any(test, loom, shuttle))]
-    pub(crate) fn new() -> Latch {
-        Latch::default()
-    }
-
     /// Begins an optimistic read; `None` while the latch is held exclusively.
     #[inline]
     pub(crate) fn optimistic(&self) -> Option<Stamp> {
@@ -170,12 +164,6 @@ impl Latch {
         Stamp(self.word.load(Ordering::Relaxed) & STAMP & !EXCLUSIVE)
     }
 
-    /// Whether somebody holds the latch exclusively right now. Only a hint.
-    #[cfg(any(test, loom, shuttle))]
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
-    }
-
     fn leave_exclusive(&self, changed: bool, keep: u64) {
         // While X is set only P changes: version and count are the holder's.
         let held = self.word.load(Ordering::Relaxed);
@@ -228,5 +216,65 @@ impl Latch {
                 Err(seen) => word = seen,
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_exclude_each_other_as_they_should() {
+        let latch = Latch::default();
+        assert!(latch.try_shared() && latch.try_shared());
+        assert!(!latch.try_exclusive());
+        latch.release_shared();
+        latch.release_shared();
+        assert!(latch.try_exclusive());
+        assert!(!latch.try_shared() && !latch.try_exclusive() && latch.optimistic().is_none());
+        latch.downgrade(true);
+        assert!(latch.try_shared() && !latch.try_exclusive());
+    }
+
+    #[test]
+    fn only_a_change_moves_the_version() {
+        let latch = Latch::default();
+        let stamp = latch.optimistic().unwrap();
+        latch.exclusive();
+        assert!(!latch.validate(stamp), "held exclusively");
+        latch.release_exclusive(false);
+        assert!(latch.validate(stamp));
+        latch.shared();
+        assert!(latch.validate(stamp));
+        latch.release_shared();
+        assert!(latch.upgrade(stamp));
+        latch.release_exclusive(true);
+        assert!(!latch.validate(stamp));
+        assert!(!latch.upgrade(stamp));
+        assert!(latch.try_exclusive(), "a failed upgrade leaves the latch free");
+    }
+
+    #[test]
+    fn waiters_are_woken() {
+        let latch = Latch::default();
+        let in_order = std::sync::Mutex::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for i in 0..500 {
+                        if i % 3 == 0 {
+                            latch.exclusive();
+                            *in_order.try_lock().expect("exclusive") += 1;
+                            latch.release_exclusive(true);
+                        } else {
+                            latch.shared();
+                            latch.release_shared();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(*in_order.lock().unwrap(), 4 * 167);
+        assert_eq!(latch.stamp(), Stamp(4 * 167 * VERSION_ONE));
     }
 }

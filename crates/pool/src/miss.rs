@@ -143,7 +143,8 @@ impl Core {
     fn try_claim<'s>(&self, space: &'s Space, no: PageNo) -> Option<Claim<'s>> {
         let entry = space.translation.entry_or_insert(no);
         let claimed = entry.compare_exchange(0, CLAIMED, Ordering::SeqCst, Ordering::Relaxed);
-        claimed.is_ok().then_some(Claim { entry })
+        // Lazily: a `Claim` that is dropped empties the entry.
+        claimed.is_ok().then(|| Claim { entry })
     }
 
     /// Claims the entry, or waits while somebody else has it claimed.
@@ -266,6 +267,7 @@ impl Core {
     /// Empties the translation entry and the header of a frame that left the policy, and releases its latch.
     pub(crate) fn release_frame(&self, frame: u32, id: PageId) {
         let header = self.frames.header(frame);
+        header.clear_page();
         if let Some(space) = self.space(id.space)
             && let Some(entry) = space.translation.entry(id.no)
         {
@@ -274,7 +276,6 @@ impl Core {
         if header.clear(READ_AHEAD) {
             self.metrics.inc(Counter::ReadAheadEvicted);
         }
-        header.clear_page();
         header.latch.release_exclusive(true);
     }
 }

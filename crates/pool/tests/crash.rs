@@ -1,0 +1,151 @@
+//! Model test: random work against a map, a power cut at any operation, recovery from what the disk kept. Every change
+//! whose log survived is there, nothing else is, and everything that was promised survived.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use common::{PAGE, UUID, change, config, file_name, open_space, put_value, read, value, wal_config};
+use holdfast_base::codec::get_u64;
+use holdfast_base::{Lsn, PageId, PageNo, Result, SpaceId};
+use holdfast_io::{CrashDisk, Disk, FileKind, OpenOptions};
+use holdfast_metrics::Metrics;
+use holdfast_pool::{AccessKind, Pool, Space, restore_torn_pages};
+use holdfast_wal::Wal;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+const PAGES: u32 = 60;
+
+/// What was logged: end of the group, page, value.
+type Journal = Vec<(Lsn, u32, u64)>;
+
+struct Life {
+    wal: Arc<Wal>,
+    pool: Arc<Pool>,
+    space: Arc<Space>,
+}
+
+fn work(life: &Life, rng: &mut SmallRng, journal: &mut Journal, model: &mut HashMap<u32, u64>) -> Result<()> {
+    let Life { pool, space, wal } = life;
+    for _ in 0..400 {
+        let no = rng.random_range(0..PAGES);
+        match rng.random_range(0..100) {
+            0..55 => {
+                let acc = pool.access(AccessKind::Point);
+                let mut guard = match model.contains_key(&no) {
+                    true => pool.fix_exclusive(space, PageNo(no), &acc)?,
+                    false => pool.fix_new(space, PageNo(no), &acc)?,
+                };
+                let v = rng.random();
+                change(pool, &mut guard, v)?;
+                journal.push((wal.next_lsn(), no, v));
+                model.insert(no, v);
+            }
+            55..90 => {
+                if let Some(&expected) = model.get(&no) {
+                    assert_eq!(read(pool, space, no)?, expected);
+                }
+            }
+            90..94 => wal.flush_to(wal.next_lsn())?,
+            94..97 => drop(pool.checkpoint()?),
+            97 => pool.flush_all()?,
+            98 => pool.flush_space(space)?,
+            _ => pool.resize(rng.random_range(16..40) * PAGE as u64)?,
+        }
+    }
+    Ok(())
+}
+
+fn redo(pool: &Pool, space: &Space, payload: &[u8], end: Lsn, start: Lsn) -> Result<()> {
+    let id = PageId::from_u64(get_u64(payload, 0).unwrap());
+    let acc = pool.access(AccessKind::Recovery);
+    let mut guard = pool.fix_exclusive(space, id.no, &acc)?;
+    if guard.lsn() < end {
+        put_value(guard.bytes_mut(), get_u64(payload, 8).unwrap());
+        // A page that was blank does not know its address yet.
+        let page = guard.bytes_mut();
+        holdfast_base::codec::put_u32(page, holdfast_base::page::OFF_SPACE, id.space.0);
+        holdfast_base::codec::put_u32(page, holdfast_base::page::OFF_PAGE_NO, id.no.0);
+        guard.mark_dirty(start, end);
+    }
+    Ok(())
+}
+
+/// Opens what the power cut left; returns the end of its log.
+fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
+    let metrics = Metrics::new();
+    let (wal, mut recovery) = Wal::open(disk.clone(), UUID, wal_config(), metrics.clone())?;
+    restore_torn_pages(&**disk, PAGE, &mut |id| {
+        let name = file_name(id);
+        if !disk.exists(&name)? {
+            return Ok(None);
+        }
+        disk.open(&name, OpenOptions::new(FileKind::Data)).map(Some)
+    })?;
+    let mut config = config(disk, 24);
+    config.max_bytes = 64 * PAGE as u64;
+    let pool = Pool::new(config, wal.clone(), metrics)?;
+    let space = open_space(&pool, disk, SpaceId(16));
+    let end = recovery.end_lsn();
+    // First into memory: applying a group may write pages, which needs the log.
+    let mut groups = Vec::new();
+    while let Some(group) = recovery.next()? {
+        groups.push((group.start, group.end, group.payload.to_vec()));
+    }
+    recovery.finish()?;
+    for (start, end, payload) in groups {
+        redo(&pool, &space, &payload, end, start)?;
+    }
+    pool.set_checkpoint_payload(|_| Vec::new());
+    Ok((Life { wal, pool, space }, end))
+}
+
+fn one_life_after_another(seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut disk = CrashDisk::new();
+    drop(Wal::create(Arc::new(disk.clone()), UUID, wal_config(), Metrics::new()).unwrap());
+    let (mut model, mut journal) = (HashMap::new(), Journal::new());
+    for _ in 0..3 {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let (life, end) = recover(&shared).unwrap();
+        journal.retain(|&(lsn, _, _)| lsn <= end);
+        model.clear();
+        model.extend(journal.iter().map(|&(_, no, v)| (no, v)));
+        for (&no, &expected) in &model {
+            assert_eq!(read(&life.pool, &life.space, no).unwrap(), expected, "seed {seed}, page {no}");
+        }
+        disk.crash_after(rng.random_range(1..400));
+        let promised = match work(&life, &mut rng, &mut journal, &mut model) {
+            Ok(()) => life.wal.durable_lsn(),
+            Err(e) => {
+                assert!(disk.is_dead(), "seed {seed}: {e}");
+                life.wal.durable_lsn()
+            }
+        };
+        drop(life);
+        let kept = disk.reboot(rng.random());
+        let (wal, recovery) = Wal::open(Arc::new(kept.clone()), UUID, wal_config(), Metrics::new()).unwrap();
+        assert!(recovery.end_lsn() >= promised, "seed {seed}: durable log was lost");
+        drop((wal, recovery));
+        disk = kept;
+    }
+}
+
+#[test]
+fn whatever_was_logged_survives_a_power_cut() {
+    for seed in 0..if cfg!(miri) { 1 } else { 60 } {
+        one_life_after_another(seed);
+    }
+}
+
+#[test]
+fn pages_have_one_version() {
+    let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new());
+    drop(Wal::create(disk.clone(), UUID, wal_config(), Metrics::new()).unwrap());
+    let (life, _) = recover(&disk).unwrap();
+    common::create(&life.pool, &life.space, 1, 2).unwrap();
+    let acc = life.pool.access(AccessKind::Point);
+    assert_eq!(value(&life.pool.fix_shared(&life.space, PageNo(1), &acc).unwrap()), 2);
+}

@@ -1,0 +1,27 @@
+//! Policies and their settings change at run time; the pages stay.
+
+mod common;
+
+use common::Bed;
+use holdfast_base::PageNo;
+use holdfast_policy::PolicyKind;
+
+#[test]
+fn pages_stay_when_the_policy_changes() {
+    let bed = Bed::new(64);
+    bed.create_many(60);
+    for kind in [
+        PolicyKind::MidpointLru { old_blocks_pct: 37, old_blocks_time_ms: 1000 },
+        PolicyKind::MidpointLru { old_blocks_pct: 5, old_blocks_time_ms: 0 },
+        PolicyKind::Lru,
+        PolicyKind::Holdfast,
+    ] {
+        bed.pool.set_policy(kind);
+        assert_eq!(bed.pool.stats().policy.resident, 60);
+        assert!((0..60).all(|no| bed.pool.is_resident(&bed.space, PageNo(no))));
+        (0..60).for_each(|no| assert_eq!(bed.read(no).unwrap(), u64::from(no)));
+        (60..200).for_each(|no| bed.create(no, 1).unwrap());
+        bed.create_many(60);
+        assert_eq!(bed.pool.per_row_touches(), kind != PolicyKind::Holdfast);
+    }
+}

@@ -1,0 +1,56 @@
+//! Frames set aside for structure changes: bounded, first come first served, given back.
+
+mod common;
+
+use common::Bed;
+use holdfast_base::{Error, PageNo};
+
+#[test]
+fn reserved_frames_are_used_and_the_rest_goes_back() {
+    let bed = Bed::new(40);
+    bed.create_many(60);
+    let acc = bed.access();
+    bed.pool.reserve_frames(8, &acc).unwrap();
+    let before = bed.pool.stats();
+    let pages: Vec<_> = (100..105).map(|no| bed.pool.fix_new(&bed.space, PageNo(no), &acc).unwrap()).collect();
+    assert_eq!(bed.pool.stats().resident, before.resident + 5, "nothing had to be evicted");
+    drop(pages);
+    drop(acc);
+    let stats = bed.pool.stats();
+    assert_eq!(stats.resident + stats.free, 40);
+    assert!(stats.free >= 8);
+}
+
+#[test]
+fn a_page_can_be_made_while_every_other_one_is_latched() {
+    let bed = Bed::new(16);
+    bed.create_many(16);
+    let acc = bed.access();
+    bed.pool.reserve_frames(2, &acc).unwrap();
+    let resident: Vec<u32> = (0..16).filter(|&no| bed.pool.is_resident(&bed.space, PageNo(no))).collect();
+    let other = bed.access();
+    let held: Vec<_> =
+        resident.iter().map(|&no| bed.pool.fix_exclusive(&bed.space, PageNo(no), &other).unwrap()).collect();
+    drop(bed.pool.fix_new(&bed.space, PageNo(100), &acc).unwrap());
+    drop(held);
+}
+
+#[test]
+fn all_together_take_at_most_a_quarter() {
+    let bed = Bed::new(40);
+    let acc = bed.access();
+    assert!(matches!(bed.pool.reserve_frames(11, &acc), Err(Error::LimitReached(_))));
+    bed.pool.reserve_frames(10, &acc).unwrap();
+    bed.pool.reserve_frames(9, &acc).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let acc = bed.access();
+            bed.pool.reserve_frames(2, &acc).unwrap();
+        });
+        while bed.metrics.get(holdfast_metrics::Counter::ReservationWaits) == 0 {
+            std::thread::yield_now();
+        }
+        drop(acc);
+        waits.join().unwrap();
+    });
+}

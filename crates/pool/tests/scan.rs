@@ -1,0 +1,87 @@
+//! Declared scans and read-ahead stay within the scan budget.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Bed;
+use holdfast_base::PageNo;
+use holdfast_io::MemoryDisk;
+use holdfast_metrics::Counter;
+use holdfast_pool::AccessKind;
+
+fn hot_pages_resident(bed: &Bed) -> usize {
+    (0..60).filter(|&no| bed.pool.is_resident(&bed.space, PageNo(no))).count()
+}
+
+/// 60 hot pages in a pool of 80 frames.
+fn warm() -> Bed {
+    let bed = Bed::new(80);
+    bed.create_many(600);
+    for _ in 0..30 {
+        (0..60).for_each(|no| assert!(bed.read(no).is_ok()));
+    }
+    assert_eq!(hot_pages_resident(&bed), 60);
+    bed
+}
+
+#[test]
+fn a_declared_scan_washes_nothing_out() {
+    let bed = warm();
+    let acc = bed.pool.access(AccessKind::Scan);
+    acc.begin_scan(540);
+    assert!(acc.is_ring_scan());
+    for no in 60..600 {
+        drop(bed.pool.fix_shared(&bed.space, PageNo(no), &acc).unwrap());
+    }
+    acc.end_scan();
+    assert_eq!(hot_pages_resident(&bed), 60);
+    assert!(bed.pool.stats().policy.ring <= 10);
+    assert!(bed.metrics.get(Counter::PagesEvictedRing) > 400);
+}
+
+#[test]
+fn a_small_scan_is_an_ordinary_access() {
+    let bed = warm();
+    let acc = bed.pool.access(AccessKind::Scan);
+    acc.begin_scan(20);
+    assert!(!acc.is_ring_scan());
+}
+
+#[test]
+fn read_ahead_brings_pages_and_counts_what_was_useless() {
+    for background in [false, true] {
+        let adjust = |mut c: holdfast_pool::PoolConfig| {
+            c.background = background;
+            c
+        };
+        let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 64);
+        bed.create_many(300);
+        let acc = bed.pool.access(AccessKind::Range);
+        let pages: Vec<PageNo> = (200..204).map(PageNo).collect();
+        bed.pool.prefetch(&bed.space, &pages, &acc);
+        bed.pool.wait_for_prefetch();
+        assert_eq!(bed.metrics.get(Counter::ReadAhead), 4);
+        assert!(pages.iter().all(|&no| bed.pool.is_resident(&bed.space, no)));
+        for no in [200, 201] {
+            drop(bed.pool.fix_shared(&bed.space, PageNo(no), &acc).unwrap());
+        }
+        assert_eq!(acc.reads(), 0, "they were there");
+        (0..150).for_each(|no| assert!(bed.read(no).is_ok()));
+        bed.pool.resize(16 * common::PAGE as u64).unwrap();
+        (0..150).for_each(|no| assert!(bed.read(no).is_ok()));
+        assert_eq!(bed.metrics.get(Counter::ReadAheadEvicted), 2);
+    }
+}
+
+#[test]
+fn read_ahead_of_pages_that_are_not_there_harms_nobody() {
+    let bed = Bed::new(64);
+    bed.create_many(10);
+    bed.space.file().set_len(50 * common::PAGE as u64).unwrap();
+    let acc = bed.pool.access(AccessKind::Range);
+    bed.pool.prefetch(&bed.space, &[PageNo(20), PageNo(9999)], &acc);
+    assert!(bed.space.damaged().is_none());
+    assert_eq!(bed.metrics.get(Counter::ReadAhead), 0);
+    assert_eq!(bed.pool.stats().resident, 10);
+}

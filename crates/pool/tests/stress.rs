@@ -1,0 +1,95 @@
+//! Many threads on few frames: every one makes progress, and no change is lost.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Bed, change, read_optimistic, value};
+use holdfast_base::PageNo;
+use holdfast_io::MemoryDisk;
+use holdfast_policy::PolicyKind;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+fn run(bed: &Bed, threads: u32, writers: u32, pages: u32, operations: u32) {
+    bed.create_many(0);
+    (0..pages).for_each(|no| bed.create(no, 0).unwrap());
+    let added: Vec<AtomicU64> = (0..pages).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for t in 0..threads {
+            let added = &added;
+            let body = move || {
+                let mut rng = SmallRng::seed_from_u64(u64::from(t));
+                for _ in 0..operations {
+                    let no = rng.random_range(0..pages);
+                    let acc = bed.access();
+                    if t < writers {
+                        // As a structure change does: frames first, then latches.
+                        bed.pool.reserve_frames(2, &acc).unwrap();
+                        let other = rng.random_range(0..pages);
+                        let mut first = bed.pool.fix_exclusive(&bed.space, PageNo(no.min(other)), &acc).unwrap();
+                        let v = value(first.bytes()) + 1;
+                        change(&bed.pool, &mut first, v).unwrap();
+                        added[no.min(other) as usize].fetch_add(1, Ordering::Relaxed);
+                        if no != other {
+                            let second = bed.pool.fix_shared(&bed.space, PageNo(no.max(other)), &acc).unwrap();
+                            value(&second);
+                        }
+                    } else if rng.random() {
+                        read_optimistic(&bed.pool, &bed.space, no, &acc).unwrap();
+                    } else {
+                        value(&bed.pool.fix_shared(&bed.space, PageNo(no), &acc).unwrap());
+                    }
+                }
+            };
+            std::thread::Builder::new().stack_size(128 << 10).spawn_scoped(scope, body).unwrap();
+        }
+    });
+    for no in 0..pages {
+        assert_eq!(bed.read(no).unwrap(), added[no as usize].load(Ordering::Relaxed), "page {no}");
+    }
+    bed.pool.flush_all().unwrap();
+    let stats = bed.pool.stats();
+    assert_eq!(stats.dirty, 0);
+    let resident: usize = bed.pool.residency().values().map(|r| r.pages).sum();
+    assert_eq!((resident, stats.resident + stats.free), (stats.resident, stats.frames));
+}
+
+fn bed(frames: usize, background: bool, policy: PolicyKind) -> Bed {
+    let adjust = |mut c: holdfast_pool::PoolConfig| {
+        (c.background, c.policy) = (background, policy);
+        c
+    };
+    Bed::on(Arc::new(MemoryDisk::new()), adjust, frames)
+}
+
+#[test]
+fn a_few_threads_on_very_few_frames() {
+    for background in [false, true] {
+        run(&bed(16, background, PolicyKind::Holdfast), 8, 4, 100, 300);
+    }
+}
+
+#[test]
+fn under_each_policy() {
+    let midpoint = PolicyKind::MidpointLru { old_blocks_pct: 37, old_blocks_time_ms: 10 };
+    for policy in [PolicyKind::Holdfast, midpoint, PolicyKind::Lru] {
+        run(&bed(64, true, policy), 8, 4, 200, 300);
+    }
+}
+
+#[test]
+fn several_partitions() {
+    let adjust = |mut c: holdfast_pool::PoolConfig| {
+        (c.background, c.partitions) = (true, 4);
+        c
+    };
+    run(&Bed::on(Arc::new(MemoryDisk::new()), adjust, 64), 8, 4, 2000, 300);
+}
+
+/// 1,024 connections, 64 of them writing, on the smallest pool: 320 frames (of 4 KiB here, so that the test is short).
+#[test]
+fn a_thousand_threads_on_the_smallest_pool() {
+    run(&bed(320, true, PolicyKind::Holdfast), 1024, 64, 1000, 30);
+}

@@ -1,0 +1,93 @@
+//! Pages torn by a power cut are restored from the double-write file.
+
+mod common;
+
+use common::{Bed, PAGE, value};
+use holdfast_base::page;
+use holdfast_pool::{DoubleWrite, restore_torn_pages};
+
+fn restore(bed: &Bed) -> Vec<u32> {
+    let file = bed.space.file().clone();
+    let report = restore_torn_pages(&*bed.disk, PAGE, &mut |_| Ok(Some(file.clone()))).unwrap();
+    report.restored.iter().map(|id| id.no.0).collect()
+}
+
+fn home(bed: &Bed, no: u64) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE];
+    bed.space.file().read_at(no * PAGE as u64, &mut bytes).unwrap();
+    bytes
+}
+
+fn tear(bed: &Bed, no: u64) {
+    bed.space.file().write_at(no * PAGE as u64 + 2048, &[0xee; 2048]).unwrap();
+}
+
+#[test]
+fn the_newest_image_replaces_a_torn_page() {
+    let bed = Bed::new(64);
+    bed.create_many(20);
+    for round in 1..5 {
+        (0..20).for_each(|no| bed.update(no, round).unwrap());
+        bed.pool.flush_all().unwrap();
+    }
+    assert_eq!(restore(&bed), [0; 0]);
+    tear(&bed, 3);
+    tear(&bed, 11);
+    assert_eq!(restore(&bed), [3, 11]);
+    let id = bed.space.id();
+    for no in [3, 11] {
+        assert_eq!(value(&home(&bed, no)), 4);
+        page::check(&home(&bed, no), holdfast_base::PageId::new(id, holdfast_base::PageNo(no as u32))).unwrap();
+    }
+    assert_eq!(restore(&bed), [0; 0], "restoring twice does no harm");
+}
+
+#[test]
+fn torn_images_and_dropped_spaces_are_passed_over() {
+    let bed = Bed::new(64);
+    bed.create_many(20);
+    tear(&bed, 3);
+    let copies = bed.disk.open("doublewrite", holdfast_io::OpenOptions::default()).unwrap();
+    for slot in 0..20 {
+        copies.write_at(slot * PAGE as u64 + 2048, &[0xee; 512]).unwrap();
+    }
+    assert_eq!(restore(&bed), [0; 0], "no good image is left");
+    let report = restore_torn_pages(&*bed.disk, PAGE, &mut |_| Ok(None)).unwrap();
+    assert!(report.restored.is_empty());
+}
+
+#[test]
+fn the_image_of_a_page_whose_write_failed_is_kept() {
+    use holdfast_io::{Fault, FaultDisk, FaultKind, FaultOp, MemoryDisk};
+    let faults = FaultDisk::new(std::sync::Arc::new(MemoryDisk::new()));
+    let bed = Bed::on(std::sync::Arc::new(faults.clone()), |c| c, 64);
+    bed.create_many(2);
+    bed.update(1, 77).unwrap();
+    faults.schedule(Fault::nth(FaultOp::Write, 1).kind(FaultKind::Torn).on("t16.hf"));
+    assert!(bed.pool.flush_all().is_err());
+    // The double-write file turns over several times.
+    for round in 0..600 {
+        bed.update(0, round).unwrap();
+        let acc = bed.access();
+        drop(acc);
+        faults.schedule(Fault::nth(FaultOp::Write, 2).on("t16.hf"));
+        let _ = bed.pool.flush_all();
+        faults.clear();
+        if bed.pool.stats().dirty == 0 {
+            break;
+        }
+    }
+    assert_eq!(value(&home(&bed, 1)), 77, "written after all");
+}
+
+#[test]
+fn without_it_pages_are_written_once() {
+    let adjust = |mut c: holdfast_pool::PoolConfig| {
+        c.doublewrite = DoubleWrite::Off;
+        c
+    };
+    let bed = Bed::on(std::sync::Arc::new(holdfast_io::MemoryDisk::new()), adjust, 64);
+    bed.create_many(20);
+    assert_eq!(bed.metrics.get(holdfast_metrics::Counter::DblwrPagesWritten), 0);
+    assert!(!bed.disk.exists("doublewrite").unwrap());
+}

@@ -1,0 +1,46 @@
+//! The hot pages come back after a restart, those of a scan do not.
+
+mod common;
+
+use common::{Bed, config, open_space};
+use holdfast_base::{PageNo, SpaceId};
+use holdfast_metrics::Metrics;
+use holdfast_pool::{AccessKind, Pool};
+
+#[test]
+fn hot_pages_are_loaded_again() {
+    let bed = Bed::new(80);
+    bed.create_many(600);
+    for _ in 0..30 {
+        (0..60).for_each(|no| assert!(bed.read(no).is_ok()));
+    }
+    let scan = bed.pool.access(AccessKind::Scan);
+    for no in 300..600 {
+        drop(bed.pool.fix_shared(&bed.space, PageNo(no), &scan).unwrap());
+    }
+    let saved = bed.pool.save_warmup().unwrap();
+    assert!((50..=80).contains(&saved), "{saved}");
+    drop(scan);
+    let Bed { disk, wal, pool, space, .. } = bed;
+    pool.close_space(&space, false).unwrap();
+    drop(pool);
+    let pool = Pool::new(config(&disk, 200), wal, Metrics::new()).unwrap();
+    let space = open_space(&pool, &disk, SpaceId(16));
+    let loaded = pool.run_warmup(|id| (id == SpaceId(16)).then(|| space.clone()));
+    assert_eq!(loaded, saved as u64);
+    let hot = (0..60).filter(|&no| pool.is_resident(&space, PageNo(no))).count();
+    assert!(hot >= 50, "{hot}");
+    assert!((310..600).all(|no| !pool.is_resident(&space, PageNo(no))));
+    assert_eq!(pool.run_warmup(|_| None), 0, "spaces that do not exist any more are passed over");
+}
+
+#[test]
+fn a_damaged_list_is_none() {
+    let bed = Bed::new(64);
+    bed.create_many(40);
+    assert!(bed.pool.saved_warmup().is_empty());
+    bed.pool.save_warmup().unwrap();
+    let file = bed.disk.open("warmup", holdfast_io::OpenOptions::default()).unwrap();
+    file.write_at(9, &[0xff]).unwrap();
+    assert!(bed.pool.saved_warmup().is_empty());
+}
