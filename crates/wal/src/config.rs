@@ -106,6 +106,13 @@ impl Geometry {
             group_max,
         })
     }
+
+    /// What should be prepared beyond what is promised: what is kept from users, and one segment with a byte of the
+    /// next. So much suffices for users to go on, however full the disk is: when they have filled that one, it can be
+    /// recycled.
+    pub fn ahead(&self) -> u64 {
+        self.hard_limit - self.user_limit + self.segment_data + 1
+    }
 }
 
 #[cfg(test)]

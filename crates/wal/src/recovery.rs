@@ -186,7 +186,7 @@ impl Recovery {
         wal.segments().adopt(inventory.others)?;
         wal.segments().recycle_below(wal.checkpoint_lsn().0)?;
         // A database on a full disk can be opened; who needs room will be told.
-        let _ = wal.segments().prepare_to(end + wal.prepared_distance());
+        let _ = wal.segments().prepare_to(end + wal.geometry().ahead());
         wal.start_appending(end);
         Ok(())
     }

@@ -138,7 +138,7 @@ impl Wal {
             return Err(Error::AlreadyExists(disk.describe()));
         }
         let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, geometry, vec![], FIRST_LSN);
-        segments.prepare_to(FIRST_LSN + geometry.hard_limit - geometry.user_limit + 1)?;
+        segments.prepare_to(FIRST_LSN + geometry.ahead())?;
         // Last: a log is there once its checkpoint is.
         let file = CheckpointFile::create(disk.as_ref(), Checkpoint::first(uuid, FIRST_LSN))?;
         let wal = Wal::assemble(geometry, config, file, segments, metrics);
@@ -238,8 +238,8 @@ impl Wal {
         self.segments.set_epoch(epoch);
     }
 
-    pub(crate) fn prepared_distance(&self) -> u64 {
-        self.geometry.hard_limit - self.geometry.user_limit + 1
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// Longest payload of one group, in bytes.
@@ -634,15 +634,10 @@ impl Wal {
         self.metrics.set(Gauge::CheckpointAge, self.age());
         let recycled = self.segments.recycle_below(lsn.0);
         // Ahead of need, on the checkpointer's time. A full disk is for those to report who need the room.
-        let _ = self.segments.prepare_to(self.ahead());
+        let promised = self.next.load(Ordering::Acquire) + self.gate.outstanding();
+        let _ = self.segments.prepare_to(promised + self.geometry.ahead());
         self.gate.wake_all();
         recycled
-    }
-
-    /// What should be prepared beyond what is promised: what the kept reserve needs, and one segment.
-    fn ahead(&self) -> u64 {
-        let promised = self.next.load(Ordering::Acquire) + self.gate.outstanding();
-        promised + self.prepared_distance() + self.geometry.segment_data
     }
 
     /// Writes a checkpoint slot and makes it durable.

@@ -22,12 +22,12 @@ fn a_ticket_is_refused_and_granted_when_there_is_room() {
     for op in [FaultOp::SetLen, FaultOp::Write] {
         disk.clear();
         disk.schedule(Fault::nth(op, 1).kind(FaultKind::Enospc).sticky());
-        let err = wal.reserve(SEGMENT, SpaceClass::User).unwrap_err();
+        let err = wal.reserve(2 * SEGMENT + 32, SpaceClass::User).unwrap_err();
         assert!(matches!(err, Error::DiskFull(_)), "{err}");
         wal.check_poisoned().unwrap();
     }
     disk.clear();
-    drop(wal.reserve(SEGMENT, SpaceClass::User).unwrap());
+    drop(wal.reserve(2 * SEGMENT + 32, SpaceClass::User).unwrap());
     append_synced(&wal, b"it goes on");
     wal.close().unwrap();
     assert_eq!(read(&disk).unwrap().0.len(), 1);
@@ -62,11 +62,12 @@ fn rollback_has_room_when_users_have_none() {
     let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
     let wal = create(&disk);
     full(&disk);
-    assert!(wal.reserve(SEGMENT, SpaceClass::User).is_err());
+    assert!(wal.reserve(2 * SEGMENT + 32, SpaceClass::User).is_err());
     // Two segments are kept for rollback and purge, a third one for the checkpoint.
-    drop(wal.reserve(2 * SEGMENT, SpaceClass::Rollback).unwrap());
-    drop(wal.reserve(3 * SEGMENT, SpaceClass::Checkpoint).unwrap());
-    assert!(wal.reserve(3 * SEGMENT, SpaceClass::Rollback).is_err());
+    drop(wal.reserve(2 * SEGMENT, SpaceClass::User).unwrap());
+    drop(wal.reserve(4 * SEGMENT, SpaceClass::Rollback).unwrap());
+    assert!(wal.reserve(4 * SEGMENT + 32, SpaceClass::Rollback).is_err());
+    drop(wal.reserve(5 * SEGMENT, SpaceClass::Checkpoint).unwrap());
 }
 
 #[test]
@@ -102,9 +103,9 @@ fn a_database_on_a_full_disk_can_be_opened() {
     disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).sticky());
     let (wal, groups) = recover(&disk).unwrap();
     assert_eq!(groups.len(), 60);
-    assert!(matches!(wal.reserve(8000, SpaceClass::User), Err(Error::DiskFull(_))));
+    assert!(matches!(wal.reserve(SEGMENT, SpaceClass::User), Err(Error::DiskFull(_))));
     disk.clear();
-    drop(wal.reserve(8000, SpaceClass::User).unwrap());
+    drop(wal.reserve(SEGMENT, SpaceClass::User).unwrap());
 }
 
 #[test]

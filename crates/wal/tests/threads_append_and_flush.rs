@@ -22,10 +22,10 @@ fn every_group_of_every_thread_is_there_once() {
         for i in 0..400u64 {
             let bytes = payload(thread << 32 | i, 8 + (i as usize * 37) % 3000);
             let range = wal.append(&bytes).unwrap();
-            if i % 7 == 0 {
+            if i % 61 == 0 {
                 wal.flush_to(range.1).unwrap();
                 assert!(wal.durable_lsn() >= range.1);
-            } else if i % 7 == 3 {
+            } else if i % 61 == 30 {
                 wal.write_to(range.1).unwrap();
                 assert!(wal.written_lsn() >= range.1);
             }

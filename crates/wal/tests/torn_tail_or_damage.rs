@@ -118,7 +118,7 @@ fn an_unused_segment_may_be_broken() {
     // The power went while the segment was being prepared.
     let (disk, _) = flushed_one_by_one(3);
     patch(disk.as_ref(), "wal.000003", 0, 4096, |b| b.fill(0x55));
-    disk.remove("wal.000004").unwrap();
+    disk.remove("wal.000005").unwrap();
     let (wal, groups) = recover(&disk).unwrap();
     assert_eq!(groups.len(), 3);
     for i in 0..100 {
