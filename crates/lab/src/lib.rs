@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod cli;
 pub mod clock;
 pub mod document;
 pub mod experiments;
@@ -20,6 +21,7 @@ pub mod machine;
 pub mod measure;
 pub mod pin;
 pub mod progress;
+pub mod report;
 pub mod target;
 pub mod text;
 pub mod worker;

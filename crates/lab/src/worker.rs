@@ -99,9 +99,12 @@ pub struct Work {
     latency: Mutex<Histogram<u64>>,
 }
 
+/// Longest latency that is told from longer ones, in microseconds: ten minutes.
+const LATENCY_MAX_US: u64 = 600_000_000;
+
 impl Work {
     fn new() -> Work {
-        let histogram = Histogram::new(3).expect("three digits are allowed");
+        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).expect("the bounds are in order");
         Work {
             transactions: AtomicU64::new(0),
             rows: AtomicU64::new(0),

@@ -19,7 +19,6 @@ pub mod scale;
 mod scenario;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use holdfast_workload::dist::Kind;
@@ -251,10 +250,4 @@ fn outcome_run(site: &dyn Site, o: &Outcome, scale: &Scale) -> Run {
             "phases": o.phases,
         })),
     }
-}
-
-/// How long the experiment takes at this scale, roughly, without the load: for those who wait.
-#[must_use]
-pub fn expected(options: &Options) -> Duration {
-    options.scale.minutes(80.0)
 }

@@ -1,0 +1,207 @@
+//! The arguments of `holdfast lab`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use holdfast_workload::dist::Kind;
+
+use crate::document::Document;
+use crate::experiments::sideload::scale::Scale;
+use crate::experiments::{scan, sideload};
+use crate::pin::Cores;
+use crate::progress::Progress;
+use crate::report;
+
+/// `holdfast lab`: the experiments.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// Which one.
+    #[command(subcommand)]
+    pub experiment: Experiment,
+}
+
+/// An experiment.
+#[derive(Debug, Subcommand)]
+pub enum Experiment {
+    /// A dump of a big table beside OLTP on a small one: which cache is washed out, and which one gets warm
+    #[command(after_help = SIDELOAD_EXAMPLES)]
+    Sideload(SideloadArgs),
+    /// A report query over a big table between queries of a small one
+    #[command(after_help = SCAN_EXAMPLES)]
+    Scan(ScanArgs),
+}
+
+const SIDELOAD_EXAMPLES: &str = "\
+Examples:
+  holdfast lab sideload                               the experiment at a tenth of the published size
+  holdfast lab sideload --quick --check               the same in under a minute; exit code 3 if a claim fails
+  holdfast lab sideload --report sideload.html        with charts
+  holdfast lab sideload --disk real --dir /mnt/ssd    on a real disk instead of the model of a spinning one
+  holdfast lab sideload --full --json full.json       the published size; takes hours";
+
+const SCAN_EXAMPLES: &str = "\
+Examples:
+  holdfast lab scan
+  holdfast lab scan --quick --check --report scan.html
+  holdfast lab scan --disk real --dir /mnt/ssd";
+
+/// On which disk an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DiskArg {
+    /// Memory behind the model of a spinning disk: one arm, seek plus transfer
+    Model,
+    /// Files in a directory, past the operating system's cache where the file system has that
+    Real,
+}
+
+/// What all experiments take.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    /// The shortest run that still says something
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// The published sizes
+    #[arg(long)]
+    pub full: bool,
+    /// Exit with code 3 if a claim does not hold
+    #[arg(long)]
+    pub check: bool,
+    /// Seed of data and load
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// The disk
+    #[arg(long, value_enum, default_value_t = DiskArg::Model)]
+    pub disk: DiskArg,
+    /// Directory for the data with --disk real; it is removed at the end
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Write the document as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Do not give OLTP and dump a core each
+    #[arg(long)]
+    pub no_pin: bool,
+}
+
+/// `holdfast lab sideload`.
+#[derive(Debug, Args)]
+pub struct SideloadArgs {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Divide tables and pool by F, make disk, request rate and dump F times as fast [default: 10, with --full 1]
+    #[arg(long, value_name = "F", value_parser = above_zero)]
+    pub scale: Option<f64>,
+    /// OLTP sessions
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Transactions per second of the runs at a fixed rate [default: 300 x F, as published]
+    #[arg(long, value_name = "TPS", value_parser = above_zero)]
+    pub rate: Option<f64>,
+    /// Rows per second that the dump's client takes; 0: as many as there are [default: the published pace x F]
+    #[arg(long, value_name = "ROWS")]
+    pub dump_rate: Option<f64>,
+    /// Which rows OLTP asks for: uniform, special, pareto or zipf
+    #[arg(long, default_value = "uniform", value_name = "KIND")]
+    pub rand_type: Kind,
+}
+
+/// `holdfast lab scan`.
+#[derive(Debug, Args)]
+pub struct ScanArgs {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(v) if v > 0.0 && v.is_finite() => Ok(v),
+        _ => Err("give a number above 0".to_owned()),
+    }
+}
+
+impl CommonArgs {
+    fn real_disk(&self) -> Option<PathBuf> {
+        (self.disk == DiskArg::Real).then(|| self.dir.clone())
+    }
+}
+
+impl SideloadArgs {
+    fn options(&self) -> sideload::Options {
+        let common = &self.common;
+        let factor = self.scale.unwrap_or(if common.full { 1.0 } else { 10.0 });
+        let patience = if common.quick || common.full { 1.0 } else { 2.0 };
+        let scale = Scale::new(factor, patience);
+        let dump_rate = self.dump_rate.unwrap_or_else(|| scale.dump_rows_per_second());
+        sideload::Options {
+            scale,
+            distribution: self.rand_type,
+            threads: usize::from(self.threads),
+            rate: self.rate.unwrap_or_else(|| scale.rate()),
+            dump_rows_per_second: (dump_rate > 0.0).then_some(dump_rate),
+            turns: if common.quick { 5 } else { 9 },
+            turn_minutes: 0.5,
+            rate_minutes: 4.0,
+            cold_minutes: 8.0,
+            real_disk: common.real_disk(),
+            cores: Cores::new(!common.no_pin),
+            seed: common.seed,
+        }
+    }
+}
+
+impl ScanArgs {
+    fn options(&self) -> scan::Options {
+        let common = &self.common;
+        scan::Options {
+            factor: if common.quick { 2.0 } else { 1.0 },
+            repetitions: if common.quick { 2 } else { 3 },
+            real_disk: common.real_disk(),
+            cores: Cores::new(!common.no_pin),
+            seed: common.seed,
+        }
+    }
+}
+
+/// Runs an experiment and writes what was asked for. Returns false if `--check` was given and a claim fails.
+///
+/// # Errors
+/// If the experiment cannot be run, or a file cannot be written.
+pub fn run(args: &LabArgs) -> Result<bool> {
+    let mut progress = Progress::new();
+    let (result, common) = match &args.experiment {
+        Experiment::Sideload(args) => (sideload::run(&args.options(), &mut progress), &args.common),
+        Experiment::Scan(args) => (scan::run(&args.options(), &mut progress), &args.common),
+    };
+    progress.finish();
+    let (document, text) = result?;
+    output(&document, &text, common)?;
+    Ok(!common.check || document.holds())
+}
+
+fn output(document: &Document, text: &str, common: &CommonArgs) -> Result<()> {
+    // With the document on standard output, people read the rest on standard error.
+    let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if json_on_stdout {
+        eprintln!("{text}");
+    } else {
+        println!("{text}");
+    }
+    if let Some(path) = &common.json {
+        document.write_json(path).with_context(|| format!("write {}", path.display()))?;
+    }
+    if let Some(path) = &common.report {
+        report::write(document, path)?;
+        eprintln!("report: {}", path.display());
+    }
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    eprintln!("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
+    Ok(())
+}

@@ -1,0 +1,350 @@
+//! Charts as inline SVG. Colours are CSS classes of the page, so that one drawing serves light and dark.
+
+use maud::{Markup, html};
+use serde_json::json;
+
+/// Width of a chart's drawing area and margins, in SVG units.
+const WIDTH: f64 = 560.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = 34.0;
+
+/// A line over time.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Its CSS class.
+    pub class: &'static str,
+    /// Its points, x ascending.
+    pub points: Vec<(f64, f64)>,
+    /// Whether it is a reference rather than a measurement.
+    pub dashed: bool,
+}
+
+/// A shaded stretch of the x axis.
+#[derive(Clone, Debug)]
+pub struct Band {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What happens there.
+    pub label: String,
+}
+
+/// Lines over time on one axis.
+#[derive(Clone, Debug)]
+pub struct LineChart {
+    /// Title.
+    pub title: String,
+    /// What a y value is.
+    pub y_label: &'static str,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// The phases.
+    pub bands: Vec<Band>,
+}
+
+/// A layer of a stack.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// Its name.
+    pub name: String,
+    /// Its CSS class.
+    pub class: &'static str,
+    /// Its height at each x.
+    pub values: Vec<f64>,
+}
+
+/// Layers on top of each other over time.
+#[derive(Clone, Debug)]
+pub struct StackChart {
+    /// Title.
+    pub title: String,
+    /// What a y value is.
+    pub y_label: &'static str,
+    /// The x values.
+    pub x: Vec<f64>,
+    /// The layers, the lowest first.
+    pub layers: Vec<Layer>,
+    /// Top of the axis.
+    pub max: f64,
+    /// The phases.
+    pub bands: Vec<Band>,
+}
+
+/// A bar with its label.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// Its CSS class.
+    pub class: &'static str,
+    /// Its length.
+    pub value: f64,
+    /// Its value in words.
+    pub text: String,
+}
+
+/// Round numbers from 0 (or below `min`) to at least `max`, about `n` of them.
+#[must_use]
+pub fn ticks(min: f64, max: f64, n: usize) -> Vec<f64> {
+    let span = (max - min).max(f64::MIN_POSITIVE);
+    let raw = span / n.max(1) as f64;
+    let magnitude = 10f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|m| m * magnitude).find(|s| *s >= raw * 0.999).unwrap_or(raw);
+    let first = (min / step).ceil() as i64;
+    let last = (max / step + 1e-9).floor() as i64;
+    (first..=last).map(|i| i as f64 * step).collect()
+}
+
+/// A tick's label.
+fn tick_label(v: f64) -> String {
+    let v = if v.abs() < 1e-12 { 0.0 } else { v };
+    if v.abs() >= 1000.0 {
+        let thousands = v / 1000.0;
+        return if thousands.fract() == 0.0 { format!("{thousands:.0}k") } else { format!("{thousands:.1}k") };
+    }
+    let text = format!("{v:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Maps values to the drawing.
+struct Frame {
+    x: (f64, f64),
+    y_max: f64,
+    height: f64,
+}
+
+impl Frame {
+    fn x(&self, v: f64) -> f64 {
+        let span = (self.x.1 - self.x.0).max(f64::MIN_POSITIVE);
+        LEFT + (v - self.x.0) / span * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, v: f64) -> f64 {
+        TOP + (1.0 - v / self.y_max) * (self.height - TOP - BOTTOM)
+    }
+
+    fn base(&self) -> f64 {
+        self.height - BOTTOM
+    }
+
+    fn axes(&self, y_label: &str, bands: &[Band]) -> Markup {
+        let (left, right, base) = (LEFT, WIDTH - RIGHT, self.base());
+        html! {
+            @for (n, band) in bands.iter().enumerate() {
+                @let (from, to) = (self.x(band.from.max(self.x.0)), self.x(band.to.min(self.x.1)));
+                @if to > from {
+                    rect class=(if n % 2 == 0 { "band" } else { "band alt" }) x=(px(from)) y=(px(TOP))
+                        width=(px(to - from)) height=(px(base - TOP)) {}
+                    @if to - from > band.label.len() as f64 * 5.0 {
+                        text class="band-label" x=(px(from + 5.0)) y=(px(TOP + 11.0)) { (band.label) }
+                    }
+                }
+            }
+            @for tick in ticks(0.0, self.y_max, 4) {
+                line class="grid" x1=(px(left)) x2=(px(right)) y1=(px(self.y(tick))) y2=(px(self.y(tick))) {}
+                text class="tick" x=(px(left - 6.0)) y=(px(self.y(tick) + 3.5)) text-anchor="end" { (tick_label(tick)) }
+            }
+            @for tick in ticks(self.x.0, self.x.1, 6) {
+                text class="tick" x=(px(self.x(tick))) y=(px(base + 14.0)) text-anchor="middle" { (tick_label(tick)) }
+            }
+            line class="axis" x1=(px(left)) x2=(px(right)) y1=(px(base)) y2=(px(base)) {}
+            text class="axis-label" x=(px(left)) y=(px(TOP - 8.0)) { (y_label) }
+            text class="axis-label" x=(px(right)) y=(px(self.height - 6.0)) text-anchor="end" {
+                "seconds since the side load began"
+            }
+        }
+    }
+}
+
+/// A coordinate.
+fn px(v: f64) -> String {
+    format!("{v:.1}")
+}
+
+fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut d = String::new();
+    for (x, y) in points {
+        d.push_str(if d.is_empty() { "M" } else { "L" });
+        d.push_str(&format!("{x:.1} {y:.1}"));
+    }
+    d
+}
+
+/// A top of the axis that leaves room above `max`.
+fn headroom(max: f64) -> f64 {
+    if max > 0.0 { max * 1.12 } else { 1.0 }
+}
+
+impl LineChart {
+    /// Draws the chart; `None` if there is nothing to draw.
+    #[must_use]
+    pub fn draw(&self) -> Option<Markup> {
+        let points = || self.lines.iter().flat_map(|l| l.points.iter().copied());
+        let min_x = points().map(|p| p.0).reduce(f64::min)?;
+        let max_x = points().map(|p| p.0).reduce(f64::max)?;
+        let max_y = points().map(|p| p.1).reduce(f64::max)?;
+        let frame = Frame { x: (min_x, max_x), y_max: headroom(max_y), height: 260.0 };
+        let hover: Vec<_> = self
+            .lines
+            .iter()
+            .map(|l| json!({"name": l.name, "class": l.class, "x": xs(&l.points), "y": ys(&l.points)}))
+            .collect();
+        Some(figure(
+            &self.title,
+            &frame,
+            &json!(hover),
+            html! {
+                (frame.axes(self.y_label, &self.bands))
+                @for line in &self.lines {
+                    path class=(format!("line {}{}", line.class, if line.dashed { " dashed" } else { "" }))
+                        d=(path(line.points.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) {}
+                }
+            },
+        ))
+    }
+}
+
+fn xs(points: &[(f64, f64)]) -> Vec<f64> {
+    points.iter().map(|p| round(p.0)).collect()
+}
+
+fn ys(points: &[(f64, f64)]) -> Vec<f64> {
+    points.iter().map(|p| round(p.1)).collect()
+}
+
+/// Enough digits for a tooltip.
+fn round(v: f64) -> f64 {
+    (v * 1000.0).round() / 1000.0
+}
+
+fn figure(title: &str, frame: &Frame, hover: &serde_json::Value, drawing: Markup) -> Markup {
+    let view = format!("0 0 {WIDTH} {}", frame.height);
+    let scale = format!("{} {} {} {}", round(frame.x.0), round(frame.x.1), LEFT, WIDTH - RIGHT);
+    html! {
+        figure class="chart" {
+            figcaption { (title) }
+            svg viewBox=(view) role="img" aria-label=(title) data-scale=(scale) data-series=(hover.to_string()) {
+                (drawing)
+                line class="cross" x1="0" x2="0" y1=(px(TOP)) y2=(px(frame.base())) {}
+            }
+        }
+    }
+}
+
+impl StackChart {
+    /// Draws the chart; `None` if there is nothing to draw.
+    #[must_use]
+    pub fn draw(&self) -> Option<Markup> {
+        let (first, last) = (*self.x.first()?, *self.x.last()?);
+        let frame = Frame { x: (first, last), y_max: headroom(self.max), height: 190.0 };
+        let mut below = vec![0.0; self.x.len()];
+        let mut areas = Vec::new();
+        for layer in &self.layers {
+            let above: Vec<f64> = below.iter().zip(&layer.values).map(|(b, v)| b + v).collect();
+            let upper = self.x.iter().zip(&above).map(|(&x, &y)| (frame.x(x), frame.y(y)));
+            let lower = self.x.iter().zip(&below).rev().map(|(&x, &y)| (frame.x(x), frame.y(y)));
+            areas.push((layer.class, format!("{}Z", path(upper.chain(lower)))));
+            below = above;
+        }
+        let x: Vec<f64> = self.x.iter().map(|&x| round(x)).collect();
+        let hover: Vec<_> = self
+            .layers
+            .iter()
+            .rev()
+            .map(|l| {
+                let y: Vec<f64> = l.values.iter().map(|&y| round(y)).collect();
+                json!({"name": l.name, "class": l.class, "x": x, "y": y})
+            })
+            .collect();
+        Some(figure(
+            &self.title,
+            &frame,
+            &json!(hover),
+            html! {
+                (frame.axes(self.y_label, &[]))
+                @for (class, d) in &areas {
+                    path class=(format!("area {class}")) d=(d) {}
+                }
+                line class="limit" x1=(px(LEFT)) x2=(px(WIDTH - RIGHT)) y1=(px(frame.y(self.max))) y2=(px(frame.y(self.max))) {}
+                text class="tick" x=(px(WIDTH - RIGHT)) y=(px(frame.y(self.max) - 4.0)) text-anchor="end" {
+                    "size of the pool"
+                }
+                @for band in self.bands.iter().filter(|b| b.from > first) {
+                    line class="mark" x1=(px(frame.x(band.from))) x2=(px(frame.x(band.from))) y1=(px(TOP)) y2=(px(frame.base())) {}
+                }
+            },
+        ))
+    }
+}
+
+/// Bars on a common scale, with a title; `None` without bars.
+#[must_use]
+pub fn bars(title: &str, bars: &[Bar]) -> Option<Markup> {
+    let max = bars.iter().map(|b| b.value).reduce(f64::max)?;
+    let row = 24.0;
+    let height = row * bars.len() as f64 + 4.0;
+    let (from, to) = (250.0, WIDTH - 70.0);
+    let length = |v: f64| if max > 0.0 { (v / max * (to - from)).max(1.5) } else { 1.5 };
+    Some(html! {
+        figure class="chart" {
+            figcaption { (title) }
+            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(title) {
+                @for (n, bar) in bars.iter().enumerate() {
+                    @let y = n as f64 * row + 4.0;
+                    text class="bar-name" x=(px(from - 8.0)) y=(px(y + 12.0)) text-anchor="end" { (bar.name) }
+                    rect class=(format!("bar {}", bar.class)) x=(px(from)) y=(px(y)) width=(px(length(bar.value)))
+                        height="16" rx="2" {}
+                    text class="bar-value" x=(px(from + length(bar.value) + 6.0)) y=(px(y + 12.0)) { (bar.text) }
+                }
+            }
+        }
+    })
+}
+
+/// A legend: names with the colours of their classes.
+#[must_use]
+pub fn legend(entries: &[(String, &'static str, bool)]) -> Markup {
+    html! {
+        p class="legend" {
+            @for (name, class, dashed) in entries {
+                span { i class=(format!("key {class}{}", if *dashed { " dashed" } else { "" })) {} (name) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_cover_the_range() {
+        assert_eq!(ticks(0.0, 100.0, 4), [0.0, 25.0, 50.0, 75.0, 100.0]);
+        assert_eq!(ticks(0.0, 7.0, 4), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(ticks(-0.5, 1.0, 3), [-0.5, 0.0, 0.5, 1.0]);
+        assert_eq!(tick_label(2500.0), "2.5k");
+        assert_eq!(tick_label(0.25), "0.25");
+    }
+
+    #[test]
+    fn charts_without_data_are_not_drawn() {
+        let lines = LineChart { title: "t".into(), y_label: "y", lines: Vec::new(), bands: Vec::new() };
+        assert!(lines.draw().is_none());
+        assert!(bars("t", &[]).is_none());
+    }
+
+    #[test]
+    fn a_line_is_drawn_where_its_points_are() {
+        let line = Line { name: "a".into(), class: "c", points: vec![(0.0, 0.0), (1.0, 10.0)], dashed: false };
+        let band = Band { from: 0.0, to: 1.0, label: "phase".into() };
+        let chart = LineChart { title: "<t>".into(), y_label: "y", lines: vec![line], bands: vec![band] };
+        let svg = chart.draw().unwrap().into_string();
+        assert!(svg.contains("d=\"M52.0 226.0L548.0 "), "{svg}");
+        assert!(svg.contains("&lt;t&gt;") && svg.contains(">phase<"), "{svg}");
+    }
+}

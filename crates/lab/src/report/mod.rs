@@ -1,0 +1,169 @@
+//! The report: a [`Document`] as one self-contained HTML page, in light and dark, with inline SVG charts. It loads
+//! nothing from anywhere.
+
+mod chart;
+mod scan;
+mod sideload;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
+
+use crate::document::Document;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Writes the report of `document` to `path`.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(document: &Document, path: &Path) -> Result<()> {
+    std::fs::write(path, page(document)).with_context(|| format!("write the report {}", path.display()))
+}
+
+/// The report of `document` as HTML.
+#[must_use]
+pub fn page(document: &Document) -> String {
+    let (title, body) = match document.experiment.as_str() {
+        "scan" => ("One report query between small queries", scan::body(document)),
+        _ => ("A dump beside OLTP", sideload::body(document)),
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Holdfast lab: " (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    p class="kicker" { "Holdfast lab \u{b7} " (document.experiment) }
+                    h1 { (title) }
+                    (summary(document))
+                }
+                main {
+                    (body)
+                    (verdicts(document))
+                    (provenance(document))
+                }
+                div id="tip" {}
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn summary(document: &Document) -> Markup {
+    let all = document.verdicts.len();
+    let holds = document.verdicts.iter().filter(|v| v.holds).count();
+    html! {
+        p class=(if holds == all { "result good" } else { "result bad" }) {
+            strong { (holds) " of " (all) " claims hold" }
+        }
+    }
+}
+
+fn verdicts(document: &Document) -> Markup {
+    html! {
+        section {
+            h2 { "Verdicts" }
+            div class="scroll" { table {
+                thead { tr { th { "" } th { "claim" } th class="n" { "measured" } th class="n" { "bar" } } }
+                tbody {
+                    @for v in &document.verdicts {
+                        tr {
+                            td class=(if v.holds { "good" } else { "bad" }) {
+                                (if v.holds { "\u{2713} holds" } else { "\u{2717} fails" })
+                            }
+                            td { (v.claim) }
+                            td class="n" { (v.value.map_or_else(|| "not measured".to_owned(), |v| format!("{v:.3}"))) }
+                            td class="n" { (v.bar) }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+fn provenance(document: &Document) -> Markup {
+    let machine = serde_json::to_value(&document.machine).unwrap_or(Value::Null);
+    html! {
+        section {
+            h2 { "Provenance" }
+            div class="columns" {
+                (listing("Machine", &machine))
+                (listing("Settings", &Value::Object(document.settings.clone())))
+            }
+        }
+    }
+}
+
+fn listing(title: &str, fields: &Value) -> Markup {
+    let fields = fields.as_object().into_iter().flatten();
+    html! {
+        div {
+            h3 { (title) }
+            dl { @for (name, value) in fields {
+                dt { (name.replace('_', " ")) }
+                dd { (value_text(value)) }
+            } }
+        }
+    }
+}
+
+/// A JSON value for people.
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), number_text),
+        Value::Object(fields) => {
+            let parts: Vec<String> =
+                fields.iter().map(|(k, v)| format!("{} {}", k.replace('_', " "), value_text(v))).collect();
+            parts.join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn number_text(v: f64) -> String {
+    if v.fract() == 0.0 && v.abs() >= 10_000.0 {
+        return crate::measure::human(v);
+    }
+    let text = format!("{v:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A number of a run's metrics.
+fn number(metrics: &serde_json::Map<String, Value>, name: &str) -> Option<f64> {
+    metrics.get(name).and_then(Value::as_f64)
+}
+
+/// A text of a run's metrics.
+fn text<'a>(metrics: &'a serde_json::Map<String, Value>, name: &str) -> &'a str {
+    metrics.get(name).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The CSS class of a policy: the same colour everywhere.
+fn policy_class(policy: &str) -> &'static str {
+    if policy.starts_with("a pool") {
+        "ceiling"
+    } else if policy.starts_with("holdfast (") {
+        "holdfast-plain"
+    } else if policy.starts_with("holdfast") {
+        "holdfast"
+    } else if policy.contains("time 0 ") {
+        "midpoint-0"
+    } else if policy.contains("pct 5,") {
+        "midpoint-5"
+    } else {
+        "midpoint"
+    }
+}

@@ -1,0 +1,77 @@
+//! The report of the `scan` experiment.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::chart::{Bar, bars};
+use super::{number, policy_class, text};
+use crate::document::{Document, Run};
+use crate::measure::human;
+
+fn seconds(run: &Run, query: &str) -> Option<f64> {
+    let list = run.metrics.get("seconds")?.as_array()?;
+    let entry = list.iter().find(|e| e.get("query").and_then(Value::as_str) == Some(query))?;
+    entry.get("seconds")?.get("median")?.as_f64()
+}
+
+fn queries(document: &Document) -> Vec<&str> {
+    let list = document.runs.first().and_then(|r| r.metrics.get("seconds")?.as_array());
+    list.into_iter().flatten().filter_map(|e| e.get("query")?.as_str()).collect()
+}
+
+/// The sections of the report.
+pub(super) fn body(document: &Document) -> Markup {
+    let bar = |run: &Run, query: &str| {
+        let value = seconds(run, query)?;
+        let text = format!("{} s", human(value));
+        Some(Bar { name: run.policy.clone(), class: policy_class(&run.policy), value, text })
+    };
+    html! {
+        p class="lead" {
+            "A small table is queried twice, then a report goes over a big table that does not fit into the pool, "
+            "then the small table is queried again. A cache that resists scans answers that last query from memory."
+        }
+        section {
+            h2 { "Time of each query" }
+            div class="charts" {
+                @for query in queries(document) {
+                    @let all: Vec<Bar> = document.runs.iter().filter_map(|run| bar(run, query)).collect();
+                    @if let Some(chart) = bars(query, &all) { (chart) }
+                }
+            }
+        }
+        section {
+            h2 { "Pages of the small table read again after the report" }
+            div class="scroll" { table {
+                thead { tr { th { "policy" } th { "" } th class="n" { "read again" } } }
+                tbody { @for run in &document.runs {
+                    tr {
+                        td { i class=(format!("key {}", policy_class(&run.policy))) {} (run.policy) }
+                        td { (text(&run.metrics, "about")) }
+                        td class="n" {
+                            @if let Some(share) = number(&run.metrics, "read_again") { (format!("{:.1} %", share * 100.0)) }
+                        }
+                    }
+                } }
+            } }
+        }
+        section {
+            h2 { "The monitor after every query" }
+            @for run in &document.runs { (monitor(run)) }
+        }
+    }
+}
+
+fn monitor(run: &Run) -> Markup {
+    let steps = run.metrics.get("steps").and_then(Value::as_array);
+    let field = |step: &Value, name: &str| step.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    html! {
+        details {
+            summary { (run.policy) ": " (text(&run.metrics, "about")) }
+            @for step in steps.into_iter().flatten() {
+                h4 { (field(step, "query")) ": " (step.get("seconds").and_then(Value::as_f64).map_or(String::new(), human)) " s" }
+                pre { (field(step, "monitor")) }
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The report of the `sideload` experiment.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use super::chart::{Band, Layer, Line, LineChart, StackChart, legend};
+use super::{number, policy_class, text};
+use crate::document::{Document, Run};
+use crate::measure::human;
+
+/// The parts of a run in which the side load is under way.
+const BESIDE: [&str; 2] = ["OLTP beside the dump", "cold start beside the dump"];
+
+/// One run with what is needed again and again.
+struct View<'a> {
+    run: &'a Run,
+    /// When the side load began.
+    zero: f64,
+}
+
+impl<'a> View<'a> {
+    fn new(run: &'a Run) -> View<'a> {
+        let begins = phases(run).into_iter().find(|b| BESIDE.contains(&b.label.as_str()));
+        View { run, zero: begins.map_or(0.0, |b| b.from) }
+    }
+
+    fn metrics(&self) -> &'a Map<String, Value> {
+        &self.run.metrics
+    }
+
+    fn samples(&self) -> &'a [Value] {
+        self.metrics().get("samples").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn series(&self, field: &str) -> Vec<(f64, f64)> {
+        let point = |s: &Value| Some((s.get("t")?.as_f64()? - self.zero, s.get(field)?.as_f64()?));
+        self.samples().iter().filter_map(point).collect()
+    }
+
+    fn bands(&self) -> Vec<Band> {
+        let shift = |b: Band| Band { from: b.from - self.zero, to: b.to - self.zero, ..b };
+        phases(self.run).into_iter().map(shift).collect()
+    }
+
+    fn is(&self, start: &str, full: bool) -> bool {
+        text(self.metrics(), "start") == start && number(self.metrics(), "rate_tps").is_none() == full
+    }
+}
+
+fn phases(run: &Run) -> Vec<Band> {
+    let list = run.metrics.get("phases").and_then(Value::as_array);
+    let band = |p: &Value| {
+        let label = p.get("name")?.as_str()?.to_owned();
+        Some(Band { from: p.get("from")?.as_f64()?, to: p.get("to")?.as_f64()?, label })
+    };
+    list.into_iter().flatten().filter_map(band).collect()
+}
+
+const SCENARIOS: [(&str, bool, &str, &str); 4] = [
+    ("warm", true, "Warm, full speed", "OLTP has the table in the pool; then the dump starts."),
+    ("warm", false, "Warm, at the request rate", "As above, with OLTP held to the rate of the published machine."),
+    ("cold", true, "Cold, full speed", "The dump is under way; then OLTP starts."),
+    ("cold", false, "Cold, at the request rate", "As above, with OLTP held to the rate."),
+];
+
+/// The sections of the report.
+pub(super) fn body(document: &Document) -> Markup {
+    let views: Vec<View<'_>> = document.runs.iter().map(View::new).collect();
+    let ceiling = views.iter().find(|v| text(v.metrics(), "role") == "ceiling");
+    let policies: Vec<&View<'_>> = views.iter().filter(|v| text(v.metrics(), "role") == "policy").collect();
+    html! {
+        p class="lead" {
+            "OLTP runs on a small table that fits into the pool, a dump of a big table that does not runs in a loop "
+            "beside it. The ceiling is a pool that holds both tables, measured in turns with every policy."
+        }
+        section {
+            h2 { "Throughput beside the dump" }
+            (legend(&legend_entries(&views)))
+            div class="charts" {
+                @for (start, full, title, about) in SCENARIOS {
+                    @let chosen: Vec<&View<'_>> = policies.iter().filter(|v| v.is(start, full)).copied().collect();
+                    @if let Some(chart) = throughput(title, &chosen, ceiling.filter(|_| full)) {
+                        div { (chart) p class="note" { (about) } }
+                    }
+                }
+            }
+        }
+        (results(&policies, ceiling, document))
+        section {
+            h2 { "What is in the pool" }
+            (legend(&pool_legend(policies.first().copied())))
+            @for (start, full, title, _) in SCENARIOS {
+                h3 { (title) }
+                div class="charts" {
+                    @for view in policies.iter().filter(|v| v.is(start, full)) {
+                        @if let Some(chart) = pool(view) { (chart) }
+                    }
+                }
+            }
+        }
+        section {
+            h2 { "Content of the pool by table and index" }
+            @for view in &policies { (content(view)) }
+        }
+    }
+}
+
+fn legend_entries(views: &[View<'_>]) -> Vec<(String, &'static str, bool)> {
+    let mut entries: Vec<(String, &'static str, bool)> = Vec::new();
+    for view in views {
+        let policy = &view.run.policy;
+        if entries.iter().all(|(name, _, _)| name != policy) {
+            entries.push((policy.clone(), policy_class(policy), policy_class(policy) == "ceiling"));
+        }
+    }
+    entries
+}
+
+/// TPS of all policies in one scenario; the ceiling as a line across.
+fn throughput(title: &str, views: &[&View<'_>], ceiling: Option<&View<'_>>) -> Option<Markup> {
+    // The way to warmth has its own length for every policy; a short stretch of it is enough.
+    let lead = |v: &&View<'_>| {
+        let from = v.bands().first().map_or(0.0, |b| b.from);
+        from.max(-1.5 * v.bands().iter().filter(|b| b.from >= 0.0).map(|b| b.to - b.from).fold(0.1, f64::max))
+    };
+    let from = views.iter().map(lead).fold(0.0, f64::min);
+    let line = |v: &&View<'_>| Line {
+        name: v.run.policy.clone(),
+        class: policy_class(&v.run.policy),
+        points: v.series("tps").into_iter().filter(|p| p.0 >= from).collect(),
+        dashed: false,
+    };
+    let mut lines: Vec<Line> = views.iter().map(line).collect();
+    let end = lines.iter().flat_map(|l| l.points.last()).map(|p| p.0).reduce(f64::max)?;
+    if let Some(view) = ceiling {
+        let tps: Vec<f64> = view.series("tps").into_iter().filter(|p| p.0 >= 0.0).map(|p| p.1).collect();
+        if let Some(figure) = crate::measure::Figure::of(&tps) {
+            let points = vec![(from, figure.median), (end, figure.median)];
+            lines.push(Line { name: view.run.policy.clone(), class: "ceiling", points, dashed: true });
+        }
+    }
+    let before = views.first().and_then(|v| v.bands().into_iter().rev().find(|b| b.from < 0.0));
+    let mut bands = Vec::new();
+    bands.extend(before.map(|b| Band { from, to: 0.0, label: b.label }));
+    bands.push(Band { from: 0.0, to: end, label: "OLTP and dump".to_owned() });
+    LineChart { title: title.to_owned(), y_label: "transactions per second", lines, bands }.draw()
+}
+
+/// Classes of the pool's layers, in the order of the run's segments.
+const LAYERS: [&str; 4] = ["hot", "hot-index", "big", "big-index"];
+
+fn segment_names(view: &View<'_>) -> Vec<String> {
+    let list = view.metrics().get("segments").and_then(Value::as_array);
+    let name = |s: &Value| Some(format!("{} {}", s.get("table")?.as_str()?, s.get("index")?.as_str()?));
+    list.into_iter().flatten().filter_map(name).collect()
+}
+
+fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
+    let names = view.map(segment_names).unwrap_or_default();
+    names.into_iter().zip(LAYERS).map(|(name, class)| (name, class, false)).collect()
+}
+
+fn pool(view: &View<'_>) -> Option<Markup> {
+    let samples = view.samples();
+    let at = |s: &Value, n: usize| s.get("resident_mb").and_then(|r| r.get(n)?.as_f64()).unwrap_or(0.0);
+    let layers = segment_names(view).into_iter().zip(LAYERS).enumerate().map(|(n, (name, class))| Layer {
+        name,
+        class,
+        values: samples.iter().map(|s| at(s, n)).collect(),
+    });
+    let chart = StackChart {
+        title: view.run.policy.clone(),
+        y_label: "MB resident",
+        x: view.series("t").iter().map(|p| p.0).collect(),
+        layers: layers.collect(),
+        max: number(view.metrics(), "pool_mb").unwrap_or(0.0),
+        bands: view.bands().into_iter().filter(|b| BESIDE.contains(&b.label.as_str())).take(1).collect(),
+    };
+    chart.draw()
+}
+
+/// A figure with its spread: the median, and the rest in a title.
+fn figure(metrics: &Map<String, Value>, name: &str, unit: &dyn Fn(f64) -> String) -> Markup {
+    let Some(value) = metrics.get(name) else { return html! { "-" } };
+    if let Some(plain) = value.as_f64() {
+        return html! { (unit(plain)) };
+    }
+    let field = |field: &str| value.get(field).and_then(Value::as_f64);
+    match (field("median"), field("min"), field("max")) {
+        (Some(median), Some(min), Some(max)) if min < max => html! {
+            (unit(median)) small { " " (unit(min)) "\u{2013}" (unit(max)) }
+        },
+        (Some(median), _, _) => html! { (unit(median)) },
+        _ => html! { "-" },
+    }
+}
+
+fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Document) -> Markup {
+    let ceiling_tps = ceiling.and_then(|v| number(v.metrics(), "tps_alone"));
+    let factor = document.settings.get("factor").and_then(Value::as_f64).unwrap_or(1.0);
+    html! {
+        section {
+            h2 { "Results" }
+            div class="scroll" { table {
+                thead { tr {
+                    th { "policy" } th class="n" { "TPS alone" } th class="n" { "TPS beside" }
+                    th class="n" { "of the ceiling" } th class="n" { "p95 ms" } th class="n" { "dump s beside" }
+                    th class="n" { "of the ceiling" } th class="n" { "hot pages read" } th class="n" { "turnovers" }
+                    th { "time to get warm" } th class="n" { "made young" } th class="n" { "not young" }
+                } }
+                tbody { @for (start, full, title, _) in SCENARIOS {
+                    tr class="group" { th colspan="12" { (title) } }
+                    @for view in policies.iter().filter(|v| v.is(start, full)) { (result_row(view)) }
+                } }
+            } }
+            p class="note" {
+                @if let Some(tps) = ceiling_tps { "The ceiling without the dump: " (human(tps)) " TPS. " }
+                "Medians of turns, with the smallest and largest. At a request rate, \u{201c}of the ceiling\u{201d} is of that rate."
+                @if factor != 1.0 {
+                    " Tables and pool are " (factor) " times smaller than published; disk, request rate and dump are "
+                    (factor) " times as fast."
+                }
+            }
+        }
+    }
+}
+
+fn result_row(view: &View<'_>) -> Markup {
+    let m = view.metrics();
+    let percent = |v: f64| format!("{:.1} %", v * 100.0);
+    html! {
+        tr {
+            td class="name" { i class=(format!("key {}", policy_class(&view.run.policy))) {} (view.run.policy) }
+            td class="n" { (figure(m, "tps_alone", &human)) }
+            td class="n" { (figure(m, "tps_beside", &human)) }
+            td class="n" { (figure(m, "tps_of_ceiling", &percent)) }
+            td class="n" { (figure(m, "p95_ms", &human)) }
+            td class="n" { (figure(m, "dump_s_beside", &human)) }
+            td class="n" { (figure(m, "dump_of_ceiling", &percent)) }
+            td class="n" { (figure(m, "hot_pages_read", &human)) }
+            td class="n" { (figure(m, "hot_set_turnovers", &human)) }
+            td { (text(m, "warm_text")) }
+            td class="n" { (figure(m, "made_young", &human)) }
+            td class="n" { (figure(m, "not_young", &human)) }
+        }
+    }
+}
+
+fn content(view: &View<'_>) -> Markup {
+    let moments = view.metrics().get("resident_mb");
+    let list = |moment: &str| moments.and_then(|m| m.get(moment)?.as_array());
+    let mb = |moment: &str, n: usize| list(moment).and_then(|l| l.get(n)?.get("mb")?.as_f64()).unwrap_or(0.0);
+    let during = list("during").map_or(&[][..], Vec::as_slice);
+    let shown = |row: &Value| row.get("mb").and_then(Value::as_f64).is_some();
+    html! {
+        details {
+            summary { (view.run.policy) ", " (text(view.metrics(), "start")) ", " (text(view.metrics(), "load")) }
+            div class="scroll" { table {
+                thead { tr {
+                    th { "table" } th { "index" } th class="n" { "MB before" } th class="n" { "MB beside" }
+                    th class="n" { "MB after" }
+                } }
+                tbody {
+                    @for (n, row) in during.iter().enumerate().filter(|(_, row)| shown(row)) {
+                        tr {
+                            td { (row.get("table").and_then(Value::as_str).unwrap_or("")) }
+                            td { (row.get("index").and_then(Value::as_str).unwrap_or("")) }
+                            @for moment in ["before", "during", "after"] {
+                                td class="n" { (format!("{:.2}", mb(moment, n))) }
+                            }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
