@@ -203,6 +203,7 @@ catalogue! {
     PurgedTransactions, "purge_trx", Count, "Undo logs of committed transactions purged.";
     PurgedUndoRecords, "purge_undo_records", Count, "Undo records purged.";
     PurgedRows, "purge_del_mark_records", Count, "Delete-marked rows and index entries removed by purge.";
+    ViewsMadeLong, "purge_views_made_long", Count, "Views that held back so much that purge stopped waiting for them.";
     PurgeHelps, "purge_helped", Count, "Times a committer helped purge because the queue was long.";
 
     // Rows.

@@ -202,7 +202,7 @@ impl LockManager {
             && implicit.owner.serial() != owner.serial()
             && (implicit.active)()
         {
-            self.enter_implicit(rows, implicit.owner, index, key);
+            self.enter_implicit(rows, owner, implicit.owner, index, key);
         }
         let verdict = rows.get(key).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
         match verdict {
@@ -231,8 +231,23 @@ impl LockManager {
         }
     }
 
-    /// Enters the lock that `holder` has by its id in the row, unless it is there or `holder` is just ending.
-    fn enter_implicit(&self, rows: &mut HashMap<Arc<[u8]>, Queue>, holder: &Arc<Owner>, index: IndexId, key: &[u8]) {
+    /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A lock that `owner` was
+    /// granted on the key meanwhile came too late - the row was written before - and is given back.
+    fn enter_implicit(
+        &self,
+        rows: &mut HashMap<Arc<[u8]>, Queue>,
+        owner: &Arc<Owner>,
+        holder: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+    ) {
+        if let Some(queue) = rows.get_mut(key)
+            && queue.mode_of(holder).is_none()
+            && queue.release(owner)
+        {
+            owner.held.lock().rows.retain(|(i, k)| *i != index || **k != *key);
+            self.account(-((LOCK_COST + key.len()) as isize));
+        }
         self.grant_row(rows, holder, index, key, Mode::Exclusive);
     }
 
@@ -313,6 +328,15 @@ impl LockManager {
         let queue = shard.get(&index).and_then(|rows| rows.get(key));
         queue.is_some_and(|q| q.conflicts(owner, Mode::Exclusive))
             || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
+    }
+
+    /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index.
+    #[must_use]
+    pub fn holds_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        let shard = self.shard(index, key).lock();
+        let queue = shard.get(&index).and_then(|rows| rows.get(key));
+        queue.is_some_and(|q| q.mode_of(owner).is_some())
+            || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
     }
 
     /// Whether a range lock of somebody else forbids `owner` to insert `key`. Asked under the latch of its leaf.

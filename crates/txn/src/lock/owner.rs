@@ -138,6 +138,12 @@ impl Owner {
         self.wait.lock().killed = false;
     }
 
+    /// What it waits for now, in words.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<String> {
+        self.waiting_for().map(|target| target.to_string())
+    }
+
     /// What it waits for now.
     pub(crate) fn waiting_for(&self) -> Option<Target> {
         let wait = self.wait.lock();

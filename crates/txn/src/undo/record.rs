@@ -1,7 +1,8 @@
 //! Undo records.
 //!
 //! ```text
-//! kind u8         bit 0: there is a prior image; bit 1: this change wrote an overflow chain of its own
+//! kind u8         bit 0: there is a prior image; bit 1: this change wrote an overflow chain of its own;
+//!                 bit 2: this change put a delete mark
 //! index varint    the tree that was changed
 //! key             length varint, bytes
 //! prior image     length varint, bytes: the whole payload before the change (only with bit 0)
@@ -16,6 +17,7 @@ use holdfast_base::codec::{Reader, Writer};
 
 const HAS_PRIOR: u8 = 1;
 const HAS_CHAIN: u8 = 2;
+const DELETES: u8 = 4;
 
 /// One change, as undone: borrowed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +30,16 @@ pub struct UndoRecord<'a> {
     pub prior: Option<&'a [u8]>,
     /// The overflow chain that the change wrote, to be freed if it is undone.
     pub new_chain: Option<&'a [u8]>,
+    /// The change put a delete mark.
+    pub deletes: bool,
 }
 
 impl<'a> UndoRecord<'a> {
     /// Appends the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let kind =
-            if self.prior.is_some() { HAS_PRIOR } else { 0 } | if self.new_chain.is_some() { HAS_CHAIN } else { 0 };
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let kind = bit(self.prior.is_some(), HAS_PRIOR) | bit(self.new_chain.is_some(), HAS_CHAIN);
+        let kind = kind | bit(self.deletes, DELETES);
         out.u8(kind);
         out.varint(u64::from(self.index.0));
         out.bytes_with_len(self.key);
@@ -51,7 +56,7 @@ impl<'a> UndoRecord<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<UndoRecord<'a>> {
         let mut r = Reader::new(bytes);
         let kind = r.u8()?;
-        if kind & !(HAS_PRIOR | HAS_CHAIN) != 0 {
+        if kind & !(HAS_PRIOR | HAS_CHAIN | DELETES) != 0 {
             return None;
         }
         Some(UndoRecord {
@@ -59,6 +64,7 @@ impl<'a> UndoRecord<'a> {
             key: r.bytes_with_len()?,
             prior: if kind & HAS_PRIOR != 0 { Some(r.bytes_with_len()?) } else { None },
             new_chain: if kind & HAS_CHAIN != 0 { Some(r.bytes_with_len()?) } else { None },
+            deletes: kind & DELETES != 0,
         })
     }
 }
@@ -76,9 +82,10 @@ mod tests {
             key in proptest::collection::vec(any::<u8>(), 0..300),
             prior in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..500)),
             chain in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..16)),
+            deletes: bool,
         ) {
             let record = UndoRecord {
-                index: IndexId(index), key: &key, prior: prior.as_deref(), new_chain: chain.as_deref(),
+                index: IndexId(index), key: &key, prior: prior.as_deref(), new_chain: chain.as_deref(), deletes,
             };
             let mut bytes = Vec::new();
             record.encode(&mut bytes);

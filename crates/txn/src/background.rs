@@ -1,0 +1,137 @@
+//! The thread that rolls back losers, purges, and sweeps the version tree.
+//!
+//! It is woken when there is something to do: a batch of commits, the end of a view that held purge back, the end of a
+//! long view. While commits trickle in slower than a batch, it looks once in a while, so that an idle database is purged.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use holdfast_base::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::system::TxnSystem;
+
+/// Commits that are worth waking the thread.
+const WAKE_COMMITS: usize = 64;
+/// Logs purged between two looks at whether to stop.
+const BATCH: usize = 256;
+/// How long a few commits may lie before they are purged.
+const IDLE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Default)]
+struct Signal {
+    wake: bool,
+    stop: bool,
+    /// There may be something to purge, so an idle thread looks again after a while.
+    pending: bool,
+}
+
+/// The thread and how it is told.
+#[derive(Debug)]
+pub(crate) struct Background {
+    signal: Arc<(Mutex<Signal>, Condvar)>,
+    commits: AtomicUsize,
+    sweep: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    last_error: Mutex<Option<Error>>,
+}
+
+impl Background {
+    pub fn new() -> Background {
+        Background {
+            signal: Arc::default(),
+            commits: AtomicUsize::new(0),
+            // Whatever an earlier run left in the version tree.
+            sweep: AtomicBool::new(true),
+            thread: Mutex::new(None),
+            last_error: Mutex::new(None),
+        }
+    }
+
+    pub fn start(&self, system: &Arc<TxnSystem>) -> Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_some() {
+            return Ok(());
+        }
+        let (weak, signal) = (Arc::downgrade(system), Arc::clone(&self.signal));
+        let spawned = std::thread::Builder::new().name("holdfast-purge".into()).spawn(move || run(&weak, &signal));
+        *thread = Some(spawned.map_err(|e| Error::io("start", "the purge thread", e))?);
+        Ok(())
+    }
+
+    /// Tells the thread that there may be something to do.
+    pub fn wake(&self) {
+        self.signal.0.lock().wake = true;
+        self.signal.1.notify_one();
+    }
+
+    /// A transaction committed: wakes the thread once a batch has come together.
+    pub fn committed(&self) {
+        match self.commits.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                self.signal.0.lock().pending = true;
+                self.signal.1.notify_one();
+            }
+            n if n + 1 == WAKE_COMMITS => self.wake(),
+            _ => {}
+        }
+    }
+
+    /// Asks for a sweep of the version tree, and wakes the thread.
+    pub fn request_sweep(&self) {
+        self.sweep.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub fn take_sweep_request(&self) -> bool {
+        self.sweep.swap(false, Ordering::AcqRel)
+    }
+
+    /// What went wrong last in the background, if anything did.
+    pub fn last_error(&self) -> Option<Error> {
+        self.last_error.lock().clone()
+    }
+
+    /// Ends the thread and waits for it.
+    pub fn stop(&self) {
+        self.signal.0.lock().stop = true;
+        self.signal.1.notify_one();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic of the thread has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
+    loop {
+        {
+            let Some(system) = system.upgrade() else { return };
+            let result = system.roll_back_losers().and_then(|_| {
+                while !system.closing.load(Ordering::Acquire) && system.purge(BATCH)? > 0 {}
+                Ok(())
+            });
+            if let Err(e) = result {
+                *system.background.last_error.lock() = Some(e);
+            }
+            system.background.commits.store(0, Ordering::Relaxed);
+        }
+        let mut state = signal.0.lock();
+        while !state.wake && !state.stop {
+            if state.pending {
+                signal.1.wait_for(&mut state, IDLE);
+                break;
+            }
+            signal.1.wait(&mut state);
+        }
+        if state.stop {
+            return;
+        }
+        (state.wake, state.pending) = (false, false);
+    }
+}

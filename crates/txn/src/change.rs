@@ -1,0 +1,400 @@
+//! Changing an entry.
+//!
+//! # Protocol
+//! 1. Read the entry. If another active transaction wrote it, or holds an explicit lock on it: wait for the lock, start over.
+//! 2. Isolation: with snapshot isolation the newest version must be visible (the first updater wins).
+//! 3. Write the undo record, in a mini-transaction of its own.
+//! 4. Under the latch of the leaf: the entry must still carry what was read, nobody may have locked it, and no range lock
+//!    of others may cover a key that comes to life. Then the new version goes in.
+//! 5. If step 4 failed, the undo record is cut, and all starts over.
+//!
+//! Nobody waits for a lock while holding a latch, and the unique check's stripe is given up before waiting, too.
+
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use holdfast_base::limits::key_len_max;
+use holdfast_base::{Error, Result, RollPtr, TxnId};
+use holdfast_metrics::Counter;
+use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::{Action, Direction};
+
+use crate::index::{IndexKind, TableIndex};
+use crate::lock::{Implicit, LockMode, WaitMode};
+use crate::options::Isolation;
+use crate::row::{HEADER_LEN, VersionHeader};
+use crate::txn::{Txn, add_delta};
+use crate::undo::{UndoLog, UndoRecord};
+use crate::values;
+use crate::visibility::split;
+
+/// What to do with an entry.
+#[derive(Clone, Copy, Debug)]
+enum Op<'v> {
+    Insert(&'v [u8]),
+    Update(&'v [u8]),
+    Upsert(&'v [u8]),
+    Delete,
+}
+
+/// What stands in the way.
+#[derive(Clone, Copy, Debug)]
+enum Blocker {
+    /// The entry was written by this active transaction.
+    Writer(TxnId),
+    /// Somebody has locked it explicitly.
+    Lock,
+    /// Somebody's range lock covers it.
+    Range,
+    /// It has changed since it was read.
+    Changed,
+}
+
+enum Step {
+    /// Done; whether there was a live entry before.
+    Done(bool),
+    Blocked(Blocker),
+}
+
+/// What the new version will be made of.
+struct NewVersion {
+    deleted: bool,
+    overflow: bool,
+    body: Vec<u8>,
+}
+
+impl Txn {
+    /// Inserts an entry.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`] if there is one; [`Error::Conflict`] if another transaction deleted it after this one's
+    /// snapshot; lock errors; [`Error::KeyTooLong`], [`Error::LimitReached`], those of the pool, the log and the disk.
+    pub fn insert(&mut self, index: &TableIndex, key: &[u8], value: &[u8]) -> Result<()> {
+        self.change(index, key, Op::Insert(value), None).map(|_| ())
+    }
+
+    /// Replaces the value of an entry. Returns whether there was one; `old` then holds its value before.
+    ///
+    /// # Errors
+    /// As [`Txn::insert`], without [`Error::DuplicateKey`]; [`Error::Conflict`] if another transaction changed it after
+    /// this one's snapshot.
+    pub fn update(&mut self, index: &TableIndex, key: &[u8], value: &[u8], old: Option<&mut Vec<u8>>) -> Result<bool> {
+        self.change(index, key, Op::Update(value), old)
+    }
+
+    /// Inserts an entry or replaces its value. Returns whether there was one; `old` then holds its value before.
+    ///
+    /// # Errors
+    /// As [`Txn::update`].
+    pub fn upsert(&mut self, index: &TableIndex, key: &[u8], value: &[u8], old: Option<&mut Vec<u8>>) -> Result<bool> {
+        self.change(index, key, Op::Upsert(value), old)
+    }
+
+    /// Deletes an entry. Returns whether there was one; `old` then holds its value.
+    ///
+    /// # Errors
+    /// As [`Txn::update`].
+    pub fn delete(&mut self, index: &TableIndex, key: &[u8], old: Option<&mut Vec<u8>>) -> Result<bool> {
+        self.change(index, key, Op::Delete, old)
+    }
+
+    /// Inserts an entry of a unique secondary index: no other live entry may begin with the first `prefix_len` bytes of
+    /// `key`. Entries of others that are not committed yet are waited for.
+    ///
+    /// # Errors
+    /// As [`Txn::insert`].
+    pub fn insert_unique(&mut self, index: &TableIndex, key: &[u8], prefix_len: usize, value: &[u8]) -> Result<()> {
+        self.check_writable(key)?;
+        let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
+        let system = std::sync::Arc::clone(&self.system);
+        loop {
+            let stripe = system.unique_stripe(index.id(), prefix).lock();
+            if let Some((other, writer)) = self.probe_unique(index, key, prefix)? {
+                drop(stripe);
+                self.wait_for_writer(index, &other, writer, LockMode::Shared)?;
+                continue;
+            }
+            match self.change_once(index, key, Op::Insert(value), None)? {
+                Step::Done(_) => return Ok(()),
+                Step::Blocked(blocker) => {
+                    drop(stripe);
+                    self.clear_way(index, key, blocker)?;
+                }
+            }
+        }
+    }
+
+    /// Looks for another entry with `prefix`. Live: an error. Of an active transaction: its key and writer.
+    fn probe_unique(&mut self, index: &TableIndex, key: &[u8], prefix: &[u8]) -> Result<Option<(Vec<u8>, TxnId)>> {
+        let system = &self.system;
+        let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
+        let mut cursor = index.tree().cursor(&acc);
+        cursor.seek(Bound::Included(prefix), Direction::Forward);
+        while let Some((found, payload)) = cursor.next()? {
+            if !found.starts_with(prefix) {
+                break;
+            }
+            let header = split(index, payload)?.0;
+            if header.txn != self.id && system.map.is_active(header.txn) {
+                return Ok(Some((found.to_vec(), header.txn)));
+            }
+            if !header.deleted && found != key {
+                return Err(Error::DuplicateKey);
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_writable(&self, key: &[u8]) -> Result<()> {
+        self.check_open()?;
+        if self.options.read_only {
+            return Err(Error::ReadOnly("the transaction"));
+        }
+        let max = key_len_max(self.system.store.page_size());
+        if key.len() > max {
+            return Err(Error::KeyTooLong { len: key.len(), max });
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, mut old: Option<&mut Vec<u8>>) -> Result<bool> {
+        self.check_writable(key)?;
+        self.throttle();
+        loop {
+            match self.change_once(index, key, op, old.as_deref_mut())? {
+                Step::Done(existed) => return Ok(existed),
+                Step::Blocked(blocker) => self.clear_way(index, key, blocker)?,
+            }
+        }
+    }
+
+    /// Pays for log that the checkpoint cannot keep up with, between two rows, holding nothing.
+    fn throttle(&self) {
+        let delay = self.system.store.wal().throttle_delay();
+        if delay > Duration::ZERO {
+            self.system.metrics.inc(Counter::LogThrottles);
+            std::thread::sleep(delay);
+        }
+    }
+
+    fn clear_way(&mut self, index: &TableIndex, key: &[u8], blocker: Blocker) -> Result<()> {
+        match blocker {
+            Blocker::Writer(id) => self.wait_for_writer(index, key, id, LockMode::Exclusive),
+            Blocker::Lock => {
+                let wait = self.wait_mode();
+                self.system.locks.lock_row(&self.owner, index.id(), key, LockMode::Exclusive, wait, None).map(|_| ())
+            }
+            Blocker::Range => self.system.locks.wait_range(&self.owner, index.id(), key, self.wait_mode()),
+            Blocker::Changed => Ok(()),
+        }
+    }
+
+    fn wait_for_writer(&self, index: &TableIndex, key: &[u8], writer: TxnId, mode: LockMode) -> Result<()> {
+        wait_for_writer(&self.system, &self.owner, index, key, writer, mode, self.wait_mode())
+    }
+
+    /// One attempt.
+    fn change_once(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, old: Option<&mut Vec<u8>>) -> Result<Step> {
+        let system = std::sync::Arc::clone(&self.system);
+        let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
+        let mut payload = std::mem::take(&mut self.payload);
+        let found = index.read(key, &acc, &mut payload);
+        let step = found.and_then(|found| {
+            let current = if found { Some(payload.as_slice()) } else { None };
+            self.change_found(index, key, op, current, old, &acc)
+        });
+        self.payload = payload;
+        step
+    }
+
+    fn change_found(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        op: Op<'_>,
+        current: Option<&[u8]>,
+        old: Option<&mut Vec<u8>>,
+        acc: &Access<'_>,
+    ) -> Result<Step> {
+        let seen = current.map(|p| split(index, p).map(|(h, _)| h)).transpose()?;
+        if let Some(blocker) = self.look_for_blocker(index, key, seen) {
+            return Ok(Step::Blocked(blocker));
+        }
+        let live = seen.is_some_and(|h| !h.deleted);
+        if live && matches!(op, Op::Insert(_)) {
+            return Err(Error::DuplicateKey);
+        }
+        self.check_first_updater(seen)?;
+        if !live && matches!(op, Op::Update(_) | Op::Delete) {
+            return self.protect_absence(index, key);
+        }
+        if let (Some(old), Some(payload), true) = (old, current, live)
+            && let Err(e) = self.system.value_of(index, payload, None, acc, old)
+        {
+            // Its chain may have been freed because somebody else has just replaced the entry.
+            let mut again = Vec::new();
+            let unchanged = index.read(key, acc, &mut again)? && again == payload;
+            return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed)) };
+        }
+        let new = self.new_version(index, key, op, acc)?;
+        let result = self.put_version(index, key, current, seen, &new, acc);
+        if new.overflow && !matches!(result, Ok(None)) {
+            values::free(index.tree().space(), index.id(), &new.body, acc)?;
+        }
+        if let Some(blocker) = result? {
+            return Ok(Step::Blocked(blocker));
+        }
+        self.count_change(index, live, new.deleted);
+        Ok(Step::Done(live))
+    }
+
+    fn look_for_blocker(&self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Option<Blocker> {
+        if let Some(h) = seen
+            && h.txn != self.id
+            && self.system.map.is_active(h.txn)
+        {
+            return Some(Blocker::Writer(h.txn));
+        }
+        self.system.locks.blocked(&self.owner, index.id(), key).then_some(Blocker::Lock)
+    }
+
+    /// With snapshot isolation: the newest version must be visible.
+    pub(crate) fn check_first_updater(&mut self, seen: Option<VersionHeader>) -> Result<()> {
+        if self.options.isolation != Isolation::RepeatableRead || !self.options.snapshot_isolation {
+            return Ok(());
+        }
+        let Some(header) = seen.filter(|h| h.txn != self.id) else {
+            self.current_view(); // The snapshot of a transaction that begins with a change is taken now.
+            return Ok(());
+        };
+        if self.current_view().sees(header.txn, &self.system.map) {
+            return Ok(());
+        }
+        self.system.metrics.inc(Counter::TrxConflicts);
+        Err(Error::Conflict)
+    }
+
+    /// An update or delete found nothing: where the isolation level promises it, the key is kept free.
+    fn protect_absence(&mut self, index: &TableIndex, key: &[u8]) -> Result<Step> {
+        let promised = match self.options.isolation {
+            Isolation::ReadCommitted => false,
+            Isolation::RepeatableRead => !self.options.snapshot_isolation,
+            Isolation::Serializable => true,
+        };
+        if !promised || self.system.locks.holds_row(&self.owner, index.id(), key) {
+            return Ok(Step::Done(false));
+        }
+        self.clear_way(index, key, Blocker::Lock)?;
+        Ok(Step::Blocked(Blocker::Changed)) // Look again, now that it is locked.
+    }
+
+    fn new_version(&self, index: &TableIndex, key: &[u8], op: Op<'_>, acc: &Access<'_>) -> Result<NewVersion> {
+        let value = match op {
+            Op::Delete => return Ok(NewVersion { deleted: true, overflow: false, body: Vec::new() }),
+            Op::Insert(v) | Op::Update(v) | Op::Upsert(v) => v,
+        };
+        if HEADER_LEN + value.len() <= index.payload_max(key.len()) {
+            return Ok(NewVersion { deleted: false, overflow: false, body: value.to_vec() });
+        }
+        let body = values::write(index.tree().space(), index.id(), value, acc)?;
+        Ok(NewVersion { deleted: false, overflow: true, body })
+    }
+
+    /// Undo record, then the entry. `None`: done.
+    fn put_version(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        prior: Option<&[u8]>,
+        seen: Option<VersionHeader>,
+        new: &NewVersion,
+        acc: &Access<'_>,
+    ) -> Result<Option<Blocker>> {
+        let roll = self.append_undo(index, key, prior, new, acc)?;
+        let header = VersionHeader { deleted: new.deleted, overflow: new.overflow, txn: self.id, roll };
+        let payload = header.encode(&new.body);
+        let comes_to_life = !new.deleted && seen.is_none_or(|h| h.deleted);
+        let (locks, owner, id) = (&self.system.locks, &self.owner, index.id());
+        let mut blocker = None;
+        let mut decide = |current: Option<&[u8]>| {
+            let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
+            blocker = if now != seen || current.is_some() != seen.is_some() {
+                Some(Blocker::Changed)
+            } else if locks.blocked(owner, id, key) {
+                Some(Blocker::Lock)
+            } else if comes_to_life && locks.range_blocked(owner, id, key) {
+                Some(Blocker::Range)
+            } else {
+                None
+            };
+            Ok(if blocker.is_some() { Action::Keep } else { Action::Put(payload.clone()) })
+        };
+        let result = index.tree().modify(key, acc, &mut decide);
+        if (result.is_err() || blocker.is_some())
+            && let Some(log) = &mut self.log
+        {
+            log.pop();
+            log.cut(&self.system.undo, acc)?;
+        }
+        result?;
+        Ok(blocker)
+    }
+
+    fn append_undo(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        prior: Option<&[u8]>,
+        new: &NewVersion,
+        acc: &Access<'_>,
+    ) -> Result<RollPtr> {
+        if self.id == TxnId::NONE {
+            self.id = self.system.new_txn_id(&self.owner);
+        }
+        let new_chain = new.overflow.then_some(new.body.as_slice());
+        let record = UndoRecord { index: index.id(), key, prior, new_chain, deletes: new.deleted };
+        self.record.clear();
+        record.encode(&mut self.record);
+        let limit = self.system.config.max_undo_per_txn / self.system.undo.page_size() as u64;
+        let log = match &mut self.log {
+            Some(log) => log,
+            none => none.insert(UndoLog::new(&self.system.undo, self.id, acc)?),
+        };
+        let roll = log.append(&self.system.undo, &self.record, limit.max(1), acc)?;
+        self.system.metrics.inc(Counter::UndoRecords);
+        Ok(roll)
+    }
+
+    fn count_change(&mut self, index: &TableIndex, was_live: bool, deleted: bool) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.owner.set_undo_records(self.changes());
+        let by = i64::from(!deleted) - i64::from(was_live);
+        if by != 0 {
+            add_delta(&mut self.deltas, index.id(), by);
+        }
+        if index.kind() == IndexKind::Rows {
+            self.system.metrics.inc(match (was_live, deleted) {
+                (_, true) => Counter::RowsDeleted,
+                (true, false) => Counter::RowsUpdated,
+                (false, false) => Counter::RowsInserted,
+            });
+        }
+    }
+}
+
+/// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again afterwards.
+pub(crate) fn wait_for_writer(
+    system: &crate::system::TxnSystem,
+    owner: &std::sync::Arc<crate::lock::Owner>,
+    index: &TableIndex,
+    key: &[u8],
+    writer: TxnId,
+    mode: LockMode,
+    wait: WaitMode,
+) -> Result<()> {
+    let Some(holder) = system.owner_of(writer) else { return Ok(()) }; // It has just ended.
+    let active = || system.map.is_active(writer);
+    let implicit = Implicit { owner: &holder, active: &active };
+    system.locks.lock_row(owner, index.id(), key, mode, wait, Some(&implicit)).map(|_| ())
+}

@@ -1,0 +1,106 @@
+//! A tree as the transactions see it: rows or secondary entries, each a version with a header.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use holdfast_base::{IndexId, Result};
+use holdfast_pool::AccessStats;
+use holdfast_tree::Tree;
+use parking_lot::{RwLock, RwLockReadGuard};
+
+/// What the entries of an index are. The protocols are the same; what is counted differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// Rows: key -> value.
+    Rows,
+    /// Secondary entries: (index key ++ row key) -> covered bytes.
+    Entries,
+}
+
+/// An open index. There is to be one per index of a database; it is registered with the [`crate::TxnSystem`], which
+/// finds it by its id when it rolls back and purges.
+pub struct TableIndex {
+    tree: Tree,
+    kind: IndexKind,
+    rows: AtomicI64,
+    stats: AccessStats,
+    /// True once the index is dropped. Purge and rollback hold it for reading while they work on the tree.
+    gone: RwLock<bool>,
+}
+
+impl TableIndex {
+    /// The index over `tree`.
+    #[must_use]
+    pub fn new(tree: Tree, kind: IndexKind) -> Arc<TableIndex> {
+        let (rows, stats, gone) = (AtomicI64::new(0), AccessStats::default(), RwLock::new(false));
+        Arc::new(TableIndex { tree, kind, rows, stats, gone })
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> IndexId {
+        self.tree.index()
+    }
+
+    /// The tree.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Rows or entries.
+    #[must_use]
+    pub fn kind(&self) -> IndexKind {
+        self.kind
+    }
+
+    /// About how many live entries it has, by committed transactions. Exact after a clean stop.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed).max(0).unsigned_abs()
+    }
+
+    /// Sets the number of live entries (after a bulk load, or when a scan counted them).
+    pub fn set_rows(&self, n: u64) {
+        self.rows.store(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_rows(&self, by: i64) {
+        self.rows.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// What all accesses to the index add up to.
+    #[must_use]
+    pub fn access_stats(&self) -> &AccessStats {
+        &self.stats
+    }
+
+    /// Keeps the index from being dropped; `None` if it is gone.
+    pub(crate) fn pin(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        let guard = self.gone.read();
+        if *guard { None } else { Some(guard) }
+    }
+
+    /// Waits until purge and rollback are not working on the tree, and keeps them away from then on.
+    pub(crate) fn retire(&self) {
+        *self.gone.write() = true;
+    }
+
+    /// Longest payload that an entry with a key of `key_len` bytes can have, header included.
+    pub(crate) fn payload_max(&self, key_len: usize) -> usize {
+        let page_size = self.tree.space().store().page_size();
+        holdfast_tree::node::payload_len_max(page_size, key_len)
+    }
+
+    /// As [`Tree::get`].
+    pub(crate) fn read(&self, key: &[u8], acc: &holdfast_pool::Access<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        self.tree.get(key, acc, out)
+    }
+}
+
+impl fmt::Debug for TableIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableIndex").field("id", &self.id()).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

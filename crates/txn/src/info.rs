@@ -1,0 +1,97 @@
+//! What INFORMATION_SCHEMA and the monitor show of the transactions.
+
+use holdfast_base::{CommitNo, TxnId};
+
+use crate::lock::Serial;
+use crate::system::TxnSystem;
+
+/// One open transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrxInfo {
+    /// Its number.
+    pub serial: Serial,
+    /// Its transaction id; [`TxnId::NONE`] while it has changed nothing.
+    pub txn: TxnId,
+    /// What the layer above calls it.
+    pub label: String,
+    /// Undo records written.
+    pub undo_records: u64,
+    /// Row locks held explicitly.
+    pub row_locks: usize,
+    /// What it waits for now, in words.
+    pub waiting_for: Option<String>,
+}
+
+/// The transaction system in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxnStats {
+    /// Committed transactions whose undo logs are not purged.
+    pub history_length: usize,
+    /// Pages of undo logs, of active and committed transactions.
+    pub undo_pages: u64,
+    /// Versions in the version tree.
+    pub versions: u64,
+    /// Bytes of old versions: undo logs of committed transactions and the version tree.
+    pub old_version_bytes: u64,
+    /// Open views.
+    pub views: usize,
+    /// The oldest view's position in the commit order.
+    pub oldest_view: CommitNo,
+    /// The last commit.
+    pub last_commit: CommitNo,
+    /// The next transaction id.
+    pub next_txn: TxnId,
+    /// Bytes of explicit locks.
+    pub lock_memory: usize,
+    /// Bytes of the commit map.
+    pub commit_map_memory: usize,
+    /// Unfinished transactions of an earlier run that are not rolled back yet.
+    pub losers: usize,
+}
+
+impl TxnSystem {
+    /// The open transactions.
+    #[must_use]
+    pub fn transactions(&self) -> Vec<TrxInfo> {
+        let owners = self.owners();
+        let info = owners.iter().map(|o| TrxInfo {
+            serial: o.serial(),
+            txn: o.txn(),
+            label: o.label(),
+            undo_records: o.undo_records(),
+            row_locks: o.row_locks(),
+            waiting_for: o.waits_for(),
+        });
+        info.collect()
+    }
+
+    /// The system in numbers.
+    #[must_use]
+    pub fn stats(&self) -> TxnStats {
+        TxnStats {
+            history_length: self.history_length(),
+            undo_pages: self.undo.pages_in_use(),
+            versions: self.versions.count(),
+            old_version_bytes: self.old_version_bytes(),
+            views: self.views.count(),
+            oldest_view: self.views.oldest(),
+            last_commit: self.views.last(),
+            next_txn: self.map.next(),
+            lock_memory: self.locks.memory(),
+            commit_map_memory: self.map.memory(),
+            losers: self.losers.lock().len(),
+        }
+    }
+
+    /// What went wrong last in the background, if anything did.
+    #[must_use]
+    pub fn background_error(&self) -> Option<holdfast_base::Error> {
+        self.background.last_error()
+    }
+
+    /// The tree of old versions, for verification.
+    #[must_use]
+    pub fn version_tree(&self) -> &holdfast_tree::Tree {
+        self.versions.tree()
+    }
+}

@@ -1,0 +1,130 @@
+//! Reading single entries: at the view, or the newest committed version under a lock.
+//!
+//! A locking read locks first and reads then: whoever wrote the entry before the lock was entered is found by its id in
+//! the entry and waited for; whoever comes later finds the lock.
+
+use std::sync::Arc;
+
+use holdfast_base::{Error, Result};
+use holdfast_metrics::Counter;
+use holdfast_pool::{Access, AccessKind};
+
+use crate::change::wait_for_writer;
+use crate::index::{IndexKind, TableIndex};
+use crate::lock::{LockMode, Owner, WaitMode};
+use crate::options::Isolation;
+use crate::system::TxnSystem;
+use crate::txn::Txn;
+use crate::visibility::split;
+
+impl Txn {
+    /// Reads the value of `key` into `value`. Returns whether there is one; `value` is empty if not. At SERIALIZABLE
+    /// the entry is locked shared, and its newest committed version is read.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading pages.
+    pub fn get(&mut self, index: &TableIndex, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        if self.options.isolation == Isolation::Serializable {
+            return self.get_locked(index, key, LockMode::Shared, None, value);
+        }
+        self.check_open()?;
+        let view = self.current_view();
+        let acc = self.system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
+        let found = self.system.read_at(index, key, &view, self.id, &acc, value)?;
+        if index.kind() == IndexKind::Rows {
+            self.system.metrics.add(Counter::RowsRead, u64::from(found));
+        }
+        Ok(found)
+    }
+
+    /// Locks the entry of `key`, there or not, and reads its newest committed version (or this transaction's own).
+    /// `wait`: what to do about somebody else's lock; `None`: what the transaction's options say. At READ COMMITTED a key
+    /// without an entry is unlocked again.
+    ///
+    /// # Errors
+    /// Lock errors; [`Error::Conflict`] at REPEATABLE READ with snapshot isolation, if the newest version is not visible;
+    /// those of reading pages.
+    pub fn get_locked(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        mode: LockMode,
+        wait: Option<WaitMode>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.check_open()?;
+        let wait = wait.unwrap_or(self.wait_mode());
+        let system = Arc::clone(&self.system);
+        let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
+        let mut payload = std::mem::take(&mut self.payload);
+        let seen = lock_and_read(&system, &self.owner, index, key, mode, wait, &acc, &mut payload);
+        let result = seen.and_then(|seen| self.judge_locked(index, key, &payload, seen, &acc, value));
+        self.payload = payload;
+        result
+    }
+
+    fn judge_locked(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        payload: &[u8],
+        found: bool,
+        acc: &Access<'_>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        value.clear();
+        let header = if found { Some(split(index, payload)?.0) } else { None };
+        self.check_first_updater(header)?;
+        if header.is_none_or(|h| h.deleted) {
+            if self.options.isolation == Isolation::ReadCommitted {
+                self.system.locks.unlock_row(&self.owner, index.id(), key);
+            }
+            return Ok(false);
+        }
+        self.system.value_of(index, payload, None, acc, value)?;
+        if index.kind() == IndexKind::Rows {
+            self.system.metrics.inc(Counter::RowsRead);
+        }
+        Ok(true)
+    }
+
+    /// Gives up the lock of an entry that was locked by a read and did not qualify. Only at READ COMMITTED; elsewhere
+    /// nothing happens. Own changes stay locked.
+    pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.system.locks.unlock_row(&self.owner, index.id(), key);
+        }
+    }
+}
+
+/// Locks `key` and reads what is there. Returns whether there is an entry; its payload is in `payload`.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn lock_and_read(
+    system: &TxnSystem,
+    owner: &Arc<Owner>,
+    index: &TableIndex,
+    key: &[u8],
+    mode: LockMode,
+    wait: WaitMode,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<bool> {
+    system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
+    loop {
+        if !index.read(key, acc, payload)? {
+            return Ok(false);
+        }
+        let writer = split(index, payload)?.0.txn;
+        if writer == owner.txn() || !system.map.is_active(writer) {
+            return Ok(true);
+        }
+        // It wrote before our lock was entered. This gives ours back, waits behind that transaction, and locks anew.
+        wait_for_writer(system, owner, index, key, writer, mode, wait)?;
+        system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
+    }
+}
+
+/// Whether an error of a lock request means that somebody else has the lock and the caller did not want to wait.
+pub(crate) fn is_locked_by_others(error: &Error) -> bool {
+    matches!(error, Error::WouldBlock)
+}

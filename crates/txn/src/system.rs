@@ -1,0 +1,346 @@
+//! The transaction system of a database: ids, views, locks, undo, versions, and the registry of indexes.
+//!
+//! # Commit critical section
+//! One mutex. Under it: the commit number is taken, the commit record appended (the state in the first page of the undo
+//! log, whose latch is taken before), the commit map told, the number published, the log queued for purge. So commit
+//! order, log order and purge order are one. Waiting for the disk happens outside, for a group at a time.
+//!
+//! # Lock order
+//! page latch of a log's first page -> commit mutex -> (commit map | view registry | history). Purge mutex before all
+//! of these and before any page latch; nothing else is held when it is taken.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
+use holdfast_metrics::{Counter, Gauge, Metrics};
+use holdfast_pool::AccessKind;
+use holdfast_tree::{SpaceFile, Store};
+use parking_lot::{Mutex, RwLock};
+
+use crate::background::Background;
+use crate::commit_map::CommitMap;
+use crate::index::TableIndex;
+use crate::lock::{LockManager, Owner, Serial};
+use crate::options::{Durability, TxnConfig, TxnOptions};
+use crate::purge::PurgeState;
+use crate::recovery::{Checkpointed, PreparedTxn};
+use crate::txn::Txn;
+use crate::undo::{UndoLog, UndoSpace};
+use crate::versions::VersionTree;
+use crate::view::{View, Views};
+
+/// Stripes of the mutex that makes a check for a duplicate and the insert that follows it one step.
+const UNIQUE_STRIPES: usize = 256;
+
+/// A committed log that waits for purge.
+#[derive(Debug)]
+pub(crate) struct History {
+    pub no: CommitNo,
+    pub log: UndoLog,
+    /// It was committed by an earlier run.
+    pub recovered: bool,
+}
+
+/// An unfinished transaction of an earlier run.
+#[derive(Debug)]
+pub(crate) struct Loser {
+    pub owner: Arc<Owner>,
+    pub log: UndoLog,
+}
+
+/// The transaction system. One per database, shared by all its transactions.
+pub struct TxnSystem {
+    pub(crate) store: Arc<Store>,
+    pub(crate) config: TxnConfig,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) map: CommitMap,
+    pub(crate) views: Views,
+    pub(crate) locks: LockManager,
+    pub(crate) undo: UndoSpace,
+    pub(crate) versions: VersionTree,
+    indexes: RwLock<HashMap<IndexId, Arc<TableIndex>>>,
+    /// Counters from the checkpoint, for indexes that are not registered yet.
+    pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
+    owners: Mutex<BTreeMap<Serial, Arc<Owner>>>,
+    active: Mutex<HashMap<TxnId, Arc<Owner>>>,
+    serial: AtomicU64,
+    commit: Mutex<CommitNo>,
+    pub(crate) history: Mutex<VecDeque<History>>,
+    pub(crate) purge: Mutex<PurgeState>,
+    pub(crate) losers: Mutex<Vec<Loser>>,
+    pub(crate) prepared: Mutex<BTreeMap<Vec<u8>, Loser>>,
+    unique: Box<[Mutex<()>]>,
+    pub(crate) background: Background,
+    pub(crate) closing: AtomicBool,
+}
+
+/// A view that is closed when its last user lets go of it.
+pub(crate) struct OpenView {
+    system: Arc<TxnSystem>,
+    view: Arc<View>,
+}
+
+impl std::ops::Deref for OpenView {
+    type Target = View;
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+impl Drop for OpenView {
+    fn drop(&mut self) {
+        if self.system.views.close(&self.view) {
+            self.system.view_closed(&self.view);
+        }
+    }
+}
+
+impl TxnSystem {
+    /// Formats an empty undo space and starts with it. The format is durable once the log is flushed.
+    ///
+    /// # Errors
+    /// Those of the log and the disk.
+    pub fn create(store: &Arc<Store>, undo_space: &Arc<SpaceFile>, config: TxnConfig) -> Result<Arc<TxnSystem>> {
+        let undo = UndoSpace::create(store, undo_space)?;
+        let acc = store.pool().access(AccessKind::Point);
+        let versions = VersionTree::create(undo_space, &acc)?;
+        drop(acc);
+        Ok(TxnSystem::assemble(store, config, undo, versions, &Checkpointed::default(), &[]))
+    }
+
+    pub(crate) fn assemble(
+        store: &Arc<Store>,
+        config: TxnConfig,
+        undo: UndoSpace,
+        versions: VersionTree,
+        from: &Checkpointed,
+        active: &[TxnId],
+    ) -> Arc<TxnSystem> {
+        let metrics = Arc::clone(store.metrics());
+        let map = CommitMap::new(config.commit_window, TxnId(from.max_txn.0 + 1), active);
+        metrics.set(Gauge::MemoryCommitMap, map.memory() as u64);
+        Arc::new(TxnSystem {
+            store: Arc::clone(store),
+            map,
+            views: Views::new(from.last_commit),
+            locks: LockManager::new(config.lock_memory, Arc::clone(&metrics)),
+            config,
+            metrics,
+            undo,
+            versions,
+            indexes: RwLock::new(HashMap::new()),
+            saved_rows: Mutex::new(from.rows.iter().copied().collect()),
+            owners: Mutex::new(BTreeMap::new()),
+            active: Mutex::new(HashMap::new()),
+            serial: AtomicU64::new(1),
+            commit: Mutex::new(from.last_commit),
+            history: Mutex::new(VecDeque::new()),
+            purge: Mutex::new(PurgeState::default()),
+            losers: Mutex::new(Vec::new()),
+            prepared: Mutex::new(BTreeMap::new()),
+            unique: (0..UNIQUE_STRIPES).map(|_| Mutex::new(())).collect(),
+            background: Background::new(),
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes an index known to rollback and purge. Every index must be registered before [`TxnSystem::start`] and
+    /// before a transaction uses it. Its row counter is set from the last checkpoint, if that knew it.
+    pub fn register(&self, index: &Arc<TableIndex>) {
+        if let Some(rows) = self.saved_rows.lock().remove(&index.id()) {
+            index.set_rows(rows);
+        }
+        self.indexes.write().insert(index.id(), Arc::clone(index));
+    }
+
+    /// Forgets an index that is about to be dropped: waits for purge and rollback to let go of its tree; what they
+    /// find about it later is passed over. No transaction may use it any more.
+    pub fn forget(&self, id: IndexId) {
+        let index = self.indexes.write().remove(&id);
+        self.saved_rows.lock().remove(&id);
+        if let Some(index) = index {
+            index.retire();
+        }
+    }
+
+    /// A registered index.
+    #[must_use]
+    pub fn index(&self, id: IndexId) -> Option<Arc<TableIndex>> {
+        self.indexes.read().get(&id).cloned()
+    }
+
+    pub(crate) fn all_indexes(&self) -> Vec<Arc<TableIndex>> {
+        self.indexes.read().values().cloned().collect()
+    }
+
+    /// Starts the thread that rolls back losers and purges, if the configuration wants one. All indexes must have
+    /// been registered.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(self: &Arc<Self>) -> Result<()> {
+        if self.config.background { self.background.start(self) } else { Ok(()) }
+    }
+
+    /// Stops the background thread. Open transactions can still end; purge goes on when the database is opened again.
+    pub fn shutdown(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.background.stop();
+    }
+
+    /// Begins a transaction. It takes a view with its first read and a transaction id with its first change.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
+        let owner = self.new_owner();
+        self.metrics.inc(Counter::TrxBegun);
+        self.metrics.adjust(Gauge::TrxActive, 1);
+        Txn::new(Arc::clone(self), owner, options)
+    }
+
+    pub(crate) fn new_owner(&self) -> Arc<Owner> {
+        let owner = Owner::new(self.serial.fetch_add(1, Ordering::Relaxed));
+        self.owners.lock().insert(owner.serial(), Arc::clone(&owner));
+        owner
+    }
+
+    /// Gives `owner` a transaction id.
+    pub(crate) fn new_txn_id(&self, owner: &Arc<Owner>) -> TxnId {
+        let window = self.map.lock_window();
+        if window.is_full() {
+            // What the oldest views cannot take for granted is written down in them; then the window can be cut.
+            self.views.make_long_locked(CommitNo(self.views.last().0 + 1), &self.map, &window);
+            window.cut(self.views.short_horizon());
+        } else if window.is_crowded() {
+            window.advance(self.views.short_horizon());
+        }
+        let id = window.allocate();
+        // Before anybody can meet the id in a row: who finds it there finds its owner.
+        owner.set_txn(id);
+        self.active.lock().insert(id, Arc::clone(owner));
+        id
+    }
+
+    pub(crate) fn adopt_active(&self, id: TxnId, owner: &Arc<Owner>) {
+        owner.set_txn(id);
+        self.active.lock().insert(id, Arc::clone(owner));
+    }
+
+    /// Who writes under `id`, if that transaction has not ended.
+    pub(crate) fn owner_of(&self, id: TxnId) -> Option<Arc<Owner>> {
+        self.active.lock().get(&id).cloned()
+    }
+
+    pub(crate) fn open_view(self: &Arc<Self>, read_only: bool) -> Arc<OpenView> {
+        let view = self.views.open(&self.map, read_only);
+        Arc::new(OpenView { system: Arc::clone(self), view })
+    }
+
+    pub(crate) fn unique_stripe(&self, index: IndexId, prefix: &[u8]) -> &Mutex<()> {
+        let hash = holdfast_base::checksum(prefix) ^ index.0.wrapping_mul(0x9e37_79b9);
+        &self.unique[hash as usize % UNIQUE_STRIPES]
+    }
+
+    /// The commit critical section. Returns the log position that makes the commit durable.
+    pub(crate) fn commit_log(&self, log: UndoLog) -> Result<Lsn, (UndoLog, Error)> {
+        let id = log.txn();
+        let acc = self.store.pool().access(AccessKind::Point);
+        let (mtr, first) = match log.begin_commit(&self.undo, &acc) {
+            Ok(begun) => begun,
+            Err(e) => return Err((log, e)),
+        };
+        let mut last = self.commit.lock();
+        let no = CommitNo(last.0 + 1);
+        let lsn = match UndoLog::mark_committed(mtr, first, no) {
+            Ok(lsn) => lsn,
+            Err(e) => return Err((log, e)),
+        };
+        *last = no;
+        self.map.set_committed(id, no);
+        self.history.lock().push_back(History { no, log, recovered: false });
+        self.views.publish(no);
+        Ok(lsn)
+    }
+
+    /// Records the end of a rollback. The rows carry the id no more.
+    pub(crate) fn publish_rollback(&self, id: TxnId) {
+        let mut last = self.commit.lock();
+        let no = CommitNo(last.0 + 1);
+        *last = no;
+        self.map.set_rolled_back(id, no);
+        self.views.publish(no);
+    }
+
+    /// Lets go of everything that an ended transaction still has: its locks, its place in the lists. Its end must have
+    /// been published.
+    pub(crate) fn end_owner(&self, owner: &Owner) {
+        let id = owner.txn();
+        if id != TxnId::NONE {
+            self.active.lock().remove(&id);
+        }
+        self.locks.release_all(owner);
+        self.owners.lock().remove(&owner.serial());
+    }
+
+    /// Waits until the log is as durable as asked for.
+    pub(crate) fn wait_durable(&self, lsn: Lsn, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Sync => self.store.wal().flush_to(lsn),
+            Durability::Write => self.store.wal().write_to(lsn),
+            Durability::Lazy => Ok(()),
+        }
+    }
+
+    /// Interrupts the lock wait of a transaction, now or the next one of its statement.
+    /// Returns whether there is such a transaction.
+    pub fn kill(&self, serial: Serial) -> bool {
+        let owner = self.owners.lock().get(&serial).cloned();
+        owner.inspect(|o| o.kill()).is_some()
+    }
+
+    /// The locks.
+    #[must_use]
+    pub fn locks(&self) -> &LockManager {
+        &self.locks
+    }
+
+    pub(crate) fn owners(&self) -> Vec<Arc<Owner>> {
+        self.owners.lock().values().cloned().collect()
+    }
+
+    /// The prepared transactions of an earlier run, waiting for somebody to decide.
+    #[must_use]
+    pub fn prepared(&self) -> Vec<PreparedTxn> {
+        let prepared = self.prepared.lock();
+        prepared.iter().map(|(xid, l)| PreparedTxn { xid: xid.clone(), txn: l.log.txn() }).collect()
+    }
+
+    /// Takes over a prepared transaction, to commit it or to roll it back.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is none with this xid.
+    pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
+        let Some(found) = self.prepared.lock().remove(xid) else {
+            return Err(Error::invalid("there is no prepared transaction with this xid"));
+        };
+        self.metrics.adjust(Gauge::TrxActive, 1);
+        Ok(Txn::adopted(Arc::clone(self), found.owner, found.log, xid.to_vec()))
+    }
+
+    pub(crate) fn return_prepared(&self, xid: Vec<u8>, owner: Arc<Owner>, log: UndoLog) {
+        self.prepared.lock().insert(xid, Loser { owner, log });
+    }
+
+    /// Forgets, as a crash would, everything that is in memory only. For tests.
+    pub fn last_commit(&self) -> CommitNo {
+        self.views.last()
+    }
+}
+
+impl fmt::Debug for TxnSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TxnSystem").field("last_commit", &self.views.last()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,334 @@
+//! A transaction: its life from begin to end.
+//!
+//! A [`Txn`] belongs to a connection, not to a thread: it may be moved, and its cursors live beside it. It takes a view
+//! with its first consistent read, a transaction id and an undo log with its first change. Reading is in `reads`,
+//! changing in `change`, cursors in `cursor`.
+//!
+//! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of a statement,
+//! `rollback_to` the savepoint taken at its start undoes the statement and the transaction goes on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use holdfast_base::{Error, IndexId, Lsn, Result, TxnId};
+use holdfast_metrics::{Counter, Gauge, Timing};
+
+use crate::lock::{Owner, Serial, WaitMode};
+use crate::options::{Durability, Isolation, TxnOptions};
+use crate::system::{Loser, OpenView, TxnSystem};
+use crate::undo::UndoLog;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Active,
+    Prepared,
+    /// Committed in order, not yet known durable, not yet ended.
+    Ended,
+}
+
+/// A point in a transaction to which it can be rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    records: u64,
+}
+
+/// A transaction. Dropped without an end, it is rolled back (a prepared one stays prepared).
+pub struct Txn {
+    pub(crate) system: Arc<TxnSystem>,
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) options: TxnOptions,
+    pub(crate) view: Option<Arc<OpenView>>,
+    pub(crate) id: TxnId,
+    pub(crate) log: Option<UndoLog>,
+    pub(crate) deltas: Vec<(IndexId, i64)>,
+    /// Counts own changes, so that open cursors notice them.
+    pub(crate) changes: Arc<AtomicU64>,
+    pub(crate) state: State,
+    xid: Vec<u8>,
+    commit_lsn: Lsn,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) record: Vec<u8>,
+}
+
+impl Txn {
+    pub(crate) fn new(system: Arc<TxnSystem>, owner: Arc<Owner>, options: TxnOptions) -> Txn {
+        Txn {
+            system,
+            owner,
+            options,
+            view: None,
+            id: TxnId::NONE,
+            log: None,
+            deltas: Vec::new(),
+            changes: Arc::default(),
+            state: State::Active,
+            xid: Vec::new(),
+            commit_lsn: Lsn(0),
+            payload: Vec::new(),
+            record: Vec::new(),
+        }
+    }
+
+    pub(crate) fn adopted(system: Arc<TxnSystem>, owner: Arc<Owner>, log: UndoLog, xid: Vec<u8>) -> Txn {
+        let mut txn = Txn::new(system, owner, TxnOptions::default());
+        txn.id = log.txn();
+        txn.log = Some(log);
+        txn.xid = xid;
+        txn.state = State::Prepared;
+        txn
+    }
+
+    /// Its number in listings, and for [`TxnSystem::kill`].
+    #[must_use]
+    pub fn serial(&self) -> Serial {
+        self.owner.serial()
+    }
+
+    /// Its transaction id; [`TxnId::NONE`] while it has changed nothing.
+    #[must_use]
+    pub fn id(&self) -> TxnId {
+        self.id
+    }
+
+    /// What it was begun with.
+    #[must_use]
+    pub fn options(&self) -> &TxnOptions {
+        &self.options
+    }
+
+    /// The system that it belongs to.
+    #[must_use]
+    pub fn system(&self) -> &Arc<TxnSystem> {
+        &self.system
+    }
+
+    /// Undo records written: changes made and not undone.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.log.as_ref().map_or(0, UndoLog::records)
+    }
+
+    /// What listings and deadlock reports call it.
+    pub fn set_label(&self, label: &str) {
+        self.owner.set_label(label);
+    }
+
+    /// A statement begins: at READ COMMITTED it will see what is committed now; a kill that came too late is
+    /// forgotten. Returns where to roll back to if the statement fails.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the transaction has ended.
+    pub fn statement_begin(&mut self) -> Result<Savepoint> {
+        self.check_open()?;
+        self.owner.clear_kill();
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.view = None;
+        }
+        Ok(self.savepoint())
+    }
+
+    /// The point that the transaction has reached.
+    #[must_use]
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { records: self.changes() }
+    }
+
+    /// Undoes what was changed since `savepoint`. Locks stay.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an earlier point since;
+    /// those of reading and writing pages: then the transaction has to be rolled back.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.check_open()?;
+        if savepoint.records > self.changes() {
+            return Err(Error::invalid("the savepoint was rolled back over"));
+        }
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if savepoint.records == log.records() {
+            return Ok(());
+        }
+        let deltas = &mut self.deltas;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let result = self.system.undo_to(log, savepoint.records, &mut |index, by| add_delta(deltas, index, by));
+        self.owner.set_undo_records(log.records());
+        self.system.metrics.inc(Counter::TrxSavepointRollbacks);
+        result
+    }
+
+    /// Takes the view now instead of with the first read (START TRANSACTION WITH CONSISTENT SNAPSHOT).
+    pub fn take_snapshot(&mut self) {
+        self.current_view();
+    }
+
+    pub(crate) fn current_view(&mut self) -> Arc<OpenView> {
+        let (system, read_only) = (&self.system, self.options.read_only);
+        Arc::clone(self.view.get_or_insert_with(|| system.open_view(read_only)))
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.state == State::Active { Ok(()) } else { Err(Error::Closed("the transaction")) }
+    }
+
+    pub(crate) fn wait_mode(&self) -> WaitMode {
+        self.options.wait.unwrap_or(WaitMode::For(self.system.config.lock_wait_timeout))
+    }
+
+    /// First phase of two-phase commit: from here on the transaction survives a crash, until it is committed or rolled
+    /// back. Waits until that is as durable as asked for. A transaction without changes has nothing to prepare.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log.
+    pub fn prepare(&mut self, xid: &[u8], durability: Durability) -> Result<()> {
+        self.check_open()?;
+        self.log = self.written_log()?;
+        if let Some(log) = &self.log {
+            let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
+            let lsn = log.prepare(&self.system.undo, xid, &acc)?;
+            drop(acc);
+            self.system.wait_durable(lsn, durability)?;
+        }
+        self.xid = xid.to_vec();
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Fixes the transaction's place in the commit order and makes its changes visible, without waiting for the disk:
+    /// short, and callable from another thread. [`Txn::commit`] has to follow.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; those of the log: then the transaction is not committed.
+    pub fn commit_ordered(&mut self) -> Result<()> {
+        if self.state == State::Ended {
+            return Err(Error::Closed("the transaction"));
+        }
+        if let Some(log) = self.written_log()? {
+            match self.system.commit_log(log) {
+                Ok(lsn) => self.commit_lsn = lsn,
+                Err((log, e)) => {
+                    self.log = Some(log);
+                    return Err(e);
+                }
+            }
+            for (index, by) in self.deltas.drain(..) {
+                if let Some(index) = self.system.index(index) {
+                    index.add_rows(by);
+                }
+            }
+            self.system.metrics.inc(Counter::TrxCommits);
+        } else {
+            if self.id != TxnId::NONE {
+                self.system.publish_rollback(self.id);
+            }
+            self.system.metrics.inc(Counter::TrxReadOnlyCommits);
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Takes the undo log, if anything was ever written to it.
+    fn written_log(&mut self) -> Result<Option<UndoLog>> {
+        match self.log.take() {
+            Some(log) if !log.is_begun() => {
+                let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
+                log.free(&self.system.undo, &acc)?;
+                Ok(None)
+            }
+            log => Ok(log),
+        }
+    }
+
+    /// Commits, and waits until the commit is as durable as asked for. After [`Txn::commit_ordered`] only waits.
+    ///
+    /// # Errors
+    /// Those of the log. If the commit was appended but could not be made durable, the database is poisoned, and only
+    /// recovery can tell whether it survived.
+    pub fn commit(&mut self, durability: Durability) -> Result<()> {
+        let begun = Instant::now();
+        if self.state != State::Ended {
+            self.commit_ordered()?;
+        }
+        if self.commit_lsn == Lsn(0) {
+            return Ok(());
+        }
+        self.system.wait_durable(self.commit_lsn, durability)?;
+        self.system.metrics.record(Timing::Commit, begun.elapsed());
+        self.system.background.committed();
+        self.system.help_purge();
+        Ok(())
+    }
+
+    /// Undoes everything and ends the transaction.
+    ///
+    /// # Errors
+    /// Those of reading and writing pages. The transaction is over for its user all the same: the rollback is tried
+    /// again in the background, and its rows stay locked until then.
+    pub fn rollback(&mut self) -> Result<()> {
+        if self.state == State::Ended {
+            return Ok(());
+        }
+        self.view = None;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        if let Some(mut log) = self.log.take() {
+            self.state = State::Ended;
+            self.system.metrics.adjust(Gauge::TrxActive, -1);
+            let result = self.system.undo_to(&mut log, 0, &mut |_, _| {});
+            return match result {
+                Ok(()) => {
+                    self.system.finish_rollback(&self.owner, log);
+                    Ok(())
+                }
+                Err(e) => {
+                    let owner = Arc::clone(&self.owner);
+                    self.system.losers.lock().push(Loser { owner, log });
+                    Err(e)
+                }
+            };
+        }
+        if self.id != TxnId::NONE {
+            self.system.publish_rollback(self.id);
+        }
+        self.system.metrics.inc(Counter::TrxRollbacks);
+        self.end();
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.state = State::Ended;
+        self.view = None;
+        self.system.end_owner(&self.owner);
+        self.system.metrics.adjust(Gauge::TrxActive, -1);
+    }
+}
+
+pub(crate) fn add_delta(deltas: &mut Vec<(IndexId, i64)>, index: IndexId, by: i64) {
+    match deltas.iter_mut().find(|(i, _)| *i == index) {
+        Some((_, n)) => *n += by,
+        None => deltas.push((index, by)),
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        match (self.state, self.log.take()) {
+            (State::Ended, _) => {}
+            (State::Prepared, Some(log)) => {
+                self.view = None;
+                self.system.metrics.adjust(Gauge::TrxActive, -1);
+                self.system.return_prepared(std::mem::take(&mut self.xid), Arc::clone(&self.owner), log);
+            }
+            (_, log) => {
+                self.log = log;
+                // What could not be undone now is left to the background.
+                let _ = self.rollback();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Txn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Txn").field("serial", &self.serial()).field("id", &self.id).finish_non_exhaustive()
+    }
+}

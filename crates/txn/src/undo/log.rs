@@ -1,0 +1,295 @@
+//! One undo log: appended to by its transaction, consumed from its end by rollback and by purge.
+//!
+//! # Protocol
+//! A record is written in a mini-transaction of its own before the change that it undoes. A rollback applies records
+//! from the last to the first and cuts the log behind them; so does purge. Records are cut *after* what they ask for
+//! was done, except that overflow chains are freed after their record was cut: a crash in between loses a chain to
+//! `verify`, the other order would free it twice.
+//!
+//! A record that turned out to be for nothing (its row had changed meanwhile) is cut at once: in a committed log
+//! every record is about a change that was made.
+
+use holdfast_base::page::PageType;
+use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageNo, Result, RollPtr, TxnId};
+use holdfast_pool::Access;
+use holdfast_tree::Mtr;
+use holdfast_tree::op::PageOp;
+use holdfast_wal::SpaceClass;
+
+use super::page::{self, LogState, OFF_OWNER, OFF_STATE, UndoPage, XID_MAX};
+use super::space::{FoundLog, SMALL_MTR, UndoSpace};
+
+/// One page of a log, as far as it is known in memory.
+#[derive(Clone, Copy, Debug)]
+struct LogPage {
+    no: PageNo,
+    /// Number of records in the pages before.
+    before: u64,
+}
+
+/// An undo log with records, or about to have some. The pages are described in memory; the bytes are in the pool.
+#[derive(Debug)]
+pub(crate) struct UndoLog {
+    txn: TxnId,
+    pages: Vec<LogPage>,
+    /// Records in the last page, and where they end.
+    count: u16,
+    end: u16,
+    /// The first page says that the log is this transaction's.
+    begun: bool,
+}
+
+impl UndoLog {
+    /// A log for `txn`, not yet written to.
+    pub fn new(space: &UndoSpace, txn: TxnId, acc: &Access<'_>) -> Result<UndoLog> {
+        let first = space.take_log(acc)?;
+        space.count_pages(1);
+        let pages = vec![LogPage { no: first, before: 0 }];
+        Ok(UndoLog { txn, pages, count: 0, end: page::body(true), begun: false })
+    }
+
+    /// The log of an earlier run, described again.
+    pub fn reopen(space: &UndoSpace, found: &FoundLog, acc: &Access<'_>) -> Result<UndoLog> {
+        let pool = space.store().pool();
+        let mut counts = Vec::new();
+        let mut no = {
+            let first = pool.fix_shared(space.file().space(), found.first, acc)?;
+            UndoPage::new(&first).ok_or_else(|| space.damaged(found.first))?.last()
+        };
+        let mut end = None;
+        loop {
+            let latched = pool.fix_shared(space.file().space(), no, acc)?;
+            let undo = UndoPage::new(&latched).filter(|p| p.owner() == found.txn && counts.len() < 1 << 30);
+            let Some(undo) = undo else { return Err(space.damaged(no)) };
+            end.get_or_insert(undo.end());
+            counts.push((no, undo.count()));
+            if undo.is_first() {
+                break;
+            }
+            no = undo.prev();
+        }
+        counts.reverse();
+        let (mut before, mut pages) = (0, Vec::with_capacity(counts.len()));
+        for (no, count) in &counts {
+            pages.push(LogPage { no: *no, before });
+            before += u64::from(*count);
+        }
+        space.count_pages(pages.len() as i64);
+        let count = counts.last().map_or(0, |c| c.1);
+        Ok(UndoLog { txn: found.txn, pages, count, end: end.unwrap_or(page::body(true)), begun: true })
+    }
+
+    pub fn txn(&self) -> TxnId {
+        self.txn
+    }
+
+    pub fn first(&self) -> PageNo {
+        self.pages[0].no
+    }
+
+    fn tail(&self) -> LogPage {
+        self.pages[self.pages.len() - 1]
+    }
+
+    /// Whether the log says on its first page whose it is. If not, it has never had a record.
+    pub fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Number of records.
+    pub fn records(&self) -> u64 {
+        self.tail().before + u64::from(self.count)
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Appends a record; returns where it is. `limit`: pages that the log may have.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`]; [`Error::DiskFull`]; those of the pool and the log. Nothing has changed then.
+    pub fn append(&mut self, space: &UndoSpace, record: &[u8], limit: u64, acc: &Access<'_>) -> Result<RollPtr> {
+        let page_size = space.page_size();
+        let used = usize::from(self.end) + 2 * usize::from(self.count);
+        if record.len() + 2 <= page_size - used && usize::from(self.end) + record.len() < 1 << 16 {
+            let ticket = space.store().reserve(SMALL_MTR + record.len(), SpaceClass::User)?;
+            let mut mtr = space.store().begin(ticket, acc);
+            let tail = space.fix(&mut mtr, self.tail().no)?;
+            if !self.begun {
+                let header = page::header(self.txn, true, LogState::Active, self.first(), PageNo::NONE);
+                mtr.apply(tail, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
+            }
+            self.put(&mut mtr, tail, record, page_size)?;
+            mtr.commit()?;
+            self.begun = true;
+        } else {
+            if record.len() + 2 > page::capacity(page_size) {
+                return Err(Error::invalid(format!("an undo record of {} bytes does not fit a page", record.len())));
+            }
+            if self.pages.len() as u64 >= limit {
+                return Err(Error::LimitReached(format!(
+                    "the transaction has written {limit} pages of undo, which is the limit; commit more often"
+                )));
+            }
+            self.extend(space, record, acc)?;
+        }
+        Ok(RollPtr::new(self.tail().no, u32::from(self.count - 1)))
+    }
+
+    fn put(&mut self, mtr: &mut Mtr<'_>, tail: holdfast_tree::PageRef, record: &[u8], page_size: usize) -> Result<()> {
+        let slot = page::slot_offset(page_size, self.count) as u16;
+        let end = self.end + record.len() as u16;
+        let (at, counters) = page::counters(self.count + 1, end);
+        mtr.apply(tail, &PageOp::WriteBytes { offset: self.end, bytes: record })?;
+        mtr.apply(tail, &PageOp::WriteBytes { offset: slot, bytes: &self.end.to_le_bytes() })?;
+        mtr.apply(tail, &PageOp::WriteBytes { offset: at, bytes: &counters })?;
+        self.count += 1;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Adds a page with `record` in it, in one mini-transaction.
+    fn extend(&mut self, space: &UndoSpace, record: &[u8], acc: &Access<'_>) -> Result<()> {
+        let ticket = space.store().reserve(2 * SMALL_MTR + record.len(), SpaceClass::User)?;
+        space.store().pool().reserve_frames(5, acc)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let first = space.fix(&mut mtr, self.first())?;
+        let prev = self.tail();
+        let tail = space.file().alloc_new(&mut mtr, prev.no)?;
+        let no = mtr.id(tail).no;
+        mtr.apply(tail, &PageOp::InitPage { page_type: PageType::Undo, index: IndexId(0) })?;
+        if !self.begun {
+            let header = page::header(self.txn, true, LogState::Active, self.first(), PageNo::NONE);
+            mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
+        }
+        mtr.apply(first, &PageOp::WriteBytes { offset: page::LAST_AT, bytes: &no.0.to_le_bytes() })?;
+        let header = page::header(self.txn, false, LogState::Active, PageNo::NONE, prev.no);
+        mtr.apply(tail, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
+        self.pages.push(LogPage { no, before: prev.before + u64::from(self.count) });
+        (self.count, self.end) = (0, page::body(false));
+        self.put(&mut mtr, tail, record, space.page_size())?;
+        mtr.commit()?;
+        acc.release_frames();
+        self.begun = true;
+        space.count_pages(1);
+        Ok(())
+    }
+
+    /// Copies the last record into `out` and says where it is; `None` if the log is empty.
+    pub fn last_record(&self, space: &UndoSpace, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Option<RollPtr>> {
+        if self.count == 0 {
+            return Ok(None);
+        }
+        let (no, slot) = (self.tail().no, self.count - 1);
+        let page = space.store().pool().fix_shared(space.file().space(), no, acc)?;
+        let undo = UndoPage::new(&page).filter(|p| p.owner() == self.txn);
+        let Some(bytes) = undo.and_then(|p| p.record(slot)) else { return Err(space.damaged(no)) };
+        out.clear();
+        out.extend_from_slice(bytes);
+        Ok(Some(RollPtr::new(no, u32::from(slot))))
+    }
+
+    /// Takes the last record for done, in memory: [`UndoLog::cut`] makes it so on the page. A page whose records are
+    /// all done must be cut before the one before it is looked at; this says whether that is due.
+    pub fn pop(&mut self) -> bool {
+        self.count -= 1;
+        self.count == 0
+    }
+
+    /// Makes the pages say what [`UndoLog::pop`] did: later records are gone, also after a crash.
+    pub fn cut(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+        while self.count == 0 && self.pages.len() > 1 {
+            self.drop_tail(space, acc)?;
+        }
+        let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let tail = space.fix(&mut mtr, self.tail().no)?;
+        let undo = UndoPage::new(mtr.bytes(tail)).ok_or_else(|| space.damaged(self.tail().no))?;
+        if undo.owner() != self.txn || undo.count() <= self.count {
+            self.end = undo.end();
+            return Ok(()); // Nothing was popped since the last cut (or nothing was ever written).
+        }
+        // Records lie one behind the other, so the first one that goes begins where the rest ends.
+        self.end = undo.offset(self.count).ok_or_else(|| space.damaged(self.tail().no))?;
+        let (offset, bytes) = page::counters(self.count, self.end);
+        mtr.apply(tail, &PageOp::WriteBytes { offset, bytes: &bytes })?;
+        mtr.commit()?;
+        Ok(())
+    }
+
+    /// Gives the last page, an extension, back.
+    fn drop_tail(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+        let ticket = space.store().reserve(2 * SMALL_MTR, SpaceClass::Rollback)?;
+        space.store().pool().reserve_frames(5, acc)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let first = space.fix(&mut mtr, self.first())?;
+        let tail = space.fix(&mut mtr, self.tail().no)?;
+        let prev = self.pages[self.pages.len() - 2];
+        let before = if prev.no == self.first() { first } else { space.fix(&mut mtr, prev.no)? };
+        let undo = UndoPage::new(mtr.bytes(before)).ok_or_else(|| space.damaged(prev.no))?;
+        let (count, end) = (undo.count(), undo.end());
+        space.file().free_latched(&mut mtr, tail)?;
+        mtr.apply(first, &PageOp::WriteBytes { offset: page::LAST_AT, bytes: &prev.no.0.to_le_bytes() })?;
+        mtr.commit()?;
+        acc.release_frames();
+        self.pages.pop();
+        (self.count, self.end) = (count, end);
+        space.count_pages(-1);
+        Ok(())
+    }
+
+    /// Marks the log prepared, with `xid`. Returns the log position to flush to.
+    pub fn prepare(&self, space: &UndoSpace, xid: &[u8], acc: &Access<'_>) -> Result<Lsn> {
+        if xid.len() > XID_MAX {
+            return Err(Error::invalid(format!("an xid of {} bytes is longer than {XID_MAX}", xid.len())));
+        }
+        let ticket = space.store().reserve(SMALL_MTR, SpaceClass::User)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let first = space.fix(&mut mtr, self.first())?;
+        let state = page::state(LogState::Prepared, xid.len(), CommitNo(0));
+        mtr.apply(first, &PageOp::WriteBytes { offset: OFF_STATE as u16, bytes: &state })?;
+        if !xid.is_empty() {
+            mtr.apply(first, &PageOp::WriteBytes { offset: page::XID_AT, bytes: xid })?;
+        }
+        mtr.commit()
+    }
+
+    /// Latches the first page for [`UndoLog::mark_committed`], so that the commit critical section reads nothing.
+    pub fn begin_commit<'a>(
+        &self,
+        space: &'a UndoSpace,
+        acc: &'a Access<'a>,
+    ) -> Result<(Mtr<'a>, holdfast_tree::PageRef)> {
+        let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let first = space.fix(&mut mtr, self.first())?;
+        Ok((mtr, first))
+    }
+
+    /// The commit record: marks the log committed as number `no`. Called within the commit critical section.
+    pub fn mark_committed(mut mtr: Mtr<'_>, first: holdfast_tree::PageRef, no: CommitNo) -> Result<Lsn> {
+        let state = page::state(LogState::Committed, 0, no);
+        mtr.apply(first, &PageOp::WriteBytes { offset: OFF_STATE as u16, bytes: &state })?;
+        mtr.commit()
+    }
+
+    /// Frees the log: the end of a purge or of a rollback. All records must have been popped.
+    pub fn free(mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+        while self.pages.len() > 1 {
+            self.drop_tail(space, acc)?;
+        }
+        if self.begun {
+            let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
+            let mut mtr = space.store().begin(ticket, acc);
+            let first = space.fix(&mut mtr, self.first())?;
+            let header = page::header(self.txn, true, LogState::Free, self.first(), PageNo::NONE);
+            mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
+            mtr.commit()?;
+        }
+        space.put_log(self.first());
+        space.count_pages(-1);
+        Ok(())
+    }
+}

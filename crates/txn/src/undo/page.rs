@@ -1,0 +1,258 @@
+//! The layout of undo pages and of the directory of undo logs. Reading is bounds-checked: the bytes come from a disk.
+//!
+//! Undo page, behind the page header:
+//! ```text
+//! offset size
+//!  64     8   owner: the transaction whose records these are (kept when the log is freed: it is the high-water mark)
+//!  72     2   number of records
+//!  74     2   end of the records
+//!  76     1   1 first page of a log, 2 extension
+//!  77     1   first page: state of the log: 0 free, 1 active, 2 prepared, 3 committed
+//!  78     2   first page: length of the xid
+//!  80     8   first page: commit number
+//!  88     4   first page: the last page of the log (itself, if there is no extension)
+//!  92     4   extension: the page before
+//!  96   140   first page: xid;  extension: records begin here
+//! 236         first page: records begin here
+//! ...         records, one behind the other
+//! end         record offsets, two bytes each, from the end of the page downwards
+//! ```
+//! A roll pointer names a record by page and number, not by byte, so that whatever it hits is a record.
+//!
+//! Directory page: 64 number of entries (4), 68 next directory page (4), 72 first pages of undo logs (4 each). Entries
+//! are added and never removed.
+
+use holdfast_base::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use holdfast_base::page::{HEADER_LEN, OFF_TYPE, PageType};
+use holdfast_base::{CommitNo, PageNo, TxnId};
+
+pub(crate) const OFF_OWNER: usize = HEADER_LEN;
+const OFF_COUNT: usize = 72;
+const OFF_END: usize = 74;
+const OFF_KIND: usize = 76;
+pub(crate) const OFF_STATE: usize = 77;
+const OFF_XID_LEN: usize = 78;
+const OFF_COMMIT_NO: usize = 80;
+const OFF_LAST: usize = 88;
+const OFF_PREV: usize = 92;
+const OFF_XID: usize = 96;
+const BODY_EXTENSION: usize = 96;
+const BODY_FIRST: usize = OFF_XID + XID_MAX;
+
+/// Longest xid, in bytes: format id, two lengths, 64 bytes each of global and branch identifier, and some.
+pub const XID_MAX: usize = 140;
+
+const KIND_FIRST: u8 = 1;
+const KIND_EXTENSION: u8 = 2;
+
+/// How an undo log stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum LogState {
+    Free = 0,
+    Active = 1,
+    Prepared = 2,
+    Committed = 3,
+}
+
+impl LogState {
+    fn from_u8(byte: u8) -> Option<LogState> {
+        [LogState::Free, LogState::Active, LogState::Prepared, LogState::Committed]
+            .into_iter()
+            .find(|s| *s as u8 == byte)
+    }
+}
+
+/// A page that is known to be an undo page.
+#[derive(Clone, Copy)]
+pub(crate) struct UndoPage<'a>(&'a [u8]);
+
+impl<'a> UndoPage<'a> {
+    /// `None` if the page is of another type.
+    pub fn new(page: &'a [u8]) -> Option<UndoPage<'a>> {
+        (*page.get(OFF_TYPE)? == PageType::Undo as u8 && page.len() > BODY_FIRST).then_some(UndoPage(page))
+    }
+
+    pub fn owner(self) -> TxnId {
+        TxnId(get_u64(self.0, OFF_OWNER).unwrap_or(0))
+    }
+
+    pub fn count(self) -> u16 {
+        get_u16(self.0, OFF_COUNT).unwrap_or(0)
+    }
+
+    pub fn end(self) -> u16 {
+        get_u16(self.0, OFF_END).unwrap_or(0)
+    }
+
+    pub fn is_first(self) -> bool {
+        self.0[OFF_KIND] == KIND_FIRST
+    }
+
+    pub fn state(self) -> Option<LogState> {
+        LogState::from_u8(self.0[OFF_STATE])
+    }
+
+    pub fn commit_no(self) -> CommitNo {
+        CommitNo(get_u64(self.0, OFF_COMMIT_NO).unwrap_or(0))
+    }
+
+    pub fn last(self) -> PageNo {
+        PageNo(get_u32(self.0, OFF_LAST).unwrap_or(0))
+    }
+
+    pub fn prev(self) -> PageNo {
+        PageNo(get_u32(self.0, OFF_PREV).unwrap_or(0))
+    }
+
+    pub fn xid(self) -> Option<&'a [u8]> {
+        let len = usize::from(get_u16(self.0, OFF_XID_LEN)?);
+        if len > XID_MAX { None } else { self.0.get(OFF_XID..OFF_XID + len) }
+    }
+
+    /// Where record `slot` begins.
+    pub fn offset(self, slot: u16) -> Option<u16> {
+        if slot >= self.count() {
+            return None;
+        }
+        get_u16(self.0, slot_offset(self.0.len(), slot))
+    }
+
+    /// The bytes from record `slot` on.
+    pub fn record(self, slot: u16) -> Option<&'a [u8]> {
+        self.0.get(usize::from(self.offset(slot)?)..usize::from(self.end()))
+    }
+}
+
+/// Where the offset of record `slot` is stored.
+pub(crate) fn slot_offset(page_size: usize, slot: u16) -> usize {
+    page_size - 2 * (usize::from(slot) + 1)
+}
+
+/// Where records begin.
+pub(crate) fn body(first: bool) -> u16 {
+    if first { BODY_FIRST as u16 } else { BODY_EXTENSION as u16 }
+}
+
+/// Bytes of records and offsets that an extension page has room for.
+pub(crate) fn capacity(page_size: usize) -> usize {
+    page_size - BODY_EXTENSION
+}
+
+/// The fields `count` and `end`, to be written at the returned offset.
+pub(crate) fn counters(count: u16, end: u16) -> (u16, [u8; 4]) {
+    let mut bytes = [0; 4];
+    put_u16(&mut bytes, 0, count);
+    put_u16(&mut bytes, 2, end);
+    (OFF_COUNT as u16, bytes)
+}
+
+/// The whole header of a page, from [`OFF_OWNER`] to the field `prev`.
+pub(crate) fn header(owner: TxnId, first: bool, state: LogState, last: PageNo, prev: PageNo) -> [u8; 32] {
+    let mut bytes = [0; OFF_XID - OFF_OWNER];
+    put_u64(&mut bytes, 0, owner.0);
+    put_u16(&mut bytes, OFF_END - OFF_OWNER, body(first));
+    bytes[OFF_KIND - OFF_OWNER] = if first { KIND_FIRST } else { KIND_EXTENSION };
+    bytes[OFF_STATE - OFF_OWNER] = state as u8;
+    put_u32(&mut bytes, OFF_LAST - OFF_OWNER, last.0);
+    put_u32(&mut bytes, OFF_PREV - OFF_OWNER, prev.0);
+    bytes
+}
+
+/// State, length of the xid and commit number, to be written at [`OFF_STATE`].
+pub(crate) fn state(state: LogState, xid_len: usize, no: CommitNo) -> [u8; 11] {
+    let mut bytes = [0; OFF_LAST - OFF_STATE];
+    bytes[0] = state as u8;
+    put_u16(&mut bytes, OFF_XID_LEN - OFF_STATE, xid_len as u16);
+    put_u64(&mut bytes, OFF_COMMIT_NO - OFF_STATE, no.0);
+    bytes
+}
+
+/// Where the xid is written.
+pub(crate) const XID_AT: u16 = OFF_XID as u16;
+/// Where the number of the last page is written.
+pub(crate) const LAST_AT: u16 = OFF_LAST as u16;
+
+/// A directory page.
+pub(crate) struct Directory<'a>(&'a [u8]);
+
+const DIR_COUNT: usize = HEADER_LEN;
+const DIR_NEXT: usize = HEADER_LEN + 4;
+const DIR_ENTRIES: usize = HEADER_LEN + 8;
+
+impl<'a> Directory<'a> {
+    pub fn new(page: &'a [u8]) -> Option<Directory<'a>> {
+        let directory = Directory(page);
+        let fits = *page.get(OFF_TYPE)? == PageType::UndoDirectory as u8
+            && directory.count() <= Directory::capacity(page.len());
+        fits.then_some(directory)
+    }
+
+    pub fn capacity(page_size: usize) -> usize {
+        (page_size - DIR_ENTRIES) / 4
+    }
+
+    pub fn count(&self) -> usize {
+        get_u32(self.0, DIR_COUNT).unwrap_or(0) as usize
+    }
+
+    pub fn next(&self) -> PageNo {
+        PageNo(get_u32(self.0, DIR_NEXT).unwrap_or(0))
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = PageNo> + '_ {
+        (0..self.count()).filter_map(|i| get_u32(self.0, DIR_ENTRIES + 4 * i)).map(PageNo)
+    }
+
+    /// The writes that add `page` as entry number `count`.
+    pub fn add(count: usize, page: PageNo) -> [(u16, [u8; 4]); 2] {
+        let entry = (DIR_ENTRIES + 4 * count) as u16;
+        [(entry, page.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32 + 1).to_le_bytes())]
+    }
+
+    /// The write that links to `page`.
+    pub fn link(page: PageNo) -> (u16, [u8; 4]) {
+        (DIR_NEXT as u16, page.0.to_le_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page_with(bytes: &[u8]) -> Vec<u8> {
+        let mut page = vec![0; 4096];
+        page[OFF_TYPE] = PageType::Undo as u8;
+        page[OFF_OWNER..OFF_OWNER + bytes.len()].copy_from_slice(bytes);
+        page
+    }
+
+    #[test]
+    fn headers_read_as_written() {
+        let mut page = page_with(&header(TxnId(9), true, LogState::Active, PageNo(7), PageNo(0)));
+        let new = state(LogState::Committed, 3, CommitNo(55));
+        page[OFF_STATE..OFF_STATE + new.len()].copy_from_slice(&new);
+        page[OFF_XID..OFF_XID + 3].copy_from_slice(b"xid");
+        let undo = UndoPage::new(&page).unwrap();
+        assert_eq!((undo.owner(), undo.count(), undo.end()), (TxnId(9), 0, body(true)));
+        assert_eq!((undo.state(), undo.commit_no(), undo.last()), (Some(LogState::Committed), CommitNo(55), PageNo(7)));
+        assert!(undo.is_first());
+        assert_eq!(undo.xid(), Some(&b"xid"[..]));
+    }
+
+    #[test]
+    fn records_are_found_by_number_and_nothing_else_is() {
+        let mut page = page_with(&header(TxnId(9), false, LogState::Active, PageNo(0), PageNo(3)));
+        page[96..99].copy_from_slice(b"abc");
+        put_u16(&mut page, slot_offset(4096, 0), 96);
+        let (at, bytes) = counters(1, 99);
+        page[usize::from(at)..usize::from(at) + 4].copy_from_slice(&bytes);
+        let undo = UndoPage::new(&page).unwrap();
+        assert_eq!(undo.record(0), Some(&b"abc"[..]));
+        assert_eq!(undo.record(1), None);
+        put_u16(&mut page, slot_offset(4096, 0), 5000);
+        assert_eq!(UndoPage::new(&page).unwrap().record(0), None);
+        page[OFF_TYPE] = PageType::Tree as u8;
+        assert!(UndoPage::new(&page).is_none());
+    }
+}

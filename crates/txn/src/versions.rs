@@ -1,0 +1,314 @@
+//! The version tree: the old versions that a long view still needs after their undo logs were freed.
+//!
+//! ```text
+//! key:   index u32 BE | key length u16 BE | key | overwriter's txn id u64 BE
+//!        index u32 BE | 0xffff | 128-bit hash of a key that is too long | overwriter's txn id u64 BE
+//! value: flags u8: bit 0 image, bit 1 pending delete mark, bit 2 the rest is a reference to an overflow chain
+//!        roll pointer u64 (bit 1): of the delete mark
+//!        key: length varint, bytes
+//!        image: the rest (bit 0): the payload before the overwriter's first change
+//! ```
+//! A view needs an entry if it sees the image's writer and does not see the overwriter: for one key and one view that
+//! is at most one entry, because the versions of a key are in commit order.
+//!
+//! *Pending* entries remember delete marks that could not be removed because some view still has to find the row
+//! there; the mark goes with the entry.
+//!
+//! # Protocol
+//! Only purge writes here, under its mutex: an entry is put before the undo record that it stands for is cut, and
+//! dropped when no view needs it. What an earlier run left is dropped after all logs of that run are purged, which
+//! take back the chains that both name (see [`crate::purge`]). The hash is SipHash-2-4 under a random key that the
+//! space header keeps, so nobody can make two keys collide.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use holdfast_base::codec::{Reader, Writer};
+use holdfast_base::limits::key_len_max;
+use holdfast_base::{Error, IndexId, PageNo, Result, RollPtr, TxnId};
+use holdfast_pool::Access;
+use holdfast_tree::{Action, Direction, SpaceFile, Tree};
+use holdfast_wal::SpaceClass;
+
+use crate::commit_map::CommitMap;
+use crate::row::VersionHeader;
+use crate::values;
+use crate::view::View;
+
+/// The index id of the version tree.
+pub const VERSION_INDEX: IndexId = IndexId(u32::MAX);
+
+/// The mark in the undo space's header that names the root.
+const MARK_ROOT: usize = 1;
+/// The marks with the key of the hash.
+const MARK_HASH: [usize; 2] = [2, 3];
+const IMAGE: u8 = 1;
+const PENDING: u8 = 2;
+const SPILLED: u8 = 4;
+const HASHED: u16 = u16::MAX;
+const FIXED: usize = 4 + 2 + 8;
+
+/// The tree and what is in it.
+pub(crate) struct VersionTree {
+    tree: Tree,
+    hash: [u64; 2],
+    count: AtomicI64,
+    bytes: AtomicI64,
+}
+
+/// A decoded entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub index: IndexId,
+    pub key: Vec<u8>,
+    pub overwriter: TxnId,
+    /// The delete mark to be removed with the entry.
+    pub pending: Option<RollPtr>,
+    pub image: Option<Vec<u8>>,
+}
+
+impl Entry {
+    fn encode_body(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(16 + self.key.len() + self.image.as_ref().map_or(0, Vec::len));
+        if let Some(roll) = self.pending {
+            out.u64(roll.0);
+        }
+        out.bytes_with_len(&self.key);
+        if let Some(image) = &self.image {
+            out.bytes(image);
+        }
+        out
+    }
+
+    fn flags(&self) -> u8 {
+        (if self.image.is_some() { IMAGE } else { 0 }) | if self.pending.is_some() { PENDING } else { 0 }
+    }
+
+    fn decode(index: IndexId, overwriter: TxnId, flags: u8, body: &[u8]) -> Option<Entry> {
+        let mut r = Reader::new(body);
+        let pending = if flags & PENDING != 0 { Some(RollPtr(r.u64()?)) } else { None };
+        let key = r.bytes_with_len()?.to_vec();
+        let image = (flags & IMAGE != 0).then(|| r.rest().to_vec());
+        Some(Entry { index, key, overwriter, pending, image })
+    }
+
+    /// The image's writer.
+    pub fn writer(&self) -> Option<TxnId> {
+        self.image.as_deref().and_then(VersionHeader::decode).map(|(h, _)| h.txn)
+    }
+}
+
+/// The two parts of a version tree key that are needed to decode the value.
+fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
+    let index = u32::from_be_bytes(key.get(..4)?.try_into().ok()?);
+    let txn = u64::from_be_bytes(key.get(key.len().checked_sub(8)?..)?.try_into().ok()?);
+    (key.len() >= FIXED).then_some((IndexId(index), TxnId(txn)))
+}
+
+/// SipHash-2-4, whose values are laid down, unlike those of the standard library's default hasher.
+#[allow(deprecated)]
+fn sip(a: u64, b: u64, key: &[u8]) -> u64 {
+    let mut hasher = std::hash::SipHasher::new_with_keys(a, b);
+    hasher.write(key);
+    hasher.finish()
+}
+
+impl VersionTree {
+    /// Creates the tree in the undo space.
+    pub fn create(file: &Arc<SpaceFile>, acc: &Access<'_>) -> Result<VersionTree> {
+        let root = Tree::create(file, VERSION_INDEX, acc)?;
+        let hash = [RandomState::new().hash_one(0), RandomState::new().hash_one(1)];
+        for (mark, key) in MARK_HASH.into_iter().zip(hash) {
+            file.set_mark(mark, key, acc)?;
+        }
+        file.set_mark(MARK_ROOT, u64::from(root.0), acc)?;
+        Ok(VersionTree::new(Tree::open(file, VERSION_INDEX, root), hash))
+    }
+
+    /// Opens the tree.
+    pub fn open(file: &Arc<SpaceFile>, acc: &Access<'_>) -> Result<VersionTree> {
+        let root = PageNo(u32::try_from(file.mark(MARK_ROOT, acc)?).unwrap_or(0));
+        let hash = [file.mark(MARK_HASH[0], acc)?, file.mark(MARK_HASH[1], acc)?];
+        Ok(VersionTree::new(Tree::open(file, VERSION_INDEX, root), hash))
+    }
+
+    fn new(tree: Tree, hash: [u64; 2]) -> VersionTree {
+        VersionTree { tree, hash, count: AtomicI64::new(0), bytes: AtomicI64::new(0) }
+    }
+
+    /// The tree, for verification.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Entries put since open and not dropped.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed).max(0).unsigned_abs()
+    }
+
+    /// Bytes of those entries.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed).max(0).unsigned_abs()
+    }
+
+    fn account(&self, entries: i64, bytes: i64) {
+        self.count.fetch_add(entries, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn file(&self) -> &Arc<SpaceFile> {
+        self.tree.space()
+    }
+
+    fn page_size(&self) -> usize {
+        self.file().store().page_size()
+    }
+
+    /// What all entries of (index, key) begin with.
+    fn prefix(&self, index: IndexId, key: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FIXED + key.len());
+        out.bytes(&index.0.to_be_bytes());
+        if key.len() + FIXED <= key_len_max(self.page_size()) && key.len() < usize::from(HASHED) {
+            out.bytes(&(key.len() as u16).to_be_bytes());
+            out.bytes(key);
+        } else {
+            out.bytes(&HASHED.to_be_bytes());
+            let [a, b] = self.hash;
+            out.bytes(&sip(a, b, key).to_be_bytes());
+            out.bytes(&sip(b, a, key).to_be_bytes());
+        }
+        out
+    }
+
+    fn full_key(&self, index: IndexId, key: &[u8], overwriter: TxnId) -> Vec<u8> {
+        let mut out = self.prefix(index, key);
+        out.bytes(&overwriter.0.to_be_bytes());
+        out
+    }
+
+    fn decode_value(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
+        let damaged = || Error::damaged_file("the version tree", "an entry cannot be decoded");
+        let ((index, txn), (&flags, body)) = split_key(key).zip(value.split_first()).ok_or_else(damaged)?;
+        let mut chain = Vec::new();
+        let body = if flags & SPILLED != 0 {
+            values::read(self.file(), VERSION_INDEX, body, acc, &mut chain)?;
+            &chain
+        } else {
+            body
+        };
+        Entry::decode(index, txn, flags, body).ok_or_else(damaged)
+    }
+
+    /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come one by one.
+    /// Only purge calls this.
+    pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<()> {
+        let key = self.full_key(entry.index, &entry.key, entry.overwriter);
+        let mut old = Vec::new();
+        let mut merged = entry;
+        let existed = self.tree.get(&key, acc, &mut old)?;
+        if existed {
+            let there = self.decode_value(&key, &old, acc)?;
+            merged.pending = merged.pending.or(there.pending);
+            merged.image = merged.image.or(there.image);
+        }
+        let mut value = vec![merged.flags()];
+        let body = merged.encode_body();
+        if 1 + body.len() > holdfast_tree::node::payload_len_max(self.page_size(), key.len()) {
+            value[0] |= SPILLED;
+            value.bytes(&values::write(self.file(), VERSION_INDEX, &body, acc)?);
+        } else {
+            value.bytes(&body);
+        }
+        let size = (key.len() + 1 + body.len()) as i64;
+        self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())))?;
+        self.account(i64::from(!existed), size - if existed { (key.len() + old.len()) as i64 } else { 0 });
+        self.free_spilled(&old, acc)
+    }
+
+    fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
+        match value.split_first() {
+            Some((flags, body)) if flags & SPILLED != 0 => values::free(self.file(), VERSION_INDEX, body, acc),
+            _ => Ok(()),
+        }
+    }
+
+    /// The version of (index, key) that `view` sees, if it is here.
+    pub fn find(
+        &self,
+        index: IndexId,
+        key: &[u8],
+        view: &View,
+        map: &CommitMap,
+        acc: &Access<'_>,
+        image: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let prefix = self.prefix(index, key);
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        {
+            let mut cursor = self.tree.cursor(acc);
+            cursor.seek(Bound::Included(&prefix), Direction::Forward);
+            while let Some((k, v)) = cursor.next()? {
+                if !k.starts_with(&prefix) {
+                    break;
+                }
+                let unseen = split_key(k).is_some_and(|(_, overwriter)| !view.sees(overwriter, map));
+                if k.len() == prefix.len() + 8 && unseen && v.first().is_some_and(|f| f & IMAGE != 0) {
+                    found.push((k.to_vec(), v.to_vec()));
+                }
+            }
+        }
+        for (k, v) in found {
+            let entry = self.decode_value(&k, &v, acc)?;
+            let writer = entry.writer();
+            if entry.key == key && writer.is_some_and(|w| view.sees(w, map)) {
+                image.clear();
+                image.extend_from_slice(&entry.image.unwrap_or_default());
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes an entry out without freeing the chain of its image: the caller takes that over.
+    pub fn disown(&self, index: IndexId, key: &[u8], overwriter: TxnId, acc: &Access<'_>) -> Result<()> {
+        let full = self.full_key(index, key, overwriter);
+        let mut value = Vec::new();
+        if self.tree.get(&full, acc, &mut value)? {
+            self.remove(&full, &value, acc)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an entry and the chain that it was spilled to, not the chain of its image.
+    fn remove(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
+        self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
+        self.account(-1, -((key.len() + value.len()) as i64));
+        self.free_spilled(value, acc)
+    }
+
+    /// Up to `limit` entries behind `after`, with their keys.
+    pub fn batch(&self, after: &[u8], limit: usize, acc: &Access<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut out = Vec::new();
+        let mut cursor = self.tree.cursor(acc);
+        cursor.seek(Bound::Excluded(after), Direction::Forward);
+        while out.len() < limit
+            && let Some((k, v)) = cursor.next()?
+        {
+            out.push((k.to_vec(), v.to_vec()));
+        }
+        Ok(out)
+    }
+
+    /// Decodes what [`VersionTree::batch`] returned.
+    pub fn decode(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
+        self.decode_value(key, value, acc)
+    }
+
+    /// Drops an entry that nobody needs. What its image refers to is the caller's to free, afterwards.
+    pub fn drop_entry(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
+        self.remove(key, value, acc)
+    }
+}

@@ -1,0 +1,136 @@
+//! Which version of an entry a view sees: the newest, one of the undo logs, or one of the version tree.
+//!
+//! # Protocol
+//! The newest version comes from a copy of the leaf and may be out of date by the time it is judged. So the chain is
+//! followed defensively: a roll pointer is believed only if the undo page belongs to the version's writer and the record
+//! is about the key; if not, that log was purged - and what the view needs was put into the version tree before - or
+//! rolled back. If the version tree has nothing either, the entry is read again: unchanged means that there was
+//! nothing for this view; changed means to start over.
+//!
+//! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo logs.
+
+use holdfast_base::{Error, Result, TxnId};
+use holdfast_metrics::Counter;
+use holdfast_pool::{Access, AccessKind};
+
+use crate::index::TableIndex;
+use crate::row::VersionHeader;
+use crate::system::TxnSystem;
+use crate::undo::space::Prior;
+use crate::values;
+use crate::view::View;
+
+/// What is in the payload of a version that can be shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The caller's buffer holds the payload, header included.
+    Version,
+    /// There is no entry for this view.
+    Nothing,
+    /// The entry has changed since it was read: read it again.
+    Stale,
+}
+
+/// The header and body of a payload that a tree returned.
+pub(crate) fn split<'p>(index: &TableIndex, payload: &'p [u8]) -> Result<(VersionHeader, &'p [u8])> {
+    VersionHeader::decode(payload)
+        .ok_or_else(|| Error::damaged_file(format!("index {}", index.id()), "an entry has no version header"))
+}
+
+impl TxnSystem {
+    /// Reads the value of `key` that `view` sees; `me` sees its own changes. Returns whether there is one.
+    pub(crate) fn read_at(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        view: &View,
+        me: TxnId,
+        acc: &Access<'_>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut payload = Vec::new();
+        loop {
+            if !index.read(key, acc, &mut payload)? {
+                view.check()?;
+                value.clear();
+                return Ok(false);
+            }
+            match self.version_at(index, key, &mut payload, view, me)? {
+                Seen::Stale => {}
+                Seen::Nothing => {
+                    view.check()?;
+                    value.clear();
+                    return Ok(false);
+                }
+                Seen::Version => {
+                    self.value_of(index, &payload, Some(view), acc, value)?;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Copies the value of a version, from its chain if it is there. `view`: the one that sees the version.
+    pub(crate) fn value_of(
+        &self,
+        index: &TableIndex,
+        payload: &[u8],
+        view: Option<&View>,
+        acc: &Access<'_>,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (header, body) = split(index, payload)?;
+        value.clear();
+        let read = if header.overflow {
+            values::read(index.tree().space(), index.id(), body, acc, value)
+        } else {
+            value.extend_from_slice(body);
+            Ok(())
+        };
+        // A cancelled view's versions are freed under its hands: then that is the error, whatever was read.
+        view.map_or(Ok(()), View::check)?;
+        read
+    }
+
+    /// Turns `payload`, the newest version of `key`, into the one that `view` sees.
+    pub(crate) fn version_at(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        payload: &mut Vec<u8>,
+        view: &View,
+        me: TxnId,
+    ) -> Result<Seen> {
+        let newest = split(index, payload)?.0;
+        let sees = |txn: TxnId| (txn == me && me != TxnId::NONE) || view.sees(txn, &self.map);
+        if sees(newest.txn) {
+            return Ok(if newest.deleted { Seen::Nothing } else { Seen::Version });
+        }
+        let acc = self.store.pool().access(AccessKind::Purge);
+        self.metrics.inc(Counter::VersionReads);
+        let mut version = newest;
+        loop {
+            let prior = if version.roll.is_none() {
+                Prior::Absent
+            } else {
+                self.undo.prior(version.txn, version.roll, index.id(), key, &acc, payload)?
+            };
+            match prior {
+                Prior::Absent => return Ok(Seen::Nothing),
+                Prior::Image => {
+                    version = split(index, payload)?.0;
+                    if sees(version.txn) {
+                        return Ok(if version.deleted { Seen::Nothing } else { Seen::Version });
+                    }
+                }
+                Prior::Gone => break,
+            }
+        }
+        if self.versions.find(index.id(), key, view, &self.map, &acc, payload)? {
+            return Ok(Seen::Version);
+        }
+        view.check()?;
+        let unchanged = index.read(key, &acc, payload)? && split(index, payload)?.0 == newest;
+        Ok(if unchanged { Seen::Nothing } else { Seen::Stale })
+    }
+}

@@ -1,0 +1,295 @@
+//! What the tests of this floor share: a database of two files - undo, and a table with two secondary indexes - on
+//! some disk, with ways to crash and reopen it.
+#![allow(dead_code)]
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::{Error, IndexId, PageNo, Result, SpaceId};
+use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_metrics::Metrics;
+use holdfast_pool::{AccessKind, Pool, PoolConfig, restore_torn_pages};
+use holdfast_tree::{Finding, OverflowRef, PageSet, Redo, Severity, SpaceFile, Store, Tree};
+use holdfast_txn::*;
+use holdfast_wal::{Wal, WalConfig};
+
+pub const UUID: [u8; 16] = [9; 16];
+pub const UNDO: SpaceId = SpaceId(1);
+pub const TABLE: SpaceId = SpaceId(16);
+const FILES: [(SpaceId, &str); 2] = [(UNDO, "undo.hf"), (TABLE, "t16.hf")];
+/// Marks of the table's space that name the roots.
+const ROOTS: [(usize, IndexId, IndexKind); 3] =
+    [(0, IndexId(5), IndexKind::Rows), (1, IndexId(6), IndexKind::Entries), (2, IndexId(7), IndexKind::Rows)];
+
+#[derive(Clone)]
+pub struct Setup {
+    pub page_size: usize,
+    pub frames: usize,
+    pub pool_threads: bool,
+    pub log_bytes: u64,
+    pub txn: TxnConfig,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        let txn = TxnConfig {
+            background: false,
+            commit_window: 64,
+            short_view_commits: 8,
+            lock_wait_timeout: Duration::from_secs(30),
+            ..TxnConfig::default()
+        };
+        Setup { page_size: 4096, frames: 512, pool_threads: false, log_bytes: 64 << 20, txn }
+    }
+}
+
+pub struct Db {
+    pub setup: Setup,
+    pub disk: Arc<dyn Disk>,
+    pub store: Arc<Store>,
+    pub files: Vec<Arc<SpaceFile>>,
+    pub sys: Arc<TxnSystem>,
+    /// Rows, secondary entries, a second table.
+    pub rows: Arc<TableIndex>,
+    pub entries: Arc<TableIndex>,
+    pub other: Arc<TableIndex>,
+}
+
+impl Db {
+    pub fn new() -> Db {
+        Db::with(Setup::default())
+    }
+
+    pub fn with(setup: Setup) -> Db {
+        Db::create(Arc::new(MemoryDisk::new()), setup).unwrap()
+    }
+
+    fn wal_config(setup: &Setup) -> WalConfig {
+        WalConfig {
+            capacity_bytes: setup.log_bytes,
+            buffer_bytes: 1 << 20,
+            page_size: setup.page_size as u32,
+            ..WalConfig::default()
+        }
+    }
+
+    fn pool_config(setup: &Setup, disk: &Arc<dyn Disk>) -> PoolConfig {
+        let mut config = PoolConfig::new(disk.clone(), setup.page_size, (setup.frames * setup.page_size) as u64);
+        config.background = setup.pool_threads;
+        config
+    }
+
+    pub fn create(disk: Arc<dyn Disk>, setup: Setup) -> Result<Db> {
+        let metrics = Metrics::new();
+        let wal = Wal::create(disk.clone(), UUID, Db::wal_config(&setup), metrics.clone())?;
+        let pool = Pool::new(Db::pool_config(&setup, &disk), wal.clone(), metrics.clone())?;
+        pool.set_checkpoint_payload(|_| Vec::new());
+        let store = Store::new(pool, wal, metrics);
+        let mut files = Vec::new();
+        for (id, name) in FILES {
+            files.push(SpaceFile::create(&store, disk.as_ref(), id, name, UUID)?);
+        }
+        let sys = TxnSystem::create(&store, &files[0], setup.txn.clone())?;
+        let acc = store.pool().access(AccessKind::Point);
+        for (mark, index, _) in ROOTS {
+            let root = Tree::create(&files[1], index, &acc)?;
+            files[1].set_mark(mark, u64::from(root.0), &acc)?;
+        }
+        drop(acc);
+        store.wal().flush_to(store.wal().next_lsn())?;
+        Db::finish(setup, disk, store, files, sys)
+    }
+
+    fn finish(
+        setup: Setup,
+        disk: Arc<dyn Disk>,
+        store: Arc<Store>,
+        files: Vec<Arc<SpaceFile>>,
+        sys: Arc<TxnSystem>,
+    ) -> Result<Db> {
+        let acc = store.pool().access(AccessKind::Point);
+        let mut indexes = Vec::new();
+        for (mark, index, kind) in ROOTS {
+            let root = PageNo(files[1].mark(mark, &acc)? as u32);
+            let index = TableIndex::new(Tree::open(&files[1], index, root), kind);
+            sys.register(&index);
+            indexes.push(index);
+        }
+        drop(acc);
+        let [rows, entries, other] = <[_; 3]>::try_from(indexes).unwrap();
+        let weak = Arc::downgrade(&sys);
+        store.pool().set_checkpoint_payload(move |_| weak.upgrade().map_or(Vec::new(), |s| s.checkpoint_payload()));
+        sys.start()?;
+        Ok(Db { setup, disk, store, files, sys, rows, entries, other })
+    }
+
+    /// Opens what is on `disk`: torn pages, redo, the transaction system. Losers are not rolled back yet.
+    pub fn open(disk: Arc<dyn Disk>, setup: Setup) -> Result<Db> {
+        let metrics = Metrics::new();
+        restore_torn_pages(disk.as_ref(), setup.page_size, &mut |id| {
+            let (_, name) = FILES.iter().find(|(space, _)| *space == id).unwrap();
+            disk.open(name, OpenOptions::new(FileKind::Data)).map(Some)
+        })?;
+        let (wal, mut recovery) = Wal::open(disk.clone(), UUID, Db::wal_config(&setup), metrics.clone())?;
+        let payload = recovery.checkpoint_payload().to_vec();
+        let pool = Pool::new(Db::pool_config(&setup, &disk), wal.clone(), metrics.clone())?;
+        pool.set_checkpoint_payload(move |_| Vec::new());
+        let store = Store::new(pool, wal, metrics);
+        let mut files = Vec::new();
+        for (id, name) in FILES {
+            files.push(SpaceFile::open(&store, disk.as_ref(), id, name, UUID, false)?);
+        }
+        {
+            let acc = store.pool().access(AccessKind::Recovery);
+            let mut redo = Redo::new(&store, |id| Ok(files.iter().find(|f| f.id() == id).map(|f| f.space().clone())));
+            while let Some(group) = recovery.next()? {
+                redo.apply(group.start, group.end, group.payload, &acc)?;
+            }
+        }
+        recovery.finish()?;
+        let sys = TxnSystem::open(&store, &files[0], setup.txn.clone(), &payload)?;
+        Db::finish(setup, disk, store, files, sys)
+    }
+
+    /// Closes cleanly and opens again.
+    pub fn reopen(self) -> Db {
+        self.sys.shutdown();
+        self.store.pool().flush_all().unwrap();
+        self.store.pool().checkpoint().unwrap();
+        self.store.pool().shutdown();
+        self.store.wal().close().unwrap();
+        let (setup, disk) = (self.setup.clone(), self.disk.clone());
+        drop(self);
+        Db::open(disk, setup).unwrap()
+    }
+
+    pub fn begin(&self) -> Txn {
+        self.sys.begin(TxnOptions::default())
+    }
+
+    pub fn at(&self, isolation: Isolation) -> Txn {
+        self.sys.begin(TxnOptions { isolation, snapshot_isolation: false, ..TxnOptions::default() })
+    }
+
+    pub fn snapshot(&self) -> Txn {
+        let mut txn = self.sys.begin(TxnOptions::snapshot());
+        txn.take_snapshot();
+        txn
+    }
+
+    pub fn purge(&self) -> usize {
+        self.sys.purge(usize::MAX).unwrap()
+    }
+
+    /// Commits (key, value) pairs of `rows` in one transaction.
+    pub fn put(&self, pairs: &[(&str, &str)]) {
+        let mut txn = self.begin();
+        for (k, v) in pairs {
+            txn.upsert(&self.rows, k.as_bytes(), v.as_bytes(), None).unwrap();
+        }
+        txn.commit(Durability::Lazy).unwrap();
+    }
+
+    /// Entries that are physically in a tree, delete marks included.
+    pub fn physical(&self, index: &TableIndex) -> usize {
+        let acc = self.store.pool().access(AccessKind::Point);
+        let mut cursor = index.tree().cursor(&acc);
+        cursor.seek(Bound::Unbounded, Direction::Forward);
+        let mut n = 0;
+        while cursor.next().unwrap().is_some() {
+            n += 1;
+        }
+        n
+    }
+
+    pub fn verify(&self) -> Vec<Finding> {
+        let acc = self.store.pool().access(AccessKind::Maintenance);
+        let (mut reached, mut findings) = (PageSet::new(), Vec::new());
+        for index in [&self.rows, &self.entries, &self.other] {
+            let chain = &mut |_: &[u8], payload: &[u8]| -> Option<OverflowRef> { overflow_of(payload) };
+            index.tree().verify(&acc, &mut reached, chain, &mut |f| findings.push(f)).unwrap();
+        }
+        self.files[1].verify(&reached, &acc, &mut |f| findings.push(f)).unwrap();
+        findings
+    }
+
+    /// No damage, and no leak either if everything is purged and nothing was cut off.
+    pub fn verify_clean(&self) {
+        let findings = self.verify();
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+
+    pub fn verify_undamaged(&self) {
+        let findings = self.verify();
+        assert!(findings.iter().all(|f| f.severity == Severity::Leak), "{findings:#?}");
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        self.sys.shutdown();
+        self.store.pool().shutdown();
+    }
+}
+
+pub fn overflow_of(payload: &[u8]) -> Option<OverflowRef> {
+    let (header, body) = VersionHeader::decode(payload)?;
+    if !header.overflow {
+        return None;
+    }
+    OverflowRef::decode(&mut holdfast_base::codec::Reader::new(body))
+}
+
+pub fn get(txn: &mut Txn, index: &TableIndex, key: &str) -> Option<String> {
+    let mut value = Vec::new();
+    txn.get(index, key.as_bytes(), &mut value).unwrap().then(|| String::from_utf8(value).unwrap())
+}
+
+pub fn scan(txn: &mut Txn, index: &Arc<TableIndex>) -> Vec<(String, String)> {
+    scan_with(txn, index, Bound::Unbounded, Bound::Unbounded, CursorOptions::default()).unwrap()
+}
+
+pub fn scan_with(
+    txn: &mut Txn,
+    index: &Arc<TableIndex>,
+    from: Bound<&[u8]>,
+    to: Bound<&[u8]>,
+    options: CursorOptions,
+) -> Result<Vec<(String, String)>> {
+    let mut cursor = txn.cursor(index, from, to, options)?;
+    let mut out = Vec::new();
+    while let Some((k, v)) = cursor.next()? {
+        out.push((String::from_utf8(k.to_vec()).unwrap(), String::from_utf8(v.to_vec()).unwrap()));
+    }
+    Ok(out)
+}
+
+pub fn is<T>(result: Result<T>, expected: impl Fn(&Error) -> bool) -> bool {
+    match result {
+        Ok(_) => false,
+        Err(e) if expected(&e) => true,
+        Err(e) => panic!("unexpected error: {e}"),
+    }
+}
+
+/// A small deterministic generator.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
