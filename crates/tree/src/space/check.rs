@@ -139,6 +139,17 @@ impl SpaceFile {
         Ok(true)
     }
 
+    /// To be called once after redo: makes the file as long as its page count says. That the file grew may have been lost
+    /// although the log knows of it.
+    ///
+    /// # Errors
+    /// [`holdfast_base::Error::DiskFull`] and others of the disk; those of reading the header.
+    pub fn finish_recovery(&self, acc: &Access<'_>) -> Result<()> {
+        let wanted = u64::from(self.header(acc)?.pages) * self.page_size() as u64;
+        let file = self.space().file();
+        if file.len()? < wanted { file.set_len(wanted) } else { Ok(()) }
+    }
+
     /// Puts all wholly free extents on the list of [`SpaceFile::punch_free_extents`]: what an earlier run of the program may
     /// not have given back.
     ///

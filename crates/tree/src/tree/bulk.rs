@@ -29,6 +29,49 @@ struct Level {
     low: Option<Vec<u8>>,
 }
 
+impl Level {
+    /// Bytes that the first `count` entries take, which have `size` bytes, with a prefix of `prefix_len` bytes.
+    fn compressed(&self, count: usize, size: usize, prefix_len: usize) -> usize {
+        (size + prefix_len).saturating_sub(count * prefix_len)
+    }
+
+    /// The most entries from the start that fit into a body of `body` bytes as a node of their own, and where its range ends
+    /// then. `None` if not even one does.
+    fn longest_start(&self, level: usize, body: usize) -> Option<(usize, Vec<u8>)> {
+        let mut size = 0;
+        let mut longest = None;
+        for (i, pair) in self.entries.windows(2).enumerate() {
+            size += entry_len(&pair[0]);
+            let bound = bound_between(level, Some(&pair[0].0), &pair[1].0);
+            let prefix_len = fence_prefix_len(self.low.as_deref(), Some(&bound));
+            if self.compressed(i + 1, size, prefix_len) <= body {
+                longest = Some((i + 1, bound));
+            }
+        }
+        longest
+    }
+
+    /// Takes the entries from `count` on out.
+    fn split_off(&mut self, count: usize) -> Level {
+        let entries = self.entries.split_off(count);
+        let size = entries.iter().map(entry_len).sum();
+        self.size -= size;
+        Level { entries, size, low: None }
+    }
+}
+
+fn entry_len((key, payload): &(Vec<u8>, Vec<u8>)) -> usize {
+    SLOT_LEN + RECORD_HEADER + key.len() + payload.len()
+}
+
+/// Where a node ends whose last key is `last` if the next key is `next`. Inner nodes end at a separator as it is.
+fn bound_between(level: usize, last: Option<&[u8]>, next: &[u8]) -> Vec<u8> {
+    match last {
+        Some(last) if level == 0 => separator(last, next),
+        _ => next.to_vec(),
+    }
+}
+
 /// Loads a tree. Made by [`Tree::bulk_loader`].
 pub struct BulkLoader<'t> {
     tree: &'t Tree,
@@ -97,15 +140,14 @@ impl BulkLoader<'_> {
             self.levels.push(Level::default());
         }
         let size = SLOT_LEN + RECORD_HEADER + key.len() + payload.len();
-        let body = body_len(self.tree.page_size());
         let node = &self.levels[level];
+        // The prefix as it would be if the node ended near this key. If the end turns out to be another one, which
+        // leaves a shorter prefix, `write_node` makes two nodes of it.
+        let prefix_len = fence_prefix_len(node.low.as_deref(), Some(key));
+        let with = node.compressed(node.entries.len() + 1, node.size + size, prefix_len);
         let least = if level == 0 { 1 } else { 2 };
-        let full = node.size + size > body || node.size + size > self.fill && node.entries.len() > least;
-        if full {
-            let bound = match (level, node.entries.last()) {
-                (0, Some((last, _))) => separator(last, key),
-                _ => key.to_vec(),
-            };
+        if with > body_len(self.tree.page_size()) || with > self.fill && node.entries.len() > least {
+            let bound = bound_between(level, node.entries.last().map(|last| last.0.as_slice()), key);
             self.write_node(level, Some(&bound))?;
             self.levels[level].low = Some(bound);
         }
@@ -115,9 +157,27 @@ impl BulkLoader<'_> {
         Ok(())
     }
 
-    /// Writes the node under construction, whose range ends at `high`, and hands it to the level above.
+    /// Writes the node under construction, whose range ends at `high`, and hands it to the level above. If it does not fit
+    /// with the prefix that this end leaves it, as many of its entries as do go first, into a node of their own.
     fn write_node(&mut self, level: usize, high: Option<&[u8]>) -> Result<()> {
-        let node = std::mem::take(&mut self.levels[level]);
+        let body = body_len(self.tree.page_size());
+        loop {
+            let node = &self.levels[level];
+            let prefix_len = fence_prefix_len(node.low.as_deref(), high);
+            if node.compressed(node.entries.len(), node.size, prefix_len) <= body {
+                let node = std::mem::take(&mut self.levels[level]);
+                return self.write_page(level, node, high);
+            }
+            let (count, bound) = node
+                .longest_start(level, body)
+                .ok_or_else(|| self.tree.damaged(self.tree.root, "a bulk load with an entry that fits no page"))?;
+            let rest = self.levels[level].split_off(count);
+            let first = std::mem::replace(&mut self.levels[level], Level { low: Some(bound.clone()), ..rest });
+            self.write_page(level, first, Some(&bound))?;
+        }
+    }
+
+    fn write_page(&mut self, level: usize, node: Level, high: Option<&[u8]>) -> Result<()> {
         let no = self.take_page()?;
         let prefix_len = fence_prefix_len(node.low.as_deref(), high);
         let entries = entry_list(&node, level, prefix_len);

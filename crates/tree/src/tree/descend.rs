@@ -70,6 +70,15 @@ enum Step {
     Child(PageNo, u8),
 }
 
+/// What an optimistic descent came to.
+enum Walk<'p> {
+    Leaf(OptimisticGuard<'p>),
+    /// A version did not hold.
+    Changed,
+    /// This page has to be loaded first, with nothing held.
+    Missing(PageNo),
+}
+
 impl Tree {
     /// Looks at a node on the way: is it the leaf, or which child comes next? `None`: no node of this tree on that level.
     #[inline]
@@ -89,32 +98,37 @@ impl Tree {
     /// One optimistic descent. `None`: something changed or was not resident (it is now); start over.
     #[inline]
     fn try_descend<'p, W: Way>(&'p self, way: &mut W, acc: &Access<'_>) -> Result<Option<OptimisticGuard<'p>>> {
+        match self.walk_down(way, acc)? {
+            Walk::Leaf(guard) => Ok(Some(guard)),
+            Walk::Changed => Ok(None),
+            Walk::Missing(no) => {
+                self.store().pool().load(self.space.space(), no, acc)?;
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline]
+    fn walk_down<'p, W: Way>(&'p self, way: &mut W, acc: &Access<'_>) -> Result<Walk<'p>> {
         let (pool, space) = (self.store().pool(), self.space.space());
         way.start();
-        let Some(mut guard) = pool.fix_optimistic(space, self.root, acc) else {
-            pool.load(space, self.root, acc)?;
-            return Ok(None);
-        };
+        let Some(mut guard) = pool.fix_optimistic(space, self.root, acc) else { return Ok(Walk::Missing(self.root)) };
         let mut expected = None;
         loop {
             match self.step(way, &guard.page(), expected) {
                 None if guard.validate() => {
                     return Err(self.damaged(guard.id().no, "a page that is no node of it, or on a wrong level"));
                 }
-                None => return Ok(None),
-                Some(Step::Leaf) => return Ok(Some(guard)),
+                None => return Ok(Walk::Changed),
+                Some(Step::Leaf) => return Ok(Walk::Leaf(guard)),
                 Some(Step::Child(no, level)) => {
                     if !guard.validate() {
-                        return Ok(None);
+                        return Ok(Walk::Changed);
                     }
-                    let Some(child) = pool.fix_optimistic(space, no, acc) else {
-                        drop(guard);
-                        pool.load(space, no, acc)?;
-                        return Ok(None);
-                    };
+                    let Some(child) = pool.fix_optimistic(space, no, acc) else { return Ok(Walk::Missing(no)) };
                     // The child's version is known: if the parent is unchanged, it is that of the right child.
                     if !guard.validate() {
-                        return Ok(None);
+                        return Ok(Walk::Changed);
                     }
                     guard = child;
                     expected = Some(level - 1);

@@ -78,7 +78,7 @@ impl Tree {
             if level >= root_level {
                 let lower = self.lower_root(&mut mtr, &path)?;
                 mtr.commit()?;
-                return Ok(lower.then_some(root_level - 1));
+                return Ok(lower.then(|| root_level - 1));
             }
             match self.merge_level(&mut mtr, &path, level)? {
                 Step::Merged => {

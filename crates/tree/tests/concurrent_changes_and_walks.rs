@@ -1,0 +1,125 @@
+//! Writers and walkers at the same time: entries that exist all the time are seen by every walk, in order, exactly
+//! once, in both directions, however many splits, merges and evictions happen meanwhile.
+
+mod common;
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use common::*;
+use holdfast_tree::{Action, Direction, Tree};
+
+/// Every 16th key stays for good; the writers insert and remove the others.
+const STABLE: u32 = 16;
+const KEYS: u32 = 6000;
+
+fn key(n: u32) -> Vec<u8> {
+    format!("user{n:08}").into_bytes()
+}
+
+fn write(bed: &Bed, tree: &Tree, seed: u64, rounds: u32) {
+    let mut rng = Rng::new(seed);
+    for round in 0..rounds {
+        let acc = bed.access();
+        // Waves that grow and empty whole regions make splits and merges.
+        let start = rng.below(u64::from(KEYS)) as u32;
+        for n in (start..start + 120).map(|n| n % KEYS).filter(|n| !n.is_multiple_of(STABLE)) {
+            if round % 2 == 0 {
+                put(tree, &key(n), &vec![7; rng.below(150) as usize], &acc).unwrap();
+            } else {
+                remove(tree, &key(n), &acc).unwrap();
+            }
+        }
+        let counter = (rng.below(u64::from(KEYS / STABLE)) as u32) * STABLE;
+        let add = &mut |old: Option<&[u8]>| {
+            let mut payload = old.expect("it stays").to_vec();
+            let n = u64::from_le_bytes(payload[..8].try_into().unwrap()) + 1;
+            payload[..8].copy_from_slice(&n.to_le_bytes());
+            Ok(Action::Put(payload))
+        };
+        tree.modify(&key(counter), &acc, add).unwrap();
+    }
+}
+
+fn check_walk(bed: &Bed, tree: &Tree, direction: Direction, from_copy: bool) {
+    let acc = bed.access();
+    let mut cursor = tree.cursor(&acc);
+    cursor.seek(Bound::Unbounded, direction);
+    let mut stable = 0;
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let next = if from_copy { cursor.next_from_copy() } else { cursor.next() };
+        let Some((key, payload)) = next.unwrap() else { break };
+        if let Some(last) = &last {
+            let ordered = if direction == Direction::Forward { key > last.as_slice() } else { key < last.as_slice() };
+            assert!(ordered, "{direction:?}: {key:?} after {last:?}");
+        }
+        last = Some(key.to_vec());
+        let n: u32 = std::str::from_utf8(&key[4..]).unwrap().parse().unwrap();
+        if n.is_multiple_of(STABLE) {
+            stable += 1;
+            assert_eq!(payload.len(), 20);
+        }
+    }
+    assert_eq!(stable, KEYS.div_ceil(STABLE), "{direction:?}");
+}
+
+fn run(setup: Setup, writers: u64, rounds: u32) {
+    let bed = Bed::new(setup);
+    let tree = bed.new_tree();
+    for n in (0..KEYS).step_by(STABLE as usize) {
+        put(&tree, &key(n), &[0; 20], &bed.access()).unwrap();
+    }
+    let done = AtomicBool::new(false);
+    let walks = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let (bed, tree, done, walks) = (&bed, &tree, &done, &walks);
+        let handles: Vec<_> = (0..writers).map(|seed| scope.spawn(move || write(bed, tree, seed, rounds))).collect();
+        for i in 0..3 {
+            scope.spawn(move || {
+                let direction = if i == 0 { Direction::Reverse } else { Direction::Forward };
+                while !done.load(Ordering::Relaxed) {
+                    check_walk(bed, tree, direction, i == 2);
+                    walks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(move || {
+            let mut rng = Rng::new(99);
+            while !done.load(Ordering::Relaxed) {
+                let n = rng.below(u64::from(KEYS / STABLE)) as u32 * STABLE;
+                assert!(get(tree, &key(n), &bed.access()).is_some(), "{n}");
+            }
+        });
+        let results: Vec<_> = handles.into_iter().map(|h| h.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        results.into_iter().for_each(|r| r.unwrap());
+    });
+    assert!(walks.load(Ordering::Relaxed) > 0);
+    let acc = bed.access();
+    let sum: u64 = walk(&tree, Direction::Forward, &acc)
+        .iter()
+        .filter(|(_, payload)| payload.len() == 20)
+        .map(|(_, payload)| u64::from_le_bytes(payload[..8].try_into().unwrap()))
+        .filter(|&n| n < 1 << 32)
+        .sum();
+    assert_eq!(sum, writers * u64::from(rounds), "no increment is lost");
+    check_walk(&bed, &tree, Direction::Forward, false);
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn in_memory() {
+    run(Setup { frames: 2000, background: true, ..Setup::default() }, 3, soak(60) as u32);
+}
+
+#[test]
+fn with_a_pool_that_evicts_all_the_time() {
+    run(Setup { frames: 96, background: true, ..Setup::default() }, 3, soak(40) as u32);
+}
+
+#[test]
+fn without_background_threads() {
+    run(Setup { frames: 96, ..Setup::default() }, 2, soak(30) as u32);
+}

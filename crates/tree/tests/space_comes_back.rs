@@ -1,0 +1,177 @@
+//! Space: pages freed by merges are used again, files grow in steps and shrink again, a full disk changes nothing.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use holdfast_base::{Error, IndexId, PageNo, SpaceId};
+use holdfast_io::{CrashDisk, Disk, Fault, FaultDisk, FaultKind, FaultOp, FileKind, MemoryDisk, OpenOptions};
+use holdfast_tree::{SpaceFile, Tree};
+
+#[test]
+fn deleted_rows_give_their_pages_back() {
+    let bed = Bed::new(Setup::default());
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    let used = |bed: &Bed| {
+        let info = bed.space.info(&bed.access()).unwrap();
+        (info.pages, info.pages - info.free_pages)
+    };
+    let fill = |from: u32| {
+        for n in from..from + 8000 {
+            put(&tree, &(n.wrapping_mul(2_654_435_761)).to_be_bytes(), &[3; 100], &acc).unwrap();
+        }
+    };
+    fill(0);
+    let (pages, full) = used(&bed);
+    assert!(full > 200, "{full}");
+    for round in 0..3u32 {
+        for n in round * 8000..(round + 1) * 8000 {
+            remove(&tree, &(n.wrapping_mul(2_654_435_761)).to_be_bytes(), &acc).unwrap();
+        }
+        let (_, left) = used(&bed);
+        assert!(left <= 4, "{left} pages in use for nothing");
+        fill((round + 1) * 8000);
+        assert!(used(&bed).0 <= pages + pages / 8, "the file grows although there is room");
+    }
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn the_file_is_cut_off_after_a_checkpoint() {
+    let bed = Bed::new(Setup::default());
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    for n in 0..4000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 200], &acc).unwrap();
+    }
+    // Every other region goes; what stays is spread over the file.
+    for n in (0..4000u32).filter(|n| n / 40 % 4 != 0) {
+        remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+    }
+    let before = bed.space.info(&acc).unwrap();
+    for no in (2..before.pages).rev() {
+        if bed.space.is_allocated(PageNo(no), &acc).unwrap() && tree.relocate_page(PageNo(no), &acc).unwrap().is_none()
+        {
+            break;
+        }
+    }
+    bed.verify_clean(&[&tree]);
+    let (gone, at) = bed.space.shrink(&acc).unwrap();
+    assert!(gone > before.pages / 3, "{gone} of {}", before.pages);
+    assert!(!bed.space.truncate_file(at, bed.store.wal().checkpoint_lsn(), &acc).unwrap());
+    let checkpoint = bed.checkpoint();
+    assert!(bed.space.truncate_file(at, checkpoint, &acc).unwrap());
+    let len = bed.space.space().file().len().unwrap();
+    assert_eq!(len, u64::from(before.pages - gone) * 4096);
+    bed.verify_clean(&[&tree]);
+    let root = tree.root();
+    drop((acc, tree));
+    let bed = bed.reopen();
+    let tree = bed.tree(root);
+    assert_eq!(walk(&tree, Default::default(), &bed.access()).len(), 1000);
+    for n in 0..4000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 200], &bed.access()).unwrap();
+    }
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn free_extents_are_punched_only_behind_a_checkpoint() {
+    let bed = Bed::new(Setup::default());
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    for n in 0..20_000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 100], &acc).unwrap();
+    }
+    for n in 0..20_000u32 {
+        remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+    }
+    let first = bed.checkpoint();
+    put(&tree, b"a", b"b", &acc).unwrap();
+    assert_eq!(bed.space.punch_free_extents(first, &acc).unwrap(), 0, "they are heard of for the first time");
+    assert_eq!(bed.space.punch_free_extents(first, &acc).unwrap(), 0, "the checkpoint is too old");
+    let second = bed.checkpoint();
+    assert!(bed.space.punch_free_extents(second, &acc).unwrap() > 500_000);
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_the_statement_and_nothing_else() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let bed = Bed::create(disk.clone(), Setup { frames: 2000, ..Setup::default() }).unwrap();
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    disk.schedule(Fault::nth(FaultOp::SetLen, 3).kind(FaultKind::Enospc).on(FILE).sticky());
+    let mut model = Model::new();
+    let mut full = false;
+    for n in 0..5000u32 {
+        match put(&tree, &n.to_be_bytes(), &[1; 200], &acc) {
+            Ok(_) => {
+                model.insert(n.to_be_bytes().to_vec(), vec![1; 200]);
+            }
+            Err(Error::DiskFull(_)) => {
+                full = true;
+                break;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(full);
+    assert_equals(&tree, &model, &acc);
+    bed.verify_clean(&[&tree]);
+    disk.clear();
+    for n in 0..5000u32 {
+        put(&tree, &n.to_be_bytes(), &[1; 200], &acc).unwrap();
+    }
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn two_indexes_of_one_space_do_not_meet() {
+    let bed = Bed::new(Setup::default());
+    let first = bed.new_tree();
+    let other = IndexId(6);
+    let second = Tree::open(&bed.space, other, Tree::create(&bed.space, other, &bed.access()).unwrap());
+    for n in 0..3000u32 {
+        put(&first, &n.to_be_bytes(), &[1; 50], &bed.access()).unwrap();
+        put(&second, &(n * 7 % 3001).to_be_bytes(), &[2; 90], &bed.access()).unwrap();
+    }
+    bed.verify_clean(&[&first, &second]);
+    let findings = bed.verify(&[&first]);
+    assert!(findings.len() > 50 && findings.iter().all(|f| f.what.contains("nothing leads to it")));
+}
+
+#[test]
+fn files_that_do_not_belong_here_are_refused() {
+    let bed = Bed::new(Setup::default());
+    bed.checkpoint();
+    let (store, disk) = (&bed.store, bed.disk.as_ref());
+    let message = |id: u32, name: &str, uuid| {
+        SpaceFile::open(store, disk, SpaceId(id), name, uuid, false).unwrap_err().to_string()
+    };
+    assert!(message(16, FILE, [8; 16]).contains("another database"));
+    assert!(message(17, FILE, UUID).contains("it is space 16"));
+    let junk = disk.open("junk", OpenOptions::new(FileKind::Data).create(holdfast_io::Create::New)).unwrap();
+    assert!(message(18, "junk", UUID).contains("not a Holdfast database"));
+    junk.write_at(0, &[5; 8192]).unwrap();
+    assert!(message(18, "junk", UUID).contains("not a Holdfast database"));
+    let mut page = [0; 4096];
+    let file = disk.open(FILE, OpenOptions::new(FileKind::Data)).unwrap();
+    file.read_at(0, &mut page).unwrap();
+    page[104] = 0x80;
+    junk.write_at(0, &page).unwrap();
+    assert!(message(16, "junk", UUID).contains("newer version"));
+}
+
+#[test]
+fn marks_survive_a_crash() {
+    let disk = CrashDisk::new();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let end = bed.space.set_mark(3, 4711, &bed.access()).unwrap();
+    bed.store.wal().flush_to(end).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk.reboot(1));
+    let bed = Bed::open(disk, Setup::default()).unwrap();
+    assert_eq!(bed.space.mark(3, &bed.access()).unwrap(), 4711);
+}
