@@ -8,11 +8,11 @@
 //! * *ring*: pages of declared scans that would hurt, reused first. They never enter the ghost. One that somebody
 //!   else touched, or that was changed, moves to small instead of leaving;
 //! * *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes straight to main.
-//!   Pages that left as a part of a sequential run have a ghost of their own, of the same size: a scan that nobody
-//!   declared is remembered as well as ever, but does not make the policy forget the others.
+//!   Pages that left as a part of a sequential run have a ghost of their own, of half the size: a scan that nobody
+//!   declared is remembered if its table would take about half of the frames, and makes nobody else forgotten.
 //!
 //! A touch of a page in small counts only when the *correlation window* has closed: half of small's length of
-//! insertions and [`WINDOW_TICKS_MS`] have passed since the page came in; and never if the statement that brought
+//! insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many insertions again; and never if the statement that brought
 //! the page in does it. So a burst of touches counts as the one visit that it is. A page that came into main from
 //! the ghost has the window of time only: hits on main read no shared counter.
 //!
@@ -34,8 +34,8 @@ use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::runs::Runs;
 use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
 
-/// Milliseconds for which touches of a new page do not count, however fast pages come in.
-pub const WINDOW_TICKS_MS: u32 = 10;
+/// Milliseconds for which touches of a new page do not count, unless pages come in faster than that.
+const WINDOW_TICKS_MS: u32 = 10;
 /// Small's share of the frames: one in so many.
 const SMALL_DIVISOR: usize = 10;
 /// Ring pages that may wait unread for their scan, at most (and never more than the scan budget).
@@ -73,8 +73,11 @@ fn in_ticks(rules: TouchRules, word: u64, t: &Touch) -> bool {
     u32::from((t.tick as u16).wrapping_sub((word >> TICK_SHIFT) as u16)) < rules.ticks
 }
 
-fn in_insertions(rules: TouchRules, word: u64, clock: u32) -> bool {
-    clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK < rules.window
+/// Whether a page of small came in only just now. Ticks prolong the window by half at most: however fast pages come
+/// in, a page has the last quarter of small's length to prove itself.
+fn in_window(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> bool {
+    let insertions = clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK;
+    insertions < rules.window || (insertions < rules.window + rules.window / 2 && in_ticks(rules, word, t))
 }
 
 /// The hit path.
@@ -87,13 +90,11 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
         return if spent { TouchEffect::None } else { TouchEffect::Store(word | mark) };
     }
     let enough = if queue == MAIN { FREQ_MASK } else { FREQ_ONE };
-    if word & FREQ_MASK == enough || t.scan == ScanHint::Ring || same_statement(word, t) || in_ticks(rules, word, t) {
+    if word & FREQ_MASK == enough || t.scan == ScanHint::Ring || same_statement(word, t) {
         return TouchEffect::None;
     }
-    if queue == SMALL && in_insertions(rules, word, clock()) {
-        return TouchEffect::None;
-    }
-    TouchEffect::Store(word + FREQ_ONE)
+    let correlated = if queue == MAIN { in_ticks(rules, word, t) } else { in_window(rules, word, clock(), t) };
+    if correlated { TouchEffect::None } else { TouchEffect::Store(word + FREQ_ONE) }
 }
 
 /// A change of the page.
@@ -167,7 +168,7 @@ impl Holdfast {
         self.ring_target = crate::scan_budget(frames).min(RING_FRAMES);
         let ghost = frames - self.small_target.min(frames);
         self.ghost.set_limit(ghost);
-        self.run_ghost.set_limit(ghost);
+        self.run_ghost.set_limit(ghost / 2);
         self.reserve(frames);
     }
 

@@ -1,25 +1,31 @@
 //! Which declared scans go through the ring, and which part of a table that is scanned again and again is kept.
 //!
 //! A scan of a table that is small against the pool is no threat: its pages go the normal way. A larger one goes
-//! through the ring, so that it cannot wash anything out. If it comes back before the pool has turned over once,
-//! and the table is not many times the pool, the ring would make every scan read everything: then a fixed part of
-//! the table's pages, chosen by a hash of the page, is admitted. The part is the same in every scan, so from the
-//! third scan on it is found in the pool.
+//! through the ring, so that it cannot wash anything out. If it comes back again and again, the ring makes every
+//! pass read everything, although the pool may have room to spare. So, as long as nobody else reads pages into the
+//! pool, each pass admits a little more of the table; as soon as others miss pages, the admitted part is halved and
+//! rests for a while. The part is chosen by a hash of the page, so that each pass admits the pages of the last one.
 //!
-//! Pure state: the caller supplies sizes and the count of pages that came into the pool.
+//! Pure state: the caller supplies sizes and counts.
 
 use crate::ghost::mix;
 use crate::touch::ScanHint;
 
-/// The largest part of the frames that pages of all declared scans together may hold: one in so many.
+/// The largest part of the frames that the pages of all declared scans together may hold: one in so many.
 pub const SCAN_BUDGET_DIVISOR: usize = 8;
 
 /// A declared scan goes through the ring if the table is larger than one in so many of the frames.
 const RING_FROM_DIVISOR: u64 = 2;
 /// A table larger than so many pools is never partly admitted: too little of it would be found again.
-const ADMIT_POOLS_MAX: u64 = 4;
-/// The admitted part of a table: at most one in so many of the frames.
-const ADMIT_DIVISOR: u64 = 2;
+const ADMIT_POOLS_MAX: u64 = 2;
+/// The admitted part of a table takes at most so many quarters of the frames, ...
+const ADMIT_QUARTERS_MAX: u64 = 3;
+/// ... and one in so many more with each pass.
+const STEP_DIVISOR: u64 = 16;
+/// From one pass to the next others may read one in so many of the frames: more, and the pool has no room to spare.
+const QUIET_DIVISOR: u64 = 64;
+/// Passes without growth after others missed pages.
+const REST: u8 = 8;
 
 /// Frames that declared scans may hold together, at most: the bound for rings and read-ahead.
 #[must_use]
@@ -54,34 +60,47 @@ impl ScanPlan {
     }
 }
 
-/// What is remembered of the declared scans of one table (or index): when the last one went on.
+/// What is remembered of the declared scans of one table (or index).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ScanHistory {
-    /// The count of pages read into the pool when the last scan ended.
-    last_end: Option<u64>,
+    /// Pages that others had read when the last scan began.
+    begun_at: u64,
+    /// The last scan reached the end of the table.
+    completed: bool,
+    /// Pages of the table that are admitted.
+    admitted: u64,
+    /// Passes to go until more may be admitted.
+    rest: u8,
 }
 
 impl ScanHistory {
-    /// Begins a declared scan of a table of about `table_pages` pages in a pool of `frames` frames. `pages_read`
-    /// counts the pages that have come into the pool since it was opened, those of scans not included.
+    /// Begins a declared scan of a table of about `table_pages` pages in a pool of `frames` frames. `others_read`
+    /// counts the pages that came into the pool for anything but declared scans, since the pool was opened.
     #[must_use]
-    pub fn begin(&self, table_pages: u64, frames: usize, pages_read: u64) -> ScanPlan {
+    pub fn begin(&mut self, table_pages: u64, frames: usize, others_read: u64) -> ScanPlan {
         let frames = frames as u64;
         if table_pages <= frames / RING_FROM_DIVISOR {
             return ScanPlan::ADMIT_ALL;
         }
-        let again = self.last_end.is_some_and(|end| pages_read.saturating_sub(end) <= frames);
+        let read = others_read.saturating_sub(self.begun_at);
+        let (again, completed) = (read <= frames, std::mem::take(&mut self.completed));
+        self.begun_at = others_read;
         if !again || table_pages > frames.saturating_mul(ADMIT_POOLS_MAX) {
-            return ScanPlan::RING;
+            self.admitted = 0;
+        } else if read > frames / QUIET_DIVISOR {
+            self.admitted /= 2;
+            self.rest = REST;
+        } else if completed && self.rest > 0 {
+            self.rest -= 1;
+        } else if completed {
+            self.admitted = (self.admitted + (frames / STEP_DIVISOR).max(1)).min(frames * ADMIT_QUARTERS_MAX / 4);
         }
-        let admitted = frames / ADMIT_DIVISOR;
-        ScanPlan { admit_below: ((u128::from(admitted) << 32) / u128::from(table_pages)) as u64 }
+        ScanPlan { admit_below: ((u128::from(self.admitted) << 32) / u128::from(table_pages)) as u64 }
     }
 
-    /// The scan came to its end (of the table, not merely of the caller's interest: a scan that broke off early
-    /// says nothing about the next one).
-    pub fn end(&mut self, pages_read: u64) {
-        self.last_end = Some(pages_read);
+    /// The scan reached the end of the table. (One that broke off early says nothing about the next one.)
+    pub fn end(&mut self) {
+        self.completed = true;
     }
 }
 
@@ -89,28 +108,60 @@ impl ScanHistory {
 mod tests {
     use super::*;
 
+    fn admitted(plan: ScanPlan, pages: u64) -> usize {
+        (0..pages).filter(|&k| plan.hint(k) == ScanHint::Admit).count()
+    }
+
+    /// A whole pass over a table of 1,500 pages in a pool of 1,000; pages of it admitted.
+    fn pass(history: &mut ScanHistory, others_read: u64) -> usize {
+        let plan = history.begin(1500, 1000, others_read);
+        history.end();
+        admitted(plan, 1500)
+    }
+
     #[test]
     fn a_table_that_fits_comfortably_is_no_threat() {
-        let history = ScanHistory::default();
+        let mut history = ScanHistory::default();
         assert!(history.begin(500, 1000, 0).admits_all());
         assert_eq!(history.begin(501, 1000, 0), ScanPlan::RING);
     }
 
     #[test]
-    fn a_table_scanned_again_within_a_turnover_is_partly_admitted() {
+    fn passes_in_a_quiet_pool_admit_more_and_more_up_to_most_of_the_frames() {
         let mut history = ScanHistory::default();
-        history.end(10_000);
-        let admitted = |plan: ScanPlan| (0..2000).filter(|&k| plan.hint(k) == ScanHint::Admit).count();
-        assert!((400..600).contains(&admitted(history.begin(2000, 1000, 11_000))));
-        assert_eq!(history.begin(2000, 1000, 11_001), ScanPlan::RING, "a turnover later");
-        assert_eq!(history.begin(4001, 1000, 10_000), ScanPlan::RING, "much larger than the pool");
+        let passes: Vec<usize> = (0..20).map(|_| pass(&mut history, 5)).collect();
+        assert_eq!(passes[0], 0);
+        assert!(passes.is_sorted() && (40..90).contains(&passes[1]), "{passes:?}");
+        assert!((690..810).contains(&passes[19]), "{passes:?}");
     }
 
     #[test]
-    fn the_same_pages_are_admitted_in_every_scan() {
+    fn the_pages_admitted_once_stay_admitted() {
         let mut history = ScanHistory::default();
-        history.end(0);
-        let (a, b) = (history.begin(1500, 1000, 0), history.begin(1500, 1000, 5));
-        assert!((0..1500).all(|k| a.hint(k) == b.hint(k)));
+        history.end();
+        let first = history.begin(1500, 1000, 0);
+        history.end();
+        let second = history.begin(1500, 1000, 0);
+        assert!((0..1500).filter(|&k| first.hint(k) == ScanHint::Admit).all(|k| second.hint(k) == ScanHint::Admit));
+        assert!(first != second);
+    }
+
+    #[test]
+    fn misses_of_others_halve_the_admitted_part_and_it_rests() {
+        let mut history = ScanHistory::default();
+        let before = (0..20).map(|_| pass(&mut history, 0)).last().unwrap_or(0);
+        let after = pass(&mut history, 16);
+        assert!(after * 2 < before + 60 && after > 0, "{before} then {after}");
+        assert!((0..REST).all(|_| pass(&mut history, 16) == after));
+        assert!(pass(&mut history, 16) > after);
+        assert_eq!(pass(&mut history, 1017), 0, "a turnover later");
+    }
+
+    #[test]
+    fn a_table_many_times_the_pool_and_a_scan_that_broke_off_admit_nothing() {
+        let mut history = ScanHistory::default();
+        history.end();
+        assert_eq!(history.begin(2001, 1000, 0), ScanPlan::RING);
+        assert_eq!(history.begin(1500, 1000, 0), ScanPlan::RING);
     }
 }

@@ -1,0 +1,83 @@
+//! Touches that belong to the visit that brought a page in do not prove it.
+
+mod common;
+
+use common::Cache;
+use holdfast_policy::{Policy, PolicyKind, Queue, Touch};
+
+/// 1,000 frames, 900 of them with proven pages: small has 100, the window is 50 insertions.
+fn warm() -> Cache {
+    let mut cache = Cache::new(PolicyKind::Holdfast, 1000);
+    for tick in [0, 1000] {
+        (0..950).for_each(|k| cache.access(1_000_000 + k * 7, Touch::new(0, tick)));
+    }
+    (950..1200).for_each(|k| cache.access(1_000_000 + k * 7, Touch::new(0, 0)));
+    assert_eq!(cache.policy.stats().main, 900);
+    cache
+}
+
+/// Inserts page 1, then `insertions` others, touches page 1 with `t`, inserts until it must have left small.
+fn fate(insertions: u64, first: Touch, again: Touch) -> Queue {
+    let mut cache = warm();
+    cache.access(1, first);
+    (0..insertions).for_each(|k| cache.access(2_000_000 + k * 7, Touch::new(0, again.tick)));
+    cache.touch(1, again);
+    (0..200).for_each(|k| cache.access(3_000_000 + k * 7, Touch::new(0, again.tick)));
+    cache.queue(1)
+}
+
+#[test]
+fn a_touch_counts_only_after_half_of_small_has_passed() {
+    assert_eq!(fate(49, Touch::new(0, 0), Touch::new(0, 1000)), Queue::None);
+    assert_eq!(fate(50, Touch::new(0, 0), Touch::new(0, 1000)), Queue::Main);
+}
+
+#[test]
+fn ticks_prolong_the_window_up_to_three_quarters_of_small() {
+    assert_eq!(fate(60, Touch::new(0, 0), Touch::new(0, 9)), Queue::None);
+    assert_eq!(fate(60, Touch::new(0, 0), Touch::new(0, 10)), Queue::Main);
+    assert_eq!(fate(80, Touch::new(0, 0), Touch::new(0, 1)), Queue::Main);
+}
+
+#[test]
+fn the_statement_that_brought_a_page_in_never_counts() {
+    assert_eq!(fate(70, Touch::new(5, 0), Touch::new(5, 1000)), Queue::None);
+    assert_eq!(fate(70, Touch::new(5, 0), Touch::new(6, 1000)), Queue::Main);
+}
+
+#[test]
+fn a_page_that_comes_back_while_remembered_goes_to_main() {
+    let mut cache = warm();
+    cache.access(1, Touch::new(0, 0));
+    (0..500).for_each(|k| cache.access(2_000_000 + k * 7, Touch::new(0, 0)));
+    assert_eq!(cache.queue(1), Queue::None);
+    cache.access(1, Touch::new(0, 0));
+    assert_eq!(cache.queue(1), Queue::Main);
+    assert_eq!(cache.policy.stats().ghost_hits, 1);
+}
+
+#[test]
+fn a_hot_page_is_not_stored_to() {
+    let mut cache = warm();
+    cache.access(1, Touch::new(0, 0));
+    (0..500).for_each(|k| cache.access(2_000_000 + k * 7, Touch::new(0, 0)));
+    cache.access(1, Touch::new(0, 0));
+    (0..5).for_each(|i| cache.touch(1, Touch::new(0, 100 + i)));
+    let word = cache.words.0[cache.slot_of[&1] as usize].get();
+    let no_clock = || unreachable!("a hit on main reads the shared clock");
+    let effect = cache.policy.rules().touch(word, no_clock, &Touch::new(0, 200));
+    assert_eq!(effect, holdfast_policy::TouchEffect::None);
+}
+
+#[test]
+fn an_undeclared_scan_is_remembered_apart_and_makes_nobody_forgotten() {
+    let mut cache = warm();
+    let once: Vec<u64> = (0..100).map(|k| 5_000_000 + k * 7).collect();
+    once.iter().for_each(|&k| cache.access(k, Touch::new(0, 0)));
+    // A scan of five times the pool, sixty touches a page.
+    for page in 0..5000 {
+        (0..60).for_each(|_| cache.access(page, Touch::new(0, 0)));
+    }
+    once.iter().for_each(|&k| cache.access(k, Touch::new(0, 0)));
+    assert_eq!(cache.policy.stats().ghost_hits, 100);
+}
