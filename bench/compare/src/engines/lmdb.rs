@@ -1,6 +1,7 @@
 //! LMDB through heed: memory-mapped copy-on-write B+tree, one writer.
 #![allow(unsafe_code)] // heed marks opening and flags unsafe, as a second opener of the map would break it
 
+use std::ops::Bound;
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -64,7 +65,7 @@ impl Session for LmdbSession<'_> {
     fn range(&mut self, key: &[u8], count: usize) -> anyhow::Result<usize> {
         let txn = self.lmdb.env.read_txn()?;
         let mut seen = 0;
-        for row in self.lmdb.rows.range(&txn, &(key..))?.take(count) {
+        for row in self.lmdb.rows.range(&txn, &(Bound::Included(key), Bound::Unbounded))?.take(count) {
             seen += usize::from(!row?.1.is_empty());
         }
         Ok(seen)
