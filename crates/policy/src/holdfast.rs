@@ -303,6 +303,9 @@ impl Holdfast {
             .or_else(|| self.victim_from_small(search))
             .or_else(|| self.victim_from_main(search, usize::MAX))
             .or_else(|| self.victim_from_ring(search))
+            // What the ring moved out.
+            .or_else(|| self.victim_from_small(search))
+            .or_else(|| self.victim_from_main(search, usize::MAX))
     }
 }
 

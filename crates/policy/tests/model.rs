@@ -49,7 +49,7 @@ fn touch() -> impl Strategy<Value = Touch> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_page_is_in_one_queue(kind in kind(), ops in prop::collection::vec((op(), touch()), 0..300)) {
         let words = Table(vec![Default::default(); SLOTS as usize]);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Cache;
-use holdfast_policy::{Policy, PolicyKind, Touch};
+use holdfast_policy::{Policy, PolicyKind, ScanHint, Touch};
 
 const KINDS: [PolicyKind; 3] =
     [PolicyKind::Holdfast, PolicyKind::MidpointLru { old_blocks_pct: 37, old_blocks_time_ms: 1000 }, PolicyKind::Lru];
@@ -71,4 +71,14 @@ fn a_smaller_pool_gives_up_the_surplus_and_a_larger_one_takes_more() {
         (0..9_000).for_each(|k| cache.access(1_000_000 + k, Touch::new(0, 0)));
         assert_eq!(cache.policy.stats().resident, 9_100, "{kind:?}");
     }
+}
+
+#[test]
+fn a_rescued_page_of_the_ring_is_found_when_it_is_the_only_one() {
+    let mut cache = Cache::new(PolicyKind::Holdfast, 32);
+    cache.access(0, Touch::new(0, 0));
+    cache.access(1, Touch::new(2, 0).with_scan(ScanHint::Ring));
+    cache.touch(1, Touch::new(0, 0));
+    let (other, rescued) = (cache.slot_of[&0], cache.slot_of[&1]);
+    assert_eq!(cache.policy.victim(&cache.words, &mut |s| s != other), Some(rescued));
 }
