@@ -73,15 +73,18 @@ pub struct CommonArgs {
     /// The disk
     #[arg(long, value_enum, default_value_t = DiskArg::Model)]
     pub disk: DiskArg,
-    /// Directory for the data with --disk real; it is removed at the end
-    #[arg(long, default_value = ".", value_name = "DIR")]
+    /// Directory for the data with --disk real; what is put there is removed at the end
+    #[arg(long, default_value = ".lab", value_name = "DIR")]
     pub dir: PathBuf,
     /// Write the document as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the report as one HTML page
+    /// Where the report goes, one HTML page [default: .lab/EXPERIMENT.html]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Write no report
+    #[arg(long, conflicts_with = "report")]
+    pub no_report: bool,
     /// Do not give OLTP and dump a core each
     #[arg(long)]
     pub no_pin: bool,
@@ -103,7 +106,7 @@ pub struct SideloadArgs {
     #[arg(long, value_name = "TPS", value_parser = above_zero)]
     pub rate: Option<f64>,
     /// Rows per second that the dump's client takes; 0: as many as there are [default: the published pace x F]
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
     pub dump_rate: Option<f64>,
     /// Which rows OLTP asks for: uniform, special, pareto or zipf
     #[arg(long, default_value = "uniform", value_name = "KIND")]
@@ -118,6 +121,9 @@ pub struct ScanArgs {
     pub common: CommonArgs,
 }
 
+/// Where things go that nobody gave a place.
+const DIRECTORY: &str = ".lab";
+
 fn above_zero(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(v) if v > 0.0 && v.is_finite() => Ok(v),
@@ -125,7 +131,19 @@ fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
+fn zero_or_above(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(v) if v >= 0.0 && v.is_finite() => Ok(v),
+        _ => Err("give a number, 0 or above".to_owned()),
+    }
+}
+
 impl CommonArgs {
+    fn report_path(&self, experiment: &str) -> Option<PathBuf> {
+        let default = || PathBuf::from(DIRECTORY).join(format!("{experiment}.html"));
+        (!self.no_report).then(|| self.report.clone().unwrap_or_else(default))
+    }
+
     fn real_disk(&self) -> Option<PathBuf> {
         (self.disk == DiskArg::Real).then(|| self.dir.clone())
     }
@@ -173,10 +191,17 @@ impl ScanArgs {
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
 pub fn run(args: &LabArgs) -> Result<bool> {
+    let common = match &args.experiment {
+        Experiment::Sideload(args) => &args.common,
+        Experiment::Scan(args) => &args.common,
+    };
+    if let Some(dir) = common.real_disk() {
+        std::fs::create_dir_all(&dir).with_context(|| format!("create the directory {}", dir.display()))?;
+    }
     let mut progress = Progress::new();
-    let (result, common) = match &args.experiment {
-        Experiment::Sideload(args) => (sideload::run(&args.options(), &mut progress), &args.common),
-        Experiment::Scan(args) => (scan::run(&args.options(), &mut progress), &args.common),
+    let result = match &args.experiment {
+        Experiment::Sideload(args) => sideload::run(&args.options(), &mut progress),
+        Experiment::Scan(args) => scan::run(&args.options(), &mut progress),
     };
     progress.finish();
     let (document, text) = result?;
@@ -195,8 +220,11 @@ fn output(document: &Document, text: &str, common: &CommonArgs) -> Result<()> {
     if let Some(path) = &common.json {
         document.write_json(path).with_context(|| format!("write {}", path.display()))?;
     }
-    if let Some(path) = &common.report {
-        report::write(document, path)?;
+    if let Some(path) = common.report_path(&document.experiment) {
+        if common.report.is_none() {
+            std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
+        }
+        report::write(document, &path)?;
         eprintln!("report: {}", path.display());
     }
     if !cfg!(debug_assertions) {

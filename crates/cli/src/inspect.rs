@@ -1,0 +1,259 @@
+//! `dump-page` and `dump-log`: the files as they are, without opening the database.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use holdfast_base::codec::Reader;
+use holdfast_base::limits::{PAGE_SIZE_MAX, is_page_size};
+use holdfast_base::page::{self, PageHeader, PageType};
+use holdfast_base::{PageId, PageNo};
+use holdfast_io::{Disk, File, FileDisk, FileKind, FlushMethod, OpenOptions};
+use holdfast_tree::node::NodeRef;
+use holdfast_tree::op::PageOp;
+use holdfast_tree::space::SpaceHeader;
+use holdfast_wal::LogReader;
+
+use crate::Outcome;
+
+/// `holdfast dump-page`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  holdfast dump-page data.hf t16.hf 3
+  holdfast dump-page data.hf system.hf 0 --hex
+
+Files are listed by `holdfast stat`. Exit code 3 if the page is damaged.")]
+pub(crate) struct PageArgs {
+    /// Directory of the database
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// File of the table
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Number of the page
+    #[arg(value_name = "PAGE")]
+    page: u32,
+    /// All bytes
+    #[arg(long)]
+    hex: bool,
+}
+
+/// `holdfast dump-log`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  holdfast dump-log data.hf --limit 20
+  holdfast dump-log data.hf --from 1048576
+
+Exit code 3 if the log is damaged.")]
+pub(crate) struct LogArgs {
+    /// Directory of the database
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Show groups that begin at this LSN or later
+    #[arg(long, value_name = "LSN", default_value_t = 0)]
+    from: u64,
+    /// Show at most so many groups
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+fn disk(dir: &Path) -> Result<FileDisk> {
+    FileDisk::open(dir, FlushMethod::Fsync).with_context(|| format!("open {}", dir.display()))
+}
+
+/// Page size and space id of a file of pages, from its header page.
+fn space_header(file: &dyn File) -> Result<SpaceHeader> {
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(PAGE_SIZE_MAX);
+    let mut head = vec![0; len];
+    file.read_at(0, &mut head)?;
+    match SpaceHeader::decode(&head) {
+        Some(header) if is_page_size(header.page_size as usize) => Ok(header),
+        _ => bail!("{} is no file of pages, or its page 0 is damaged", file.name()),
+    }
+}
+
+/// Shows one page.
+pub(crate) fn page(args: &PageArgs) -> Result<Outcome> {
+    let disk = disk(&args.dir)?;
+    let file = disk.open(&args.file, OpenOptions::new(FileKind::Meta).read_only(true))?;
+    let header = space_header(&*file)?;
+    let page_size = header.page_size as usize;
+    let offset = u64::from(args.page) * page_size as u64;
+    if offset + page_size as u64 > file.len()? {
+        bail!("{} has pages 0 to {}", args.file, (file.len()? / page_size as u64).saturating_sub(1));
+    }
+    let mut bytes = vec![0; page_size];
+    file.read_at(offset, &mut bytes)?;
+    let id = PageId::new(header.id, PageNo(args.page));
+    let (decoded, outcome) = match page::check(&bytes, id) {
+        Ok(decoded) => (Some(decoded), Outcome::Good),
+        Err(damage) => {
+            println!("{damage}");
+            (PageHeader::decode(&bytes), Outcome::Bad)
+        }
+    };
+    let mut out = io::stdout().lock();
+    if let Some(decoded) = decoded {
+        show_header(&mut out, &decoded, page_size)?;
+        show_body(&mut out, &decoded, &bytes)?;
+    }
+    if args.hex || decoded.is_none() {
+        hex(&mut out, &bytes)?;
+    }
+    Ok(outcome)
+}
+
+fn show_header(out: &mut impl Write, header: &PageHeader, page_size: usize) -> io::Result<()> {
+    writeln!(
+        out,
+        "page {}: {} bytes, type {}, level {}, flags {:#06x}, lsn {}, index {}",
+        header.id,
+        page_size,
+        header.page_type.name(),
+        header.level,
+        header.flags,
+        header.lsn,
+        header.index
+    )
+}
+
+/// Entries of a node shown with key and payload; other pages have no structure to show here.
+fn show_body(out: &mut impl Write, header: &PageHeader, bytes: &[u8]) -> io::Result<()> {
+    if header.page_type != PageType::Tree {
+        return Ok(());
+    }
+    let Some(node) = NodeRef::new(bytes, header.index) else {
+        return writeln!(out, "the node's header makes no sense");
+    };
+    let (count, prefix) = (node.count().unwrap_or(0), node.prefix().unwrap_or(&[]));
+    writeln!(out, "{count} entries, common prefix {}", ascii(prefix))?;
+    for slot in 0..count {
+        match (node.key(slot), node.payload(slot)) {
+            (Some(key), Some(payload)) => {
+                writeln!(out, "{slot:>5}  {} -> {} bytes {}", ascii(&key), payload.len(), ascii(payload))?;
+            }
+            _ => writeln!(out, "{slot:>5}  makes no sense")?,
+        }
+    }
+    Ok(())
+}
+
+/// Most bytes of a field that are shown.
+const SHOWN: usize = 48;
+
+/// Bytes with the unprintable ones escaped, cut after some.
+fn ascii(bytes: &[u8]) -> String {
+    let more = if bytes.len() > SHOWN { "..." } else { "" };
+    format!("\"{}\"{more}", bytes[..bytes.len().min(SHOWN)].escape_ascii())
+}
+
+fn hex(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    for (n, line) in bytes.chunks(16).enumerate() {
+        write!(out, "{:06x} ", n * 16)?;
+        for byte in line {
+            write!(out, " {byte:02x}")?;
+        }
+        let text: String = line.iter().map(|&b| if (b' '..=b'~').contains(&b) { b as char } else { '.' }).collect();
+        writeln!(out, "  {text}")?;
+    }
+    Ok(())
+}
+
+/// Shows the log.
+pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
+    let disk = disk(&args.dir)?;
+    let mut reader = match LogReader::open(&disk, None) {
+        Ok(reader) => reader,
+        Err(error) if error.is_damage() => {
+            println!("{error}");
+            return Ok(Outcome::Bad);
+        }
+        Err(error) => return Err(error).with_context(|| format!("read the log in {}", args.dir.display())),
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "checkpoint at LSN {}, pages of {} bytes", reader.checkpoint_lsn(), reader.page_size())?;
+    let mut shown = 0;
+    loop {
+        let group = match reader.next() {
+            Ok(Some(group)) => group,
+            Ok(None) => break,
+            Err(error) if error.is_damage() => {
+                writeln!(out, "{error}")?;
+                return Ok(Outcome::Bad);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if group.start.0 < args.from {
+            continue;
+        }
+        if args.limit.is_some_and(|limit| shown >= limit) {
+            return Ok(Outcome::Good);
+        }
+        shown += 1;
+        let (start, end, stamp) = (group.start, group.end, group.stamp);
+        writeln!(out, "{start}..{end}  epoch {}, durable before it {stamp}", group.epoch)?;
+        records(&mut out, group.payload)?;
+    }
+    if let Some(end) = reader.end() {
+        writeln!(out, "the log ends at LSN {}: {:?}", end.lsn, end.reason)?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn records(out: &mut impl Write, payload: &[u8]) -> io::Result<()> {
+    let mut reader = Reader::new(payload);
+    let mut last = None;
+    while !reader.is_empty() {
+        let Some((page, op)) = PageOp::decode(&mut reader, last) else {
+            return writeln!(out, "    {} bytes that are no page operation", reader.rest().len());
+        };
+        writeln!(out, "    {page:?}  {}", describe(&op))?;
+        last = Some(page);
+    }
+    Ok(())
+}
+
+fn describe(op: &PageOp<'_>) -> String {
+    let name = op.name();
+    match op {
+        PageOp::InsertAt { slot, suffix, payload } => {
+            format!("{name} slot {slot}, key suffix {}, {} bytes", ascii(suffix), payload.len())
+        }
+        PageOp::RemoveAt { slot } => format!("{name} slot {slot}"),
+        PageOp::ReplaceAt { slot, payload } => format!("{name} slot {slot}, {} bytes", payload.len()),
+        PageOp::Patch { slot, offset, bytes } => format!("{name} slot {slot}+{offset}, {} bytes", bytes.len()),
+        PageOp::Rebuild { from, to, prefix_len } => format!("{name} keeps {from}..{to}, prefix {prefix_len} bytes"),
+        PageOp::SetContent { prefix, count, .. } => format!("{name} {count} entries, prefix {}", ascii(prefix)),
+        PageOp::SetBits { first, count } | PageOp::ClearBits { first, count } => {
+            format!("{name} {count} from {first}")
+        }
+        PageOp::WriteBytes { offset, bytes } => format!("{name} {} at {offset}", bytes.len()),
+        PageOp::InitNode { index, level } => format!("{name} index {index}, level {level}"),
+        PageOp::InitPage { page_type, index } => format!("{name} {}, index {index}", page_type.name()),
+        PageOp::FreePage => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_safely() {
+        assert_eq!(ascii(b"a\0\xff'"), "\"a\\x00\\xff\\'\"");
+        assert!(ascii(&[b'x'; 100]).ends_with("x\"..."));
+        let mut out = Vec::new();
+        hex(&mut out, b"Holdfast\0").unwrap();
+        assert!(String::from_utf8(out).unwrap().starts_with("000000  48 6f 6c 64"));
+    }
+
+    #[test]
+    fn a_broken_group_is_no_panic() {
+        let mut out = Vec::new();
+        records(&mut out, &[0xff; 40]).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("no page operation"));
+    }
+}
