@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use common::*;
+use holdfast_metrics::Counter;
 use holdfast_tree::{Action, Direction, Tree};
 
 /// Every 16th key stays for good; the writers insert and remove the others.
@@ -97,6 +98,10 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
         results.into_iter().for_each(|r| r.unwrap());
     });
     assert!(walks.load(Ordering::Relaxed) > 0);
+    let counted = bed.store.metrics().snapshot();
+    for counter in [Counter::IndexPageSplits, Counter::IndexPageMerges, Counter::IndexRestarts] {
+        assert!(counted.get(counter) > 0, "{counter:?} did not happen");
+    }
     let acc = bed.access();
     let sum: u64 = walk(&tree, Direction::Forward, &acc)
         .iter()
