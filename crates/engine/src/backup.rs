@@ -1,11 +1,31 @@
 //! Copying a database while it is in use.
+//!
+//! 1. The log is followed from the checkpoint on; from now on no segment is reused before it is copied.
+//! 2. The files of pages are copied as they are on disk, page by page with their checksums checked, while others write
+//!    them. A page that does not check out (a write was under way) is read again, in the end through the cache. Between
+//!    two pieces the log that was written meanwhile is copied.
+//! 3. With definitions held still for a moment, the files of tables that were created meanwhile are copied, and the log
+//!    up to its end at this moment.
+//! 4. `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the copied log.
+//!
+//! Every change up to the end of the copied log is either in the copied page or in the copied log, because the copied
+//! log begins at a checkpoint that was durable before the first page was read. Tables dropped meanwhile leave files
+//! that the first open removes; their files stay until the backup has ended, because it holds the schema.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::Result;
-use crate::core::Shared;
-use crate::verify::VerifyReport;
+use holdfast_base::{Lsn, PageId, PageNo, SpaceId, page};
+use holdfast_io::{AlignedBuf, Create, Disk, File, FileDisk, FileKind, FlushMethod, OpenOptions};
+use holdfast_pool::AccessKind;
+use holdfast_wal::{LogCopy, LogTail};
+
+use crate::settings::Builder;
+use crate::shared::Shared;
+use crate::verify::{VerifyOptions, VerifyReport};
+use crate::{Error, Result};
 
 /// How to back up.
 #[derive(Clone, Default)]
@@ -36,6 +56,14 @@ impl BackupOptions {
     }
 }
 
+impl std::fmt::Debug for BackupOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BackupOptions")
+            .field("rate_limit_bytes_per_second", &self.rate_limit_bytes_per_second)
+            .finish_non_exhaustive()
+    }
+}
+
 /// How far a backup has come.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -62,10 +90,174 @@ pub struct BackupReport {
     pub lsn: u64,
 }
 
-pub(crate) fn backup(_shared: &Shared, _dir: &Path, _options: &BackupOptions) -> Result<BackupReport> {
-    crate::core::stub()
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// Reads of a page from its file before it is taken from the cache.
+const READ_ATTEMPTS: u32 = 8;
+
+pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Result<BackupReport> {
+    shared.check()?;
+    let target = FileDisk::create(dir, FlushMethod::Fsync)?;
+    if !target.list()?.is_empty() {
+        return Err(Error::AlreadyExists(dir.display().to_string()));
+    }
+    let target: Arc<dyn Disk> = Arc::new(target);
+    let mut backup = Backup::begin(shared, target, options)?;
+    let held = shared.schema();
+    for (id, file) in shared.space_files(&held) {
+        backup.copy_file(id, &*file)?;
+    }
+    let lsn = {
+        let _ddl = shared.ddl.lock();
+        let schema = shared.schema();
+        for (id, file) in shared.space_files(&schema) {
+            backup.copy_file(id, &*file)?;
+        }
+        backup.copy_log_to_end()?
+    };
+    backup.finish(lsn)
 }
 
-pub(crate) fn restore(_dir: &Path) -> Result<VerifyReport> {
-    crate::core::stub()
+struct Backup<'a> {
+    shared: &'a Shared,
+    options: &'a BackupOptions,
+    target: Arc<dyn Disk>,
+    tail: LogTail,
+    copy: LogCopy,
+    payload: Vec<u8>,
+    first: Lsn,
+    copied: HashSet<SpaceId>,
+    progress: BackupProgress,
+    started: Duration,
+}
+
+impl<'a> Backup<'a> {
+    fn begin(shared: &'a Shared, target: Arc<dyn Disk>, options: &'a BackupOptions) -> Result<Backup<'a>> {
+        let wal = shared.wal();
+        let (first, payload, tail) = loop {
+            // The checkpoint may move on before its log is held.
+            let first = wal.checkpoint_lsn();
+            let payload = shared.txns.checkpoint_payload();
+            match wal.tail(first) {
+                Ok(tail) => break (first, payload, tail),
+                Err(error) if wal.checkpoint_lsn() == first => return Err(error),
+                Err(_) => {}
+            }
+        };
+        let copy = LogCopy::create(Arc::clone(&target), shared.meta.uuid, &shared.wal_config, first)?;
+        let bytes_total = shared.space_files(&shared.schema()).iter().map(|(_, f)| f.len().unwrap_or(0)).sum();
+        let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
+        let (copied, started) = (HashSet::new(), shared.clock.now());
+        Ok(Backup { shared, options, target, tail, copy, payload, first, copied, progress, started })
+    }
+
+    /// Copies the file of a space, unless that was done.
+    fn copy_file(&mut self, id: SpaceId, file: &dyn File) -> Result<()> {
+        if !self.copied.insert(id) {
+            return Ok(());
+        }
+        let open = OpenOptions::new(FileKind::Data).create(Create::New);
+        let target = self.target.open(file.name(), open)?;
+        let page_size = self.shared.meta.page_size;
+        let mut buf = AlignedBuf::zeroed(PIECE);
+        let mut at = 0u64;
+        loop {
+            let left = file.len()?.saturating_sub(at) / page_size as u64 * page_size as u64;
+            let n = left.min(PIECE as u64) as usize;
+            if n == 0 {
+                break;
+            }
+            buf.resize(n);
+            match file.read_at(at, &mut buf) {
+                Ok(()) => {}
+                // It was cut meanwhile.
+                Err(_) if file.len()? < at + n as u64 => continue,
+                Err(error) => return Err(error),
+            }
+            for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
+                let no = PageNo((at / page_size as u64) as u32 + i as u32);
+                self.check_page(PageId::new(id, no), file, bytes)?;
+            }
+            target.write_at(at, &buf)?;
+            at += n as u64;
+            self.progress.bytes_done += n as u64;
+            self.copy_log()?;
+            self.pause();
+        }
+        target.sync()
+    }
+
+    /// Makes sure that `bytes` are a whole page, one way or another.
+    fn check_page(&self, id: PageId, file: &dyn File, bytes: &mut [u8]) -> Result<()> {
+        for _ in 0..READ_ATTEMPTS {
+            if page::check(bytes, id).is_ok() {
+                return Ok(());
+            }
+            file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
+        }
+        let pool = self.shared.pool();
+        let space = pool.space(id.space).ok_or(Error::Closed("the table's file"))?;
+        let access = pool.access(AccessKind::Backup);
+        let guard = pool.fix_shared(&space, id.no, &access)?;
+        bytes.copy_from_slice(&guard);
+        drop(guard);
+        page::seal(bytes);
+        Ok(())
+    }
+
+    /// Copies what was written to the log meanwhile.
+    fn copy_log(&mut self) -> Result<()> {
+        while let Some(group) = self.tail.next()? {
+            self.copy.push(&group)?;
+        }
+        self.progress.log_bytes = self.copy.position().since(self.first);
+        self.progress.bytes_total = self.progress.bytes_total.max(self.progress.bytes_done);
+        if let Some(callback) = &self.options.progress {
+            callback(&self.progress);
+        }
+        Ok(())
+    }
+
+    fn copy_log_to_end(&mut self) -> Result<Lsn> {
+        let wal = self.shared.wal();
+        let end = wal.next_lsn();
+        wal.flush_to(end)?;
+        while self.copy.position() < end {
+            self.copy_log()?;
+        }
+        Ok(self.copy.position())
+    }
+
+    /// Waits until as many bytes were due as have been copied.
+    fn pause(&self) {
+        let Some(rate) = self.options.rate_limit_bytes_per_second else { return };
+        let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate.max(1) as f64);
+        let spent = self.shared.clock.now().saturating_sub(self.started);
+        if due > spent {
+            self.shared.clock.sleep(due - spent);
+        }
+    }
+
+    fn finish(self, lsn: Lsn) -> Result<BackupReport> {
+        self.copy.finish(&self.payload)?;
+        self.shared.meta.write(&*self.target)?;
+        Ok(BackupReport {
+            files: self.copied.len() as u64,
+            bytes: self.progress.bytes_done,
+            log_bytes: self.progress.log_bytes,
+            lsn: lsn.0,
+        })
+    }
+}
+
+pub(crate) fn restore(dir: &Path) -> Result<VerifyReport> {
+    let db = Builder::default().open(dir)?;
+    let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+    if let Some(finding) = report.findings.first() {
+        let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
+        return Err(Error::damaged_file(dir.display(), what));
+    }
+    db.close()?;
+    Ok(report)
 }

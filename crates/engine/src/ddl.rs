@@ -1,24 +1,161 @@
-//! Creating, dropping and renaming tables.
+//! Creating, dropping and renaming tables, one at a time, each crash-safe at any point.
+//!
+//! **Create.** 1. The ids are taken: an own transaction, durable before anything that is logged later, so that no space id
+//! is ever used twice. 2. The file is created, with its directory entry durable, before anything in it is logged.
+//! 3. Its trees are created. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
+//! before that leaves a file that the next open removes.
+//!
+//! **Drop.** New writers are kept out and those that there are waited for. One transaction takes the table out of the
+//! catalog: from its commit on it does not exist, and a crash leaves a file that the next open removes. Then purge and
+//! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
+//! transaction or backup that holds an older one.
 
 use std::sync::Arc;
 
-use crate::Result;
-use crate::core::Shared;
+use holdfast_base::{IndexId, SpaceId};
+use holdfast_pool::AccessKind;
+use holdfast_tree::{SpaceFile, Tree};
+
+use crate::catalog::{IndexRecord, NextIds, TableRecord};
 use crate::definition::TableDefinition;
-use crate::schema::TableHandle;
+use crate::schema::{TableHandle, TableStore, file_name};
+use crate::shared::Shared;
 use crate::types::{Key, Value};
+use crate::{Error, Result};
+
+/// Longest name of a table or index, in bytes.
+const NAME_MAX: usize = 255;
+
+/// What a new table is made of.
+struct Plan {
+    name: String,
+    key_type: String,
+    value_type: String,
+    /// Name, key type, unique.
+    indexes: Vec<(String, String, bool)>,
+}
 
 pub(crate) fn create_table<K: Key, V: Value>(
-    _shared: &Shared,
-    _definition: &TableDefinition<K, V>,
+    shared: &Shared,
+    definition: &TableDefinition<K, V>,
 ) -> Result<Arc<TableHandle>> {
-    crate::core::stub()
+    let (key_type, value_type) = definition.type_names();
+    let indexes = definition.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
+    create(shared, &Plan { name: definition.name().into(), key_type, value_type, indexes })
 }
 
-pub(crate) fn drop_table(_shared: &Shared, _name: &str) -> Result<()> {
-    crate::core::stub()
+/// Creates a table of types that are known by name only, without indexes.
+pub(crate) fn create_plain(shared: &Shared, name: &str, key_type: &str, value_type: &str) -> Result<Arc<TableHandle>> {
+    let (key_type, value_type) = (key_type.into(), value_type.into());
+    create(shared, &Plan { name: name.into(), key_type, value_type, indexes: Vec::new() })
 }
 
-pub(crate) fn rename_table(_shared: &Shared, _from: &str, _to: &str) -> Result<()> {
-    crate::core::stub()
+fn check_name(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
+        let rule = format!("it needs 1 to {NAME_MAX} bytes and no control characters");
+        return Err(Error::invalid(format!("`{}` cannot be the name of {what}: {rule}", name.escape_debug())));
+    }
+    Ok(())
+}
+
+fn create(shared: &Shared, plan: &Plan) -> Result<Arc<TableHandle>> {
+    shared.check_writable()?;
+    check_name("a table", &plan.name)?;
+    for (i, (name, ..)) in plan.indexes.iter().enumerate() {
+        check_name("an index", name)?;
+        if plan.indexes[..i].iter().any(|(other, ..)| other == name) {
+            return Err(Error::invalid(format!("the definition has two indexes called `{name}`")));
+        }
+    }
+    let mut next = shared.ddl.lock();
+    if shared.schema().get(&plan.name).is_some() {
+        return Err(Error::TableExists(plan.name.clone()));
+    }
+    let ids = *next;
+    let after =
+        NextIds { space: ids.space + 1, index: ids.index + 1 + plan.indexes.len() as u32, table: ids.table + 1 };
+    shared.catalog.set_next(&shared.txns, after)?;
+    *next = after;
+    let id = SpaceId(ids.space);
+    let space = SpaceFile::create(&shared.store, &*shared.disk, id, &file_name(id), shared.meta.uuid)?;
+    let entered = plant(shared, &space, plan, ids).and_then(|record| {
+        let added = shared.catalog.add(&shared.txns, &plan.name, &record);
+        // A commit that could not be made durable may have happened all the same.
+        match added {
+            Err(error) if !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true) => Err(error),
+            added => Ok((record, added)),
+        }
+    });
+    let (record, added) = match entered {
+        Ok(entered) => entered,
+        Err(error) => {
+            // What counts is the first error; the next open removes a file that stays.
+            let _ = space.close(true).and_then(|()| shared.disk.remove(&file_name(id)));
+            return Err(error);
+        }
+    };
+    let store = TableStore::open(shared, &record, Ok(space));
+    let table = Arc::new(TableHandle { name: plan.name.clone(), record, store: Arc::new(store) });
+    shared.publish(None, Some(Arc::clone(&table)));
+    added.map(|()| table)
+}
+
+/// Creates the trees.
+fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> Result<TableRecord> {
+    let access = shared.pool().access(AccessKind::Point);
+    let clustered = IndexId(ids.index);
+    let root = Tree::create(space, clustered, &access)?;
+    let mut indexes = Vec::new();
+    for ((name, key_type, unique), id) in plan.indexes.iter().zip(ids.index + 1..) {
+        let id = IndexId(id);
+        let root = Tree::create(space, id, &access)?;
+        indexes.push(IndexRecord { id, root, unique: *unique, name: name.clone(), key_type: key_type.clone() });
+    }
+    Ok(TableRecord {
+        space: space.id(),
+        table_id: ids.table,
+        version: 1,
+        key_type: plan.key_type.clone(),
+        value_type: plan.value_type.clone(),
+        options: Vec::new(),
+        clustered,
+        root,
+        indexes,
+    })
+}
+
+pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
+    shared.check_writable()?;
+    let _ddl = shared.ddl.lock();
+    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    // What an earlier run left unfinished may have changed it.
+    shared.txns.roll_back_losers()?;
+    table.store.gate.close(shared.settings.lock_wait_timeout)?;
+    if let Err(error) = shared.catalog.remove(&shared.txns, name) {
+        table.store.gate.reopen();
+        return Err(error);
+    }
+    for id in table.record.index_ids() {
+        shared.txns.forget(id);
+    }
+    table.store.set_dropped();
+    shared.publish(Some(name), None);
+    Ok(())
+}
+
+pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> {
+    shared.check_writable()?;
+    check_name("a table", to)?;
+    let _ddl = shared.ddl.lock();
+    let schema = shared.schema();
+    let table = schema.get(from).ok_or_else(|| Error::TableNotFound(from.into()))?;
+    if schema.get(to).is_some() {
+        return Err(Error::TableExists(to.into()));
+    }
+    let mut record = table.record.clone();
+    record.version += 1;
+    shared.catalog.rename(&shared.txns, from, to, &record)?;
+    let renamed = TableHandle { name: to.into(), record, store: Arc::clone(&table.store) };
+    shared.publish(Some(from), Some(Arc::new(renamed)));
+    Ok(())
 }

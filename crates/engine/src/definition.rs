@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// ```
 pub struct TableDefinition<K: Key, V: Value> {
     name: Cow<'static, str>,
-    pub(crate) indexes: Vec<IndexSpec>,
+    pub(crate) indexes: Vec<Arc<IndexSpec>>,
     pub(crate) typed: bool,
     types: PhantomData<fn() -> (K, V)>,
 }
@@ -49,7 +49,7 @@ impl<K: Key, V: Value> TableDefinition<K, V> {
     /// Adds a secondary index. It is maintained by every change of the table.
     #[must_use]
     pub fn index<I: Key>(mut self, index: &IndexDefinition<K, V, I>) -> TableDefinition<K, V> {
-        self.indexes.push(index.erase());
+        self.indexes.push(Arc::new(index.erase()));
         self
     }
 
@@ -130,7 +130,7 @@ impl<K: Key, V: Value, I: Key> IndexDefinition<K, V, I> {
             name: self.name.into(),
             unique: self.unique,
             key_type: I::type_name(),
-            extract: Arc::new(move |key, value, out| {
+            extract: Box::new(move |key, value, out| {
                 let row = |what: &str| Error::InvalidArgument(format!("a row whose {what} does not decode"));
                 let key = decode_key::<K>(key).ok_or_else(|| row("key"))?;
                 let value = decode_value::<V>(value).ok_or_else(|| row("value"))?;
@@ -159,12 +159,11 @@ impl<I: Key> IndexKeys<I> {
 }
 
 /// An index without its types.
-#[derive(Clone)]
 pub(crate) struct IndexSpec {
     pub name: String,
     pub unique: bool,
     pub key_type: String,
-    pub extract: Arc<ExtractBytes>,
+    pub extract: Box<ExtractBytes>,
 }
 
 /// An extractor over encoded rows: primary key, value, keys out (each in its self-delimiting form).

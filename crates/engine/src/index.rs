@@ -6,7 +6,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::{Context, Direction};
+use crate::context::{Context, Direction};
 use crate::definition::{decode_key, decode_value};
 use crate::options::ReadOptions;
 use crate::range::Ends;
@@ -191,19 +191,19 @@ impl<K: Key, V: Value, I: Key> DoubleEndedIterator for IndexRange<'_, K, V, I> {
 
 impl<K: Key, V: Value, I: Key> fmt::Debug for Index<'_, K, V, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Index({}.{})", self.handle.name(), self.handle.record.indexes[self.no].name)
+        write!(f, "Index({}.{})", self.handle.name.clone(), self.handle.record.indexes[self.no].name)
     }
 }
 
 impl<K: Key, I: Key> fmt::Debug for IndexEntries<'_, K, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IndexEntries({})", self.ends.handle.name())
+        write!(f, "IndexEntries({})", self.ends.handle.name.clone())
     }
 }
 
 impl<K: Key, V: Value, I: Key> fmt::Debug for IndexRange<'_, K, V, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IndexRange({})", self.entries.ends.handle.name())
+        write!(f, "IndexRange({})", self.entries.ends.handle.name.clone())
     }
 }
 

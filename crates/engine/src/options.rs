@@ -16,6 +16,26 @@ pub enum FlushAtCommit {
     Lazy,
 }
 
+impl From<FlushAtCommit> for holdfast_wal::FlushAtCommit {
+    fn from(flush: FlushAtCommit) -> holdfast_wal::FlushAtCommit {
+        match flush {
+            FlushAtCommit::Sync => holdfast_wal::FlushAtCommit::Sync,
+            FlushAtCommit::Write => holdfast_wal::FlushAtCommit::Write,
+            FlushAtCommit::Lazy => holdfast_wal::FlushAtCommit::Lazy,
+        }
+    }
+}
+
+impl From<FlushAtCommit> for holdfast_txn::Durability {
+    fn from(flush: FlushAtCommit) -> holdfast_txn::Durability {
+        match flush {
+            FlushAtCommit::Sync => holdfast_txn::Durability::Sync,
+            FlushAtCommit::Write => holdfast_txn::Durability::Write,
+            FlushAtCommit::Lazy => holdfast_txn::Durability::Lazy,
+        }
+    }
+}
+
 /// What a transaction sees of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
@@ -28,6 +48,16 @@ pub enum Isolation {
     RepeatableRead,
     /// As if transactions ran one after the other: reads lock what they read, and ranges against inserts.
     Serializable,
+}
+
+impl From<Isolation> for holdfast_txn::Isolation {
+    fn from(isolation: Isolation) -> holdfast_txn::Isolation {
+        match isolation {
+            Isolation::ReadCommitted => holdfast_txn::Isolation::ReadCommitted,
+            Isolation::RepeatableRead => holdfast_txn::Isolation::RepeatableRead,
+            Isolation::Serializable => holdfast_txn::Isolation::Serializable,
+        }
+    }
 }
 
 /// What a statement does when a row that it must lock is locked by another transaction.

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::core::{Context, Direction, LockKind, RawCursor};
+use crate::context::{Context, Direction, LockKind, RawCursor};
 use crate::definition::{decode_key, decode_value};
 use crate::options::{ReadOptions, WaitMode};
 use crate::schema::TableHandle;
@@ -166,7 +166,7 @@ impl<K: Key, V: Value> DoubleEndedIterator for Range<'_, K, V> {
 
 impl<K: Key, V: Value> fmt::Debug for Range<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Range({})", self.ends.handle.name())
+        write!(f, "Range({})", self.ends.handle.name.clone())
     }
 }
 

@@ -1,8 +1,17 @@
 //! One tree of everything that the database counts.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::Shared;
+use holdfast_metrics::{Counter, Gauge, Snapshot, WaitClass};
+use holdfast_pool::{AccessKind, Owner, Resident};
+use holdfast_tree::SpaceFile;
+use holdfast_txn::TableIndex;
+
+use crate::schema::{Schema, TableHandle};
+use crate::settings::ReplacementPolicy;
+use crate::shared::Shared;
 
 /// What the database is doing; from [`crate::Database::stats`]. Counters count from the open on.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +112,8 @@ pub struct IndexStats {
     pub name: String,
     /// Its number, as in page headers.
     pub index_id: u32,
+    /// About how many entries it has.
+    pub rows: u64,
     /// Its pages in the cache.
     pub resident_pages: u64,
     /// The same in bytes.
@@ -111,10 +122,8 @@ pub struct IndexStats {
     pub hits: u64,
     /// Page accesses that had to read it.
     pub misses: u64,
-    /// Accesses that moved a page to the young part.
-    pub made_young: u64,
-    /// Accesses to old pages that did not move them.
-    pub not_young: u64,
+    /// Pages created.
+    pub pages_created: u64,
 }
 
 /// The log.
@@ -220,6 +229,153 @@ impl MemoryStats {
 }
 
 /// Collects everything.
-pub(crate) fn collect(_shared: &Shared) -> Stats {
-    Stats::default()
+pub(crate) fn collect(shared: &Shared) -> Stats {
+    shared.pool().publish_gauges();
+    let metrics = shared.metrics.snapshot();
+    let schema = shared.schema();
+    let residency = shared.pool().residency();
+    let tables = schema.tables().map(|table| table_stats(shared, table, &residency)).collect();
+    Stats {
+        cache: cache(shared, &metrics),
+        tables,
+        log: log(shared),
+        transactions: transactions(shared, &metrics),
+        waits: waits(&metrics),
+        spaces: spaces(shared, &schema),
+        memory: memory(shared, &metrics),
+    }
+}
+
+fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
+    let pool = shared.pool().stats();
+    let page_size = shared.meta.page_size;
+    let evicted = [
+        Counter::PagesEvictedClean,
+        Counter::PagesEvictedDirty,
+        Counter::PagesEvictedRing,
+        Counter::PagesEvictedDrop,
+        Counter::PagesEvictedResize,
+    ];
+    let (requests, misses) = (metrics.get(Counter::BufferPoolReadRequests), metrics.get(Counter::BufferPoolReads));
+    CacheStats {
+        policy: policy_name(*shared.policy.lock()).into(),
+        size_bytes: (pool.frames * page_size) as u64,
+        page_size,
+        frames: pool.frames as u64,
+        free_frames: pool.free as u64,
+        resident_pages: pool.resident as u64,
+        dirty_pages: pool.dirty as u64,
+        old_pages: (pool.policy.old + pool.policy.small) as u64,
+        ring_pages: pool.policy.ring as u64,
+        hits: requests.saturating_sub(misses),
+        misses,
+        pages_read: metrics.get(Counter::PagesRead),
+        pages_created: metrics.get(Counter::PagesCreated),
+        pages_written: metrics.get(Counter::PagesWritten),
+        evictions: evicted.iter().map(|c| metrics.get(*c)).sum(),
+        made_young: pool.policy.made_young,
+        not_young: pool.policy.not_young,
+        ghost_hits: pool.policy.ghost_hits,
+    }
+}
+
+fn policy_name(policy: ReplacementPolicy) -> &'static str {
+    match policy {
+        ReplacementPolicy::Holdfast => "holdfast",
+        ReplacementPolicy::MidpointLru { .. } => "midpoint_lru",
+        ReplacementPolicy::Lru => "lru",
+    }
+}
+
+fn table_stats(shared: &Shared, table: &TableHandle, residency: &HashMap<Owner, Resident>) -> TableStats {
+    let page_size = shared.meta.page_size as u64;
+    let index = |(no, index): (usize, &Arc<TableIndex>)| {
+        let name = match no {
+            0 => "PRIMARY".to_string(),
+            _ => table.record.indexes[no - 1].name.clone(),
+        };
+        let own = |(owner, _): &(&Owner, &Resident)| owner.space == table.record.space && owner.index == index.id();
+        let pages: u64 = residency.iter().filter(own).map(|(_, r)| r.pages as u64).sum();
+        let stats = index.access_stats();
+        IndexStats {
+            name,
+            index_id: index.id().0,
+            rows: index.rows(),
+            resident_pages: pages,
+            resident_bytes: pages * page_size,
+            hits: stats.requests().saturating_sub(stats.reads()),
+            misses: stats.reads(),
+            pages_created: stats.created(),
+        }
+    };
+    let indexes = table.store.indexes().map(|all| all.iter().enumerate().map(index).collect()).unwrap_or_default();
+    let file = table.store.space().map(|s| Arc::clone(s.space().file()));
+    let file_bytes = file.and_then(|f| f.len()).unwrap_or(0);
+    TableStats { name: table.name.clone(), space_id: table.record.space.0, file_bytes, indexes }
+}
+
+fn log(shared: &Shared) -> LogStats {
+    let wal = shared.wal();
+    LogStats {
+        lsn: wal.next_lsn().0,
+        written_lsn: wal.written_lsn().0,
+        durable_lsn: wal.durable_lsn().0,
+        checkpoint_lsn: wal.checkpoint_lsn().0,
+        age_bytes: wal.age(),
+        capacity_bytes: wal.capacity(),
+    }
+}
+
+fn transactions(shared: &Shared, metrics: &Snapshot) -> TransactionStats {
+    let numbers = shared.txns.stats();
+    TransactionStats {
+        active: metrics.gauge(Gauge::TrxActive),
+        read_views: numbers.views as u64,
+        history_length: numbers.history_length as u64,
+        versions: numbers.versions,
+        version_bytes: numbers.old_version_bytes,
+        locks: shared.txns.locks().locks().len() as u64,
+        commits: metrics.get(Counter::TrxCommits),
+        rollbacks: metrics.get(Counter::TrxRollbacks),
+        deadlocks: metrics.get(Counter::LockDeadlocks),
+        lock_timeouts: metrics.get(Counter::LockTimeouts),
+        recovering: numbers.losers as u64,
+    }
+}
+
+fn waits(metrics: &Snapshot) -> Vec<WaitStats> {
+    let wait = |class: &WaitClass| {
+        let totals = metrics.wait(*class);
+        WaitStats { class: class.name(), count: totals.count, total: totals.total, max: totals.max }
+    };
+    WaitClass::ALL.iter().map(wait).collect()
+}
+
+fn spaces(shared: &Shared, schema: &Schema) -> Vec<SpaceStats> {
+    let access = shared.pool().access(AccessKind::Point);
+    let own = [&shared.system, &shared.undo].into_iter();
+    let tables = schema.tables().filter_map(|t| t.store.space().ok());
+    let space = |space: &Arc<SpaceFile>| {
+        let info = space.info(&access).unwrap_or_default();
+        SpaceStats {
+            space_id: space.id().0,
+            file: space.space().file().name().into(),
+            file_bytes: space.space().file().len().unwrap_or(0),
+            used_pages: u64::from(info.pages - info.free_pages),
+            free_pages: u64::from(info.free_pages),
+            damaged: space.space().damaged().is_some(),
+        }
+    };
+    own.chain(tables).map(space).collect()
+}
+
+fn memory(shared: &Shared, metrics: &Snapshot) -> MemoryStats {
+    let pool = shared.pool().stats();
+    MemoryStats {
+        translation_bytes: pool.translation_bytes,
+        policy_bytes: pool.header_bytes + metrics.gauge(Gauge::MemoryPolicy),
+        log_buffer_bytes: metrics.gauge(Gauge::MemoryLogBuffer),
+        lock_bytes: shared.txns.locks().memory() as u64,
+        commit_map_bytes: metrics.gauge(Gauge::MemoryCommitMap),
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use holdfast_metrics::{Counter, Gauge, Snapshot};
 
-use crate::core::Shared;
+use crate::shared::Shared;
 use crate::stats::{self, Stats};
 
 /// What the previous call saw, for the rates.
@@ -185,10 +185,7 @@ impl Page<'_> {
         let [inserted, updated, deleted, read] = kinds.map(|counter| self.total.get(counter));
         writeln!(out, "Number of rows inserted {inserted}, updated {updated}, deleted {deleted}, read {read}")?;
         let [inserted, updated, deleted, read] = kinds.map(|counter| self.rate(counter));
-        writeln!(
-            out,
-            "{inserted:.2} inserts/s, {updated:.2} updates/s, {deleted:.2} deletes/s, {read:.2} reads/s"
-        )
+        writeln!(out, "{inserted:.2} inserts/s, {updated:.2} updates/s, {deleted:.2} deletes/s, {read:.2} reads/s")
     }
 }
 

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
 
-use crate::core::{Context, LockKind, RawCursor};
-use crate::definition::{IndexDefinition, TableDefinition, decode_value};
+use crate::context::{Context, LockKind, RawCursor};
+use crate::definition::{IndexDefinition, IndexSpec, decode_value};
 use crate::index::Index;
 use crate::options::{ReadOptions, WaitMode};
 use crate::range::{Cursor, Range};
@@ -160,7 +160,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
 /// A row that the program's types cannot read.
 pub(crate) fn undecodable<T: Value>(handle: &TableHandle, what: &str) -> Error {
     Error::TableMismatch {
-        table: handle.name(),
+        table: handle.name.clone(),
         what: format!("it holds a {what} that is no {}: was it written with other types?", T::type_name()),
     }
 }
@@ -168,12 +168,12 @@ pub(crate) fn undecodable<T: Value>(handle: &TableHandle, what: &str) -> Error {
 /// A table in a write transaction. It can do all that a [`ReadTable`] can, to which it dereferences.
 pub struct Table<'t, K: Key, V: Value> {
     read: ReadTable<'t, K, V>,
-    definition: TableDefinition<K, V>,
+    specs: Vec<Arc<IndexSpec>>,
 }
 
 impl<'t, K: Key, V: Value> Table<'t, K, V> {
-    pub(crate) fn new(read: ReadTable<'t, K, V>, definition: TableDefinition<K, V>) -> Table<'t, K, V> {
-        Table { read, definition }
+    pub(crate) fn new(read: ReadTable<'t, K, V>, specs: Vec<Arc<IndexSpec>>) -> Table<'t, K, V> {
+        Table { read, specs }
     }
 
     /// The newest committed value under `key`, locked against changes by others until this transaction ends.
@@ -229,7 +229,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::LimitReached`], [`Error::DiskFull`]; those of
     /// [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        self.context.insert(&self.handle, &self.definition.indexes, &encode_key::<K>(key), &encode::<V>(value))
+        self.context.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value))
     }
 
     /// Adds a row or replaces the value of the one that is there; whether one was there.
@@ -237,7 +237,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::insert`]; [`Error::DuplicateKey`] only from a unique index.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
-        self.context.upsert(&self.handle, &self.definition.indexes, &encode_key::<K>(key), &encode::<V>(value))
+        self.context.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value))
     }
 
     /// Replaces the value under `key`; whether there was one. If not, nothing is done.
@@ -245,7 +245,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::upsert`].
     pub fn update(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
-        self.context.update(&self.handle, &self.definition.indexes, &encode_key::<K>(key), &encode::<V>(value))
+        self.context.update(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value))
     }
 
     /// Removes the row under `key`; whether there was one.
@@ -253,7 +253,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// Those of [`Table::get_for_update`].
     pub fn delete(&self, key: K::Ref<'_>) -> Result<bool> {
-        self.context.delete(&self.handle, &self.definition.indexes, &encode_key::<K>(key))
+        self.context.delete(&self.handle, &self.specs, &encode_key::<K>(key))
     }
 }
 
@@ -273,12 +273,12 @@ impl<'t, K: Key, V: Value> Deref for Table<'t, K, V> {
 
 impl<K: Key, V: Value> fmt::Debug for ReadTable<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadTable({})", self.handle.name())
+        write!(f, "ReadTable({})", self.handle.name.clone())
     }
 }
 
 impl<K: Key, V: Value> fmt::Debug for Table<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Table({})", self.handle.name())
+        write!(f, "Table({})", self.handle.name.clone())
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::Result;
-use crate::core::Context;
+use crate::context::Context;
 use crate::definition::TableDefinition;
 use crate::options::FlushAtCommit;
 use crate::table::{ReadTable, Table};
@@ -27,7 +27,7 @@ impl ReadTransaction {
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with other types or indexes.
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<ReadTable<'_, K, V>> {
         let handle = self.context.table(definition.name())?;
-        handle.check_definition(definition, false)?;
+        handle.check_types(definition)?;
         Ok(ReadTable::new(&self.context, handle))
     }
 
@@ -53,7 +53,7 @@ pub struct WriteTransaction {
 
 /// A point in a write transaction that it can go back to.
 #[derive(Clone, Debug)]
-pub struct Savepoint(pub(crate) crate::core::SavepointId);
+pub struct Savepoint(pub(crate) crate::context::SavepointId);
 
 impl WriteTransaction {
     pub(crate) fn new(context: Context) -> WriteTransaction {
@@ -69,9 +69,11 @@ impl WriteTransaction {
     /// [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
         let handle = self.context.table_or_create(definition)?;
-        handle.check_definition(definition, true)?;
-        self.context.register_writer(&handle)?;
-        Ok(Table::new(ReadTable::new(&self.context, handle), definition.clone()))
+        handle.check_types(definition)?;
+        let specs = handle.check_writable(definition)?;
+        self.context.enter(&handle)?;
+        handle.store.learn_specs(&specs);
+        Ok(Table::new(ReadTable::new(&self.context, handle), specs))
     }
 
     /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
@@ -113,6 +115,10 @@ impl WriteTransaction {
     /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next open.
     pub fn rollback(self) -> Result<()> {
         self.context.rollback()
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
     }
 
     /// The tables that there are, sorted by name.

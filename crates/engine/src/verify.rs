@@ -1,13 +1,32 @@
-//! Checking a whole database.
+//! Checking a whole database, beside everything else that uses it.
+//!
+//! For each table, and for the engine's own spaces:
+//! 1. What is dirty is written, then every page of the file is read from disk and its checksum and address compared.
+//! 2. Every tree is walked with the key ranges that parents give their children, large values included; each page may be
+//!    reached once, and has to be allocated.
+//! 3. At one snapshot, every index entry has to lead to a row, and every row to its entries as far as the program
+//!    has told how they are made (by opening the table for writing).
+//!
+//! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found again, and again.
 
-use crate::Result;
-use crate::core::Shared;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use holdfast_base::{PageId, PageNo, page};
+use holdfast_io::AlignedBuf;
+use holdfast_pool::AccessKind;
+use holdfast_tree::{OverflowRef, PageSet, SpaceFile};
+use holdfast_txn::{TableIndex, VersionHeader};
+
+use crate::schema::TableHandle;
+use crate::shared::Shared;
+use crate::{Error, Result};
 
 /// What to check.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    /// Only these tables; empty for all.
+    /// Only these tables; empty for all, and the engine's own spaces.
     pub tables: Vec<String>,
     /// Whether every index entry is compared with its row and every row with its entries, not only the pages with
     /// each other. Default true.
@@ -35,6 +54,13 @@ impl VerifyOptions {
         self.tables.push(name.into());
         self
     }
+
+    /// Whether index entries are compared with rows.
+    #[must_use]
+    pub fn entries(mut self, on: bool) -> VerifyOptions {
+        self.entries = on;
+        self
+    }
 }
 
 /// How far a check has come.
@@ -43,14 +69,14 @@ impl VerifyOptions {
 pub struct VerifyProgress {
     /// The table being checked, or the engine's own part.
     pub table: String,
-    /// Pages checked so far, in all.
+    /// Pages read so far, in all.
     pub pages_done: u64,
     /// Pages that there are, in all.
     pub pages_total: u64,
 }
 
 /// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Finding {
     /// The table, or the engine's own part.
@@ -65,12 +91,15 @@ pub struct Finding {
 pub struct VerifyReport {
     /// What is wrong; empty if all is well.
     pub findings: Vec<Finding>,
-    /// Pages checked.
+    /// Pages read.
     pub pages: u64,
     /// Rows checked.
     pub rows: u64,
     /// Index entries checked.
     pub entries: u64,
+    /// Pages that are allocated although no tree leads to them: large values that only old versions still use, and
+    /// what a crash in the middle of writing one left behind. Lost space at worst.
+    pub unreached_pages: u64,
 }
 
 impl VerifyReport {
@@ -81,10 +110,240 @@ impl VerifyReport {
     }
 }
 
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+/// Reads of a page that does not check out: a write may be under way.
+const READ_ATTEMPTS: u32 = 16;
+/// Times that a difference between trees and allocation has to be seen.
+const LOOKS: usize = 3;
+
 pub(crate) fn verify(
-    _shared: &Shared,
-    _options: &VerifyOptions,
-    _progress: &mut dyn FnMut(&VerifyProgress),
+    shared: &Arc<Shared>,
+    options: &VerifyOptions,
+    progress: &mut dyn FnMut(&VerifyProgress),
 ) -> Result<VerifyReport> {
-    crate::core::stub()
+    shared.check()?;
+    let schema = shared.schema();
+    let mut tables = Vec::new();
+    if options.tables.is_empty() {
+        tables.extend(schema.tables().cloned());
+    }
+    for name in &options.tables {
+        tables.push(Arc::clone(schema.get(name).ok_or_else(|| Error::TableNotFound(name.clone()))?));
+    }
+    let spaces = tables.iter().filter_map(|t| t.store.space().ok());
+    let pages = |space: &Arc<SpaceFile>| space.space().file().len().unwrap_or(0) / shared.meta.page_size as u64;
+    let pages_total = spaces.map(pages).sum();
+    let at = VerifyProgress { pages_total, ..VerifyProgress::default() };
+    let mut run = Run { shared, options, progress, at, report: VerifyReport::default() };
+    if options.tables.is_empty() {
+        run.at.pages_total += pages(&shared.system) + pages(&shared.undo);
+        run.pages("the catalog", &shared.system)?;
+        run.pages("the undo logs", &shared.undo)?;
+        run.structure("the catalog", &shared.system, &[Arc::clone(&shared.catalog.index)])?;
+    }
+    for table in &tables {
+        run.table(table)?;
+    }
+    Ok(run.report)
+}
+
+struct Run<'a> {
+    shared: &'a Arc<Shared>,
+    options: &'a VerifyOptions,
+    progress: &'a mut dyn FnMut(&VerifyProgress),
+    at: VerifyProgress,
+    report: VerifyReport,
+}
+
+impl Run<'_> {
+    fn find(&mut self, table: &str, what: impl std::fmt::Display) {
+        let finding = Finding { table: table.into(), what: what.to_string() };
+        if !self.report.findings.contains(&finding) {
+            self.report.findings.push(finding);
+        }
+    }
+
+    fn too_many(&self, before: usize) -> bool {
+        self.report.findings.len() >= before + self.options.max_findings
+    }
+
+    fn table(&mut self, table: &Arc<TableHandle>) -> Result<()> {
+        let before = self.report.findings.len();
+        let store = &table.store;
+        let space = match store.space() {
+            Ok(space) => Arc::clone(space),
+            Err(error) => {
+                self.find(&table.name, error);
+                return Ok(());
+            }
+        };
+        self.pages(&table.name, &space)?;
+        self.structure(&table.name, &space, store.all_indexes())?;
+        // With damaged pages the comparison would only repeat that.
+        if self.options.entries && self.report.findings.len() == before {
+            self.entries(table)?;
+        }
+        Ok(())
+    }
+
+    /// Step 1: every page of the file.
+    fn pages(&mut self, name: &str, space: &SpaceFile) -> Result<()> {
+        let before = self.report.findings.len();
+        self.shared.pool().flush_space(space.space())?;
+        let file = space.space().file();
+        let page_size = self.shared.meta.page_size;
+        let mut buf = AlignedBuf::zeroed(PIECE);
+        let mut at = 0u64;
+        self.at.table = name.into();
+        loop {
+            let left = file.len()?.saturating_sub(at) / page_size as u64 * page_size as u64;
+            let n = left.min(PIECE as u64) as usize;
+            if n == 0 || self.too_many(before) {
+                return Ok(());
+            }
+            buf.resize(n);
+            match file.read_at(at, &mut buf) {
+                Ok(()) => {}
+                // It was cut meanwhile.
+                Err(_) if file.len()? < at + n as u64 => continue,
+                Err(error) => return Err(error),
+            }
+            for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
+                let no = PageNo((at / page_size as u64) as u32 + i as u32);
+                if let Some(error) = recheck(file.as_ref(), PageId::new(space.id(), no), bytes)? {
+                    self.find(name, error);
+                }
+                self.report.pages += 1;
+                self.at.pages_done += 1;
+            }
+            at += n as u64;
+            self.at.pages_total = self.at.pages_total.max(self.at.pages_done);
+            (self.progress)(&self.at);
+        }
+    }
+
+    /// Step 2: the trees, and the allocation.
+    fn structure(&mut self, name: &str, space: &SpaceFile, indexes: &[Arc<TableIndex>]) -> Result<()> {
+        let mut agreed: Option<HashSet<String>> = None;
+        for look in 0..LOOKS {
+            let mut found = HashSet::new();
+            let counts = self.look(space, indexes, &mut found)?;
+            let again = agreed.take().map_or(found.clone(), |earlier| &earlier & &found);
+            if again.is_empty() || look + 1 == LOOKS {
+                self.report.rows += counts.0;
+                self.report.entries += counts.1;
+                self.report.unreached_pages += counts.2;
+                let mut sorted: Vec<String> = again.into_iter().collect();
+                sorted.sort();
+                sorted.into_iter().take(self.options.max_findings).for_each(|what| self.find(name, what));
+                return Ok(());
+            }
+            agreed = Some(again);
+        }
+        Ok(())
+    }
+
+    /// One look; (rows, entries, unreached pages).
+    fn look(
+        &self,
+        space: &SpaceFile,
+        indexes: &[Arc<TableIndex>],
+        found: &mut HashSet<String>,
+    ) -> Result<(u64, u64, u64)> {
+        let access = self.shared.pool().access(AccessKind::Maintenance);
+        let mut reached = PageSet::new();
+        let (mut rows, mut entries, mut unreached) = (0, 0, 0);
+        for (i, index) in indexes.iter().enumerate() {
+            let counted = index.tree().verify(&access, &mut reached, &mut overflow_of, &mut |finding| {
+                found.insert(finding.to_string());
+            })?;
+            if i == 0 { rows += counted } else { entries += counted }
+        }
+        space.verify(&reached, &access, &mut |finding| match finding.severity {
+            holdfast_tree::Severity::Leak => unreached += 1,
+            _ => {
+                found.insert(finding.to_string());
+            }
+        })?;
+        Ok((rows, entries, unreached))
+    }
+
+    /// Step 3: entries against rows, at one snapshot.
+    fn entries(&mut self, table: &Arc<TableHandle>) -> Result<()> {
+        let before = self.report.findings.len();
+        let context = self.shared.begin_read()?;
+        let specs = table.store.specs();
+        let (mut key, mut value, mut row) = (Vec::new(), Vec::new(), Vec::new());
+        for (no, index) in table.record.indexes.iter().enumerate() {
+            let mut cursor = context.index_cursor(table, no)?;
+            while cursor.next(&mut key, &mut value)? && !self.too_many(before) {
+                let Some((index_key, row_key)) = crate::rows::split_entry(&key, &value) else {
+                    self.find(&table.name, format!("index `{}` has an entry without a row's key", index.name));
+                    continue;
+                };
+                if !context.get(table, row_key, &mut row)? {
+                    let what =
+                        format!("index `{}` has an entry for the row {}, which is not there", index.name, hex(row_key));
+                    self.find(&table.name, what);
+                } else if let Some(spec) = specs.get(no)
+                    && !spec.keys(row_key, &row)?.iter().any(|k| k == index_key)
+                {
+                    let what =
+                        format!("index `{}` has an entry that the row {} does not give", index.name, hex(row_key));
+                    self.find(&table.name, what);
+                }
+            }
+        }
+        if specs.is_empty() {
+            return Ok(());
+        }
+        let mut cursor = context.row_cursor(table)?;
+        while cursor.next(&mut key, &mut row)? && !self.too_many(before) {
+            for (no, spec) in specs.iter().enumerate() {
+                for index_key in spec.keys(&key, &row)? {
+                    if !context.has_entry(table, no, &index_key, &key)? {
+                        self.find(
+                            &table.name,
+                            format!("index `{}` lacks an entry of the row {}", spec.name, hex(&key)),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with the page `id`, whose bytes were read into `bytes`; reads it again before it says so.
+fn recheck(file: &dyn holdfast_io::File, id: PageId, bytes: &mut [u8]) -> Result<Option<Error>> {
+    let mut wrong = None;
+    for _ in 0..READ_ATTEMPTS {
+        match page::check(bytes, id) {
+            Ok(_) => return Ok(None),
+            Err(error) => wrong = Some(error),
+        }
+        std::thread::yield_now();
+        if let Err(error) = file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes) {
+            // It was cut meanwhile.
+            let end = (u64::from(id.no.0) + 1) * bytes.len() as u64;
+            return if file.len()? < end { Ok(None) } else { Err(error) };
+        }
+    }
+    Ok(wrong)
+}
+
+/// The overflow chain that an entry refers to.
+fn overflow_of(_key: &[u8], payload: &[u8]) -> Option<OverflowRef> {
+    let (header, body) = VersionHeader::decode(payload)?;
+    if !header.overflow {
+        return None;
+    }
+    OverflowRef::decode(&mut holdfast_base::codec::Reader::new(body))
+}
+
+/// The first bytes of a key, for messages.
+fn hex(key: &[u8]) -> String {
+    let shown: String = key.iter().take(24).map(|b| format!("{b:02x}")).collect();
+    if key.len() > 24 { format!("{shown}...") } else { shown }
 }

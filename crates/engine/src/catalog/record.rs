@@ -71,6 +71,11 @@ pub(crate) fn table_name(key: &[u8]) -> Option<String> {
 }
 
 impl TableRecord {
+    /// All its indexes, the clustered one first.
+    pub(crate) fn index_ids(&self) -> impl Iterator<Item = IndexId> {
+        std::iter::once(self.clustered).chain(self.indexes.iter().map(|i| i.id))
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         out.u32(self.space.0);

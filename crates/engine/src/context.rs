@@ -1,0 +1,337 @@
+//! A transaction's state, and the cursors over it: what the typed layer is built on.
+//!
+//! **Statements.** Each call runs with the transaction's mutex held, so its calls take turns, whatever threads they come
+//! from. If it fails, everything that it had done is undone before it returns. After a deadlock the whole transaction is
+//! rolled back at once, so that the others can go on, and later calls fail with the same error.
+//!
+//! **What it holds.** The version of the definitions that it began with, and for every table that it may have changed a
+//! place in the table's [`WriterGate`](crate::schema::WriterGate): so no table goes away under it. They are let go of
+//! after the transaction's end.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, RowCursor, Txn};
+use parking_lot::Mutex;
+
+use crate::definition::{IndexSpec, TableDefinition};
+use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode};
+use crate::rows::Target;
+use crate::schema::{Schema, TableHandle, TableStore};
+use crate::shared::Shared;
+use crate::types::{Key, Value};
+use crate::{Error, Result};
+
+/// Which way a cursor goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// How rows are locked by a read.
+pub(crate) type LockKind = LockMode;
+
+/// A place in a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct SavepointId {
+    transaction: u64,
+    number: u64,
+    place: holdfast_txn::Savepoint,
+}
+
+/// The savepoints that are valid, oldest first.
+#[derive(Default)]
+struct Savepoints {
+    next: u64,
+    live: Vec<u64>,
+}
+
+/// A place in a table's gate.
+struct Entered(Arc<TableStore>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.gate.leave();
+    }
+}
+
+/// A transaction's state. The fields are dropped in this order: it is rolled back before it lets go of its tables.
+pub(crate) struct Context {
+    txn: Mutex<Txn>,
+    entered: Mutex<Vec<Entered>>,
+    schema: Arc<Schema>,
+    savepoints: Mutex<Savepoints>,
+    deadlocked: AtomicBool,
+    flush: FlushAtCommit,
+    shared: Arc<Shared>,
+}
+
+impl Context {
+    pub(crate) fn new(shared: &Arc<Shared>, txn: Txn, flush: FlushAtCommit) -> Context {
+        Context {
+            txn: Mutex::new(txn),
+            entered: Mutex::default(),
+            schema: shared.schema(),
+            savepoints: Mutex::default(),
+            deadlocked: AtomicBool::new(false),
+            flush,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<TableHandle>> {
+        self.schema.get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
+    }
+
+    /// The table as the transaction knows it, or as it is by now, or a new one.
+    pub(crate) fn table_or_create<K: Key, V: Value>(
+        &self,
+        definition: &TableDefinition<K, V>,
+    ) -> Result<Arc<TableHandle>> {
+        if let Some(table) = self.schema.get(definition.name()) {
+            return Ok(Arc::clone(table));
+        }
+        loop {
+            if let Some(table) = self.shared.schema().get(definition.name()) {
+                return Ok(Arc::clone(table));
+            }
+            match crate::ddl::create_table(&self.shared, definition) {
+                Err(Error::TableExists(_)) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Keeps the table from being dropped until the transaction ends.
+    pub(crate) fn enter(&self, table: &TableHandle) -> Result<()> {
+        let mut entered = self.entered.lock();
+        if entered.iter().any(|e| Arc::ptr_eq(&e.0, &table.store)) {
+            return Ok(());
+        }
+        if !table.store.gate.enter() {
+            return Err(Error::TableNotFound(table.name.clone()));
+        }
+        entered.push(Entered(Arc::clone(&table.store)));
+        Ok(())
+    }
+
+    pub(crate) fn table_names(&self) -> Vec<String> {
+        self.schema.tables().map(|t| t.name.clone()).collect()
+    }
+
+    /// Runs one statement: all of it, or nothing.
+    fn statement<R>(&self, run: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
+        self.shared.check()?;
+        let mut txn = self.txn.lock();
+        self.check_alive()?;
+        let start = txn.statement_begin()?;
+        run(&mut txn).map_err(|error| self.undo_statement(&mut txn, start, error))
+    }
+
+    fn undo_statement(&self, txn: &mut Txn, start: holdfast_txn::Savepoint, error: Error) -> Error {
+        if matches!(error, Error::Deadlock) {
+            self.deadlocked.store(true, Ordering::Relaxed);
+            // If it cannot be undone now, that is done in the background.
+            let _ = txn.rollback();
+            return error;
+        }
+        match txn.rollback_to(start) {
+            Ok(()) => error,
+            Err(worse) => worse,
+        }
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        if self.deadlocked.load(Ordering::Relaxed) { Err(Error::Deadlock) } else { Ok(()) }
+    }
+
+    pub(crate) fn get(&self, table: &TableHandle, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.get(&indexes[0], key, out))
+    }
+
+    /// Whether the index has an entry that leads from `index_key` to the row `key`.
+    pub(crate) fn has_entry(&self, table: &TableHandle, no: usize, index_key: &[u8], key: &[u8]) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.get(&indexes[no + 1], &[index_key, key].concat(), &mut Vec::new()))
+    }
+
+    pub(crate) fn get_locked(
+        &self,
+        table: &TableHandle,
+        key: &[u8],
+        kind: LockKind,
+        wait: WaitMode,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        match self.statement(|txn| txn.get_locked(&indexes[0], key, kind, wait_mode(wait), out)) {
+            Err(Error::WouldBlock) if wait == WaitMode::SkipLocked => Ok(false),
+            result => result,
+        }
+    }
+
+    pub(crate) fn insert(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<()> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.insert(txn, key, value))
+    }
+
+    pub(crate) fn upsert(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.upsert(txn, key, value))
+    }
+
+    pub(crate) fn update(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.update(txn, key, value))
+    }
+
+    pub(crate) fn delete(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8]) -> Result<bool> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.delete(txn, key))
+    }
+
+    pub(crate) fn estimate(&self, table: &TableHandle, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
+        self.shared.check()?;
+        let rows = &table.store.indexes()?[0];
+        if let (Bound::Unbounded, Bound::Unbounded) = bounds {
+            return Ok(rows.rows());
+        }
+        let access = self.shared.pool().access(holdfast_pool::AccessKind::Point);
+        let (from, to) = (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice));
+        Ok(rows.tree().estimate(from, to, &access)?.entries)
+    }
+
+    pub(crate) fn savepoint(&self) -> Result<SavepointId> {
+        let txn = self.txn.lock();
+        self.check_alive()?;
+        let mut savepoints = self.savepoints.lock();
+        let number = savepoints.next;
+        savepoints.next += 1;
+        savepoints.live.push(number);
+        Ok(SavepointId { transaction: txn.serial(), number, place: txn.savepoint() })
+    }
+
+    pub(crate) fn rollback_to(&self, savepoint: &SavepointId) -> Result<()> {
+        self.shared.check()?;
+        let mut txn = self.txn.lock();
+        self.check_alive()?;
+        if savepoint.transaction != txn.serial() {
+            return Err(Error::invalid("the savepoint belongs to another transaction"));
+        }
+        let mut savepoints = self.savepoints.lock();
+        let Ok(at) = savepoints.live.binary_search(&savepoint.number) else {
+            return Err(Error::invalid("the transaction was rolled back to a point before the savepoint"));
+        };
+        savepoints.live.truncate(at + 1);
+        txn.rollback_to(savepoint.place)
+    }
+
+    pub(crate) fn commit(&self, flush: Option<FlushAtCommit>) -> Result<()> {
+        self.shared.check()?;
+        let mut txn = self.txn.lock();
+        self.check_alive()?;
+        txn.commit(flush.unwrap_or(self.flush).into())
+    }
+
+    pub(crate) fn rollback(&self) -> Result<()> {
+        self.txn.lock().rollback()
+    }
+
+    /// A cursor over all entries of a secondary index, for checks.
+    pub(crate) fn index_cursor<'t>(&'t self, table: &Arc<TableHandle>, no: usize) -> Result<RawCursor<'t>> {
+        let options = ReadOptions::new().scan(Scan::Yes);
+        let mut cursor = RawCursor::on_index(self, Arc::clone(table), no, &options);
+        cursor.seek(Bound::Unbounded, Bound::Unbounded, Direction::Forward)?;
+        Ok(cursor)
+    }
+
+    /// A cursor over all rows, for checks.
+    pub(crate) fn row_cursor<'t>(&'t self, table: &Arc<TableHandle>) -> Result<RawCursor<'t>> {
+        let options = ReadOptions::new().scan(Scan::Yes);
+        let mut cursor = RawCursor::new(self, Arc::clone(table), &options, None);
+        cursor.seek(Bound::Unbounded, Bound::Unbounded, Direction::Forward)?;
+        Ok(cursor)
+    }
+}
+
+fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::WaitMode> {
+    match wait {
+        WaitMode::Wait => None,
+        WaitMode::NoWait => Some(holdfast_txn::WaitMode::NoWait),
+        WaitMode::SkipLocked => Some(holdfast_txn::WaitMode::SkipLocked),
+    }
+}
+
+/// A cursor over the byte strings of an index.
+pub(crate) struct RawCursor<'t> {
+    context: &'t Context,
+    table: Arc<TableHandle>,
+    /// 0: the rows; n: secondary index n - 1.
+    index: usize,
+    scan: Scan,
+    lock: Option<(LockKind, WaitMode)>,
+    cursor: Option<RowCursor>,
+}
+
+impl<'t> RawCursor<'t> {
+    pub(crate) fn new(
+        context: &'t Context,
+        table: Arc<TableHandle>,
+        options: &ReadOptions,
+        lock: Option<(LockKind, WaitMode)>,
+    ) -> RawCursor<'t> {
+        RawCursor { context, table, index: 0, scan: options.scan, lock, cursor: None }
+    }
+
+    pub(crate) fn on_index(
+        context: &'t Context,
+        table: Arc<TableHandle>,
+        no: usize,
+        options: &ReadOptions,
+    ) -> RawCursor<'t> {
+        RawCursor { context, table, index: no + 1, scan: options.scan, lock: None, cursor: None }
+    }
+
+    /// Stands before the first entry of the range in that direction.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>, direction: Direction) -> Result<()> {
+        let index = &self.table.store.indexes()?[self.index];
+        let hints = self.context.shared.scan_hints.load(Ordering::Relaxed);
+        let options = CursorOptions {
+            direction: match direction {
+                Direction::Forward => TxnDirection::Forward,
+                Direction::Backward => TxnDirection::Reverse,
+            },
+            scan: hints && self.scan == Scan::Yes,
+            lock: self.lock.map(|(kind, _)| kind),
+            wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
+        };
+        self.cursor = Some(self.context.statement(|txn| txn.cursor(index, from, to, options))?);
+        Ok(())
+    }
+
+    /// Replaces the contents of `key` and `value` by the next entry; false at the end.
+    pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        let Some(cursor) = &mut self.cursor else { return Ok(false) };
+        self.context.shared.check()?;
+        self.context.check_alive()?;
+        match cursor.next() {
+            Ok(Some((k, v))) => {
+                key.clear();
+                key.extend_from_slice(k);
+                value.clear();
+                value.extend_from_slice(v);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(Error::Deadlock) => {
+                let mut txn = self.context.txn.lock();
+                let start = txn.savepoint();
+                Err(self.context.undo_statement(&mut txn, start, Error::Deadlock))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What all handles and transactions of an open database share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use holdfast_base::SpaceId;
+use holdfast_io::{Clock, DirLock, Disk, File};
+use holdfast_metrics::Metrics;
+use holdfast_policy::PolicyKind;
+use holdfast_pool::Pool;
+use holdfast_tree::{SpaceFile, Store};
+use holdfast_txn::{TxnOptions, TxnSystem};
+use holdfast_wal::{Wal, WalConfig};
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::{Catalog, NextIds};
+use crate::context::Context;
+use crate::database::TableInfo;
+use crate::meta::Meta;
+use crate::options::{FlushAtCommit, WriteOptions};
+use crate::schema::{Schema, TableHandle};
+use crate::settings::{Builder, ReplacementPolicy, at_least, check_policy};
+use crate::status::Previous;
+use crate::{Error, Result};
+
+/// An open database.
+pub(crate) struct Shared {
+    pub meta: Meta,
+    pub settings: Builder,
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    pub wal_config: WalConfig,
+    pub system: Arc<SpaceFile>,
+    pub undo: Arc<SpaceFile>,
+    pub catalog: Catalog,
+    pub txns: Arc<TxnSystem>,
+    pub policy: Mutex<ReplacementPolicy>,
+    /// Nothing may be written: it was opened read-only.
+    pub read_only: bool,
+    /// Held while definitions change.
+    pub ddl: Mutex<NextIds>,
+    pub schema: RwLock<Arc<Schema>>,
+    pub scan_hints: AtomicBool,
+    pub status_since: Mutex<Previous>,
+    pub closed: AtomicBool,
+    pub store: Arc<Store>,
+    /// Released last of all.
+    pub _lock: DirLock,
+}
+
+impl Shared {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        self.store.pool()
+    }
+
+    pub(crate) fn wal(&self) -> &Arc<Wal> {
+        self.store.wal()
+    }
+
+    pub(crate) fn schema(&self) -> Arc<Schema> {
+        Arc::clone(&self.schema.read())
+    }
+
+    /// Refuses a database that is closed or has stopped.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed("the database"));
+        }
+        self.wal().check_poisoned()
+    }
+
+    /// Refuses writes to a database that was opened for reading.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check()?;
+        if self.read_only { Err(Error::ReadOnly("the database")) } else { Ok(()) }
+    }
+
+    /// Publishes the next version of the definitions. The caller holds `ddl`.
+    pub(crate) fn publish(&self, without: Option<&str>, with: Option<Arc<TableHandle>>) {
+        let next = Arc::new(self.schema().changed(without, with));
+        let previous = std::mem::replace(&mut *self.schema.write(), next);
+        // Outside the lock: it may be the last holder of a dropped table.
+        drop(previous);
+    }
+
+    pub(crate) fn begin_read(self: &Arc<Self>) -> Result<Context> {
+        self.check()?;
+        let mut txn = self.txns.begin(TxnOptions::snapshot());
+        txn.take_snapshot();
+        Ok(Context::new(self, txn, FlushAtCommit::Lazy))
+    }
+
+    pub(crate) fn begin_write(self: &Arc<Self>, options: &WriteOptions) -> Result<Context> {
+        self.check_writable()?;
+        let txn = self.txns.begin(TxnOptions {
+            isolation: options.isolation.into(),
+            snapshot_isolation: options.snapshot_isolation.unwrap_or(self.settings.snapshot_isolation),
+            read_only: false,
+            wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
+        });
+        Ok(Context::new(self, txn, options.flush_at_commit.unwrap_or(self.settings.flush_at_commit)))
+    }
+
+    /// Removes what no view needs any more, as far as that is possible now.
+    pub(crate) fn purge_now(&self) -> Result<()> {
+        while self.txns.purge(1024)? > 0 {}
+        Ok(())
+    }
+
+    /// All files of pages: the system's, then those of the tables of `schema` that could be opened.
+    pub(crate) fn space_files(&self, schema: &Schema) -> Vec<(SpaceId, Arc<dyn File>)> {
+        let own = [&self.system, &self.undo].map(|s| (s.id(), Arc::clone(s.space().file())));
+        own.into_iter().chain(schema.files()).collect()
+    }
+
+    pub(crate) fn list_tables(&self) -> Vec<TableInfo> {
+        self.schema().tables().map(|table| table.info()).collect()
+    }
+
+    pub(crate) fn set_cache_size(&self, bytes: u64) -> Result<()> {
+        at_least("cache_size_bytes", bytes, holdfast_base::limits::CACHE_SIZE_MIN)?;
+        let max = self.settings.cache_max();
+        if bytes > max {
+            return Err(Error::invalid(format!(
+                "cache_size_bytes = {bytes} is too large; choose at most {max}, the cache_size_max_bytes given at open"
+            )));
+        }
+        self.check()?;
+        self.pool().resize(bytes)
+    }
+
+    pub(crate) fn set_policy(&self, policy: ReplacementPolicy) -> Result<()> {
+        check_policy(policy)?;
+        let mut current = self.policy.lock();
+        self.pool().set_policy(policy_kind(policy));
+        *current = policy;
+        Ok(())
+    }
+
+    pub(crate) fn set_scan_hints(&self, on: bool) {
+        self.scan_hints.store(on, Ordering::Relaxed);
+    }
+
+    /// Writes all changed pages and moves the checkpoint.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.check()?;
+        self.pool().flush_all()?;
+        self.pool().checkpoint().map(drop)
+    }
+
+    /// Stops everything; a second call does nothing. The lock of the directory is released with the last holder.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.txns.shutdown();
+        let stopped = self.stop_cleanly();
+        self.pool().shutdown();
+        let closed = self.wal().close();
+        stopped.and(closed)
+    }
+
+    /// Leaves the next open nothing to recover.
+    fn stop_cleanly(&self) -> Result<()> {
+        self.wal().check_poisoned()?;
+        if self.read_only {
+            return Ok(());
+        }
+        if self.settings.warm_up {
+            self.pool().save_warmup()?;
+        }
+        self.pool().flush_all()?;
+        self.pool().checkpoint().map(drop)
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        self.disk.describe()
+    }
+}
+
+/// The pool's name for a policy.
+pub(crate) fn policy_kind(policy: ReplacementPolicy) -> PolicyKind {
+    match policy {
+        ReplacementPolicy::Holdfast => PolicyKind::Holdfast,
+        ReplacementPolicy::MidpointLru { old_blocks_pct, old_blocks_time_ms } => PolicyKind::MidpointLru {
+            // Checked to be 5 to 95.
+            old_blocks_pct: old_blocks_pct as u8,
+            old_blocks_time_ms,
+        },
+        ReplacementPolicy::Lru => PolicyKind::Lru,
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Nothing committed is lost if this fails: the next open recovers.
+        let _ = self.close();
+    }
+}
