@@ -1,0 +1,151 @@
+//! Row locks as transactions meet them: waiting for a writer's implicit lock, NOWAIT, SKIP LOCKED, kill, deadlock, listings.
+
+mod common;
+#[path = "common/session.rs"]
+mod session;
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use common::*;
+use holdfast_base::Error;
+use holdfast_txn::*;
+use session::Session;
+
+fn rc() -> TxnOptions {
+    TxnOptions::at(Isolation::ReadCommitted)
+}
+
+#[test]
+fn skip_locked_passes_over_rows_of_others() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("2", "b"), ("3", "c")]);
+    let (mut t1, mut t2) = (db.sys.begin(rc()), db.sys.begin(rc()));
+    let mut value = Vec::new();
+    assert!(t1.get_locked(&db.rows, b"1", LockMode::Exclusive, None, &mut value).unwrap());
+    t1.update(&db.rows, b"2", b"B", None).unwrap();
+    let skip =
+        CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(WaitMode::SkipLocked), ..CursorOptions::default() };
+    let rows = scan_with(&mut t2, &db.rows, Bound::Unbounded, Bound::Unbounded, skip).unwrap();
+    assert_eq!(rows, [("3".to_string(), "c".to_string())]);
+    let nowait = |t: &mut Txn, key: &[u8]| {
+        let mut value = Vec::new();
+        t.get_locked(&db.rows, key, LockMode::Shared, Some(WaitMode::NoWait), &mut value)
+    };
+    assert!(is(nowait(&mut t2, b"1"), |e| matches!(e, Error::WouldBlock)));
+    assert!(is(nowait(&mut t2, b"2"), |e| matches!(e, Error::WouldBlock)));
+    t1.rollback().unwrap();
+    assert!(nowait(&mut t2, b"1").unwrap() && nowait(&mut t2, b"2").unwrap());
+}
+
+#[test]
+fn a_timeout_leaves_the_transaction_alive() {
+    let db = Db::new();
+    db.put(&[("1", "a")]);
+    let mut t1 = db.begin();
+    t1.update(&db.rows, b"1", b"b", None).unwrap();
+    let wait = Some(WaitMode::For(Duration::from_millis(2)));
+    let mut t2 = db.sys.begin(TxnOptions { wait, ..rc() });
+    assert!(is(t2.update(&db.rows, b"1", b"c", None), |e| matches!(e, Error::LockTimeout)));
+    t2.insert(&db.rows, b"2", b"x").unwrap();
+    t1.commit(Durability::Sync).unwrap();
+    assert!(t2.update(&db.rows, b"1", b"c", None).unwrap());
+    t2.commit(Durability::Sync).unwrap();
+    assert!(db.sys.locks().locks().is_empty());
+}
+
+#[test]
+fn a_deadlock_is_broken_and_reported() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("2", "b")]);
+    let (t1, t2) = (Session::new(&db, rc()), Session::new(&db, rc()));
+    t1.update("1", "x").result().unwrap();
+    t1.insert("9", "x").result().unwrap();
+    t2.update("2", "y").result().unwrap();
+    let waiting = t1.update("2", "x").blocked();
+    let waits = db.sys.locks().waits();
+    assert_eq!(waits.len(), 1);
+    // t2 has fewer undo records, so it is the victim.
+    assert!(is(t2.update("1", "y").result(), |e| matches!(e, Error::Deadlock)));
+    t2.rollback();
+    assert!(waiting.result().unwrap());
+    t1.commit().unwrap();
+    let report = db.sys.locks().latest_deadlock().unwrap();
+    assert!(report.text.contains("WE ROLL BACK TRANSACTION"), "{}", report.text);
+    assert!(db.sys.transactions().is_empty());
+}
+
+#[test]
+fn a_kill_ends_the_wait() {
+    let db = Db::new();
+    db.put(&[("1", "a")]);
+    let mut t1 = db.begin();
+    t1.update(&db.rows, b"1", b"b", None).unwrap();
+    let t2 = Session::new(&db, rc());
+    let waiting = t2.update("1", "c").blocked();
+    let victim = db.sys.transactions().into_iter().find(|t| t.waiting_for.is_some()).unwrap();
+    assert!(db.sys.kill(victim.serial));
+    assert!(is(waiting.result(), |e| matches!(e, Error::Interrupted)));
+    t1.commit(Durability::Sync).unwrap();
+    assert!(t2.update("1", "c").result().unwrap());
+    assert!(!db.sys.kill(u64::MAX));
+}
+
+#[test]
+fn a_waiter_gets_the_row_after_a_rollback_to_a_savepoint_and_the_end() {
+    let db = Db::new();
+    db.put(&[("1", "a")]);
+    let mut t1 = db.begin();
+    let savepoint = t1.savepoint();
+    t1.update(&db.rows, b"1", b"b", None).unwrap();
+    let t2 = Session::new(&db, rc());
+    let waiting = t2.update("1", "c").blocked();
+    t1.rollback_to(savepoint).unwrap();
+    // The lock stays, because somebody waits for it.
+    let waiting = waiting.blocked();
+    t1.commit(Durability::Sync).unwrap();
+    assert!(waiting.result().unwrap());
+    t2.commit().unwrap();
+    assert_eq!(get(&mut db.snapshot(), &db.rows, "1"), Some("c".into()));
+}
+
+#[test]
+fn a_scan_that_stops_early_locks_only_what_it_read() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("5", "b"), ("9", "c")]);
+    let mut t1 = db.at(Isolation::RepeatableRead);
+    {
+        let options = CursorOptions { lock: Some(LockMode::Shared), ..CursorOptions::default() };
+        let mut cursor = t1.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+        assert_eq!(cursor.next().unwrap().unwrap().0, b"1");
+        assert_eq!(cursor.next().unwrap().unwrap().0, b"5");
+    }
+    let mut t2 = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..rc() });
+    assert!(is(t2.insert(&db.rows, b"3", b"x"), |e| matches!(e, Error::WouldBlock)));
+    t2.insert(&db.rows, b"7", b"x").unwrap();
+    t2.update(&db.rows, b"9", b"x", None).unwrap();
+}
+
+#[test]
+fn many_locked_rows_become_a_table_lock() {
+    let mut setup = Setup::default();
+    setup.txn.lock_memory = 64 << 10;
+    let db = Db::with(setup);
+    let mut load = db.begin();
+    for i in 0..2_000 {
+        load.insert(&db.rows, format!("{i:05}").as_bytes(), b"v").unwrap();
+    }
+    load.commit(Durability::Lazy).unwrap();
+    let mut t1 = db.at(Isolation::RepeatableRead);
+    let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+    let rows = scan_with(&mut t1, &db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+    assert_eq!(rows.len(), 2_000);
+    assert!(db.sys.locks().memory() <= 64 << 10);
+    assert!(db.store.metrics().get(holdfast_metrics::Counter::LockEscalations) >= 1);
+    let mut t2 = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..rc() });
+    assert!(is(t2.update(&db.rows, b"01999", b"x", None), |e| matches!(e, Error::WouldBlock)));
+    assert!(is(t2.insert(&db.rows, b"99999", b"x"), |e| matches!(e, Error::WouldBlock)));
+    t2.insert(&db.other, b"99999", b"x").unwrap();
+    t1.commit(Durability::Lazy).unwrap();
+    t2.update(&db.rows, b"01999", b"x", None).unwrap();
+}
