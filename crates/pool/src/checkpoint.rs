@@ -93,6 +93,7 @@ impl Core {
     /// # Errors
     /// Of the sync, which also poisons the database.
     pub(crate) fn sync_home(&self) -> Result<()> {
+        self.wal.check_poisoned()?;
         let _syncing = self.unsynced.syncing.lock();
         let (done, spaces) = {
             let mut state = self.unsynced.state.lock();

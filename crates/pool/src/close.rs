@@ -49,21 +49,6 @@ impl Core {
         Ok(())
     }
 
-    /// Writes all dirty pages of a space.
-    ///
-    /// # Errors
-    /// Of the writes.
-    pub(crate) fn flush_space(&self, space: &Space) -> Result<()> {
-        let mut dirty = Vec::new();
-        space.translation.for_each(|_, entry| {
-            if entry < CLAIMED && self.frames.header(entry - 1).rec_lsn() != 0 {
-                dirty.push(entry - 1);
-            }
-        });
-        let (_, error) = self.write_all(&dirty, true, Counter::FlushedShutdown);
-        error.map_or(Ok(()), Err)
-    }
-
     /// Takes the page out of its frame, whoever uses it.
     fn take_out(&self, space: &Space, no: PageNo, frame: u32, discard: bool) -> Result<()> {
         let (header, id) = (self.frames.header(frame), space.page_id(no));

@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) payload: CheckpointPayload,
     pub(crate) signals: Signals,
     pub(crate) read_ahead: ReadAheadQueue,
-    /// Pages that came in, those of ring scans not included.
+    /// Pages that came in, those of declared scans not included.
     turnover: AtomicU64,
     /// Victims taken so far: the cleaner's measure of the demand for frames.
     pub(crate) evicted: AtomicU64,
@@ -96,7 +96,7 @@ impl Core {
         self.supply.active() as usize
     }
 
-    /// Pages that came in so far, those of ring scans not included.
+    /// Pages that came in so far, those of declared scans not included.
     pub(crate) fn turnover(&self) -> u64 {
         self.turnover.load(Ordering::Relaxed)
     }

@@ -136,12 +136,12 @@ impl Core {
         true
     }
 
-    /// Step 3: writes some of the coldest dirty pages. How many, and what went wrong.
+    /// Step 3: writes some of the coldest dirty pages; of any, if none of those can be written. How many, and what went
+    /// wrong.
     fn write_candidates(&self) -> (usize, Option<Error>) {
         let mut failure = None;
-        for n in [FOREGROUND_CANDIDATES, self.active_frames()] {
-            let cold = self.cold_dirty(n);
-            for chunk in cold.chunks(FOREGROUND_WRITES) {
+        for frames in [|core: &Core| core.cold_dirty(FOREGROUND_CANDIDATES), Core::dirty_residents] {
+            for chunk in frames(self).chunks(FOREGROUND_WRITES) {
                 let (written, error) = self.write_first(chunk, Counter::FlushedEviction);
                 failure = error.or(failure);
                 if written > 0 {
@@ -157,15 +157,31 @@ impl Core {
     pub(crate) fn cold_dirty(&self, n: usize) -> Vec<u32> {
         let mut dirty = Vec::new();
         for partition in &self.partitions {
-            let policy = partition.lock();
-            policy.peek_cold(n, &HeaderWords(&self.frames), &mut |slot| {
-                let header = self.frames.header(slot);
-                if header.rec_lsn() != 0 && !header.has(WRITING) {
+            partition.lock().peek_cold(n, &HeaderWords(&self.frames), &mut |slot| {
+                if self.is_writable(slot) {
                     dirty.push(slot);
                 }
             });
         }
         dirty
+    }
+
+    /// All dirty pages that are not being written, coldest first.
+    fn dirty_residents(&self) -> Vec<u32> {
+        let mut dirty = Vec::new();
+        for partition in &self.partitions {
+            partition.lock().residents(&mut |slot| {
+                if self.is_writable(slot) {
+                    dirty.push(slot);
+                }
+            });
+        }
+        dirty
+    }
+
+    fn is_writable(&self, frame: u32) -> bool {
+        let header = self.frames.header(frame);
+        header.rec_lsn() != 0 && !header.has(WRITING)
     }
 
     /// Step 4 and around again, until there is a frame. The caller holds no latch and no claim.
@@ -197,8 +213,7 @@ impl Core {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         let mut latched = Vec::new();
         for partition in &self.partitions {
-            let policy = partition.lock();
-            policy.peek_cold(FOREGROUND_CANDIDATES, &HeaderWords(&self.frames), &mut |slot| {
+            partition.lock().residents(&mut |slot| {
                 if !self.frames.header(slot).has(WRITING) {
                     latched.push(slot);
                 }

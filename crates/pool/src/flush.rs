@@ -17,6 +17,7 @@ use holdfast_metrics::{Counter, Timing, WaitClass};
 use crate::core::Core;
 use crate::doublewrite::Slots;
 use crate::space::Space;
+use crate::translation::CLAIMED;
 
 /// Pages of one batch, at most.
 pub(crate) const BATCH: usize = 64;
@@ -219,5 +220,54 @@ impl Core {
             self.finish(secured);
         }
         (written, failure)
+    }
+
+    /// Writes all pages that are dirty now, and syncs their files.
+    ///
+    /// # Errors
+    /// Of the writes and syncs; what could not be written stays dirty.
+    pub(crate) fn flush_all(&self) -> Result<(), Error> {
+        let upto = self.wal.next_lsn();
+        self.flush_until_clean(|| {
+            let mut dirty = Vec::new();
+            self.partitions.iter().for_each(|p| p.oldest(upto, usize::MAX, &mut dirty));
+            dirty.into_iter().map(|(_, frame)| frame).collect()
+        })?;
+        self.sync_home()
+    }
+
+    /// Writes all pages of a space that are dirty now.
+    ///
+    /// # Errors
+    /// Of the writes.
+    pub(crate) fn flush_space(&self, space: &Space) -> Result<(), Error> {
+        let upto = self.wal.next_lsn().0;
+        self.flush_until_clean(|| {
+            let mut dirty = Vec::new();
+            space.translation.for_each(|_, entry| {
+                if entry < CLAIMED && (1..upto).contains(&self.frames.header(entry - 1).rec_lsn()) {
+                    dirty.push(entry - 1);
+                }
+            });
+            dirty
+        })
+    }
+
+    /// Writes pages until `dirty` names none, waiting for writes that others have begun.
+    fn flush_until_clean(&self, dirty: impl Fn() -> Vec<u32>) -> Result<(), Error> {
+        let mut waiter = self.supply.waiter();
+        loop {
+            self.wal.check_poisoned()?;
+            let frames = dirty();
+            if frames.is_empty() {
+                return Ok(());
+            }
+            let (written, error) = self.write_all(&frames, true, Counter::FlushedShutdown);
+            error.map_or(Ok(()), Err)?;
+            if written == 0 && !dirty().is_empty() {
+                // All of them are being written by others, whose end is an event.
+                waiter.sleep();
+            }
+        }
     }
 }

@@ -134,7 +134,7 @@ impl Core {
     /// Enters the page in `frame`, latched exclusively, into the policy.
     fn admit(&self, frame: u32, id: PageId, touch: &Touch) {
         self.partition(id).insert(frame, id.to_u64(), touch, &self.frames);
-        if touch.scan != ScanHint::Ring {
+        if touch.scan == ScanHint::None {
             self.count_turnover();
         }
         self.supply.event();

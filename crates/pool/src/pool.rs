@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
-use holdfast_metrics::{Counter, Metrics};
+use holdfast_metrics::Metrics;
 use holdfast_policy::{Policy, PolicyKind};
 use holdfast_wal::Wal;
 use parking_lot::Mutex;
@@ -296,12 +296,7 @@ impl Pool {
     /// # Errors
     /// Of the writes and the syncs; what could not be written stays dirty.
     pub fn flush_all(&self) -> Result<()> {
-        let mut dirty = Vec::new();
-        self.core.partitions.iter().for_each(|p| p.oldest(Lsn::MAX, usize::MAX, &mut dirty));
-        let frames: Vec<u32> = dirty.into_iter().map(|(_, frame)| frame).collect();
-        let (_, error) = self.core.write_all(&frames, true, Counter::FlushedShutdown);
-        error.map_or(Ok(()), Err)?;
-        self.core.sync_home()
+        self.core.flush_all()
     }
 
     /// Writes the dirty pages of one space and syncs its file.

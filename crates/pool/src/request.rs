@@ -161,14 +161,18 @@ impl<'a> Access<'a> {
     /// Declares that a scan of a table (or index) of about `pages` pages begins: whether it goes through the scan
     /// ring depends on that size and on earlier scans of the table, remembered in the stats of this access.
     pub fn begin_scan(&self, pages: u64) {
-        let history = self.stats.map(|s| *s.scans.lock()).unwrap_or_default();
-        self.plan.set(Some(history.begin(pages, self.core.active_frames(), self.core.turnover())));
+        let (frames, turnover) = (self.core.active_frames(), self.core.turnover());
+        let plan = match self.stats {
+            Some(stats) => stats.scans.lock().begin(pages, frames, turnover),
+            None => ScanHistory::default().begin(pages, frames, turnover),
+        };
+        self.plan.set(Some(plan));
     }
 
     /// The scan came to the end of the table.
     pub fn end_scan(&self) {
         if let Some(stats) = self.stats {
-            stats.scans.lock().end(self.core.turnover());
+            stats.scans.lock().end();
         }
     }
 

@@ -2,8 +2,16 @@
 
 use std::path::Path;
 
-const FORBIDDEN: [&str; 8] =
-    ["sleep(", "wait_for(", "wait_until(", "wait_timeout", "park_timeout", "recv_timeout", "try_lock_for", "Instant::now() +"];
+const FORBIDDEN: [&str; 8] = [
+    "sleep(",
+    "wait_for(",
+    "wait_until(",
+    "wait_timeout",
+    "park_timeout",
+    "recv_timeout",
+    "try_lock_for",
+    "Instant::now() +",
+];
 /// Names that contain one of these and wait for an event.
 const ALLOWED: [&str; 3] = ["waiter.sleep()", "fn sleep(&mut self)", "fn wait_for("];
 

@@ -11,9 +11,7 @@ use holdfast_pool::{AccessKind, Pool};
 fn hot_pages_are_loaded_again() {
     let bed = Bed::new(80);
     bed.create_many(600);
-    for _ in 0..30 {
-        (0..60).for_each(|no| assert!(bed.read(no).is_ok()));
-    }
+    bed.heat(60);
     let scan = bed.pool.access(AccessKind::Scan);
     for no in 300..600 {
         drop(bed.pool.fix_shared(&bed.space, PageNo(no), &scan).unwrap());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_base::codec::{get_u64, put_u64};
 use holdfast_base::page::{HEADER_LEN, OFF_TYPE, PageType};
 use holdfast_base::{PageNo, Result, SpaceId};
-use holdfast_io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_io::{Create, Disk, FileKind, ManualClock, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{Access, AccessKind, ExclusiveGuard, Pool, PoolConfig, Space};
 use holdfast_wal::{Wal, WalConfig};
@@ -33,6 +33,8 @@ pub struct Bed {
     pub wal: Arc<Wal>,
     pub pool: Arc<Pool>,
     pub space: Arc<Space>,
+    /// Stands still unless a test advances it.
+    pub clock: Arc<ManualClock>,
 }
 
 pub fn file_name(id: SpaceId) -> String {
@@ -47,9 +49,11 @@ impl Bed {
     pub fn on(disk: Arc<dyn Disk>, adjust: impl FnOnce(PoolConfig) -> PoolConfig, frames: usize) -> Bed {
         let metrics = Metrics::new();
         let wal = Wal::create(disk.clone(), UUID, wal_config(), metrics.clone()).unwrap();
-        let config = adjust(config(&disk, frames));
+        let clock = Arc::new(ManualClock::new());
+        let mut config = adjust(config(&disk, frames));
+        config.clock = clock.clone();
         let pool = Pool::new(config, wal.clone(), metrics.clone()).unwrap();
-        let bed = Bed { space: open_space(&pool, &disk, SpaceId(16)), disk, metrics, wal, pool };
+        let bed = Bed { space: open_space(&pool, &disk, SpaceId(16)), disk, metrics, wal, pool, clock };
         bed.pool.set_checkpoint_payload(|_| Vec::new());
         bed
     }
@@ -69,6 +73,14 @@ impl Bed {
 
     pub fn read(&self, no: u32) -> Result<u64> {
         read(&self.pool, &self.space, no)
+    }
+
+    /// Reads pages `0..n` over and over, so that they are hot.
+    pub fn heat(&self, n: u32) {
+        for _ in 0..30 {
+            self.clock.advance(std::time::Duration::from_millis(50));
+            (0..n).for_each(|no| assert!(self.read(no).is_ok()));
+        }
     }
 
     /// Makes pages `0..n`, each with its number as its value, and writes them.
