@@ -154,6 +154,21 @@ impl PageRead for OptPage<'_> {
     }
 
     #[inline]
+    fn count_below(&self, off: usize, count: usize, bound: u32) -> Option<usize> {
+        let at = self.range(off, count.checked_mul(8)?)?;
+        let (mut low, mut len) = (0, count);
+        while len > 0 {
+            let half = len.div_ceil(2);
+            // SAFETY: `low + half <= low + len <= count`, so the integer lies within the range checked above, and it may
+            // be read as `load` reads one.
+            let second = unsafe { at.add((low + half) * 8 - 4).cast::<Unaligned<u32>>().read_volatile() }.0;
+            low += if u32::from_le(second) < bound { half } else { 0 };
+            len -= half;
+        }
+        Some(low)
+    }
+
+    #[inline]
     fn compare(&self, off: usize, len: usize, key: &[u8]) -> Option<Ordering> {
         let at = self.range(off, len)?;
         let common = len.min(key.len());
@@ -248,6 +263,22 @@ mod tests {
     }
 
     #[test]
+    fn counting_agrees_with_looking_at_each() {
+        for count in 0..8 {
+            let mut bytes = [0; 64];
+            for i in 0..count {
+                bytes[i * 8 + 4..i * 8 + 8].copy_from_slice(&(10 * i as u32 / 2).to_le_bytes());
+            }
+            both(&mut bytes, |p| {
+                for bound in 0..50 {
+                    let expected = (0..count).filter(|&i| 10 * i as u32 / 2 < bound).count();
+                    assert_eq!(p.count_below(0, count, bound), Some(expected));
+                }
+            });
+        }
+    }
+
+    #[test]
     fn nothing_is_read_past_the_end() {
         let mut bytes = [0; 64];
         both(&mut bytes, |p| {
@@ -258,6 +289,8 @@ mod tests {
             assert_eq!(p.u64(usize::MAX), None);
             assert_eq!(p.compare(60, 5, b"x"), None);
             assert_eq!(p.compare(usize::MAX, 2, b"x"), None);
+            assert_eq!(p.count_below(0, 9, u32::MAX), None);
+            assert_eq!(p.count_below(8, usize::MAX / 4, 1), None);
             assert_eq!(p.copy_to(64, 1, &mut Vec::new()), None);
             assert_eq!(p.copy_to(1, usize::MAX, &mut Vec::new()), None);
             assert_eq!(p.copy_page(&mut [0; 63]), None);

@@ -99,7 +99,8 @@ fn main() {
         });
     }
     if wanted("range") {
-        for (name, direction) in [("range, 100 rows", Direction::Forward), ("range, 100 rows, reverse", Direction::Reverse)]
+        for (name, direction) in
+            [("range, 100 rows", Direction::Forward), ("range, 100 rows, reverse", Direction::Reverse)]
         {
             time(name, 20_000, || {
                 let acc = bed.store.pool().access(AccessKind::Range);

@@ -264,15 +264,19 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
             }
         }
         let wanted = head(rest);
-        let (mut low, mut high) = (first, count.max(first));
+        // First by heads alone; only slots whose head equals the one sought need their suffixes looked at.
+        let below =
+            |bound: u32| self.page.count_below(OFF_SLOTS + first * SLOT_LEN, count.saturating_sub(first), bound);
+        let mut low = first + below(wanted)?;
+        let mut high = count;
+        if low < count && wanted < u32::MAX && self.slot(low)?.head == wanted {
+            high = first + below(wanted + 1)?;
+        } else if low < count && self.slot(low)?.head != wanted {
+            high = low;
+        }
         while low < high {
             let mid = (low + high) / 2;
-            let slot = self.slot(mid)?;
-            let order = match slot.head.cmp(&wanted) {
-                Ordering::Equal => self.compare_tail(&slot, rest)?,
-                unequal => unequal,
-            };
-            match order {
+            match self.compare_tail(&self.slot(mid)?, rest)? {
                 Ordering::Less => low = mid + 1,
                 Ordering::Greater => high = mid,
                 Ordering::Equal => return Some(Found { slot: mid, exact: true }),
