@@ -176,10 +176,9 @@ impl Recovery {
             let Some(epoch) = current.epoch.checked_add(1) else {
                 return Err(Error::LimitReached("the database has been opened too often".into()));
             };
-            let min_epoch = if current.lsn == end { epoch } else { current.min_epoch };
             for _ in 0..2 {
                 let (current, durable) = (file.current().clone(), end);
-                wal.store_checkpoint(&mut file, Checkpoint { epoch, epoch_start: end, min_epoch, durable, ..current })?;
+                wal.store_checkpoint(&mut file, Checkpoint { epoch, epoch_start: end, durable, ..current })?;
             }
             wal.set_epoch(epoch);
         }
