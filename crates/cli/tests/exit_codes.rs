@@ -1,0 +1,40 @@
+//! The exit codes are those that `--help` promises, and an error says what to do.
+
+use std::process::{Command, Output};
+
+fn holdfast(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_holdfast")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn help_succeeds_and_lists_the_codes() {
+    let out = holdfast(&["--help"]);
+    assert_eq!(out.status.code(), Some(0));
+    assert!(text(&out.stdout).contains("3  a claim of an experiment does not hold"));
+    for command in ["lab", "sim", "check", "stat", "backup", "restore", "compact", "dump-page", "dump-log"] {
+        assert_eq!(holdfast(&[command, "--help"]).status.code(), Some(0), "{command}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_2() {
+    for args in [&["no-such-command"][..], &["check"], &["lab", "sideload", "--scale", "0"], &["lab", "scan", "--disk"]] {
+        assert_eq!(holdfast(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_1_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    for command in ["check", "stat", "compact", "dump-log"] {
+        let out = holdfast(&[command, dir]);
+        let message = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{command}: {message}");
+        assert!(message.starts_with("holdfast: ") && message.contains(dir), "{command}: {message}");
+    }
+}
