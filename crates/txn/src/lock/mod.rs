@@ -202,6 +202,9 @@ impl LockManager {
             && implicit.owner.serial() != owner.serial()
             && (implicit.active)()
         {
+            if wait_limit(wait).is_none() {
+                return Err(Error::WouldBlock); // Who does not wait leaves no trace.
+            }
             self.enter_implicit(rows, owner, implicit.owner, index, key);
         }
         let verdict = rows.get(key).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));

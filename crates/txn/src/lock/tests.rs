@@ -146,7 +146,7 @@ fn a_waiter_enters_the_lock_of_the_row_s_writer() {
     active.store(true, std::sync::atomic::Ordering::SeqCst);
     let other = Owner::new(3);
     let implicit = Implicit { owner: &writer, active: &is_active };
-    assert!(!m.lock_row(&other, T, b"j", Exclusive, WaitMode::NoWait, Some(&implicit)).unwrap());
+    assert!(!m.lock_row(&other, T, b"j", Exclusive, LONG, Some(&implicit)).unwrap());
 }
 
 #[test]

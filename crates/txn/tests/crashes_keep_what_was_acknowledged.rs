@@ -1,0 +1,243 @@
+//! Power cuts under transactions: acknowledged commits are there, everything else is all or nothing, losers are rolled back -
+//! also when recovery is cut off and begins again. Prepared transactions survive in that state.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::*;
+use holdfast_base::Result;
+use holdfast_io::{CrashDisk, Disk};
+use holdfast_txn::*;
+
+const ACCOUNTS: u64 = 40;
+const START: u64 = 1_000;
+
+fn account(n: u64) -> Vec<u8> {
+    format!("account{n:03}").into_bytes()
+}
+
+/// A balance; some are padded so that they take an overflow chain.
+fn balance(n: u64) -> Vec<u8> {
+    let mut value = n.to_string().into_bytes();
+    if n % 7 == 0 {
+        value.resize(5_000, b' ');
+    }
+    value
+}
+
+fn number(value: &[u8]) -> u64 {
+    std::str::from_utf8(value).unwrap().trim_end().parse().unwrap()
+}
+
+fn setup() -> Setup {
+    Setup { frames: 96, log_bytes: 8 << 20, ..Setup::default() }
+}
+
+fn fill(db: &Db) {
+    let mut txn = db.begin();
+    for n in 0..ACCOUNTS {
+        txn.insert(&db.rows, &account(n), &balance(START)).unwrap();
+    }
+    txn.commit(Durability::Sync).unwrap();
+}
+
+fn transfer(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
+    let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
+    let amount = rng.below(20);
+    let mut value = Vec::new();
+    for (n, sign) in [(from, -1), (to, 1)] {
+        txn.get_locked(&db.rows, &account(n), LockMode::Exclusive, Some(WaitMode::NoWait), &mut value)?;
+        let new = number(&value) as i64 + sign * amount as i64;
+        txn.update(&db.rows, &account(n), &balance(new.max(0) as u64), None)?;
+        if new < 0 {
+            return Err(holdfast_base::Error::invalid("overdrawn"));
+        }
+    }
+    Ok(())
+}
+
+/// Work until the power goes: transfers, each with a mark of its own in the other table. Returns the marks that were
+/// acknowledged as durable, all marks, and the xids that were acknowledged as prepared.
+struct Work {
+    durable: Vec<u64>,
+    decided: BTreeMap<u64, bool>,
+    prepared: Vec<u64>,
+}
+
+fn work(disk: &CrashDisk, rng: &mut Rng, operations: u64) -> Work {
+    let db = Db::create(Arc::new(disk.clone()), setup()).unwrap();
+    fill(&db);
+    disk.crash_after(operations);
+    let mut work = Work { durable: Vec::new(), decided: BTreeMap::new(), prepared: Vec::new() };
+    let (mut open, mut snapshot): (Vec<(u64, Txn)>, Option<Txn>) = (Vec::new(), None);
+    let mut undecided: Vec<(u64, Txn)> = Vec::new();
+    for mark in 0..4_000u64 {
+        if disk.is_dead() {
+            break;
+        }
+        let mut txn = db.begin();
+        let done = transfer(&mut txn, &db, rng)
+            .and_then(|()| txn.insert(&db.other, &mark.to_be_bytes(), &balance(mark)))
+            .and_then(|()| if rng.below(5) == 0 { transfer(&mut txn, &db, rng) } else { Ok(()) });
+        match (done, rng.below(10)) {
+            (Ok(()), 0) => open.push((mark, txn)),
+            (Ok(()), 1) if undecided.len() < 3 => {
+                if txn.prepare(format!("xid{mark}").as_bytes(), Durability::Sync).is_ok() {
+                    work.prepared.push(mark);
+                }
+                undecided.push((mark, txn));
+            }
+            (Ok(()), 2) => drop(txn.rollback()),
+            (Ok(()), n) => {
+                let durability = if n < 5 { Durability::Lazy } else { Durability::Sync };
+                if txn.commit(durability).is_ok() && durability == Durability::Sync {
+                    work.durable.push(mark);
+                }
+            }
+            (Err(_), _) => drop(txn),
+        }
+        match rng.below(40) {
+            0..4 if !open.is_empty() => drop(open.swap_remove(rng.below(open.len() as u64) as usize)),
+            4 if !undecided.is_empty() => {
+                let (mark, mut txn) = undecided.swap_remove(0);
+                let commit = rng.below(2) == 0;
+                let done = if commit { txn.commit(Durability::Sync) } else { txn.rollback() };
+                work.prepared.retain(|m| *m != mark);
+                if done.is_ok() && commit {
+                    work.durable.push(mark);
+                } else if done.is_err() {
+                    work.decided.insert(mark, commit);
+                }
+            }
+            5..8 => drop(db.sys.purge(50)),
+            8 => snapshot = if snapshot.is_some() { None } else { Some(db.snapshot()) },
+            9 => drop(db.store.pool().flush_all()),
+            10 => drop(db.store.pool().checkpoint()),
+            _ => {}
+        }
+    }
+    drop(snapshot);
+    // The power is off: what is still open ends as it would, without effect.
+    std::mem::forget(open);
+    std::mem::forget(undecided);
+    work
+}
+
+fn check(db: &Db, work: &Work, seed: u64) {
+    db.sys.roll_back_losers().unwrap();
+    let prepared: Vec<u64> =
+        db.sys.prepared().iter().map(|p| std::str::from_utf8(&p.xid).unwrap()[3..].parse().unwrap()).collect();
+    for mark in &work.prepared {
+        assert!(prepared.contains(mark), "seed {seed}: prepared transaction {mark} is lost");
+    }
+    let mut snapshot = db.snapshot();
+    let mut total = 0;
+    let mut value = Vec::new();
+    for n in 0..ACCOUNTS {
+        assert!(snapshot.get(&db.rows, &account(n), &mut value).unwrap());
+        total += number(&value);
+    }
+    assert_eq!(total, ACCOUNTS * START, "seed {seed}");
+    for mark in &work.durable {
+        assert!(
+            snapshot.get(&db.other, &mark.to_be_bytes(), &mut value).unwrap(),
+            "seed {seed}: commit {mark} is lost"
+        );
+        assert_eq!(number(&value), *mark);
+    }
+    db.verify_undamaged();
+}
+
+/// After recovery everything works, and everything goes away that should.
+fn use_it(db: &Db, work: &Work, rng: &mut Rng) {
+    for (i, found) in db.sys.prepared().into_iter().enumerate() {
+        let mut txn = db.sys.adopt(&found.xid).unwrap();
+        if i % 2 == 0 { txn.commit(Durability::Sync).unwrap() } else { txn.rollback().unwrap() }
+    }
+    check(db, &Work { durable: work.durable.clone(), decided: BTreeMap::new(), prepared: Vec::new() }, 0);
+    for _ in 0..30 {
+        let mut txn = db.begin();
+        match transfer(&mut txn, db, rng) {
+            Ok(()) => txn.commit(Durability::Sync).unwrap(),
+            Err(_) => txn.rollback().unwrap(),
+        }
+    }
+    db.purge();
+    assert_eq!((db.sys.history_length(), db.sys.versions_stored(), db.sys.stats().undo_pages), (0, 0, 0));
+    assert_eq!(db.physical(&db.rows), ACCOUNTS as usize);
+    check(db, work_without_prepared(work), 1);
+}
+
+fn work_without_prepared(work: &Work) -> &Work {
+    // Prepared transactions were decided above.
+    Box::leak(Box::new(Work { durable: work.durable.clone(), decided: BTreeMap::new(), prepared: Vec::new() }))
+}
+
+fn crash_once(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let disk = CrashDisk::new();
+    let operations = rng.below(2_500);
+    let work = work(&disk, &mut rng, operations);
+    // Recovery is cut off too, a few times, somewhere in redo or in the rollback of the losers.
+    let mut after = disk.reboot(seed);
+    for cut in 0..rng.below(4) {
+        after.crash_after(rng.below(120));
+        if let Ok(db) = Db::open(Arc::new(after.clone()), setup()) {
+            let _ = db.sys.roll_back_losers();
+            let _ = db.sys.purge(usize::MAX);
+            let _ = db.store.pool().flush_all();
+        }
+        after = after.reboot(seed * 31 + cut);
+    }
+    let disk: Arc<dyn Disk> = Arc::new(after);
+    let db = Db::open(disk, setup()).unwrap();
+    check(&db, &work, seed);
+    use_it(&db, &work, &mut rng);
+}
+
+#[test]
+fn money_is_neither_made_nor_lost() {
+    for seed in 0..60 {
+        crash_once(seed);
+    }
+}
+
+#[test]
+fn a_clean_stop_keeps_counters_and_unfinished_business() {
+    let db = Db::with(setup());
+    fill(&db);
+    let mut open = db.begin();
+    open.update(&db.rows, &account(1), &balance(7), None).unwrap();
+    let mut prepared = db.begin();
+    prepared.update(&db.rows, &account(2), &balance(8), None).unwrap();
+    prepared.prepare(b"x1", Durability::Sync).unwrap();
+    std::mem::forget(open);
+    drop(prepared);
+    let (last_id, rows) = (db.sys.stats().next_txn, db.rows.rows());
+    let db = db.reopen();
+    assert!(db.sys.stats().next_txn >= last_id);
+    assert_eq!(db.rows.rows(), rows);
+    assert_eq!(db.sys.prepared()[0].xid, b"x1");
+    // Both rows are locked until somebody decides; readers are not held up.
+    let mut value = Vec::new();
+    assert!(db.snapshot().get(&db.rows, &account(1), &mut value).unwrap());
+    assert_eq!(number(&value), START);
+    let mut nowait = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..TxnOptions::default() });
+    for n in [1, 2] {
+        assert!(is(nowait.update(&db.rows, &account(n), b"1", None), |e| matches!(
+            e,
+            holdfast_base::Error::WouldBlock
+        )));
+    }
+    assert_eq!(db.sys.roll_back_losers().unwrap(), 1);
+    assert!(nowait.update(&db.rows, &account(1), &balance(START), None).unwrap());
+    db.sys.adopt(b"x1").unwrap().commit(Durability::Sync).unwrap();
+    assert!(db.sys.adopt(b"x1").is_err());
+    drop(nowait);
+    assert!(db.snapshot().get(&db.rows, &account(2), &mut value).unwrap());
+    assert_eq!(number(&value), 8);
+    db.purge();
+    db.verify_clean();
+}

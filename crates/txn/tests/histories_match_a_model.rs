@@ -1,0 +1,336 @@
+//! Random histories of interleaved transactions - changes, savepoints, deletes, re-inserts, secondary entries, large values,
+//! snapshots held for long, purge at random moments - against a model that keeps every version.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use common::*;
+use holdfast_base::{Error, Result};
+use holdfast_txn::*;
+
+type Key = u64;
+
+/// Every committed version of every key, with the number of its commit.
+#[derive(Default)]
+struct History {
+    versions: BTreeMap<Key, Vec<(u64, Option<u64>)>>,
+    commits: u64,
+}
+
+impl History {
+    fn at(&self, key: Key, commit: u64) -> Option<u64> {
+        let versions = self.versions.get(&key)?;
+        versions.iter().rev().find(|(no, _)| *no <= commit)?.1
+    }
+    fn newest(&self, key: Key) -> u64 {
+        self.versions.get(&key).and_then(|v| v.last()).map_or(0, |v| v.0)
+    }
+}
+
+struct Open {
+    txn: Txn,
+    isolation: Isolation,
+    read_only: bool,
+    snapshot: u64,
+    /// Own changes, and what they looked like at each savepoint.
+    own: BTreeMap<Key, Option<u64>>,
+    savepoints: Vec<(Savepoint, BTreeMap<Key, Option<u64>>)>,
+}
+
+impl Open {
+    fn sees(&self, history: &History, key: Key) -> Option<u64> {
+        match self.own.get(&key) {
+            Some(own) => *own,
+            None => history.at(key, self.view(history)),
+        }
+    }
+    fn view(&self, history: &History) -> u64 {
+        if self.isolation == Isolation::ReadCommitted { history.commits } else { self.snapshot }
+    }
+    fn all(&self, history: &History) -> Vec<(Key, u64)> {
+        let keys = history.versions.keys().chain(self.own.keys());
+        let keys: std::collections::BTreeSet<Key> = keys.copied().collect();
+        keys.into_iter().filter_map(|k| Some((k, self.sees(history, k)?))).collect()
+    }
+}
+
+fn key(k: Key) -> Vec<u8> {
+    let mut key = format!("{k:04}").into_bytes();
+    if k % 11 == 0 {
+        key.extend(vec![b'k'; 900]); // Too long for a plain key of the version tree... of some page sizes.
+    }
+    key
+}
+
+fn value(v: u64) -> Vec<u8> {
+    let mut value = v.to_string().into_bytes();
+    let pad = match v % 29 {
+        0 => 9_000,
+        1..4 => 700,
+        _ => v as usize % 50,
+    };
+    value.resize(value.len() + pad, b' ');
+    value
+}
+
+fn number(value: &[u8]) -> u64 {
+    std::str::from_utf8(value).unwrap().trim_end().parse().unwrap()
+}
+
+fn entry(k: Key, v: u64) -> Vec<u8> {
+    format!("{:02}/{k:04}", v % 13).into_bytes()
+}
+
+struct World {
+    db: Db,
+    history: History,
+    open: Vec<Open>,
+    rng: Rng,
+    keys: u64,
+    next_value: u64,
+}
+
+impl World {
+    fn begin(&mut self) {
+        let (isolation, read_only) = match self.rng.below(4) {
+            0 => (Isolation::ReadCommitted, false),
+            1 => (Isolation::RepeatableRead, true),
+            _ => (Isolation::RepeatableRead, false),
+        };
+        let wait = Some(WaitMode::NoWait);
+        let mut txn = self.db.sys.begin(TxnOptions { isolation, snapshot_isolation: true, read_only, wait });
+        txn.take_snapshot();
+        let (own, savepoints) = (BTreeMap::new(), Vec::new());
+        self.open.push(Open { txn, isolation, read_only, snapshot: self.history.commits, own, savepoints });
+    }
+
+    /// What the model says a change of `k` by transaction `at` meets.
+    fn expected_error(&self, at: usize, k: Key) -> Option<&'static str> {
+        let me = &self.open[at];
+        let others = self.open.iter().enumerate().filter(|(i, _)| *i != at);
+        if others.into_iter().any(|(_, o)| o.own.contains_key(&k)) {
+            return Some("WouldBlock");
+        }
+        let stale = self.history.newest(k) > me.snapshot && !me.own.contains_key(&k);
+        (me.isolation == Isolation::RepeatableRead && stale).then_some("Conflict")
+    }
+
+    /// One statement: a row and its secondary entry change together, or not at all.
+    fn change(&mut self, at: usize) {
+        let (k, v) = (self.rng.below(self.keys), self.next_value);
+        self.next_value += 1;
+        let expected = self.expected_error(at, k);
+        let kind = self.rng.below(4);
+        let seen = {
+            let me = &self.open[at];
+            match me.own.get(&k) {
+                Some(own) => *own,
+                None => self.history.at(k, self.history.commits),
+            }
+        };
+        let (rows, entries) = (self.db.rows.clone(), self.db.entries.clone());
+        let me = &mut self.open[at];
+        let savepoint = me.txn.statement_begin().unwrap();
+        let mut old = Vec::new();
+        let result = (|| -> Result<Option<u64>> {
+            let new = match kind {
+                0 => {
+                    if !me.txn.delete(&rows, &key(k), Some(&mut old))? {
+                        return Ok(seen);
+                    }
+                    None
+                }
+                1 => {
+                    me.txn.insert(&rows, &key(k), &value(v))?;
+                    Some(v)
+                }
+                2 => {
+                    if !me.txn.update(&rows, &key(k), &value(v), Some(&mut old))? {
+                        return Ok(seen);
+                    }
+                    Some(v)
+                }
+                _ => {
+                    if !me.txn.upsert(&rows, &key(k), &value(v), Some(&mut old))? {
+                        old.clear();
+                    }
+                    Some(v)
+                }
+            };
+            assert_eq!((!old.is_empty()).then(|| number(&old)), if kind == 1 { None } else { seen });
+            let before = seen.filter(|_| kind != 1).map(|s| entry(k, s));
+            let after = new.map(|n| entry(k, n));
+            if let Some(before) = &before
+                && after.as_ref() != Some(before)
+            {
+                assert!(me.txn.delete(&entries, before, None)?);
+            }
+            if let (Some(after), Some(new)) = (&after, new) {
+                me.txn.upsert(&entries, after, new.to_string().as_bytes(), None)?;
+            }
+            Ok(new)
+        })();
+        match result {
+            Ok(new) => {
+                assert!(expected.is_none() || (kind == 1 && seen.is_some()), "expected {expected:?} for {k}");
+                if new != seen {
+                    me.own.insert(k, new);
+                }
+            }
+            Err(e) => {
+                me.txn.rollback_to(savepoint).unwrap();
+                match e {
+                    Error::DuplicateKey => assert!(kind == 1 && seen.is_some()),
+                    Error::Conflict => assert_eq!(expected, Some("Conflict")),
+                    Error::WouldBlock => assert_eq!(expected, Some("WouldBlock")),
+                    e => panic!("{e}"),
+                }
+            }
+        }
+    }
+
+    fn check(&mut self, at: usize) {
+        let db = &self.db;
+        let me = &mut self.open[at];
+        me.txn.statement_begin().unwrap();
+        let expected = me.all(&self.history);
+        match self.rng.below(3) {
+            0 => {
+                let k = self.rng.below(self.keys);
+                let mut found = Vec::new();
+                let there = me.txn.get(&db.rows, &key(k), &mut found).unwrap();
+                let want = expected.iter().find(|(key, _)| *key == k).map(|(_, v)| *v);
+                assert_eq!(there.then(|| number(&found)), want, "key {k}");
+            }
+            1 => {
+                let direction = if self.rng.below(2) == 0 { Direction::Forward } else { Direction::Reverse };
+                let options = CursorOptions { direction, scan: self.rng.below(2) == 0, ..CursorOptions::default() };
+                let mut cursor = me.txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+                let mut found = Vec::new();
+                while let Some((k, v)) = cursor.next().unwrap() {
+                    found.push((std::str::from_utf8(&k[..4]).unwrap().parse::<u64>().unwrap(), number(v)));
+                }
+                if direction == Direction::Reverse {
+                    found.reverse();
+                }
+                assert_eq!(found, expected);
+            }
+            _ => {
+                let mut want: Vec<_> = expected.iter().map(|(k, v)| (entry(*k, *v), *v)).collect();
+                want.sort();
+                let found = scan(&mut me.txn, &db.entries);
+                let found: Vec<_> =
+                    found.into_iter().map(|(k, v)| (k.into_bytes(), v.parse::<u64>().unwrap())).collect();
+                assert_eq!(found, want);
+            }
+        }
+    }
+
+    fn end(&mut self, at: usize, commit: bool) {
+        let mut me = self.open.swap_remove(at);
+        if !commit {
+            me.txn.rollback().unwrap();
+            return;
+        }
+        me.txn.commit(Durability::Lazy).unwrap();
+        if !me.own.is_empty() {
+            self.history.commits += 1;
+            for (k, v) in me.own {
+                self.history.versions.entry(k).or_default().push((self.history.commits, v));
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        if self.open.is_empty() || (self.open.len() < 6 && self.rng.below(8) == 0) {
+            return self.begin();
+        }
+        let at = self.rng.below(self.open.len() as u64) as usize;
+        match self.rng.below(40) {
+            // A snapshot is held longer than others.
+            0..3 if !self.open[at].read_only || self.rng.below(6) == 0 => self.end(at, true),
+            3 if !self.open[at].read_only => self.end(at, false),
+            4..6 => {
+                let me = &mut self.open[at];
+                me.savepoints.push((me.txn.savepoint(), me.own.clone()));
+            }
+            6..8 => {
+                let me = &mut self.open[at];
+                if !me.savepoints.is_empty() {
+                    let keep = self.rng.below(me.savepoints.len() as u64) as usize;
+                    let (savepoint, own) = me.savepoints[keep].clone();
+                    me.savepoints.truncate(keep + 1);
+                    me.txn.rollback_to(savepoint).unwrap();
+                    me.own = own;
+                }
+            }
+            8..10 => {
+                let limit = 1 + self.rng.below(20) as usize;
+                self.db.sys.purge(limit).unwrap();
+            }
+            10..18 => self.check(at),
+            _ if !self.open[at].read_only => self.change(at),
+            _ => self.check(at),
+        }
+    }
+
+    fn finish(mut self) {
+        while !self.open.is_empty() {
+            self.check(0);
+            let commit = self.rng.below(2) == 0;
+            self.end(0, commit);
+        }
+        self.db.purge();
+        assert_eq!(self.db.sys.history_length(), 0);
+        assert_eq!(self.db.sys.versions_stored(), 0);
+        assert_eq!(self.db.sys.stats().undo_pages, 0);
+        let live = (0..self.keys).filter(|k| self.history.at(*k, u64::MAX).is_some()).count();
+        assert_eq!(self.db.physical(&self.db.rows), live);
+        assert_eq!(self.db.physical(&self.db.entries), live);
+        assert_eq!(self.db.rows.rows(), live as u64);
+        assert!(self.db.sys.locks().locks().is_empty());
+        assert!(self.db.sys.transactions().is_empty());
+        self.db.verify_clean();
+    }
+}
+
+fn run(seed: u64, steps: usize, keys: u64, setup: Setup) {
+    let (rng, db) = (Rng::new(seed), Db::with(setup));
+    let mut world = World { db, history: History::default(), open: Vec::new(), rng, keys, next_value: 1 };
+    for _ in 0..steps {
+        world.step();
+    }
+    world.finish();
+}
+
+#[test]
+fn few_keys() {
+    for seed in 0..25 {
+        run(seed, 1_500, 12, Setup::default());
+    }
+}
+
+#[test]
+fn many_keys() {
+    for seed in 100..106 {
+        run(seed, 3_000, 200, Setup::default());
+    }
+}
+
+#[test]
+fn views_become_long_at_once() {
+    for seed in 200..215 {
+        let mut setup = Setup::default();
+        setup.txn.short_view_commits = 1;
+        run(seed, 1_500, 20, setup);
+    }
+}
+
+#[test]
+fn larger_pages() {
+    for seed in 300..304 {
+        run(seed, 1_500, 30, Setup { page_size: 16384, ..Setup::default() });
+    }
+}
