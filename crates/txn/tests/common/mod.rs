@@ -148,6 +148,9 @@ impl Db {
             }
         }
         recovery.finish()?;
+        for file in &files {
+            file.finish_recovery(&store.pool().access(AccessKind::Recovery))?;
+        }
         let sys = TxnSystem::open(&store, &files[0], setup.txn.clone(), &payload)?;
         Db::finish(setup, disk, store, files, sys)
     }
