@@ -83,9 +83,13 @@ impl Core {
     /// No change logged before this LSN is missing on disk, but for those of mini-transactions that are still in their
     /// writer slots. [`Lsn::MAX`] if no page is dirty.
     pub(crate) fn oldest_dirty(&self) -> Lsn {
-        let dirty = self.partitions.iter().filter_map(|p| p.oldest_dirty()).min();
-        let unsynced = self.unsynced.oldest();
-        dirty.unwrap_or(Lsn::MAX).min(unsynced.unwrap_or(Lsn::MAX))
+        let dirty = self.oldest_in_memory();
+        dirty.min(self.unsynced.oldest().unwrap_or(Lsn::MAX))
+    }
+
+    /// The same but for writes that are done and not durable: those of the pages that are still to be written.
+    pub(crate) fn oldest_in_memory(&self) -> Lsn {
+        self.partitions.iter().filter_map(|p| p.oldest_dirty()).min().unwrap_or(Lsn::MAX)
     }
 
     /// Syncs all files with page writes that are done but not durable.

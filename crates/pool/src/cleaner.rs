@@ -90,15 +90,18 @@ impl Signals {
     }
 
     fn next_clean(&self) -> Option<()> {
-        let found = self.next(|work| (std::mem::take(&mut work.clean) && !work.stopped).then_some(()));
-        self.clean.store(false, Ordering::SeqCst);
-        found
+        self.next(|work| Self::take(&mut work.clean, &self.clean, work.stopped))
     }
 
     fn next_checkpoint(&self) -> Option<()> {
-        let found = self.next(|work| (std::mem::take(&mut work.checkpoint) && !work.stopped).then_some(()));
-        self.checkpoint.store(false, Ordering::SeqCst);
-        found
+        self.next(|work| Self::take(&mut work.checkpoint, &self.checkpoint, work.stopped))
+    }
+
+    /// Takes a request. The flag is lowered first: whoever still found it raised is served by what follows now, and
+    /// whoever raises it again will set the request again.
+    fn take(request: &mut bool, flag: &AtomicBool, stopped: bool) -> Option<()> {
+        flag.store(false, Ordering::SeqCst);
+        (std::mem::take(request) && !stopped).then_some(())
     }
 }
 
@@ -196,15 +199,15 @@ impl Core {
         let waiting = self.wal.user_limit().max(start);
         let limit = percent(self.config.checkpoint_limit_pct).min(start + (waiting - start) / 5 * 4);
         let now = self.wal.next_lsn();
-        let oldest = self.oldest_dirty().min(now);
+        let oldest = self.oldest_in_memory().min(now);
         let (pages, must) = controller.step(now, oldest, self.dirty_pages(), start, limit);
         if pages > 0 || oldest < must {
             let below = Lsn(now.0.saturating_sub(start));
             self.write_oldest(pages, below, must)?;
         }
         // The age that the log sees falls only with a checkpoint, which costs syncs: in steps of a 64th.
-        let behind = self.wal.age().saturating_sub(now.since(self.oldest_dirty().min(now)));
-        if self.wal.age() > start && behind > capacity / 64 {
+        let written_to = self.oldest_in_memory().min(now);
+        if self.wal.age() > start && written_to.since(self.wal.checkpoint_lsn()) > capacity / 64 {
             self.checkpoint()?;
         }
         Ok(())
@@ -212,23 +215,28 @@ impl Core {
 
     /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`.
     fn write_oldest(&self, pages: usize, below: Lsn, must: Lsn) -> Result<()> {
-        let mut oldest = Vec::new();
-        for partition in &self.partitions {
-            partition.oldest(below, pages, &mut oldest);
-            partition.oldest(must, usize::MAX, &mut oldest);
-        }
-        oldest.sort_unstable();
-        oldest.dedup();
-        let keep = pages.max(oldest.partition_point(|&(lsn, _)| lsn < must.0));
-        oldest.truncate(keep);
-        let frames: Vec<u32> = oldest.into_iter().map(|(_, frame)| frame).collect();
-        for chunk in frames.chunks(BATCH) {
-            let (_, error) = self.write_all(chunk, true, Counter::FlushedCheckpoint);
-            if let Some(e) = error {
-                return Err(e);
+        let mut waiter = self.supply.waiter();
+        let mut pages = pages;
+        loop {
+            let mut oldest = Vec::new();
+            for partition in &self.partitions {
+                partition.oldest(below, pages, &mut oldest);
+                partition.oldest(must, usize::MAX, &mut oldest);
             }
+            oldest.sort_unstable();
+            oldest.dedup();
+            let keep = pages.max(oldest.partition_point(|&(lsn, _)| lsn < must.0));
+            oldest.truncate(keep);
+            let frames: Vec<u32> = oldest.into_iter().map(|(_, frame)| frame).collect();
+            let (_, error) = self.write_all(&frames, true, Counter::FlushedCheckpoint);
+            error.map_or(Ok(()), Err)?;
+            if self.oldest_in_memory() >= must {
+                return Ok(());
+            }
+            // The rest is being written by others; the end of a write is an event.
+            waiter.sleep();
+            pages = 0;
         }
-        Ok(())
     }
 }
 
