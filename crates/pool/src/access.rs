@@ -37,6 +37,8 @@ pub trait PageRead {
     /// start have a second integer below `bound`, if these ascend; any number up to `count` if they do not. The inner
     /// loop of every search in a node: a fixed number of steps, without a branch that could be mispredicted.
     fn count_below(&self, off: usize, count: usize, bound: u32) -> Option<usize> {
+        let end = off.checked_add(count.checked_mul(8)?)?;
+        (end <= self.page_len()).then_some(())?;
         let (mut low, mut len) = (0, count);
         while len > 0 {
             let half = len.div_ceil(2);

@@ -84,8 +84,8 @@ impl Frames {
     /// The page in frame `f`.
     ///
     /// # Safety
-    /// The caller holds the frame's latch shared or exclusively for all of `'a`.
-    pub(crate) unsafe fn page<'a>(&'a self, f: u32) -> &'a [u8] {
+    /// The caller holds the frame's latch shared or exclusively as long as the slice lives.
+    pub(crate) unsafe fn page(&self, f: u32) -> &[u8] {
         // SAFETY: mapped and initialised memory; the latch keeps writers out.
         unsafe { std::slice::from_raw_parts(self.bytes(f).as_ptr(), self.page_size()) }
     }
@@ -93,9 +93,9 @@ impl Frames {
     /// The page in frame `f`, to be changed.
     ///
     /// # Safety
-    /// The caller holds the frame's latch exclusively for all of `'a`, and makes no second reference.
+    /// The caller holds the frame's latch exclusively as long as the slice lives, and makes no second reference.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn page_mut<'a>(&'a self, f: u32) -> &'a mut [u8] {
+    pub(crate) unsafe fn page_mut(&self, f: u32) -> &mut [u8] {
         // SAFETY: mapped and initialised memory; the latch keeps everybody else out but optimistic readers, which
         // go through `access` alone and discard what they read.
         unsafe { std::slice::from_raw_parts_mut(self.bytes(f).as_ptr(), self.page_size()) }
