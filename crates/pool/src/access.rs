@@ -41,7 +41,7 @@ pub trait PageRead {
         (end <= self.page_len()).then_some(())?;
         let (mut low, mut len) = (0, count);
         while len > 0 {
-            let half = len.div_ceil(2);
+            let half = len - len / 2;
             let below = self.u32(off + (low + half - 1) * 8 + 4)? < bound;
             low += if below { half } else { 0 };
             len -= half;
@@ -160,7 +160,7 @@ impl PageRead for OptPage<'_> {
         let at = self.range(off, count.checked_mul(8)?)?;
         let (mut low, mut len) = (0, count);
         while len > 0 {
-            let half = len.div_ceil(2);
+            let half = len - len / 2;
             // SAFETY: `low + half <= low + len <= count`, so the integer lies within the range checked above, and it may
             // be read as `load` reads one.
             let second = unsafe { at.add((low + half) * 8 - 4).cast::<Unaligned<u32>>().read_volatile() }.0;

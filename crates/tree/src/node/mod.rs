@@ -264,16 +264,25 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
             }
         }
         let wanted = head(rest);
-        // First by heads alone; only slots whose head equals the one sought need their suffixes looked at.
-        let below =
-            |bound: u32| self.page.count_below(OFF_SLOTS + first * SLOT_LEN, count.saturating_sub(first), bound);
-        let mut low = first + below(wanted)?;
-        let mut high = count;
-        if low < count && wanted < u32::MAX && self.slot(low)?.head == wanted {
-            high = first + below(wanted + 1)?;
-        } else if low < count && self.slot(low)?.head != wanted {
-            high = low;
+        // First by heads alone; only slots whose head equals the one sought need their suffixes looked at, and mostly
+        // that is one at most.
+        let (at, len) = (OFF_SLOTS + first * SLOT_LEN, count.saturating_sub(first));
+        let mut low = first + self.page.count_below(at, len, wanted)?;
+        if low >= count {
+            return Some(Found { slot: low, exact: false });
         }
+        let slot = self.slot(low)?;
+        if slot.head != wanted {
+            return Some(Found { slot: low, exact: false });
+        }
+        match self.compare_tail(&slot, rest)? {
+            Ordering::Less => low += 1,
+            order => return Some(Found { slot: low, exact: order == Ordering::Equal }),
+        }
+        let mut high = match wanted.checked_add(1) {
+            Some(next) => first + self.page.count_below(at, len, next)?,
+            None => count,
+        };
         while low < high {
             let mid = (low + high) / 2;
             match self.compare_tail(&self.slot(mid)?, rest)? {
