@@ -12,14 +12,14 @@ pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 pub type World = BTreeMap<String, Rows>;
 
 /// The type of every table here.
-pub type Table<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
+pub type Table = TableDefinition<&'static [u8], &'static [u8]>;
 
 /// What `db` really holds.
 pub fn read(db: &Database) -> anyhow::Result<World> {
     let txn = db.begin_read()?;
     let mut world = World::new();
     for name in txn.list_tables() {
-        let table = txn.open_table(&Table::new(&name))?;
+        let table = txn.open_table(&Table::named(&*name))?;
         let mut rows = Rows::new();
         for row in table.iter()? {
             let (key, value) = row?;

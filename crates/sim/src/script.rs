@@ -165,7 +165,7 @@ impl Script<'_> {
         let txn = self.db.begin_write_with(&options)?;
         // The first statement fixes the snapshot.
         let name = self.world.keys().next().context("there is a table")?.clone();
-        txn.open_table(&Table::new(&name))?.get(b"no such key")?;
+        txn.open_table(&Table::named(&*name))?.get(b"no such key")?;
         self.open.push(Open { txn, view: self.world.clone(), changes: Vec::new(), savepoints: Vec::new() });
         Ok(Step::Done)
     }
@@ -178,7 +178,7 @@ impl Script<'_> {
             self.next_table += 1;
             let name = format!("t{}", self.next_table);
             after.insert(name.clone(), Rows::new());
-            self.db.create_table(&Table::new(&name))
+            self.db.create_table(&Table::named(&*name))
         } else {
             let name = &names[self.rng.random_range(0..names.len())];
             let rows = after.remove(name).context("the table is in the model")?;
@@ -205,7 +205,7 @@ impl Script<'_> {
         let (name, key) = self.pick(which)?;
         let value = self.value();
         let open = &mut self.open[which];
-        let table = open.txn.open_table(&Table::new(&name))?;
+        let table = open.txn.open_table(&Table::named(&*name))?;
         let rows = open.view.get_mut(&name).context("the table is in the view")?;
         let before = rows.get(&key).cloned();
         let existed = before.is_some();
@@ -246,7 +246,7 @@ impl Script<'_> {
         let (name, key) = self.pick(which)?;
         let open = &self.open[which];
         let rows = &open.view[&name];
-        let table = open.txn.open_table(&Table::new(&name))?;
+        let table = open.txn.open_table(&Table::named(&*name))?;
         let found = table.get(&key)?;
         ensure!(found.as_ref() == rows.get(&key), "a transaction does not see its snapshot of {key:?} in {name}");
         let found = table.range(&key[..]..)?.take(20).collect::<Result<Vec<_>, _>>()?;
