@@ -278,3 +278,151 @@ mod tests {
         assert_eq!(latch.stamp(), Stamp(4 * 167 * VERSION_ONE));
     }
 }
+
+/// The same scenarios under loom (all interleavings up to a bound) and under shuttle (random ones, more threads).
+#[cfg(all(test, any(loom, shuttle)))]
+mod checked {
+    use super::*;
+    use holdfast_base::sync::yield_now;
+    use std::sync::Arc;
+
+    #[cfg(loom)]
+    use loom::thread::spawn;
+    #[cfg(shuttle)]
+    use shuttle::thread::spawn;
+
+    #[cfg(loom)]
+    const THREADS: usize = 2;
+    #[cfg(shuttle)]
+    const THREADS: usize = 4;
+
+    #[cfg(loom)]
+    fn explore(scenario: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(scenario);
+    }
+
+    #[cfg(shuttle)]
+    fn explore(scenario: impl Fn() + Send + Sync + 'static) {
+        shuttle::check_random(scenario, 2000);
+    }
+
+    /// A page of two words that change together.
+    #[derive(Default)]
+    struct Page {
+        latch: Latch,
+        words: [AtomicU64; 2],
+    }
+
+    impl Page {
+        fn words(&self) -> [u64; 2] {
+            [self.words[0].load(Ordering::Relaxed), self.words[1].load(Ordering::Relaxed)]
+        }
+
+        /// For exclusive holders.
+        fn increment(&self) {
+            for word in &self.words {
+                word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn each(threads: usize, page: &Arc<Page>, body: impl Fn(&Page, usize) + Clone + Send + 'static) {
+        let others: Vec<_> = (1..threads)
+            .map(|i| {
+                let (page, body) = (page.clone(), body.clone());
+                spawn(move || body(&page, i))
+            })
+            .collect();
+        body(page, 0);
+        others.into_iter().for_each(|t| t.join().unwrap());
+    }
+
+    #[test]
+    fn exclusive_holders_exclude_each_other_and_none_sleeps_forever() {
+        explore(|| {
+            let page = Arc::new(Page::default());
+            each(THREADS, &page, |page, _| {
+                page.latch.exclusive();
+                page.increment();
+                page.latch.release_exclusive(true);
+            });
+            assert_eq!(page.words(), [THREADS as u64; 2]);
+        });
+    }
+
+    #[test]
+    fn shared_holders_see_no_change() {
+        explore(|| {
+            let page = Arc::new(Page::default());
+            each(THREADS, &page, |page, i| {
+                if i == 0 {
+                    page.latch.exclusive();
+                    page.increment();
+                    page.latch.downgrade(true);
+                    assert_eq!(page.words(), [1, 1]);
+                } else {
+                    page.latch.shared();
+                    let [a, b] = page.words();
+                    assert_eq!(a, b);
+                }
+                page.latch.release_shared();
+            });
+        });
+    }
+
+    #[test]
+    fn a_validated_read_is_of_one_version() {
+        explore(|| {
+            let page = Arc::new(Page::default());
+            each(2, &page, |page, i| {
+                if i == 0 {
+                    page.latch.exclusive();
+                    page.increment();
+                    page.latch.release_exclusive(true);
+                } else if let Some(stamp) = page.latch.optimistic() {
+                    let [a, b] = page.words();
+                    if page.latch.validate(stamp) {
+                        assert_eq!(a, b);
+                    }
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn of_two_upgrades_of_one_version_one_fails() {
+        explore(|| {
+            let page = Arc::new(Page::default());
+            let stamp = page.latch.optimistic().unwrap();
+            let done = Arc::new(AtomicU64::new(0));
+            let counted = done.clone();
+            each(2, &page, move |page, _| {
+                if page.latch.upgrade(stamp) {
+                    page.increment();
+                    page.latch.release_exclusive(true);
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            assert_eq!((done.load(Ordering::Relaxed), page.words()), (1, [1, 1]));
+        });
+    }
+
+    #[test]
+    fn an_upgrade_waits_for_shared_holders() {
+        explore(|| {
+            let page = Arc::new(Page::default());
+            each(2, &page, |page, i| {
+                if i == 0 {
+                    page.latch.shared();
+                    yield_now();
+                    page.latch.release_shared();
+                } else if let Some(stamp) = page.latch.optimistic() {
+                    assert!(page.latch.upgrade(stamp), "nobody changes the page");
+                    page.latch.release_exclusive(false);
+                }
+            });
+        });
+    }
+}

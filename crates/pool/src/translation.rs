@@ -17,9 +17,10 @@
 //! entry's address until it is published or given up (-> 0). Evicting is frame + 1 -> 0 by the exclusive holder of
 //! the frame's latch.
 
-use holdfast_base::PageNo;
-use holdfast_base::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use holdfast_base::PageNo;
 
 /// Entries of a segment.
 const SEGMENT: usize = 1 << SEGMENT_BITS;
@@ -170,7 +171,7 @@ impl Drop for Translation {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,4 +1,5 @@
 //! The checkpointer keeps the age of the log where it belongs, without being asked.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

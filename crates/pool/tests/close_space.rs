@@ -1,4 +1,5 @@
 //! Spaces are closed, with or without their changes, while others use them.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Model test: random work against a map, a power cut at any operation, recovery from what the disk kept. Every change
 //! whose log survived is there, nothing else is, and everything that was promised survived.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Fixing pages in the three ways: what is made is read back, in the pool and after it left it.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Policies and their settings change at run time; the pages stay.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

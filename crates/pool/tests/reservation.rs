@@ -1,4 +1,5 @@
 //! Frames set aside for structure changes: bounded, first come first served, given back.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The pool changes its size while it is used.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

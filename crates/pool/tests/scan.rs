@@ -1,4 +1,5 @@
 //! Declared scans and read-ahead stay within the scan budget.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Many threads on few frames: every one makes progress, and no change is lost.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Pages torn by a power cut are restored from the double-write file.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

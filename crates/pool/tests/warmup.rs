@@ -1,4 +1,5 @@
 //! The hot pages come back after a restart, those of a scan do not.
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 
