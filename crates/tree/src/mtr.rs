@@ -130,16 +130,21 @@ impl<'a> Mtr<'a> {
     /// [`Error::DamagedPage`] if it cannot be applied. The page is as it was; whether the mini-transaction can be given up
     /// without harm depends on what was applied before.
     pub fn apply(&mut self, page: PageRef, op: &PageOp<'_>) -> Result<()> {
+        if !self.can_apply(page, op) {
+            return Err(Error::damaged_page(self.id(page), format!("cannot apply {}", op.name())));
+        }
+        self.apply_checked(page, op);
+        Ok(())
+    }
+
+    /// As [`Mtr::apply`], for whoever has just checked.
+    pub(crate) fn apply_checked(&mut self, page: PageRef, op: &PageOp<'_>) {
         let latched = &mut self.pages[page.0];
         let id = latched.guard.id();
-        if !op.check(latched.guard.bytes()) {
-            return Err(Error::damaged_page(id, format!("cannot apply {}", op.name())));
-        }
         op.apply_checked(id, latched.guard.bytes_mut());
         latched.changed = true;
         op.encode(id, self.last, &mut self.records);
         self.last = Some(id);
-        Ok(())
     }
 
     /// Ends a mini-transaction that has changed nothing; the log space can be used for another one.

@@ -40,8 +40,8 @@ use holdfast_base::{IndexId, PageNo};
 use holdfast_pool::PageRead;
 
 pub use edit::{EntryList, NodeMut};
-pub(crate) use split::fence_prefix_len;
 pub use split::{SplitPlan, merged_size, plan_inner_split, plan_leaf_split, separator};
+pub(crate) use split::{common_prefix_len, fence_prefix_len};
 
 /// Offset of the first slot.
 pub const OFF_SLOTS: usize = HEADER_LEN + 16;

@@ -26,7 +26,9 @@ pub fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
 /// Bytes that `a` and `b` have in common at their start.
 #[must_use]
 pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    // Eight bytes at a time: this also looks for the difference between two versions of a row.
+    let whole = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
+    whole + a[whole..].iter().zip(&b[whole..]).take_while(|(a, b)| a == b).count()
 }
 
 /// Bytes of the prefix that all keys between two fences share; 0 if one of them is infinite.

@@ -7,7 +7,7 @@ use holdfast_wal::{SpaceClass, SpaceTicket};
 
 use super::Tree;
 use super::descend::ForKey;
-use crate::node::{Found, NodeRef, body_len, payload_len_max};
+use crate::node::{Found, NodeRef, body_len, common_prefix_len, payload_len_max};
 use crate::op::PageOp;
 use crate::store::Store;
 
@@ -116,7 +116,7 @@ impl Tree {
         let before = node.used_space().ok_or_else(bad)?;
         let mut mtr = self.store().begin(ticket, acc);
         let page = mtr.adopt(leaf);
-        mtr.apply(page, &op)?;
+        mtr.apply_checked(page, &op);
         let after = NodeRef::assume(mtr.bytes(page)).used_space().unwrap_or(before);
         let emptied = NodeRef::assume(mtr.bytes(page)).count() == Some(0);
         let end = mtr.commit()?;
@@ -154,7 +154,7 @@ fn difference<'a>(old: &[u8], new: &'a [u8]) -> Option<(u16, &'a [u8])> {
     if old.len() != new.len() {
         return None;
     }
-    let front = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let front = common_prefix_len(old, new);
     let back = old[front..].iter().rev().zip(new[front..].iter().rev()).take_while(|(a, b)| a == b).count();
     (front + back >= PATCH_SAVES_MIN).then_some((front as u16, &new[front..new.len() - back]))
 }
