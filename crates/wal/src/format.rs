@@ -9,7 +9,7 @@
 //!  4     4   payload length
 //!  8     8   LSN of the group itself
 //! 16     8   stamp: the LSN known to be durable when the group was appended
-//! 24     4   CRC-32C of the database's UUID, the payload, bytes 0..24 and bytes 28..32 of this header
+//! 24     4   CRC-32C of the database's UUID, the payload, and this header with zeros here
 //! 28     4   epoch
 //! 32         payload, then zeros up to a multiple of 32
 //! ```
@@ -104,12 +104,11 @@ impl GroupHeader {
     }
 
     fn seal(&self, payload_crc: u32) -> u32 {
-        let words = self.words();
-        let mut bytes = [0u8; 28];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        let unsealed = GroupHeader { crc: 0, ..*self };
+        let mut bytes = [0; GROUP_HEADER as usize];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(unsealed.words()) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        bytes[24..].copy_from_slice(&self.epoch.to_le_bytes());
         checksum_append(payload_crc, &bytes)
     }
 }

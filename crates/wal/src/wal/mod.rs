@@ -20,35 +20,34 @@
 //! Lock order: `checkpoint`, then `writer`, then the locks of [segments](crate::segments). `growth`, the
 //! group-commit lock and the gate's are leaves.
 
+mod admission;
+mod write;
+
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use holdfast_base::sync::{spin_loop, yield_now};
-use holdfast_base::{Error, Lsn, Result, checksum_append};
-use holdfast_io::{AlignedBuf, Disk};
-use holdfast_metrics::{Counter, Gauge, Metrics, Timing, WaitClass};
+use holdfast_base::{Error, Lsn, Result};
+use holdfast_io::Disk;
+use holdfast_metrics::{Counter, Gauge, Metrics};
 use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Checkpoint, CheckpointFile};
 use crate::config::Geometry;
 use crate::flusher::Flusher;
-use crate::format::{self, FIRST_LSN, GROUP_HEADER, GroupHeader, group_len};
+use crate::format::{self, FIRST_LSN, GROUP_HEADER, group_len};
 use crate::group_commit::GroupCommit;
 use crate::ring::Ring;
-use crate::segments::{Segment, SegmentSet, not_there};
+use crate::segments::SegmentSet;
 use crate::slots::WriterSlots;
-use crate::space::{Position, Refusal, SpaceGate};
-use crate::{FlushAtCommit, Poison, SpaceClass, SpaceTicket, WalConfig};
+use crate::space::SpaceGate;
+use crate::{FlushAtCommit, Poison, WalConfig};
+use admission::Growth;
+use write::{WRITE_BYTES, Writer};
 
 /// Writers that can be between append and registering their pages at one time without waiting for each other.
 const WRITER_SLOTS: usize = 64;
-/// Bytes handed to the system at a time.
-const WRITE_BYTES: usize = 512 << 10;
-/// Times that a thread looks again before it yields.
-const SPINS: u32 = 64;
 
 /// What may be done with the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,24 +86,6 @@ pub struct Wal {
     flusher: Flusher,
     poison: Arc<Poison>,
     metrics: Arc<Metrics>,
-}
-
-/// Who hands the ring's bytes to the system.
-struct Writer {
-    /// Everything below is complete in the ring or written.
-    ready: u64,
-    /// Everything below is written.
-    position: u64,
-    segment: Option<Arc<Segment>>,
-    /// Segments written to since they were synced.
-    unsynced: Vec<Arc<Segment>>,
-    buffer: AlignedBuf,
-}
-
-struct Growth {
-    step: u64,
-    due: u64,
-    callback: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Publishes, while it lives, a bound of the LSN at which its writer started; see [`Wal::enter`].
@@ -159,13 +140,6 @@ impl Wal {
         let ring = Ring::new(geometry.ring_bytes);
         metrics.set(Gauge::MemoryLogBuffer, ring.memory() + WRITE_BYTES as u64);
         metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
-        let writer = Writer {
-            ready: lsn,
-            position: lsn,
-            segment: None,
-            unsynced: vec![],
-            buffer: AlignedBuf::zeroed(WRITE_BYTES),
-        };
         let wal = Arc::new(Wal {
             next: CachePadded::new(AtomicU64::new(lsn)),
             freed: CachePadded::new(AtomicU64::new(lsn)),
@@ -182,7 +156,7 @@ impl Wal {
             slots: WriterSlots::new(WRITER_SLOTS),
             gate: SpaceGate::new(geometry),
             segments,
-            writer: Mutex::new(writer),
+            writer: Mutex::new(Writer::at(lsn)),
             checkpoint: Mutex::new(file),
             growth: Mutex::default(),
             flusher: Flusher::new(),
@@ -209,9 +183,7 @@ impl Wal {
 
     /// Ends recovery: the next group goes to `lsn`.
     pub(crate) fn start_appending(self: &Arc<Self>, lsn: u64) {
-        let mut writer = self.writer.lock();
-        (writer.ready, writer.position) = (lsn, lsn);
-        drop(writer);
+        *self.writer.lock() = Writer::at(lsn);
         self.recovered_to(lsn);
         self.phase.store(Phase::Open as u8, Ordering::Release);
         self.run_flusher(self.flush_at_commit());
@@ -254,203 +226,6 @@ impl Wal {
         group_len(payload)
     }
 
-    /// Appends a group. It is complete in the log buffer when this returns, neither written nor durable.
-    ///
-    /// Returns its start, and its end: the LSN that the pages it changes will carry, and what to
-    /// [flush](Wal::flush_to) to. Waits only when the log buffer is full, and then helps writing it.
-    ///
-    /// # Errors
-    /// [`Error::LimitReached`] beyond [`Wal::max_payload`], [`Error::DiskFull`] without a ticket when no segment can
-    /// be prepared, [`Error::Closed`], [`Error::Poisoned`]. Nothing was appended then.
-    pub fn append(&self, payload: &[u8]) -> Result<(Lsn, Lsn)> {
-        self.check_appendable()?;
-        let len = group_len(payload.len());
-        if len > self.geometry.group_max {
-            let (len, max) = (payload.len(), self.max_payload());
-            return Err(Error::LimitReached(format!(
-                "a change of {len} bytes exceeds the {max} bytes that the log takes at once; \
-                 raise the log buffer or the log capacity"
-            )));
-        }
-        // A ticket has seen to it already; without one, this is where a full disk shows.
-        let likely_end = self.next.load(Ordering::Relaxed) + len;
-        if likely_end > self.segments.prepared_end() {
-            self.segments.prepare_to(likely_end)?;
-        }
-        let payload_crc = checksum_append(self.seed, payload);
-        let start = self.next.fetch_add(len, Ordering::AcqRel);
-        let end = start + len;
-        if end > self.freed.load(Ordering::Acquire) + self.ring.len() {
-            self.wait_for_ring(end)?;
-        }
-        let epoch = self.epoch.load(Ordering::Relaxed) as u32;
-        let header = GroupHeader::new(payload.len(), payload_crc, start, self.commit.durable(), epoch);
-        self.ring.put(start, header.words(), payload);
-        self.ring.publish(start, end);
-        if end >= self.growth_due.load(Ordering::Relaxed) {
-            self.call_growth_hooks(end);
-        }
-        Ok((Lsn(start), Lsn(end)))
-    }
-
-    /// Waits until the ring has room up to `end`, writing what is complete meanwhile.
-    #[cold]
-    fn wait_for_ring(&self, end: u64) -> Result<()> {
-        self.metrics.inc(Counter::LogWaits);
-        let _timer = self.metrics.wait(WaitClass::Log);
-        while end > self.freed.load(Ordering::Acquire) + self.ring.len() {
-            self.poison.check()?;
-            match self.write_ready(&mut self.writer.lock()) {
-                // Somebody in front has not published yet; he may be waiting for this lock, which is free now.
-                Ok(false) => yield_now(),
-                Ok(true) => {}
-                Err(e) => {
-                    // The LSN range is given out and cannot be filled: there is no way on.
-                    self.poison.set(format!("the log buffer is full and could not be written: {e}"));
-                    return self.poison.check();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Hands complete groups to the system. `false`: there were none.
-    fn write_ready(&self, writer: &mut Writer) -> Result<bool> {
-        let (ready, groups) = self.ring.ready_from(writer.ready);
-        if ready == writer.position {
-            return Ok(false);
-        }
-        writer.ready = ready;
-        self.metrics.add(Counter::LogWriteRequests, groups);
-        let from = writer.position;
-        let started = Instant::now();
-        while writer.position < ready {
-            self.write_piece(writer, ready).inspect_err(|e| {
-                if !matches!(e, Error::DiskFull(_)) {
-                    self.poison.set(format!("the log could not be written: {e}"));
-                }
-            })?;
-        }
-        self.written.store(ready, Ordering::Release);
-        self.metrics.record(Timing::LogWrite, started.elapsed());
-        self.metrics.add(Counter::LogAppended, ready - from);
-        Ok(true)
-    }
-
-    /// One write, within one segment.
-    fn write_piece(&self, writer: &mut Writer, ready: u64) -> Result<()> {
-        let from = writer.position;
-        let segment = match writer.segment.take() {
-            Some(segment) if from < segment.end => segment,
-            _ => {
-                self.segments.prepare_to(from + 1)?;
-                self.segments.find(from).ok_or_else(|| not_there(from))?
-            }
-        };
-        let to = ready.min(segment.end).min(from + WRITE_BYTES as u64);
-        let bytes = &mut writer.buffer[..(to - from) as usize];
-        self.ring.copy_out(from, bytes);
-        let written = segment.file.write_at(segment.offset_of(from), bytes);
-        if writer.unsynced.last().is_none_or(|s| s.number != segment.number) {
-            writer.unsynced.push(segment.clone());
-        }
-        writer.segment = Some(segment);
-        written?;
-        writer.position = to;
-        self.freed.store(to, Ordering::Release);
-        self.metrics.inc(Counter::LogWrites);
-        self.metrics.add(Counter::OsLogWritten, to - from);
-        Ok(())
-    }
-
-    /// Writes until everything below `lsn`, which has been given out, is with the system.
-    fn write_through(&self, lsn: u64) -> Result<()> {
-        let mut idle = 0;
-        while self.written.load(Ordering::Acquire) < lsn {
-            self.poison.check()?;
-            if self.write_ready(&mut self.writer.lock())? {
-                continue;
-            }
-            // Somebody is still copying his group. The lock is not held: he may need it to make room in the ring.
-            idle += 1;
-            if idle < SPINS { spin_loop() } else { yield_now() }
-        }
-        Ok(())
-    }
-
-    /// The leader's work: makes everything below `target` durable; returns what is.
-    fn write_and_sync(&self, target: u64) -> Result<u64> {
-        self.write_through(target)?;
-        let (files, durable) = {
-            let mut writer = self.writer.lock();
-            // What is complete by now goes along. Some groups may be in part with the system, if the disk was full.
-            self.write_ready(&mut writer)?;
-            (std::mem::take(&mut writer.unsynced), self.written.load(Ordering::Acquire))
-        };
-        for segment in &files {
-            let started = Instant::now();
-            let synced = segment.file.sync();
-            self.metrics.record(Timing::LogSync, started.elapsed());
-            self.metrics.inc(Counter::OsLogFsyncs);
-            if let Err(e) = synced {
-                self.poison.set(format!("the log could not be synced: {e}"));
-                return self.poison.check().map(|()| durable);
-            }
-        }
-        self.metrics.set(Gauge::LsnFlushed, durable);
-        self.metrics.set(Gauge::LsnCurrent, self.next.load(Ordering::Relaxed));
-        Ok(durable)
-    }
-
-    /// Returns when everything below `lsn` is durable. Many callers share one sync.
-    ///
-    /// # Errors
-    /// [`Error::DiskFull`]: nothing is lost, and it may be tried again. [`Error::Poisoned`] after a failed write or
-    /// sync. [`Error::DamagedFile`] if `lsn` lies beyond the end of the log: a page is newer than its log.
-    pub fn flush_to(&self, lsn: Lsn) -> Result<()> {
-        self.poison.check()?;
-        if self.commit.durable() >= lsn.0 {
-            return Ok(());
-        }
-        self.check_given_out(lsn)?;
-        let _timer = self.metrics.wait(WaitClass::Log);
-        self.metrics.inc(Counter::LogGroupCommits);
-        self.commit.flush_to(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
-    }
-
-    /// Returns when the operating system has everything below `lsn`: a crash of the process does not lose it.
-    ///
-    /// # Errors
-    /// As [`Wal::flush_to`].
-    pub fn write_to(&self, lsn: Lsn) -> Result<()> {
-        self.poison.check()?;
-        if self.written.load(Ordering::Acquire) >= lsn.0 {
-            return Ok(());
-        }
-        self.check_given_out(lsn)?;
-        self.write_through(lsn.0)
-    }
-
-    /// What a commit does under the configured [`FlushAtCommit`], once its group ends at `lsn`.
-    ///
-    /// # Errors
-    /// As [`Wal::flush_to`].
-    pub fn commit_to(&self, lsn: Lsn) -> Result<()> {
-        match self.flush_at_commit() {
-            FlushAtCommit::Sync => self.flush_to(lsn),
-            FlushAtCommit::Write => self.write_to(lsn),
-            FlushAtCommit::Lazy => self.poison.check(),
-        }
-    }
-
-    fn check_given_out(&self, lsn: Lsn) -> Result<()> {
-        let end = self.next_lsn();
-        if lsn <= end {
-            return Ok(());
-        }
-        Err(Error::damaged_file("the log", format!("it ends at {end}, but a page or a caller has seen {lsn}")))
-    }
-
     /// What commits wait for now.
     #[must_use]
     pub fn flush_at_commit(&self) -> FlushAtCommit {
@@ -473,70 +248,6 @@ impl Wal {
         if mode != FlushAtCommit::Sync {
             self.flusher.start(Arc::downgrade(self));
         }
-    }
-
-    /// Waits until `bytes` of log can be promised to `class`, prepares the segments for them, and promises them.
-    ///
-    /// To be called before anything is latched. Give at least [`Wal::group_bytes`] for each group that will be
-    /// appended. Users queue behind each other; whoever waits wakes the checkpointer (the hooks of
-    /// [`Wal::on_growth`]). [`SpaceClass::Checkpoint`] never waits.
-    ///
-    /// # Errors
-    /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no segment can be
-    /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says.
-    pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket> {
-        loop {
-            if let Some(ticket) = self.try_reserve(bytes, class)? {
-                return Ok(ticket);
-            }
-            self.metrics.inc(Counter::LogSpaceWaits);
-            let _timer = self.metrics.wait(WaitClass::LogSpace);
-            self.call_all_growth_hooks();
-            match self.gate.wait(bytes, class, || self.space_position(), || self.check_appendable())? {
-                Ok(ticket) => return Ok(ticket),
-                Err(lsn) => self.segments.prepare_to(lsn)?,
-            }
-        }
-    }
-
-    /// As [`Wal::reserve`], but `None` instead of waiting.
-    ///
-    /// # Errors
-    /// As [`Wal::reserve`].
-    pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket>> {
-        self.check_appendable()?;
-        if bytes > self.gate.limit(class) {
-            let max = self.gate.limit(class);
-            let what = format!("{bytes} bytes of log at once exceed the {max} bytes possible; raise the log capacity");
-            return Err(Error::LimitReached(what));
-        }
-        loop {
-            match self.gate.try_take(bytes, class, || self.space_position()) {
-                Ok(ticket) => return Ok(Some(ticket)),
-                Err(Refusal::Wait) => return Ok(None),
-                Err(Refusal::Prepare(lsn)) => self.segments.prepare_to(lsn)?,
-            }
-        }
-    }
-
-    fn space_position(&self) -> Position {
-        Position {
-            next: self.next.load(Ordering::Acquire),
-            checkpoint: self.checkpoint_lsn.load(Ordering::Acquire),
-            prepared: self.segments.prepared_end(),
-        }
-    }
-
-    /// How long a row change should be delayed before it starts, so that the log does not fill up: nothing up to half
-    /// the capacity, then growing steeply. The checkpoint is meant to keep the age at 60 % and a little more: there the
-    /// delay is a few microseconds, so that a steady state costs nothing; it counts when the age nears the limit. To be
-    /// slept by the caller, never under a latch or with a ticket.
-    #[must_use]
-    pub fn throttle_delay(&self) -> Duration {
-        let Some(over) = self.age().checked_sub(self.geometry.throttle_from + 1) else { return Duration::ZERO };
-        self.metrics.inc(Counter::LogThrottles);
-        let range = (self.geometry.user_limit - self.geometry.throttle_from) as f64;
-        self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }
 
     /// Publishes a lower bound of the LSN at which the caller's next group will start.
@@ -646,34 +357,6 @@ impl Wal {
     pub(crate) fn store_checkpoint(&self, file: &mut CheckpointFile, next: Checkpoint) -> Result<()> {
         file.write_next(next)?;
         file.sync().inspect_err(|e| self.poison.set(format!("the checkpoint could not be synced: {e}")))
-    }
-
-    /// Calls `callback` each time the log has grown by about `step` bytes, and whenever somebody starts to wait for
-    /// space. It runs on an appending thread, under that thread's latches: it may only wake another thread.
-    pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
-        let mut hooks = self.growth.lock();
-        let due = self.next.load(Ordering::Acquire) + step;
-        hooks.push(Growth { step, due, callback: Arc::new(callback) });
-        self.growth_due.fetch_min(due, Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn call_growth_hooks(&self, end: u64) {
-        let mut hooks = self.growth.lock();
-        let mut calls = Vec::new();
-        for hook in hooks.iter_mut().filter(|h| h.due <= end) {
-            hook.due = end + hook.step;
-            calls.push(hook.callback.clone());
-        }
-        let due = hooks.iter().map(|h| h.due).min().unwrap_or(u64::MAX);
-        self.growth_due.store(due, Ordering::Relaxed);
-        drop(hooks);
-        calls.iter().for_each(|call| call());
-    }
-
-    fn call_all_growth_hooks(&self) {
-        let calls: Vec<_> = self.growth.lock().iter().map(|h| h.callback.clone()).collect();
-        calls.iter().for_each(|call| call());
     }
 
     /// Poisons the database: every later call fails, those who wait are woken.

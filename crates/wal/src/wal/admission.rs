@@ -1,0 +1,112 @@
+//! Admission to the log's space, and those who are told when it shrinks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::sync::atomic::Ordering;
+use holdfast_base::{Error, Result};
+use holdfast_metrics::{Counter, WaitClass};
+
+use crate::space::{Position, Refusal};
+use crate::{SpaceClass, SpaceTicket, Wal};
+
+/// A hook of [`Wal::on_growth`].
+pub(super) struct Growth {
+    step: u64,
+    due: u64,
+    callback: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Wal {
+    /// Waits until `bytes` of log can be promised to `class`, prepares the segments for them, and promises them.
+    ///
+    /// To be called before anything is latched. Give at least [`Wal::group_bytes`] for each group that will be
+    /// appended. Users queue behind each other; whoever waits wakes the checkpointer (the hooks of
+    /// [`Wal::on_growth`]). [`SpaceClass::Checkpoint`] never waits.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no segment can be
+    /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says.
+    pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket> {
+        loop {
+            if let Some(ticket) = self.try_reserve(bytes, class)? {
+                return Ok(ticket);
+            }
+            self.metrics.inc(Counter::LogSpaceWaits);
+            let _timer = self.metrics.wait(WaitClass::LogSpace);
+            self.call_all_growth_hooks();
+            match self.gate.wait(bytes, class, || self.space_position(), || self.check_appendable())? {
+                Ok(ticket) => return Ok(ticket),
+                Err(lsn) => self.segments.prepare_to(lsn)?,
+            }
+        }
+    }
+
+    /// As [`Wal::reserve`], but `None` instead of waiting.
+    ///
+    /// # Errors
+    /// As [`Wal::reserve`].
+    pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket>> {
+        self.check_appendable()?;
+        if bytes > self.gate.limit(class) {
+            let max = self.gate.limit(class);
+            let what = format!("{bytes} bytes of log at once exceed the {max} bytes possible; raise the log capacity");
+            return Err(Error::LimitReached(what));
+        }
+        loop {
+            match self.gate.try_take(bytes, class, || self.space_position()) {
+                Ok(ticket) => return Ok(Some(ticket)),
+                Err(Refusal::Wait) => return Ok(None),
+                Err(Refusal::Prepare(lsn)) => self.segments.prepare_to(lsn)?,
+            }
+        }
+    }
+
+    fn space_position(&self) -> Position {
+        Position {
+            next: self.next.load(Ordering::Acquire),
+            checkpoint: self.checkpoint_lsn.load(Ordering::Acquire),
+            prepared: self.segments.prepared_end(),
+        }
+    }
+
+    /// How long a row change should be delayed before it starts, so that the log does not fill up: nothing up to half
+    /// the capacity, then growing steeply. The checkpoint is meant to keep the age at 60 % and a little more: there the
+    /// delay is a few microseconds, so that a steady state costs nothing; it counts when the age nears the limit. To be
+    /// slept by the caller, never under a latch or with a ticket.
+    #[must_use]
+    pub fn throttle_delay(&self) -> Duration {
+        let Some(over) = self.age().checked_sub(self.geometry.throttle_from + 1) else { return Duration::ZERO };
+        self.metrics.inc(Counter::LogThrottles);
+        let range = (self.geometry.user_limit - self.geometry.throttle_from) as f64;
+        self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
+    }
+
+    /// Calls `callback` each time the log has grown by about `step` bytes, and whenever somebody starts to wait for
+    /// space. It runs on an appending thread, under that thread's latches: it may only wake another thread.
+    pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
+        let mut hooks = self.growth.lock();
+        let due = self.next.load(Ordering::Acquire) + step;
+        hooks.push(Growth { step, due, callback: Arc::new(callback) });
+        self.growth_due.fetch_min(due, Ordering::Relaxed);
+    }
+
+    #[cold]
+    pub(super) fn call_growth_hooks(&self, end: u64) {
+        let mut hooks = self.growth.lock();
+        let mut calls = Vec::new();
+        for hook in hooks.iter_mut().filter(|h| h.due <= end) {
+            hook.due = end + hook.step;
+            calls.push(hook.callback.clone());
+        }
+        let due = hooks.iter().map(|h| h.due).min().unwrap_or(u64::MAX);
+        self.growth_due.store(due, Ordering::Relaxed);
+        drop(hooks);
+        calls.iter().for_each(|call| call());
+    }
+
+    fn call_all_growth_hooks(&self) {
+        let calls: Vec<_> = self.growth.lock().iter().map(|h| h.callback.clone()).collect();
+        calls.iter().for_each(|call| call());
+    }
+}

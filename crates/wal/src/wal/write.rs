@@ -1,0 +1,237 @@
+//! Appending, writing, syncing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use holdfast_base::sync::atomic::Ordering;
+use holdfast_base::sync::{spin_loop, yield_now};
+use holdfast_base::{Error, Lsn, Result, checksum_append};
+use holdfast_io::AlignedBuf;
+use holdfast_metrics::{Counter, Gauge, Timing, WaitClass};
+
+use crate::format::{GroupHeader, group_len};
+use crate::segments::{Segment, not_there};
+use crate::{FlushAtCommit, Wal};
+
+/// Bytes handed to the system at a time.
+pub(super) const WRITE_BYTES: usize = 512 << 10;
+/// Times that a thread looks again before it yields.
+const SPINS: u32 = 64;
+
+/// Who hands the ring's bytes to the system.
+pub(super) struct Writer {
+    /// Everything below is complete in the ring or written.
+    ready: u64,
+    /// Everything below is written.
+    position: u64,
+    segment: Option<Arc<Segment>>,
+    /// Segments written to since they were synced.
+    unsynced: Vec<Arc<Segment>>,
+    buffer: AlignedBuf,
+}
+
+impl Writer {
+    /// Goes on at `lsn`.
+    pub fn at(lsn: u64) -> Writer {
+        Writer { ready: lsn, position: lsn, segment: None, unsynced: vec![], buffer: AlignedBuf::zeroed(WRITE_BYTES) }
+    }
+}
+
+impl Wal {
+    /// Appends a group. It is complete in the log buffer when this returns, neither written nor durable.
+    ///
+    /// Returns its start, and its end: the LSN that the pages it changes will carry, and what to
+    /// [flush](Wal::flush_to) to. Waits only when the log buffer is full, and then helps writing it.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`] beyond [`Wal::max_payload`], [`Error::DiskFull`] without a ticket when no segment can
+    /// be prepared, [`Error::Closed`], [`Error::Poisoned`]. Nothing was appended then.
+    pub fn append(&self, payload: &[u8]) -> Result<(Lsn, Lsn)> {
+        self.check_appendable()?;
+        let len = group_len(payload.len());
+        if len > self.geometry.group_max {
+            let (len, max) = (payload.len(), self.max_payload());
+            return Err(Error::LimitReached(format!(
+                "a change of {len} bytes exceeds the {max} bytes that the log takes at once; \
+                 raise the log buffer or the log capacity"
+            )));
+        }
+        // A ticket has seen to it already; without one, this is where a full disk shows.
+        let likely_end = self.next.load(Ordering::Relaxed) + len;
+        if likely_end > self.segments.prepared_end() {
+            self.segments.prepare_to(likely_end)?;
+        }
+        let payload_crc = checksum_append(self.seed, payload);
+        let start = self.next.fetch_add(len, Ordering::AcqRel);
+        let end = start + len;
+        if end > self.freed.load(Ordering::Acquire) + self.ring.len() {
+            self.wait_for_ring(end)?;
+        }
+        let epoch = self.epoch.load(Ordering::Relaxed) as u32;
+        let header = GroupHeader::new(payload.len(), payload_crc, start, self.commit.durable(), epoch);
+        self.ring.put(start, header.words(), payload);
+        self.ring.publish(start, end);
+        if end >= self.growth_due.load(Ordering::Relaxed) {
+            self.call_growth_hooks(end);
+        }
+        Ok((Lsn(start), Lsn(end)))
+    }
+
+    /// Waits until the ring has room up to `end`, writing what is complete meanwhile.
+    #[cold]
+    fn wait_for_ring(&self, end: u64) -> Result<()> {
+        self.metrics.inc(Counter::LogWaits);
+        let _timer = self.metrics.wait(WaitClass::Log);
+        while end > self.freed.load(Ordering::Acquire) + self.ring.len() {
+            self.poison.check()?;
+            match self.write_ready(&mut self.writer.lock()) {
+                // Somebody in front has not published yet; he may be waiting for this lock, which is free now.
+                Ok(false) => yield_now(),
+                Ok(true) => {}
+                Err(e) => {
+                    // The LSN range is given out and cannot be filled: there is no way on.
+                    self.poison.set(format!("the log buffer is full and could not be written: {e}"));
+                    return self.poison.check();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands complete groups to the system. `false`: there were none.
+    fn write_ready(&self, writer: &mut Writer) -> Result<bool> {
+        let (ready, groups) = self.ring.ready_from(writer.ready);
+        if ready == writer.position {
+            return Ok(false);
+        }
+        writer.ready = ready;
+        self.metrics.add(Counter::LogWriteRequests, groups);
+        let from = writer.position;
+        let started = Instant::now();
+        while writer.position < ready {
+            self.write_piece(writer, ready).inspect_err(|e| {
+                if !matches!(e, Error::DiskFull(_)) {
+                    self.poison.set(format!("the log could not be written: {e}"));
+                }
+            })?;
+        }
+        self.written.store(ready, Ordering::Release);
+        self.metrics.record(Timing::LogWrite, started.elapsed());
+        self.metrics.add(Counter::LogAppended, ready - from);
+        Ok(true)
+    }
+
+    /// One write, within one segment.
+    fn write_piece(&self, writer: &mut Writer, ready: u64) -> Result<()> {
+        let from = writer.position;
+        let segment = match writer.segment.take() {
+            Some(segment) if from < segment.end => segment,
+            _ => {
+                self.segments.prepare_to(from + 1)?;
+                self.segments.find(from).ok_or_else(|| not_there(from))?
+            }
+        };
+        let to = ready.min(segment.end).min(from + WRITE_BYTES as u64);
+        let bytes = &mut writer.buffer[..(to - from) as usize];
+        self.ring.copy_out(from, bytes);
+        let written = segment.file.write_at(segment.offset_of(from), bytes);
+        if writer.unsynced.last().is_none_or(|s| s.number != segment.number) {
+            writer.unsynced.push(segment.clone());
+        }
+        writer.segment = Some(segment);
+        written?;
+        writer.position = to;
+        self.freed.store(to, Ordering::Release);
+        self.metrics.inc(Counter::LogWrites);
+        self.metrics.add(Counter::OsLogWritten, to - from);
+        Ok(())
+    }
+
+    /// Writes until everything below `lsn`, which has been given out, is with the system.
+    fn write_through(&self, lsn: u64) -> Result<()> {
+        let mut idle = 0;
+        while self.written.load(Ordering::Acquire) < lsn {
+            self.poison.check()?;
+            if self.write_ready(&mut self.writer.lock())? {
+                continue;
+            }
+            // Somebody is still copying his group. The lock is not held: he may need it to make room in the ring.
+            idle += 1;
+            if idle < SPINS { spin_loop() } else { yield_now() }
+        }
+        Ok(())
+    }
+
+    /// The leader's work: makes everything below `target` durable; returns what is.
+    fn write_and_sync(&self, target: u64) -> Result<u64> {
+        self.write_through(target)?;
+        let (files, durable) = {
+            let mut writer = self.writer.lock();
+            // What is complete by now goes along. Some groups may be in part with the system, if the disk was full.
+            self.write_ready(&mut writer)?;
+            (std::mem::take(&mut writer.unsynced), self.written.load(Ordering::Acquire))
+        };
+        for segment in &files {
+            let started = Instant::now();
+            let synced = segment.file.sync();
+            self.metrics.record(Timing::LogSync, started.elapsed());
+            self.metrics.inc(Counter::OsLogFsyncs);
+            if let Err(e) = synced {
+                self.poison.set(format!("the log could not be synced: {e}"));
+                return self.poison.check().map(|()| durable);
+            }
+        }
+        self.metrics.set(Gauge::LsnFlushed, durable);
+        self.metrics.set(Gauge::LsnCurrent, self.next.load(Ordering::Relaxed));
+        Ok(durable)
+    }
+
+    /// Returns when everything below `lsn` is durable. Many callers share one sync.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: nothing is lost, and it may be tried again. [`Error::Poisoned`] after a failed write or
+    /// sync. [`Error::DamagedFile`] if `lsn` lies beyond the end of the log: a page is newer than its log.
+    pub fn flush_to(&self, lsn: Lsn) -> Result<()> {
+        self.poison.check()?;
+        if self.commit.durable() >= lsn.0 {
+            return Ok(());
+        }
+        self.check_given_out(lsn)?;
+        let _timer = self.metrics.wait(WaitClass::Log);
+        self.metrics.inc(Counter::LogGroupCommits);
+        self.commit.flush_to(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
+    }
+
+    /// Returns when the operating system has everything below `lsn`: a crash of the process does not lose it.
+    ///
+    /// # Errors
+    /// As [`Wal::flush_to`].
+    pub fn write_to(&self, lsn: Lsn) -> Result<()> {
+        self.poison.check()?;
+        if self.written.load(Ordering::Acquire) >= lsn.0 {
+            return Ok(());
+        }
+        self.check_given_out(lsn)?;
+        self.write_through(lsn.0)
+    }
+
+    /// What a commit does under the configured [`FlushAtCommit`], once its group ends at `lsn`.
+    ///
+    /// # Errors
+    /// As [`Wal::flush_to`].
+    pub fn commit_to(&self, lsn: Lsn) -> Result<()> {
+        match self.flush_at_commit() {
+            FlushAtCommit::Sync => self.flush_to(lsn),
+            FlushAtCommit::Write => self.write_to(lsn),
+            FlushAtCommit::Lazy => self.poison.check(),
+        }
+    }
+
+    fn check_given_out(&self, lsn: Lsn) -> Result<()> {
+        let end = self.next_lsn();
+        if lsn <= end {
+            return Ok(());
+        }
+        Err(Error::damaged_file("the log", format!("it ends at {end}, but a page or a caller has seen {lsn}")))
+    }
+}
