@@ -113,8 +113,11 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
         {
             let Some(system) = system.upgrade() else { return };
             let result = system.roll_back_losers().and_then(|_| {
-                while !system.closing.load(Ordering::Acquire) && system.purge(BATCH)? > 0 {}
-                Ok(())
+                loop {
+                    if system.closing.load(Ordering::Acquire) || system.purge(BATCH)? == 0 {
+                        return Ok(());
+                    }
+                }
             });
             if let Err(e) = result {
                 *system.background.last_error.lock() = Some(e);

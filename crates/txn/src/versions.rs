@@ -211,7 +211,9 @@ impl VersionTree {
         let existed = self.tree.get(&key, acc, &mut old)?;
         if existed {
             let there = self.decode_value(&key, &old, acc)?;
-            merged.pending = merged.pending.or(there.pending);
+            // Purge goes backwards: what is there is about a later change by the same transaction. Of delete marks the
+            // last one is what remains in the tree; of images the first is what was there before the transaction.
+            merged.pending = there.pending.or(merged.pending);
             merged.image = merged.image.or(there.image);
         }
         let mut value = vec![merged.flags()];

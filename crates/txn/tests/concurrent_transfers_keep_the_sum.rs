@@ -1,4 +1,5 @@
 //! Many threads move money; conflicts and deadlocks are retried; every snapshot sees the same sum, purge runs beside.
+#![cfg(not(shuttle))]
 
 mod common;
 

@@ -1,6 +1,7 @@
 //! The Hermitage catalogue of anomalies at each isolation level: dirty write (G0), aborted read (G1a), intermediate read
 //! (G1b), circular information flow (G1c), observed transaction vanishes (OTV), predicate-many-preceders (PMP), lost update
 //! (P4), read skew (G-single), write skew (G2-item, G2).
+#![cfg(not(shuttle))]
 
 mod common;
 #[path = "common/session.rs"]

@@ -1,4 +1,5 @@
 //! Row locks as transactions meet them: waiting for a writer's implicit lock, NOWAIT, SKIP LOCKED, kill, deadlock, listings.
+#![cfg(not(shuttle))]
 
 mod common;
 #[path = "common/session.rs"]

@@ -1,4 +1,5 @@
 //! Unique secondary entries under concurrency.
+#![cfg(not(shuttle))]
 
 mod common;
 #[path = "common/session.rs"]

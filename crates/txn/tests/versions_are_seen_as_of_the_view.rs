@@ -1,4 +1,5 @@
 //! Views, own changes, savepoints, purge, one version per changed row, the limit.
+#![cfg(not(shuttle))]
 
 mod common;
 
@@ -153,6 +154,30 @@ fn deleted_rows_stay_for_a_long_snapshot_and_go_with_it() {
     assert_eq!(db.physical(&db.rows), 3, "a, b, z");
     assert_eq!(db.sys.versions_stored(), 0);
     db.verify_clean();
+}
+
+/// The transaction deleted the row twice; both marks seemed to be covered by the insert that was rolled back, and the
+/// earlier one, which is nowhere any more, was remembered.
+#[test]
+fn the_last_of_several_marks_of_a_transaction_is_remembered() {
+    let db = Db::new();
+    db.put(&[("a", "1")]);
+    let dump = db.snapshot();
+    let mut txn = db.begin();
+    txn.delete(&db.rows, b"a", None).unwrap();
+    txn.insert(&db.rows, b"a", b"2").unwrap();
+    txn.delete(&db.rows, b"a", None).unwrap();
+    txn.commit(Durability::Sync).unwrap();
+    let mut cover = db.begin();
+    cover.insert(&db.rows, b"a", b"3").unwrap();
+    for i in 0..20 {
+        db.put(&[("z", &format!("{i}"))]);
+        db.purge();
+    }
+    cover.rollback().unwrap();
+    drop(dump);
+    db.purge();
+    assert_eq!(db.physical(&db.rows), 1, "only z");
 }
 
 #[test]

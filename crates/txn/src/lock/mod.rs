@@ -23,7 +23,9 @@ mod owner;
 mod queue;
 mod range;
 mod report;
-#[cfg(test)]
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::collections::HashMap;

@@ -162,7 +162,7 @@ impl Queue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::Mode::{Exclusive, Shared};
     use super::*;

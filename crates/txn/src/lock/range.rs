@@ -253,7 +253,7 @@ impl RangeLocks {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::ops::Bound::{Excluded, Included, Unbounded};
 

@@ -1,4 +1,5 @@
 //! Transactions on threads of their own, driven step by step: a step either finishes, or is seen to wait for a lock.
+#![allow(dead_code)]
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -70,10 +71,9 @@ impl Session {
         let step: Step = Box::new(move |txn| {
             let begun = txn.statement_begin();
             let outcome = begun.and_then(|savepoint| {
-                f(txn).or_else(|e| {
+                f(txn).inspect_err(|_| {
                     // A failed statement is undone; the transaction goes on.
                     let _ = txn.rollback_to(savepoint);
-                    Err(e)
                 })
             });
             let _ = send.send(outcome);

@@ -1,0 +1,173 @@
+//! The protocols of the module's description under random interleavings. Run with `RUSTFLAGS="--cfg shuttle"`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::sync::Mutex;
+use holdfast_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use holdfast_base::{Error, IndexId};
+use holdfast_metrics::Metrics;
+use shuttle::thread::spawn;
+
+use super::LockMode::{Exclusive, Shared};
+use super::{Implicit, KeyRange, LockManager, Owner, WaitMode};
+
+const T: IndexId = IndexId(1);
+const LONG: WaitMode = WaitMode::For(Duration::from_secs(3600));
+const RUNS: usize = 3_000;
+
+fn manager(budget: usize) -> Arc<LockManager> {
+    Arc::new(LockManager::new(budget, Metrics::new()))
+}
+
+#[test]
+fn a_waiter_for_an_implicit_lock_is_woken_by_the_end_of_its_owner() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            let (writer, active) = (Owner::new(1), Arc::new(AtomicBool::new(true)));
+            let waiters: Vec<_> = (2..4)
+                .map(|serial| {
+                    let (m, writer, active) = (m.clone(), writer.clone(), active.clone());
+                    spawn(move || {
+                        let me = Owner::new(serial);
+                        let is_active = || active.load(Ordering::SeqCst);
+                        while is_active() {
+                            let implicit = Implicit { owner: &writer, active: &is_active };
+                            m.lock_row(&me, T, b"k", Exclusive, LONG, Some(&implicit)).unwrap();
+                        }
+                        m.release_all(&me);
+                    })
+                })
+                .collect();
+            active.store(false, Ordering::SeqCst);
+            m.release_all(&writer);
+            waiters.into_iter().for_each(|w| w.join().unwrap());
+            assert!(m.locks().is_empty());
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
+/// The writer's check under the leaf's latch against the locking reader's "lock first, read afterwards".
+#[test]
+fn a_locked_row_does_not_change() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            // The leaf: whose id the row carries. 0: committed by somebody long ago.
+            let leaf = Arc::new(Mutex::new(0u64));
+            let ended = Arc::new(AtomicU64::new(0));
+            let writer = Owner::new(1);
+            let thread = {
+                let (m, leaf, ended, writer) = (m.clone(), leaf.clone(), ended.clone(), writer.clone());
+                spawn(move || {
+                    loop {
+                        let mut row = leaf.lock();
+                        if !m.blocked(&writer, T, b"k") {
+                            *row = 1;
+                            break;
+                        }
+                        drop(row);
+                        m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
+                    }
+                    ended.store(1, Ordering::SeqCst);
+                    m.release_all(&writer);
+                })
+            };
+            let reader = Owner::new(2);
+            let is_active = || ended.load(Ordering::SeqCst) == 0;
+            m.lock_row(&reader, T, b"k", Shared, LONG, None).unwrap();
+            let mut seen = *leaf.lock();
+            while seen == 1 && is_active() {
+                let implicit = Implicit { owner: &writer, active: &is_active };
+                m.lock_row(&reader, T, b"k", Shared, LONG, Some(&implicit)).unwrap();
+                m.lock_row(&reader, T, b"k", Shared, LONG, None).unwrap();
+                seen = *leaf.lock();
+            }
+            shuttle::thread::yield_now();
+            assert_eq!(*leaf.lock(), seen);
+            m.release_all(&reader);
+            thread.join().unwrap();
+            assert!(m.locks().is_empty());
+        },
+        RUNS,
+    );
+}
+
+#[test]
+fn a_locked_range_takes_no_inserts() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            let leaf = Arc::new(Mutex::new(0));
+            let inserter = {
+                let (m, leaf) = (m.clone(), leaf.clone());
+                spawn(move || {
+                    let me = Owner::new(1);
+                    loop {
+                        let mut rows = leaf.lock();
+                        if !m.range_blocked(&me, T, b"c") {
+                            *rows += 1;
+                            break;
+                        }
+                        drop(rows);
+                        m.wait_range(&me, T, b"c", LONG).unwrap();
+                    }
+                    m.release_all(&me);
+                })
+            };
+            let reader = Owner::new(2);
+            let id = m.lock_range(&reader, T, KeyRange::everything()).unwrap();
+            let seen = *leaf.lock();
+            shuttle::thread::yield_now();
+            assert_eq!(*leaf.lock(), seen);
+            m.shrink_range(T, id, KeyRange::point(b"a"));
+            m.release_all(&reader);
+            inserter.join().unwrap();
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
+fn lock_all(budget: usize, keys: &'static [&'static [u8]]) {
+    let m = manager(budget);
+    let threads: Vec<_> = (0..3usize)
+        .map(|thread| {
+            let m = m.clone();
+            spawn(move || {
+                let mut serial = thread as u64;
+                loop {
+                    serial += 3;
+                    let me = Owner::new(serial);
+                    let mut result = Ok(());
+                    for i in 0..keys.len() {
+                        // Each thread in an order of its own, shared locks upgraded later.
+                        let key = keys[(i * (thread + 1) + thread) % keys.len()];
+                        let mode = if i % 2 == 0 { Shared } else { Exclusive };
+                        result = m.lock_row(&me, T, key, mode, LONG, None).map(|_| ());
+                        if result.is_err() {
+                            break;
+                        }
+                    }
+                    m.release_all(&me);
+                    match result {
+                        Ok(()) => return,
+                        Err(Error::Deadlock) => {}
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert!(m.locks().is_empty());
+    assert_eq!(m.memory(), 0);
+}
+
+#[test]
+fn every_deadlock_is_found() {
+    shuttle::check_random(|| lock_all(1 << 20, &[b"a", b"b", b"a", b"c"]), RUNS);
+}
