@@ -26,6 +26,7 @@ pub enum PolicyKind {
 
 /// One of the engine's policies.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per partition of a pool, and it stays where it is")]
 pub enum AnyPolicy {
     /// `holdfast`.
     Holdfast(Holdfast),

@@ -13,8 +13,9 @@
 //!
 //! A touch of a page in small counts only when the *correlation window* has closed: half of small's length of
 //! insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many insertions again; and never if the statement that brought
-//! the page in does it. So a burst of touches counts as the one visit that it is. A page that came into main from
-//! the ghost has the window of time only: hits on main read no shared counter.
+//! the page in does it. So a burst of touches counts as the one visit that it is. In main a touch does not count
+//! if the touch that counted last was in the same statement or less than [`WINDOW_TICKS_MS`] ago; hits on main read
+//! no shared counter.
 //!
 //! Word:
 //! ```text
@@ -24,14 +25,14 @@
 //! +------------+----------+-----------+----------+------+------+-------+------+
 //! ```
 //! *insertion*: the clock (insertions into small) when the page came into small; *tick*, *statement* (hashed): of
-//! the access that brought it in. *consumed*: the scan has read this ring page; *keep*: somebody else used it.
+//! the access that brought it in, later of the touch that counted last. *consumed*: the scan has read this ring page; *keep*: somebody else used it.
 
 use crate::bits;
 use crate::ghost::Ghost;
 use crate::list::{Links, List, NIL};
 use crate::lru::REFUSALS;
 use crate::policy::{Policy, PolicyStats, Slot, Words};
-use crate::runs::Runs;
+use crate::runs::{Runs, Step};
 use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
 
 /// Milliseconds for which touches of a new page do not count, unless pages come in faster than that.
@@ -41,7 +42,7 @@ const SMALL_DIVISOR: usize = 10;
 /// Ring pages that may wait unread for their scan, at most (and never more than the scan budget).
 const RING_FRAMES: usize = 256;
 /// Ring pages that are left alone even when the scan has read them: it may come back for the next row.
-const RING_KEPT: usize = 16;
+const RING_KEPT: usize = 8;
 /// Pages of main that one search for a victim may spare because they were used.
 const SPARED_PER_SEARCH: usize = 1024;
 
@@ -94,7 +95,11 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
         return TouchEffect::None;
     }
     let correlated = if queue == MAIN { in_ticks(rules, word, t) } else { in_window(rules, word, clock(), t) };
-    if correlated { TouchEffect::None } else { TouchEffect::Store(word + FREQ_ONE) }
+    if correlated {
+        return TouchEffect::None;
+    }
+    // In main the word tells of the last touch that counted: the next burst counts once as well.
+    TouchEffect::Store(((word & !TIMES) | times(t)) + FREQ_ONE)
 }
 
 /// A change of the page.
@@ -214,8 +219,18 @@ impl Holdfast {
 
     /// A page left small without a touch that counted.
     fn remember(&mut self, key: u64) {
-        let ghost = if self.runs.continues(key) { &mut self.run_ghost } else { &mut self.ghost };
-        ghost.insert(key);
+        match self.runs.next(key) {
+            Step::Alone => self.ghost.insert(key),
+            Step::Continues => self.run_ghost.insert(key),
+            Step::Recognized(beginning) => {
+                for key in beginning {
+                    if self.ghost.take(key) {
+                        self.run_ghost.insert(key);
+                    }
+                }
+                self.run_ghost.insert(key);
+            }
+        }
     }
 
     fn victim_from_ring(&mut self, search: &mut Search<'_>) -> Option<Slot> {
@@ -244,7 +259,8 @@ impl Holdfast {
             if search.words.load(s) & FREQ_MASK != 0 {
                 self.small.remove(&mut self.links, s);
                 self.stats.made_young += 1;
-                self.enter_main(s, 0, search.words);
+                let last = search.words.load(s) & TIMES;
+                self.enter_main(s, last, search.words);
             } else if search.accepts(s) {
                 self.small.remove(&mut self.links, s);
                 self.remember(self.keys[s as usize]);

@@ -6,14 +6,15 @@
 /// Runs followed at a time.
 const STREAMS: usize = 8;
 /// A key continues a run if it is at most so much greater than the run's last one: some pages were there already.
-const GAP: u64 = 4;
-/// Keys of a run that are not yet taken for one.
-const SHORT: u32 = 16;
+const GAP: u64 = 32;
+/// Keys that are not yet taken for a run.
+const SHORT: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
+    first: [u64; SHORT],
     last: u64,
-    len: u32,
+    len: usize,
     seen: u64,
 }
 
@@ -24,24 +25,40 @@ pub(crate) struct Runs {
     clock: u64,
 }
 
+/// What a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// No part of a run, as far as one can tell.
+    Alone,
+    /// Its run has just become long enough to be taken for one; these keys were the beginning.
+    Recognized([u64; SHORT]),
+    /// Part of a run recognized before.
+    Continues,
+}
+
 impl Runs {
-    /// Takes the next key; whether it belongs to a run that has been going on for a while.
-    pub(crate) fn continues(&mut self, key: u64) -> bool {
+    /// Takes the next key of the stream.
+    pub(crate) fn next(&mut self, key: u64) -> Step {
         self.clock += 1;
-        let seen = self.clock;
         let mut stalest = 0;
-        for i in 0..STREAMS {
-            let stream = &mut self.streams[i];
-            if key > stream.last && key - stream.last <= GAP {
-                *stream = Stream { last: key, len: stream.len.saturating_add(1), seen };
-                return stream.len > SHORT;
+        for (i, stream) in self.streams.iter_mut().enumerate() {
+            if stream.len > 0 && key > stream.last && key - stream.last <= GAP {
+                (stream.last, stream.seen) = (key, self.clock);
+                stream.len += 1;
+                if stream.len <= SHORT {
+                    stream.first[stream.len - 1] = key;
+                    return Step::Alone;
+                }
+                return if stream.len == SHORT + 1 { Step::Recognized(stream.first) } else { Step::Continues };
             }
-            if self.streams[i].seen < self.streams[stalest].seen {
-                stalest = i;
+            if i == 0 || stream.seen < stalest {
+                stalest = stream.seen;
             }
         }
-        self.streams[stalest] = Stream { last: key, len: 1, seen };
-        false
+        if let Some(stream) = self.streams.iter_mut().find(|s| s.seen == stalest) {
+            *stream = Stream { first: [key; SHORT], last: key, len: 1, seen: self.clock };
+        }
+        Step::Alone
     }
 }
 
@@ -54,18 +71,28 @@ mod tests {
         let mut runs = Runs::default();
         let mut noise = 0u64;
         let mut found = [0; 3];
+        let mut is_run = |key| runs.next(key) != Step::Alone;
         for i in 0..1000u64 {
-            found[0] += u32::from(runs.continues(1_000_000 + i));
-            found[1] += u32::from(runs.continues(9_000_000 + 3 * i));
+            found[0] += u32::from(is_run(1_000_000 + i));
+            found[1] += u32::from(is_run(9_000_000 + 3 * i));
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            found[2] += u32::from(runs.continues(noise >> 20));
+            found[2] += u32::from(is_run(noise >> 20));
         }
-        assert_eq!(found, [1000 - SHORT, 1000 - SHORT, 0]);
+        assert_eq!(found, [1000 - SHORT as u32, 1000 - SHORT as u32, 0]);
+    }
+
+    #[test]
+    fn the_beginning_of_a_run_is_given_once_it_is_recognized() {
+        let mut runs = Runs::default();
+        let steps: Vec<Step> = (0..20).map(|i| runs.next(100 + 2 * i)).collect();
+        assert!(steps[..SHORT].iter().all(|s| *s == Step::Alone));
+        assert_eq!(steps[SHORT], Step::Recognized(std::array::from_fn(|i| 100 + 2 * i as u64)));
+        assert!(steps[SHORT + 1..].iter().all(|s| *s == Step::Continues));
     }
 
     #[test]
     fn one_page_again_and_again_is_no_run() {
         let mut runs = Runs::default();
-        assert!((0..100).all(|_| !runs.continues(5)));
+        assert!((0..100).all(|_| runs.next(5) == Step::Alone));
     }
 }

@@ -9,9 +9,9 @@ use holdfast_policy::{Policy, PolicyKind, Queue, Touch};
 fn warm() -> Cache {
     let mut cache = Cache::new(PolicyKind::Holdfast, 1000);
     for tick in [0, 1000] {
-        (0..950).for_each(|k| cache.access(1_000_000 + k * 7, Touch::new(0, tick)));
+        (0..950).for_each(|k| cache.access(10_000_000 + k * 1000, Touch::new(0, tick)));
     }
-    (950..1200).for_each(|k| cache.access(1_000_000 + k * 7, Touch::new(0, 0)));
+    (950..1200).for_each(|k| cache.access(10_000_000 + k * 1000, Touch::new(0, 0)));
     assert_eq!(cache.policy.stats().main, 899);
     cache
 }
@@ -20,9 +20,9 @@ fn warm() -> Cache {
 fn fate(insertions: u64, first: Touch, again: Touch) -> Queue {
     let mut cache = warm();
     cache.access(1, first);
-    (0..insertions).for_each(|k| cache.access(2_000_000 + k * 7, Touch::new(0, again.tick)));
+    (0..insertions).for_each(|k| cache.access(20_000_000 + k * 1000, Touch::new(0, again.tick)));
     cache.touch(1, again);
-    (0..200).for_each(|k| cache.access(3_000_000 + k * 7, Touch::new(0, again.tick)));
+    (0..200).for_each(|k| cache.access(30_000_000 + k * 1000, Touch::new(0, again.tick)));
     cache.queue(1)
 }
 
@@ -49,7 +49,7 @@ fn the_statement_that_brought_a_page_in_never_counts() {
 fn a_page_that_comes_back_while_remembered_goes_to_main() {
     let mut cache = warm();
     cache.access(1, Touch::new(0, 0));
-    (0..500).for_each(|k| cache.access(2_000_000 + k * 7, Touch::new(0, 0)));
+    (0..500).for_each(|k| cache.access(20_000_000 + k * 1000, Touch::new(0, 0)));
     assert_eq!(cache.queue(1), Queue::None);
     cache.access(1, Touch::new(0, 0));
     assert_eq!(cache.queue(1), Queue::Main);
@@ -60,19 +60,19 @@ fn a_page_that_comes_back_while_remembered_goes_to_main() {
 fn a_hot_page_is_not_stored_to() {
     let mut cache = warm();
     cache.access(1, Touch::new(0, 0));
-    (0..500).for_each(|k| cache.access(2_000_000 + k * 7, Touch::new(0, 0)));
+    (0..500).for_each(|k| cache.access(20_000_000 + k * 1000, Touch::new(0, 0)));
     cache.access(1, Touch::new(0, 0));
-    (0..5).for_each(|i| cache.touch(1, Touch::new(0, 100 + i)));
+    (0..5).for_each(|i| cache.touch(1, Touch::new(0, 100 * (i + 1))));
     let word = cache.words.0[cache.slot_of[&1] as usize].get();
     let no_clock = || unreachable!("a hit on main reads the shared clock");
-    let effect = cache.policy.rules().touch(word, no_clock, &Touch::new(0, 200));
+    let effect = cache.policy.rules().touch(word, no_clock, &Touch::new(0, 1000));
     assert_eq!(effect, holdfast_policy::TouchEffect::None);
 }
 
 #[test]
 fn an_undeclared_scan_is_remembered_apart_and_makes_nobody_forgotten() {
     let mut cache = warm();
-    let once: Vec<u64> = (0..100).map(|k| 5_000_000 + k * 7).collect();
+    let once: Vec<u64> = (0..100).map(|k| 50_000_000 + k * 1000).collect();
     once.iter().for_each(|&k| cache.access(k, Touch::new(0, 0)));
     // A scan of five times the pool, sixty touches a page.
     for page in 0..5000 {
@@ -80,4 +80,20 @@ fn an_undeclared_scan_is_remembered_apart_and_makes_nobody_forgotten() {
     }
     once.iter().for_each(|&k| cache.access(k, Touch::new(0, 0)));
     assert_eq!(cache.policy.stats().ghost_hits, 100);
+}
+
+#[test]
+fn a_burst_on_a_proven_page_counts_once() {
+    let mut cache = warm();
+    cache.access(1, Touch::new(0, 0));
+    (0..500).for_each(|k| cache.access(20_000_000 + k * 1000, Touch::new(0, 0)));
+    cache.access(1, Touch::new(0, 0));
+    let word = |cache: &Cache| cache.words.0[cache.slot_of[&1] as usize].get();
+    cache.touch(1, Touch::new(3, 100));
+    let once = word(&cache);
+    (0..60).for_each(|i| cache.touch(1, Touch::new(3, 100 + i)));
+    (0..9).for_each(|i| cache.touch(1, Touch::new(4, 100 + i)));
+    assert_eq!(word(&cache), once);
+    cache.touch(1, Touch::new(4, 110));
+    assert_ne!(word(&cache), once);
 }

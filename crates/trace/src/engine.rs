@@ -49,8 +49,8 @@ struct Scan {
     history: ScanHistory,
     plan: ScanPlan,
     last_key: u64,
-    /// Pages brought in, those of the ring not counted.
-    pages_read: u64,
+    /// Pages brought in by others.
+    others_read: u64,
 }
 
 impl<'a> Pool<'a> {
@@ -60,7 +60,7 @@ impl<'a> Pool<'a> {
             scanned[r.page as usize] |= told == Told::All(Declared::Whole) || r.scan != ScanHint::None;
         }
         let table_pages = scanned.iter().filter(|&&s| s).count() as u64;
-        let history = ScanHistory::default();
+        let mut history = ScanHistory::default();
         let plan = history.begin(table_pages, frames, 0);
         Pool {
             keys: &trace.keys,
@@ -70,7 +70,7 @@ impl<'a> Pool<'a> {
             page_in: vec![0; frames],
             used: 0,
             told,
-            scan: Scan { table_pages, history, plan, last_key: 0, pages_read: 0 },
+            scan: Scan { table_pages, history, plan, last_key: 0, others_read: 0 },
         }
     }
 
@@ -86,8 +86,8 @@ impl<'a> Pool<'a> {
         let key = self.keys[r.page as usize];
         let scan = &mut self.scan;
         if key < scan.last_key {
-            scan.history.end(scan.pages_read);
-            scan.plan = scan.history.begin(scan.table_pages, self.page_in.len(), scan.pages_read);
+            scan.history.end();
+            scan.plan = scan.history.begin(scan.table_pages, self.page_in.len(), scan.others_read);
         }
         scan.last_key = key;
         scan.plan.hint(key)
@@ -123,7 +123,7 @@ impl Cache for Pool<'_> {
             s = self.free_slot();
             self.slot_of[r.page as usize] = s;
             self.page_in[s as usize] = r.page;
-            self.scan.pages_read += u64::from(scan != ScanHint::Ring);
+            self.scan.others_read += u64::from(scan == ScanHint::None);
             self.policy.insert(s, self.keys[r.page as usize], &t, &self.words);
         }
         for _ in 0..r.touches {

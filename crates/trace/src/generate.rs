@@ -157,6 +157,11 @@ impl<'a> Generator<'a> {
         Ok(self.builder.finish())
     }
 
+    /// The table that the dump walks: its first page, its length.
+    fn dumped(&self) -> (u64, u32) {
+        if self.o.dump_hot_table { (LEAVES, self.o.leaves) } else { (DUMPED, self.o.dump_pages) }
+    }
+
     /// One OLTP touch, before it one that is due, after each the dump's share.
     fn oltp(&mut self, key: u64) -> Result<()> {
         let slot = self.made as usize % self.later.len();
@@ -181,19 +186,15 @@ impl<'a> Generator<'a> {
         let touches = (due - self.dump.done) as u16;
         self.dump.done = due;
         if touches > 0 {
-            let (first, pages) = match self.o.dump_hot_table {
-                true => (LEAVES, self.o.leaves),
-                false => (DUMPED, self.o.dump_pages),
-            };
-            let key = first + u64::from(self.dump.page % pages);
+            let key = self.dumped().0 + u64::from(self.dump.page);
             let statement = self.dump.statement | 1 << 30;
             let scan = ScanHint::Ring;
             self.builder.push(key, Request { page: 0, statement, touches, class: Class::Background, scan })?;
-            if step == u64::from(self.o.dump_every) {
-                self.dump.done = 0;
-                self.dump.page = (self.dump.page + 1) % pages;
-                self.dump.statement += u32::from(self.dump.page == 0);
-            }
+        }
+        if step == u64::from(self.o.dump_every) {
+            self.dump.done = 0;
+            self.dump.page = (self.dump.page + 1) % self.dumped().1;
+            self.dump.statement += u32::from(self.dump.page == 0);
         }
         Ok(())
     }
