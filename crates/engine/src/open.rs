@@ -247,7 +247,18 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
         }
     }
     report(&recovery);
-    recovery.finish()
+    drop(redo);
+    recovery.finish()?;
+    // That a file grew may have been lost although the log knows of it.
+    let own = [&files.system, &files.undo];
+    for space in files.opened.values().filter_map(|file| file.as_ref().ok()).chain(own) {
+        match space.finish_recovery(&access) {
+            // A damaged table is an error of those who use it.
+            Err(error) if error.is_damage() => {}
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 /// From open files to an open database: catalog, tables, background work.

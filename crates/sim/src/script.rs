@@ -87,7 +87,11 @@ pub fn run(seed: u64) -> anyhow::Result<u32> {
 
 fn settings(rng: &mut SmallRng) -> Builder {
     let page_size = [4096, 8192, 16384][rng.random_range(0..3)];
-    Database::builder().page_size(page_size).cache_size_bytes(5 << 20).log_capacity_bytes(4 << 20).log_buffer_bytes(64 << 10)
+    Database::builder()
+        .page_size(page_size)
+        .cache_size_bytes(5 << 20)
+        .log_capacity_bytes(4 << 20)
+        .log_buffer_bytes(64 << 10)
 }
 
 /// An open transaction and what it sees.
