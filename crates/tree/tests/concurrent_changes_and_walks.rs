@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use common::*;
+use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
+use holdfast_pool::AccessKind;
 use holdfast_tree::{Action, Direction, Tree};
 
 /// Every 16th key stays for good; the writers insert and remove the others.
@@ -73,9 +75,9 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
         put(&tree, &key(n), &[0; 20], &bed.access()).unwrap();
     }
     let done = AtomicBool::new(false);
-    let walks = AtomicU64::new(0);
+    let (walks, moves) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
-        let (bed, tree, done, walks) = (&bed, &tree, &done, &walks);
+        let (bed, tree, done, walks, moves) = (&bed, &tree, &done, &walks, &moves);
         let handles: Vec<_> = (0..writers).map(|seed| scope.spawn(move || write(bed, tree, seed, rounds))).collect();
         for i in 0..3 {
             scope.spawn(move || {
@@ -93,11 +95,25 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
                 assert!(get(tree, &key(n), &bed.access()).is_some(), "{n}");
             }
         });
+        scope.spawn(move || {
+            // Moves nodes to the front of the file as long as there is room.
+            let mut no = u32::MAX;
+            while !done.load(Ordering::Relaxed) {
+                let acc = bed.store.pool().access(AccessKind::Maintenance);
+                let pages = bed.space.info(&acc).unwrap().pages;
+                no = if no > 2 { (no - 1).min(pages - 1) } else { pages - 1 };
+                if bed.space.is_allocated(PageNo(no), &acc).unwrap()
+                    && tree.relocate_page(PageNo(no), &acc).unwrap().is_some()
+                {
+                    moves.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
         let results: Vec<_> = handles.into_iter().map(|h| h.join()).collect();
         done.store(true, Ordering::Relaxed);
         results.into_iter().for_each(|r| r.unwrap());
     });
-    assert!(walks.load(Ordering::Relaxed) > 0);
+    assert!(walks.load(Ordering::Relaxed) > 0 && moves.load(Ordering::Relaxed) > 0);
     let counted = bed.store.metrics().snapshot();
     for counter in [Counter::IndexPageSplits, Counter::IndexPageMerges, Counter::IndexRestarts] {
         assert!(counted.get(counter) > 0, "{counter:?} did not happen");
