@@ -106,7 +106,7 @@ impl TxnSystem {
         let last = self.views.last();
         let pages = self.undo.pages_in_use() * self.undo.page_size() as u64;
         while let Some(view) = self.views.oldest_short() {
-            let behind = last.0 - view.commit_no().0;
+            let behind = last.0.saturating_sub(view.commit_no().0);
             let heavy = behind > 0 && pages > self.config.max_old_versions / 4;
             if behind < self.config.short_view_commits && !heavy {
                 return;
