@@ -27,11 +27,14 @@ use crate::shared::Shared;
 use crate::verify::{VerifyOptions, VerifyReport};
 use crate::{Error, Result};
 
+/// Who is told how far a backup has come.
+type ProgressFn = dyn Fn(&BackupProgress) + Send + Sync;
+
 /// How to back up.
 #[derive(Clone, Default)]
 pub struct BackupOptions {
     rate_limit_bytes_per_second: Option<u64>,
-    progress: Option<Arc<dyn Fn(&BackupProgress) + Send + Sync>>,
+    progress: Option<Arc<ProgressFn>>,
 }
 
 impl BackupOptions {

@@ -19,7 +19,8 @@ pub struct Index<'t, K: Key, V: Value, I: Key> {
     context: &'t Context,
     handle: Arc<TableHandle>,
     no: usize,
-    types: PhantomData<fn() -> (K, V, I)>,
+    row: PhantomData<fn() -> (K, V)>,
+    key: PhantomData<fn() -> I>,
 }
 
 /// The keys of an index entry: its own and that of the row.
@@ -66,7 +67,7 @@ fn after(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 
 impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     pub(crate) fn new(context: &'t Context, handle: Arc<TableHandle>, no: usize) -> Index<'t, K, V, I> {
-        Index { context, handle, no, types: PhantomData }
+        Index { context, handle, no, row: PhantomData, key: PhantomData }
     }
 
     /// The first row under the index key `key`: the only one if the index is unique.
@@ -129,14 +130,20 @@ pub struct IndexEntries<'t, K: Key, I: Key> {
     types: PhantomData<fn() -> (K, I)>,
 }
 
+/// An entry, decoded.
+struct Found<K: Key, I: Key> {
+    entry: Entry<K, I>,
+    key_bytes: Vec<u8>,
+}
+
 impl<K: Key, I: Key> IndexEntries<'_, K, I> {
-    /// The next entry decoded, and the primary key's bytes.
-    fn step(&mut self, direction: Direction) -> Result<Option<(Entry<K, I>, Vec<u8>)>> {
+    /// The next entry decoded, with the row key's bytes as well.
+    fn step(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
         let handle = Arc::clone(&self.ends.handle);
         let Some((mut entry, _)) = self.ends.step(direction)? else { return Ok(None) };
         let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle, "index key"))?;
         let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&handle, "key"))?;
-        Ok(Some(((index_key, key), entry.to_vec())))
+        Ok(Some(Found { entry: (index_key, key), key_bytes: entry.to_vec() }))
     }
 }
 
@@ -144,13 +151,13 @@ impl<K: Key, I: Key> Iterator for IndexEntries<'_, K, I> {
     type Item = Result<Entry<K, I>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Forward).map(|e| e.map(|(entry, _)| entry)).transpose()
+        self.step(Direction::Forward).map(|found| found.map(|f| f.entry)).transpose()
     }
 }
 
 impl<K: Key, I: Key> DoubleEndedIterator for IndexEntries<'_, K, I> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward).map(|e| e.map(|(entry, _)| entry)).transpose()
+        self.step(Direction::Backward).map(|found| found.map(|f| f.entry)).transpose()
     }
 }
 
@@ -163,7 +170,7 @@ pub struct IndexRange<'t, K: Key, V: Value, I: Key> {
 impl<K: Key, V: Value, I: Key> IndexRange<'_, K, V, I> {
     fn step(&mut self, direction: Direction) -> Result<Option<IndexedRow<K, V, I>>> {
         let mut value = Vec::new();
-        while let Some(((index_key, key), key_bytes)) = self.entries.step(direction)? {
+        while let Some(Found { entry: (index_key, key), key_bytes }) = self.entries.step(direction)? {
             let handle = &self.entries.ends.handle;
             // The row is gone only for a READ COMMITTED reader, whose snapshot moves between entry and row.
             if self.entries.context.get(handle, &key_bytes, &mut value)? {

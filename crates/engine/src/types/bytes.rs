@@ -65,7 +65,7 @@ macro_rules! byte_string {
             }
 
             fn decode(input: &mut &[u8], last: bool) -> Option<$owned> {
-                $from_bytes(decode_bytes(input, last)?.to_vec())
+                decode_bytes(input, last).map(<[u8]>::to_vec).and_then($from_bytes)
             }
 
             fn borrow(owned: &$owned) -> &$reference {
@@ -83,7 +83,7 @@ macro_rules! byte_string {
             }
 
             fn decode_key(input: &mut &[u8], last: bool) -> Option<$owned> {
-                $from_bytes(decode_key_bytes(input, last)?)
+                decode_key_bytes(input, last).and_then($from_bytes)
             }
         }
     };
