@@ -257,6 +257,16 @@ impl Context {
     }
 }
 
+/// Without hints a scan is what the cache finds out by itself: nothing.
+fn scan_mode(scan: Scan, hints: bool) -> holdfast_txn::Scan {
+    match scan {
+        _ if !hints => holdfast_txn::Scan::Never,
+        Scan::Auto => holdfast_txn::Scan::Auto,
+        Scan::Yes => holdfast_txn::Scan::Declared,
+        Scan::No => holdfast_txn::Scan::Never,
+    }
+}
+
 fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::WaitMode> {
     match wait {
         WaitMode::Wait => None,
@@ -304,7 +314,7 @@ impl<'t> RawCursor<'t> {
                 Direction::Forward => TxnDirection::Forward,
                 Direction::Backward => TxnDirection::Reverse,
             },
-            scan: hints && self.scan == Scan::Yes,
+            scan: scan_mode(self.scan, hints),
             lock: self.lock.map(|(kind, _)| kind),
             wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
         };

@@ -2,7 +2,7 @@
 //!
 //! **Create.** 1. The ids are taken: an own transaction, durable before anything that is logged later, so that no space id
 //! is ever used twice. 2. The file is created, with its directory entry durable, before anything in it is logged.
-//! 3. Its trees are created. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
+//! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
 //! before that leaves a file that the next open removes.
 //!
 //! **Drop.** New writers are kept out and those that there are waited for. One transaction takes the table out of the
@@ -18,6 +18,7 @@ use holdfast_tree::{SpaceFile, Tree};
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord};
 use crate::definition::TableDefinition;
+use crate::load::{self, TableLoader};
 use crate::schema::{TableHandle, TableStore, file_name};
 use crate::shared::Shared;
 use crate::types::{Key, Value};
@@ -35,19 +36,34 @@ struct Plan {
     indexes: Vec<(String, String, bool)>,
 }
 
+impl Plan {
+    fn of<K: Key, V: Value>(definition: &TableDefinition<K, V>) -> Plan {
+        let (key_type, value_type) = definition.type_names();
+        let indexes = definition.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
+        Plan { name: definition.name().into(), key_type, value_type, indexes }
+    }
+}
+
 pub(crate) fn create_table<K: Key, V: Value>(
     shared: &Shared,
     definition: &TableDefinition<K, V>,
 ) -> Result<Arc<TableHandle>> {
-    let (key_type, value_type) = definition.type_names();
-    let indexes = definition.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
-    create(shared, &Plan { name: definition.name().into(), key_type, value_type, indexes })
+    create(shared, &Plan::of(definition), |_, _| Ok(0))
+}
+
+/// Creates a table with the rows that `rows` pushes.
+pub(crate) fn create_table_with<K: Key, V: Value>(
+    shared: &Shared,
+    definition: &TableDefinition<K, V>,
+    rows: impl FnOnce(&mut TableLoader<'_, K, V>) -> Result<()>,
+) -> Result<Arc<TableHandle>> {
+    create(shared, &Plan::of(definition), |space, record| load::fill(shared, space, record, &definition.indexes, rows))
 }
 
 /// Creates a table of types that are known by name only, without indexes.
 pub(crate) fn create_plain(shared: &Shared, name: &str, key_type: &str, value_type: &str) -> Result<Arc<TableHandle>> {
     let (key_type, value_type) = (key_type.into(), value_type.into());
-    create(shared, &Plan { name: name.into(), key_type, value_type, indexes: Vec::new() })
+    create(shared, &Plan { name: name.into(), key_type, value_type, indexes: Vec::new() }, |_, _| Ok(0))
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {
@@ -58,7 +74,12 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn create(shared: &Shared, plan: &Plan) -> Result<Arc<TableHandle>> {
+/// Creates the table of `plan`; `fill` puts rows into its trees and returns how many.
+fn create(
+    shared: &Shared,
+    plan: &Plan,
+    fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
+) -> Result<Arc<TableHandle>> {
     shared.check_writable()?;
     check_name("a table", &plan.name)?;
     for (i, (name, ..)) in plan.indexes.iter().enumerate() {
@@ -79,14 +100,15 @@ fn create(shared: &Shared, plan: &Plan) -> Result<Arc<TableHandle>> {
     let id = SpaceId(ids.space);
     let space = SpaceFile::create(&shared.store, &*shared.disk, id, &file_name(id), shared.meta.uuid)?;
     let entered = plant(shared, &space, plan, ids).and_then(|record| {
+        let rows = fill(&space, &record)?;
         let added = shared.catalog.add(&shared.txns, &plan.name, &record);
         // A commit that could not be made durable may have happened all the same.
         match added {
             Err(error) if !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true) => Err(error),
-            added => Ok((record, added)),
+            added => Ok((record, rows, added)),
         }
     });
-    let (record, added) = match entered {
+    let (record, rows, added) = match entered {
         Ok(entered) => entered,
         Err(error) => {
             // What counts is the first error; the next open removes a file that stays.
@@ -95,6 +117,7 @@ fn create(shared: &Shared, plan: &Plan) -> Result<Arc<TableHandle>> {
         }
     };
     let store = TableStore::open(shared, &record, Ok(space));
+    store.indexes()?[0].set_rows(rows);
     let table = Arc::new(TableHandle { name: plan.name.clone(), record, store: Arc::new(store) });
     shared.publish(None, Some(Arc::clone(&table)));
     added.map(|()| table)

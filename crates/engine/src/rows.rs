@@ -20,7 +20,7 @@ pub(crate) struct Target<'a> {
 }
 
 /// A secondary entry's key and value.
-fn entry(index_key: &[u8], key: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn entry(index_key: &[u8], key: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut value = Vec::with_capacity(2);
     value.varint(index_key.len() as u64);
     ([index_key, key].concat(), value)

@@ -257,7 +257,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     }
 }
 
-fn encode<V: Value>(value: V::Ref<'_>) -> Vec<u8> {
+/// The encoded value.
+pub(crate) fn encode<V: Value>(value: V::Ref<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     V::encode(value, true, &mut out);
     out

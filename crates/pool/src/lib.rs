@@ -88,3 +88,5 @@ pub use {
     space::Space,
     stats::{Owner, PoolStats, Resident},
 };
+#[cfg(not(any(loom, shuttle)))]
+pub use holdfast_policy::ScanPlan;

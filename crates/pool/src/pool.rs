@@ -380,6 +380,12 @@ impl Pool {
         self.core.saved_warmup()
     }
 
+    /// Frames of the pool now.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.core.active_frames()
+    }
+
     /// Bytes of a page.
     #[must_use]
     pub fn page_size(&self) -> usize {

@@ -169,6 +169,19 @@ impl<'a> Access<'a> {
         self.plan.set(Some(plan));
     }
 
+    /// What [`Access::begin_scan`] decided, for the next access of the same scan.
+    #[must_use]
+    pub fn scan_plan(&self) -> Option<ScanPlan> {
+        self.plan.get()
+    }
+
+    /// Goes on with a scan that another access began.
+    #[must_use]
+    pub fn with_scan_plan(self, plan: Option<ScanPlan>) -> Access<'a> {
+        self.plan.set(plan.or(self.plan.get()));
+        self
+    }
+
     /// The scan came to the end of the table.
     pub fn end_scan(&self) {
         if let Some(stats) = self.stats {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_base::{Error, Result};
 use holdfast_metrics::Counter;
-use holdfast_pool::AccessKind;
+use holdfast_pool::{Access, AccessKind, ScanPlan};
 
 pub use holdfast_tree::Direction;
 
@@ -35,13 +35,31 @@ const BATCH_MAX: usize = 2048;
 /// Bytes after which a batch ends, whatever its entries.
 const BATCH_BYTES: usize = 256 << 10;
 
+/// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Scan {
+    /// It becomes one when it has walked over some leaves.
+    #[default]
+    Auto,
+    /// It is one from the start.
+    Declared,
+    /// It is none, however long it gets.
+    Never,
+}
+
+/// Leaves after which a cursor counts as a scan, unless that is too many for the pool: then one in
+/// [`SCAN_AFTER_DIVISOR`] of the frames.
+const SCAN_AFTER_LEAVES: u64 = 64;
+/// See [`SCAN_AFTER_LEAVES`].
+const SCAN_AFTER_DIVISOR: u64 = 16;
+
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CursorOptions {
     /// Which way.
     pub direction: Direction,
-    /// A declared scan: its pages do not disturb the pool.
-    pub scan: bool,
+    /// Whether it is a scan.
+    pub scan: Scan,
     /// Lock each entry; `None`: read at the view (except at SERIALIZABLE).
     pub lock: Option<LockMode>,
     /// What to do about somebody else's lock; `None`: what the transaction's options say.
@@ -64,7 +82,12 @@ pub struct RowCursor {
     view: Arc<OpenView>,
     locking: Option<Locking>,
     direction: Direction,
-    scan: bool,
+    scan: Scan,
+    /// How the scan treats its pages, once it is one.
+    plan: Option<ScanPlan>,
+    /// The number that all its accesses to the pool carry.
+    statement: u32,
+    leaves: u64,
     from: Bound<Box<[u8]>>,
     to: Bound<Box<[u8]>>,
     changes: Arc<AtomicU64>,
@@ -110,6 +133,9 @@ impl Txn {
             locking,
             direction: options.direction,
             scan: options.scan,
+            plan: None,
+            statement: self.system.store.pool().access(AccessKind::Range).statement(),
+            leaves: 0,
             from: from.map(Box::from),
             to: to.map(Box::from),
             changes: Arc::clone(&self.changes),
@@ -180,8 +206,11 @@ impl RowCursor {
     fn fill(&mut self) -> Result<()> {
         self.batch.clear();
         self.at = 0;
-        let kind = if self.scan { AccessKind::Scan } else { AccessKind::Range };
-        let acc = self.system.store.pool().access(kind).with_stats(self.index.access_stats());
+        let system = Arc::clone(&self.system);
+        let index = Arc::clone(&self.index);
+        let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
+        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+        self.decide_scan(&acc)?;
         let forward = self.direction == Direction::Forward;
         let start = if forward { &self.from } else { &self.to };
         let start = match &self.last {
@@ -220,15 +249,41 @@ impl RowCursor {
             bytes += key.len() + payload.len();
             self.batch.push((key.to_vec(), payload.to_vec()));
         }
+        self.leaves += cursor.leaves();
+        if self.done && self.plan.is_some() {
+            acc.end_scan();
+        }
         self.batch_len = (self.batch_len * 4).min(BATCH_MAX);
+        Ok(())
+    }
+
+    /// Declares the scan to the pool, once it is known to be one. What matters is how large the whole range is, not how much
+    /// of it is left.
+    fn decide_scan(&mut self, acc: &Access<'_>) -> Result<()> {
+        let wanted = match self.scan {
+            Scan::Never => false,
+            Scan::Declared => true,
+            Scan::Auto => {
+                let frames = self.system.store.pool().frames() as u64;
+                self.leaves > SCAN_AFTER_LEAVES.min(frames / SCAN_AFTER_DIVISOR)
+            }
+        };
+        if !wanted || self.plan.is_some() {
+            return Ok(());
+        }
+        let probe = self.system.store.pool().access(AccessKind::Point).with_statement(self.statement);
+        let (from, to) = (self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b));
+        let pages = self.index.tree().estimate(from, to, &probe)?.leaves;
+        acc.begin_scan(pages);
+        self.plan = acc.scan_plan();
         Ok(())
     }
 
     /// Puts the value that the view sees into `self.value`; false if there is none.
     fn judge(&mut self, mut payload: Vec<u8>) -> Result<bool> {
         let me = self.owner.txn();
-        let kind = if self.scan { AccessKind::Scan } else { AccessKind::Range };
-        let acc = self.system.store.pool().access(kind).with_stats(self.index.access_stats());
+        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
+        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
         match self.system.version_at(&self.index, &self.key, &mut payload, &self.view, me)? {
             Seen::Version => {
                 self.system.value_of(&self.index, &payload, Some(&self.view), &acc, &mut self.value)?;

@@ -61,7 +61,7 @@ mod visibility;
 pub use lock::{DeadlockReport, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, WaitMode};
 #[cfg(not(shuttle))]
 pub use {
-    cursor::{CursorOptions, Direction, RowCursor},
+    cursor::{CursorOptions, Direction, RowCursor, Scan},
     index::{IndexKind, TableIndex},
     info::{TrxInfo, TxnStats},
     options::{Durability, Isolation, TxnConfig, TxnOptions},
