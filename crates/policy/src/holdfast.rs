@@ -39,8 +39,6 @@ use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
 const WINDOW_TICKS_MS: u32 = 10;
 /// Small's share of the frames: one in so many.
 const SMALL_DIVISOR: usize = 10;
-/// Ring pages that may wait unread for their scan, at most (and never more than the scan budget).
-const RING_FRAMES: usize = 256;
 /// Ring pages that are left alone even when the scan has read them: it may come back for the next row.
 const RING_KEPT: usize = 8;
 /// Pages of main that one search for a victim may spare because they were used.
@@ -87,8 +85,7 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
     let queue = word >> QUEUE_SHIFT & 0b11;
     if queue == RING {
         let mark = if t.scan == ScanHint::Ring { CONSUMED } else { KEEP };
-        let spent = word & mark != 0 || (mark == KEEP && same_statement(word, t));
-        return if spent { TouchEffect::None } else { TouchEffect::Store(word | mark) };
+        return if word & mark != 0 { TouchEffect::None } else { TouchEffect::Store(word | mark) };
     }
     let enough = if queue == MAIN { FREQ_MASK } else { FREQ_ONE };
     if word & FREQ_MASK == enough || t.scan == ScanHint::Ring || same_statement(word, t) {
@@ -101,6 +98,10 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
     // In main the word tells of the last touch that counted: the next burst counts once as well.
     TouchEffect::Store(((word & !TIMES) | times(t)) + FREQ_ONE)
 }
+
+/// The low six bits of words (kind, queue, uses) whose touches all come to nothing, as a set of bits.
+pub(crate) const SETTLED: u64 = 1 << (bits::HOLDFAST as u64 | MAIN << QUEUE_SHIFT | FREQ_MASK)
+    | 1 << (bits::HOLDFAST as u64 | SMALL << QUEUE_SHIFT | FREQ_ONE);
 
 /// A change of the page.
 #[inline]
@@ -170,7 +171,7 @@ impl Holdfast {
     fn size_for(&mut self, frames: usize) {
         self.capacity = frames;
         self.small_target = (frames / SMALL_DIVISOR).max(1);
-        self.ring_target = crate::scan_budget(frames).min(RING_FRAMES);
+        self.ring_target = crate::scan_budget(frames);
         let ghost = frames - self.small_target.min(frames);
         self.ghost.set_limit(ghost);
         self.run_ghost.set_limit(ghost / 2);

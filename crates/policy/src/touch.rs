@@ -132,6 +132,14 @@ impl TouchRules {
         }
     }
 
+    /// Whether a touch of a page with this word asks for nothing, whoever touches it and when: a quick answer for hot
+    /// pages. `false` says nothing.
+    #[inline]
+    #[must_use]
+    pub fn is_settled(word: u64) -> bool {
+        crate::holdfast::SETTLED >> (word & 0x3f) & 1 != 0
+    }
+
     /// What changing (dirtying) a page asks for, in addition to the touch: a page of the scan ring is going to be
     /// kept.
     #[inline]

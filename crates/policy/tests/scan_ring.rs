@@ -79,3 +79,12 @@ fn an_admitted_page_goes_the_normal_way() {
     cache.access(1_000_000, scan().with_scan(ScanHint::Admit));
     assert_eq!(cache.queue(1_000_000), Queue::Small);
 }
+
+#[test]
+fn a_page_read_ahead_and_then_used_without_a_declared_scan_is_kept_also_for_the_same_statement() {
+    let mut cache = full();
+    cache.load(1_000_000, scan());
+    cache.touch(1_000_000, Touch::new(9, 0));
+    (1..2000).for_each(|page| cache.access(1_000_000 + page, scan()));
+    assert_eq!(cache.queue(1_000_000), Queue::Small);
+}
