@@ -16,12 +16,15 @@ use crate::table::{encode, encode_key};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
+/// An entry of a secondary index: key, value, length of the index key.
+type Pending = (Vec<u8>, Vec<u8>, usize);
+
 /// Takes the rows of a table that is being created; see [`crate::Database::create_table_with`].
 pub struct TableLoader<'l, K: Key, V: Value> {
     rows: TreeLoader<'l>,
     specs: &'l [Arc<IndexSpec>],
-    /// The entries of each secondary index, unsorted: key, value, length of the index key.
-    entries: Vec<Vec<(Vec<u8>, Vec<u8>, usize)>>,
+    /// The entries of each secondary index, unsorted.
+    entries: Vec<Vec<Pending>>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -64,7 +67,7 @@ pub(crate) fn fill<K: Key, V: Value>(
     let count = rows.finish()?;
     for ((index, spec), mut entries) in record.indexes.iter().zip(specs).zip(entries) {
         entries.sort_unstable();
-        let same_key = |pair: &[(Vec<u8>, Vec<u8>, usize)]| pair[0].0[..pair[0].2] == pair[1].0[..pair[1].2];
+        let same_key = |pair: &[Pending]| pair[0].0[..pair[0].2] == pair[1].0[..pair[1].2];
         if spec.unique && entries.windows(2).any(same_key) {
             return Err(Error::DuplicateKey);
         }

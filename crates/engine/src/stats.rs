@@ -9,6 +9,7 @@ use holdfast_pool::{AccessKind, Owner, Resident};
 use holdfast_tree::SpaceFile;
 use holdfast_txn::TableIndex;
 
+use crate::database::Database;
 use crate::schema::{Schema, TableHandle};
 use crate::settings::ReplacementPolicy;
 use crate::shared::Shared;
@@ -228,6 +229,18 @@ impl MemoryStats {
     }
 }
 
+impl Database {
+    /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that asks ten times a
+    /// second does not change what it watches.
+    #[must_use]
+    pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
+        let shared = &self.shared;
+        let residency = shared.pool().residency();
+        let tables = shared.schema().tables().map(|table| table_stats(shared, table, &residency)).collect();
+        (cache(shared, &shared.metrics.snapshot()), tables)
+    }
+}
+
 /// Collects everything.
 pub(crate) fn collect(shared: &Shared) -> Stats {
     shared.pool().publish_gauges();
@@ -274,7 +287,7 @@ fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
         pages_written: metrics.get(Counter::PagesWritten),
         evictions: evicted.iter().map(|c| metrics.get(*c)).sum(),
         made_young: pool.policy.made_young,
-        not_young: pool.policy.not_young,
+        not_young: pool.policy.not_young + metrics.get(Counter::PagesNotMadeYoung),
         ghost_hits: pool.policy.ghost_hits,
     }
 }
