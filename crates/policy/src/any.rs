@@ -73,7 +73,8 @@ impl AnyPolicy {
     }
 
     /// Replaces this policy by one of another kind and moves all pages over, keeping their order; `key_of` gives
-    /// the key of the page in a slot. Only the settings change if the kind stays. Publish [`Policy::rules`] and [`Policy::clock`] afterwards.
+    /// the key of the page in a slot. Only the settings change if the kind stays. Publish [`Policy::rules`] and
+    /// [`Policy::clock`] afterwards.
     pub fn change_kind(&mut self, kind: PolicyKind, key_of: &dyn Fn(Slot) -> u64, t: &Touch, words: &dyn Words) {
         if let (AnyPolicy::MidpointLru(p), PolicyKind::MidpointLru { old_blocks_pct, old_blocks_time_ms }) =
             (&mut *self, kind)

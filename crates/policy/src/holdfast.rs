@@ -12,10 +12,10 @@
 //!   declared is remembered if its table would take about half of the frames, and makes nobody else forgotten.
 //!
 //! A touch of a page in small counts only when the *correlation window* has closed: half of small's length of
-//! insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many insertions again; and never if the statement that brought
-//! the page in does it. So a burst of touches counts as the one visit that it is. In main a touch does not count
-//! if the touch that counted last was in the same statement or less than [`WINDOW_TICKS_MS`] ago; hits on main read
-//! no shared counter.
+//! insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many insertions again; and never
+//! if the statement that brought the page in does it. So a burst of touches counts as the one visit that it is. In
+//! main a touch does not count if the touch that counted last was in the same statement or less than
+//! [`WINDOW_TICKS_MS`] ago; hits on main read no shared counter.
 //!
 //! Word:
 //! ```text
@@ -25,7 +25,8 @@
 //! +------------+----------+-----------+----------+------+------+-------+------+
 //! ```
 //! *insertion*: the clock (insertions into small) when the page came into small; *tick*, *statement* (hashed): of
-//! the access that brought it in, later of the touch that counted last. *consumed*: the scan has read this ring page; *keep*: somebody else used it.
+//! the access that brought it in, later of the touch that counted last. *consumed*: the scan has read this ring
+//! page; *keep*: somebody else used it.
 
 use crate::bits;
 use crate::ghost::Ghost;
