@@ -29,6 +29,8 @@ mod cursor;
 mod index;
 #[cfg(not(shuttle))]
 mod info;
+#[cfg(not(shuttle))]
+mod load;
 #[cfg_attr(shuttle, allow(dead_code))]
 pub mod lock;
 #[cfg(not(shuttle))]
@@ -64,6 +66,7 @@ pub use {
     cursor::{CursorOptions, Direction, RowCursor, Scan},
     index::{IndexKind, TableIndex},
     info::{TrxInfo, TxnStats},
+    load::Loader,
     options::{Durability, Isolation, TxnConfig, TxnOptions},
     recovery::PreparedTxn,
     row::{HEADER_LEN, VersionHeader},
