@@ -38,6 +38,9 @@ use crate::view::View;
 /// Entries of the version tree that a sweep looks at between two looks at the history.
 const SWEEP_BATCH: usize = 256;
 
+/// Logs for which the end of the view that held them back wakes the purge thread.
+const WORTH_WAKING: usize = 64;
+
 /// What the purge mutex guards.
 #[derive(Debug, Default)]
 pub(crate) struct PurgeState {
@@ -50,7 +53,7 @@ impl TxnSystem {
     pub(crate) fn view_closed(&self, view: &View) {
         if view.is_long() {
             self.background.request_sweep();
-        } else {
+        } else if self.history.len() >= WORTH_WAKING {
             self.background.wake();
         }
     }
@@ -58,7 +61,7 @@ impl TxnSystem {
     /// Committed transactions whose undo logs are not purged.
     #[must_use]
     pub fn history_length(&self) -> usize {
-        self.history.lock().len()
+        self.history.len()
     }
 
     /// Purges up to `limit` logs, as far as views allow, and goes on with the sweep of the version tree. Returns how many
@@ -80,16 +83,9 @@ impl TxnSystem {
         while n < limit {
             self.classify_views();
             let horizon = self.views.short_horizon();
-            let next = {
-                let mut history = self.history.lock();
-                match history.front() {
-                    Some(front) if front.no <= horizon => history.pop_front(),
-                    _ => None,
-                }
-            };
-            let Some(mut next) = next else { break };
+            let Some(mut next) = self.history.take_if(|front| front.no <= horizon) else { break };
             if let Err(e) = self.purge_log(&mut next) {
-                self.history.lock().push_front(next);
+                self.history.put_back(next);
                 return Err(e);
             }
             let acc = self.store.pool().access(AccessKind::Purge);
@@ -104,10 +100,10 @@ impl TxnSystem {
     /// Makes views long that hold back too much.
     fn classify_views(&self) {
         let last = self.views.last();
-        let pages = self.undo.pages_in_use() * self.undo.page_size() as u64;
+        let bytes = self.history.pages() * self.undo.page_size() as u64;
         while let Some(view) = self.views.oldest_short() {
             let behind = last.0.saturating_sub(view.commit_no().0);
-            let heavy = behind > 0 && pages > self.config.max_old_versions / 4;
+            let heavy = behind > 0 && bytes > self.config.max_old_versions / 4;
             if behind < self.config.short_view_commits && !heavy {
                 return;
             }
@@ -154,7 +150,8 @@ impl TxnSystem {
         acc: &Access<'_>,
     ) -> Result<Option<&'r [u8]>> {
         let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
-        if record.deletes && self.remove_mark(index, record.key, txn, roll, acc)? {
+        // Views older than this commit are all in `long`; later ones see it.
+        if record.deletes && self.remove_mark(index, record.key, txn, roll, long.is_empty(), acc)? {
             entry.pending = Some(roll);
         }
         let mut dead_chain = None;
@@ -179,10 +176,17 @@ impl TxnSystem {
         Ok(dead_chain)
     }
 
-    /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and no view needs to find it. Returns whether
+    /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and `removable`: no view needs to find it. Returns whether
     /// the mark has to be remembered, because it cannot go yet.
-    fn remove_mark(&self, index: &TableIndex, key: &[u8], txn: TxnId, roll: RollPtr, acc: &Access<'_>) -> Result<bool> {
-        let removable = self.views.all_see(txn, &self.map);
+    fn remove_mark(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        txn: TxnId,
+        roll: RollPtr,
+        removable: bool,
+        acc: &Access<'_>,
+    ) -> Result<bool> {
         let (mut removed, mut pending) = (false, false);
         let mut decide = |current: Option<&[u8]>| {
             let header = current.and_then(VersionHeader::decode).map(|(h, _)| h);
@@ -205,7 +209,7 @@ impl TxnSystem {
         if self.background.take_sweep_request() {
             state.sweep = Some(Vec::new());
         }
-        if self.history.lock().front().is_some_and(|h| h.recovered) {
+        if self.history.front_is(|h| h.recovered) {
             return Ok(()); // Chains are taken back from the version tree first.
         }
         let acc = self.store.pool().access(AccessKind::Purge);
@@ -240,7 +244,7 @@ impl TxnSystem {
             return Ok(());
         }
         if let Some(roll) = entry.pending {
-            self.remove_mark(index, &entry.key, entry.overwriter, roll, acc)?;
+            self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc)?;
         }
         self.versions.drop_entry(key, value, acc)?;
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
@@ -254,19 +258,21 @@ impl TxnSystem {
     /// Bytes of old versions: undo logs of committed transactions and the version tree.
     #[must_use]
     pub fn old_version_bytes(&self) -> u64 {
-        let logs: usize = self.history.lock().iter().map(|h| h.log.pages()).sum();
-        logs as u64 * self.undo.page_size() as u64 + self.versions.bytes()
+        self.history.pages() * self.undo.page_size() as u64 + self.versions.bytes()
     }
 
     /// Gives the oldest read-only snapshots up while old versions take more than their limit.
     fn keep_limit(&self, state: &mut PurgeState) -> Result<()> {
         while self.old_version_bytes() > self.config.max_old_versions {
+            // It may merely be behind with its work.
+            if self.purge_logs(usize::MAX)? > 0 {
+                continue;
+            }
             if !self.views.cancel_oldest_read_only() {
                 return Ok(());
             }
             self.metrics.inc(Counter::TrxSnapshotTooOld);
             state.sweep = Some(Vec::new());
-            self.purge_logs(usize::MAX)?;
             self.sweep(state)?;
         }
         Ok(())

@@ -107,7 +107,7 @@ impl TxnSystem {
         logs.sort_by_key(|(l, _)| l.commit_no);
         for (found, log) in logs {
             if found.state == LogState::Committed {
-                system.history.lock().push_back(History { no: found.commit_no, log, recovered: true });
+                system.history.push(History { no: found.commit_no, log, recovered: true });
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);
@@ -116,7 +116,7 @@ impl TxnSystem {
             owner.set_undo_records(log.records());
             let loser = Loser { owner, log };
             if found.state == LogState::Prepared {
-                system.prepared.lock().insert(found.xid, loser);
+                system.list_prepared(found.xid, loser);
             } else {
                 system.losers.lock().push(loser);
             }

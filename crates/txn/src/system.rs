@@ -9,10 +9,11 @@
 //! page latch of a log's first page -> commit mutex -> (commit map | view registry | history). Purge mutex before all
 //! of these and before any page latch; nothing else is held when it is taken.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Metrics};
@@ -44,6 +45,52 @@ pub(crate) struct History {
     pub recovered: bool,
 }
 
+/// The committed logs that wait for purge, in commit order; their number and pages can be asked without the mutex.
+#[derive(Debug, Default)]
+pub(crate) struct HistoryQueue {
+    queue: Mutex<VecDeque<History>>,
+    logs: AtomicUsize,
+    pages: AtomicU64,
+}
+
+impl HistoryQueue {
+    pub fn push(&self, history: History) {
+        self.logs.fetch_add(1, Ordering::Relaxed);
+        self.pages.fetch_add(history.log.pages() as u64, Ordering::Relaxed);
+        self.queue.lock().push_back(history);
+    }
+
+    /// Takes the oldest log if `wanted`.
+    pub fn take_if(&self, wanted: impl FnOnce(&History) -> bool) -> Option<History> {
+        let mut queue = self.queue.lock();
+        let taken = if queue.front().is_some_and(wanted) { queue.pop_front() } else { None };
+        if let Some(history) = &taken {
+            self.logs.fetch_sub(1, Ordering::Relaxed);
+            self.pages.fetch_sub(history.log.pages() as u64, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Puts back what could not be purged.
+    pub fn put_back(&self, history: History) {
+        self.logs.fetch_add(1, Ordering::Relaxed);
+        self.pages.fetch_add(history.log.pages() as u64, Ordering::Relaxed);
+        self.queue.lock().push_front(history);
+    }
+
+    pub fn front_is(&self, what: impl FnOnce(&History) -> bool) -> bool {
+        self.queue.lock().front().is_some_and(what)
+    }
+
+    pub fn len(&self) -> usize {
+        self.logs.load(Ordering::Relaxed)
+    }
+
+    pub fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+}
+
 /// An unfinished transaction of an earlier run.
 #[derive(Debug)]
 pub(crate) struct Loser {
@@ -68,10 +115,11 @@ pub struct TxnSystem {
     active: Mutex<HashMap<TxnId, Arc<Owner>>>,
     serial: AtomicU64,
     commit: Mutex<CommitNo>,
-    pub(crate) history: Mutex<VecDeque<History>>,
+    pub(crate) history: HistoryQueue,
     pub(crate) purge: Mutex<PurgeState>,
     pub(crate) losers: Mutex<Vec<Loser>>,
-    pub(crate) prepared: Mutex<BTreeMap<Vec<u8>, Loser>>,
+    /// Prepared transactions by xid: those of an earlier run or whose user let go of them, and `None` for others.
+    prepared: Mutex<BTreeMap<Vec<u8>, Option<Loser>>>,
     unique: Box<[Mutex<()>]>,
     pub(crate) background: Background,
     pub(crate) closing: AtomicBool,
@@ -137,7 +185,7 @@ impl TxnSystem {
             active: Mutex::new(HashMap::new()),
             serial: AtomicU64::new(1),
             commit: Mutex::new(from.last_commit),
-            history: Mutex::new(VecDeque::new()),
+            history: HistoryQueue::default(),
             purge: Mutex::new(PurgeState::default()),
             losers: Mutex::new(Vec::new()),
             prepared: Mutex::new(BTreeMap::new()),
@@ -259,7 +307,7 @@ impl TxnSystem {
         };
         *last = no;
         self.map.set_committed(id, no);
-        self.history.lock().push_back(History { no, log, recovered: false });
+        self.history.push(History { no, log, recovered: false });
         self.views.publish(no);
         Ok(lsn)
     }
@@ -314,7 +362,8 @@ impl TxnSystem {
     #[must_use]
     pub fn prepared(&self) -> Vec<PreparedTxn> {
         let prepared = self.prepared.lock();
-        prepared.iter().map(|(xid, l)| PreparedTxn { xid: xid.clone(), txn: l.log.txn() }).collect()
+        let waiting = prepared.iter().filter_map(|(xid, l)| Some((xid, l.as_ref()?)));
+        waiting.map(|(xid, l)| PreparedTxn { xid: xid.clone(), txn: l.log.txn() }).collect()
     }
 
     /// Takes over a prepared transaction, to commit it or to roll it back.
@@ -322,18 +371,36 @@ impl TxnSystem {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none with this xid.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
-        let Some(found) = self.prepared.lock().remove(xid) else {
+        let Some(found) = self.prepared.lock().get_mut(xid).and_then(Option::take) else {
             return Err(Error::invalid("there is no prepared transaction with this xid"));
         };
         self.metrics.adjust(Gauge::TrxActive, 1);
         Ok(Txn::adopted(Arc::clone(self), found.owner, found.log, xid.to_vec()))
     }
 
-    pub(crate) fn return_prepared(&self, xid: Vec<u8>, owner: Arc<Owner>, log: UndoLog) {
-        self.prepared.lock().insert(xid, Loser { owner, log });
+    /// Reserves `xid` for a transaction that is about to be prepared.
+    pub(crate) fn reserve_xid(&self, xid: &[u8]) -> Result<()> {
+        match self.prepared.lock().entry(xid.to_vec()) {
+            Entry::Occupied(_) => Err(Error::invalid("there is a prepared transaction with this xid")),
+            Entry::Vacant(free) => {
+                free.insert(None);
+                Ok(())
+            }
+        }
     }
 
-    /// Forgets, as a crash would, everything that is in memory only. For tests.
+    /// The transaction with this xid has ended, or was not prepared after all.
+    pub(crate) fn release_xid(&self, xid: &[u8]) {
+        self.prepared.lock().remove(xid);
+    }
+
+    /// Lists a prepared transaction that nobody holds (any more).
+    pub(crate) fn list_prepared(&self, xid: Vec<u8>, loser: Loser) {
+        self.prepared.lock().insert(xid, Some(loser));
+    }
+
+    /// The last commit.
+    #[must_use]
     pub fn last_commit(&self) -> CommitNo {
         self.views.last()
     }

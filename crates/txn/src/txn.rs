@@ -184,12 +184,17 @@ impl Txn {
         self.check_open()?;
         self.log = self.written_log()?;
         if let Some(log) = &self.log {
+            self.system.reserve_xid(xid)?;
             let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
-            let lsn = log.prepare(&self.system.undo, xid, &acc)?;
+            let prepared = log.prepare(&self.system.undo, xid, &acc);
             drop(acc);
-            self.system.wait_durable(lsn, durability)?;
+            let prepared = prepared.and_then(|lsn| self.system.wait_durable(lsn, durability));
+            if let Err(e) = prepared {
+                self.system.release_xid(xid);
+                return Err(e);
+            }
+            self.xid = xid.to_vec();
         }
-        self.xid = xid.to_vec();
         self.state = State::Prepared;
         Ok(())
     }
@@ -270,6 +275,9 @@ impl Txn {
         }
         self.view = None;
         self.changes.fetch_add(1, Ordering::Relaxed);
+        if self.state == State::Prepared {
+            self.system.release_xid(&self.xid);
+        }
         if let Some(mut log) = self.log.take() {
             self.state = State::Ended;
             self.system.metrics.adjust(Gauge::TrxActive, -1);
@@ -295,6 +303,9 @@ impl Txn {
     }
 
     fn end(&mut self) {
+        if self.state == State::Prepared {
+            self.system.release_xid(&self.xid);
+        }
         self.state = State::Ended;
         self.view = None;
         self.system.end_owner(&self.owner);
@@ -316,7 +327,8 @@ impl Drop for Txn {
             (State::Prepared, Some(log)) => {
                 self.view = None;
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
-                self.system.return_prepared(std::mem::take(&mut self.xid), Arc::clone(&self.owner), log);
+                let loser = Loser { owner: Arc::clone(&self.owner), log };
+                self.system.list_prepared(std::mem::take(&mut self.xid), loser);
             }
             (_, log) => {
                 self.log = log;

@@ -207,7 +207,8 @@ impl World {
             }
             1 => {
                 let direction = if self.rng.below(2) == 0 { Direction::Forward } else { Direction::Reverse };
-                let options = CursorOptions { direction, scan: self.rng.below(2) == 0, ..CursorOptions::default() };
+                let scan = [Scan::Auto, Scan::Declared, Scan::Never][self.rng.below(3) as usize];
+                let options = CursorOptions { direction, scan, ..CursorOptions::default() };
                 let mut cursor = me.txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
                 let mut found = Vec::new();
                 while let Some((k, v)) = cursor.next().unwrap() {

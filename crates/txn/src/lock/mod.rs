@@ -30,7 +30,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_base::sync::Mutex;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
@@ -285,10 +285,12 @@ impl LockManager {
         let limit = wait_limit(wait).unwrap_or_default();
         self.metrics.inc(Counter::RowLockWaits);
         self.metrics.adjust(Gauge::RowLockCurrentWaits, 1);
-        let timer = self.metrics.wait(WaitClass::Lock);
+        let begun = Instant::now();
         self.detect(owner);
         let outcome = owner.block(limit);
-        drop(timer);
+        let waited = begun.elapsed();
+        self.metrics.record_wait(WaitClass::Lock, waited);
+        self.metrics.add(Counter::RowLockTime, u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
         self.metrics.adjust(Gauge::RowLockCurrentWaits, -1);
         let error = match outcome {
             Outcome::Granted => return Ok(()),

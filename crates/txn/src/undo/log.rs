@@ -52,6 +52,7 @@ impl UndoLog {
     pub fn reopen(space: &UndoSpace, found: &FoundLog, acc: &Access<'_>) -> Result<UndoLog> {
         let pool = space.store().pool();
         let mut counts = Vec::new();
+        let pages_max = space.file().header(acc)?.pages as usize;
         let mut no = {
             let first = pool.fix_shared(space.file().space(), found.first, acc)?;
             UndoPage::new(&first).ok_or_else(|| space.damaged(found.first))?.last()
@@ -59,7 +60,7 @@ impl UndoLog {
         let mut end = None;
         loop {
             let latched = pool.fix_shared(space.file().space(), no, acc)?;
-            let undo = UndoPage::new(&latched).filter(|p| p.owner() == found.txn && counts.len() < 1 << 30);
+            let undo = UndoPage::new(&latched).filter(|p| p.owner() == found.txn && counts.len() < pages_max);
             let Some(undo) = undo else { return Err(space.damaged(no)) };
             end.get_or_insert(undo.end());
             counts.push((no, undo.count()));
