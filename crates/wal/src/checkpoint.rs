@@ -25,7 +25,7 @@ use holdfast_base::codec::{get_u32, get_u64, put_u32, put_u64};
 use holdfast_base::{Error, Result, checksum};
 use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 
-use crate::format::FORMAT_VERSION;
+use crate::format::{FORMAT_VERSION, GROUP_HEADER};
 
 /// Name of the file.
 pub(crate) const FILE_NAME: &str = "checkpoint";
@@ -92,10 +92,11 @@ impl Checkpoint {
         if payload_len > PAYLOAD_MAX {
             return None;
         }
+        let lsn = get_u64(slot, 40).filter(|lsn| is_position(*lsn))?;
         Some(Checkpoint {
             uuid: slot.get(16..32)?.try_into().ok()?,
             sequence: get_u64(slot, 32)?,
-            lsn: get_u64(slot, 40)?,
+            lsn,
             epoch: get_u32(slot, 48)?,
             min_epoch: get_u32(slot, 52)?,
             epoch_start: get_u64(slot, 56)?,
@@ -103,6 +104,11 @@ impl Checkpoint {
             payload: slot.get(PAYLOAD_AT..PAYLOAD_AT + payload_len)?.to_vec(),
         })
     }
+}
+
+/// Whether a group can start at `lsn`.
+pub(crate) fn is_position(lsn: u64) -> bool {
+    lsn.is_multiple_of(GROUP_HEADER) && lsn < 1 << 62
 }
 
 /// The newest intact slot of the checkpoint file in `disk`, without writing anything.

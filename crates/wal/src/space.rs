@@ -14,7 +14,7 @@
 //! always. A dropped ticket looks at `waiting` after its read-modify-write of `outstanding`: either the waiter's
 //! attempt came after that and saw the room, or the drop's acquires the waiter's registration.
 //!
-//! Lock order: the mutex is a leaf.
+//! Lock order: the mutex is a leaf; it is not held while segments are prepared.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::Result;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::config::Geometry;
 
@@ -136,17 +136,19 @@ impl SpaceGate {
         }
     }
 
-    /// Waits for a ticket. `stop` fails when waiting has become useless; it is asked after every wake-up.
+    /// Waits for a ticket. `prepare(lsn)` prepares segments up to `lsn`; the caller keeps his turn meanwhile. `stop`
+    /// fails when waiting has become useless; it is asked after every wake-up.
     ///
     /// # Errors
-    /// `Ok(Err(lsn))`: segments up to `lsn` have to be prepared, then it may be tried again. Errors of `stop`.
+    /// Of `prepare` and `stop`.
     pub fn wait(
         self: &Arc<Self>,
         bytes: u64,
         class: SpaceClass,
         position: impl Fn() -> Position,
+        prepare: impl Fn(u64) -> Result<()>,
         stop: impl Fn() -> Result<()>,
-    ) -> Result<Result<SpaceTicket, u64>> {
+    ) -> Result<SpaceTicket> {
         let mut turns = self.turns.lock();
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let turn = turns.next;
@@ -158,15 +160,18 @@ impl SpaceGate {
             }
             if !queues || turns.serving == turn {
                 match self.take(bytes, class, &position) {
-                    Ok(ticket) => break Ok(Ok(ticket)),
-                    Err(Refusal::Prepare(lsn)) => break Ok(Err(lsn)),
+                    Ok(ticket) => break Ok(ticket),
                     Err(Refusal::Wait) => {}
+                    Err(Refusal::Prepare(lsn)) => match MutexGuard::unlocked(&mut turns, || prepare(lsn)) {
+                        Ok(()) => continue,
+                        Err(e) => break Err(e),
+                    },
                 }
             }
             self.room.wait(&mut turns);
         };
         if queues {
-            // On an error it may not have been this one's turn; those behind all see the same error.
+            // When told to stop it may not have been this one's turn; those in front are told the same.
             turns.serving = turns.serving.max(turn + 1);
         }
         self.waiting.fetch_sub(1, Ordering::AcqRel);

@@ -142,9 +142,12 @@ impl LogCopy {
     /// Begins a copy that starts at `start`, the checkpoint that the copied data files go with.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a capacity that is too small.
+    /// [`Error::InvalidArgument`] for a capacity that is too small, or a start that no group can have.
     pub fn create(disk: Arc<dyn Disk>, uuid: [u8; 16], config: &WalConfig, start: Lsn) -> Result<LogCopy> {
         let geometry = Geometry::new(config)?;
+        if !crate::checkpoint::is_position(start.0) {
+            return Err(Error::invalid(format!("no group can start at log sequence number {start}")));
+        }
         let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, geometry, vec![], start.0);
         let (start, seed) = (start.0, format::seed(&uuid));
         Ok(LogCopy { disk, uuid, seed, segments, start, position: start, epochs: None })

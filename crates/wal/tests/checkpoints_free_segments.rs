@@ -45,6 +45,8 @@ fn unreasonable_checkpoints_are_refused() {
     assert!(wal.set_checkpoint(start, b"").is_err(), "back");
     assert!(wal.set_checkpoint(end.advance(32), b"").is_err(), "beyond the end");
     assert!(wal.set_checkpoint(end, &[0; 2049]).is_err(), "payload");
+    append_synced(&wal, b"two");
+    assert!(wal.set_checkpoint(end.advance(8), b"").is_err(), "within a group");
     wal.set_checkpoint(end, &[1; 2048]).unwrap();
 }
 

@@ -28,18 +28,14 @@ impl Wal {
     /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no segment can be
     /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says.
     pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket> {
-        loop {
-            if let Some(ticket) = self.try_reserve(bytes, class)? {
-                return Ok(ticket);
-            }
-            self.metrics.inc(Counter::LogSpaceWaits);
-            let _timer = self.metrics.wait(WaitClass::LogSpace);
-            self.call_all_growth_hooks();
-            match self.gate.wait(bytes, class, || self.space_position(), || self.check_appendable())? {
-                Ok(ticket) => return Ok(ticket),
-                Err(lsn) => self.segments.prepare_to(lsn)?,
-            }
+        if let Some(ticket) = self.try_reserve(bytes, class)? {
+            return Ok(ticket);
         }
+        self.metrics.inc(Counter::LogSpaceWaits);
+        let _timer = self.metrics.wait(WaitClass::LogSpace);
+        self.call_all_growth_hooks();
+        let (position, prepare) = (|| self.space_position(), |lsn| self.segments.prepare_to(lsn));
+        self.gate.wait(bytes, class, position, prepare, || self.check_appendable())
     }
 
     /// As [`Wal::reserve`], but `None` instead of waiting.

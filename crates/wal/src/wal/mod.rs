@@ -321,12 +321,16 @@ impl Wal {
     /// The caller guarantees that every change below `lsn` is durable in the data files.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `lsn` lies before the present checkpoint or the payload is too long; as
+    /// [`Error::InvalidArgument`] if `lsn` lies before the present checkpoint, no group can start there, or the
+    /// payload is too long; as
     /// [`Wal::flush_to`]; whatever the disk says while writing. A failed sync poisons.
     pub fn set_checkpoint(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
         self.check_appendable()?;
         if payload.len() > checkpoint::PAYLOAD_MAX {
             return Err(Error::invalid(format!("a checkpoint payload of {} bytes is too long", payload.len())));
+        }
+        if !checkpoint::is_position(lsn.0) {
+            return Err(Error::invalid(format!("no group can start at log sequence number {lsn}")));
         }
         self.flush_to(lsn)?;
         {
