@@ -12,7 +12,7 @@
 use std::fmt;
 
 use holdfast_base::{PageNo, Result};
-use holdfast_pool::{Access, PageRead, PageStamp};
+use holdfast_pool::{Access, PageRead};
 
 use super::Tree;
 use super::descend::{LeafAt, LeafReader, Way};
@@ -155,8 +155,7 @@ impl LeafReader for CopyLeaf<'_> {
 }
 
 impl Tree {
-    /// A cursor that counts what it reads in `acc`. It stands nowhere until it is placed with [`Cursor::seek`] or
-    /// [`Cursor::seek_end`].
+    /// A cursor that counts what it reads in `acc`. It stands nowhere until it is placed with [`Cursor::seek`].
     pub fn cursor<'t>(&'t self, acc: &'t Access<'t>) -> Cursor<'t> {
         Cursor {
             tree: self,
@@ -343,14 +342,5 @@ impl fmt::Debug for Cursor<'_> {
             .field("leaf", &self.at.map(|at| at.no))
             .field("slot", &self.slot)
             .finish_non_exhaustive()
-    }
-}
-
-/// The version of a leaf, for code that wants to know whether it has changed.
-impl Cursor<'_> {
-    /// The version of the leaf that the cursor stands on.
-    #[must_use]
-    pub fn stamp(&self) -> Option<PageStamp> {
-        self.at.map(|at| at.stamp)
     }
 }
