@@ -201,11 +201,11 @@ mod tests {
     fn with_two() -> (Arc<MemoryDisk>, Checkpoint) {
         let disk = Arc::new(MemoryDisk::new());
         let mut file = CheckpointFile::create(disk.as_ref(), Checkpoint::first(UUID, 4096)).unwrap();
-        let older = Checkpoint { lsn: 5000, payload: b"older".to_vec(), ..file.current().clone() };
+        let older = Checkpoint { lsn: 4992, payload: b"older".to_vec(), ..file.current().clone() };
         file.write_next(older).unwrap();
         file.sync().unwrap();
         let older = file.current().clone();
-        file.write_next(Checkpoint { lsn: 6000, payload: vec![9; PAYLOAD_MAX], ..older.clone() }).unwrap();
+        file.write_next(Checkpoint { lsn: 6016, payload: vec![9; PAYLOAD_MAX], ..older.clone() }).unwrap();
         file.sync().unwrap();
         (disk, older)
     }
@@ -214,7 +214,7 @@ mod tests {
     fn the_newest_slot_counts() {
         let (disk, _) = with_two();
         let found = read(disk.as_ref()).unwrap();
-        assert_eq!((found.lsn, found.payload.len(), found.sequence), (6000, PAYLOAD_MAX, 4));
+        assert_eq!((found.lsn, found.payload.len(), found.sequence), (6016, PAYLOAD_MAX, 4));
     }
 
     #[test]
