@@ -4,7 +4,7 @@
 mod common;
 
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use common::*;
@@ -75,16 +75,17 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
         put(&tree, &key(n), &[0; 20], &bed.access()).unwrap();
     }
     let done = AtomicBool::new(false);
-    let (walks, moves) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
-        let (bed, tree, done, walks, moves) = (&bed, &tree, &done, &walks, &moves);
+        let (bed, tree, done) = (&bed, &tree, &done);
         let handles: Vec<_> = (0..writers).map(|seed| scope.spawn(move || write(bed, tree, seed, rounds))).collect();
         for i in 0..3 {
             scope.spawn(move || {
                 let direction = if i == 0 { Direction::Reverse } else { Direction::Forward };
-                while !done.load(Ordering::Relaxed) {
+                loop {
                     check_walk(bed, tree, direction, i == 2);
-                    walks.fetch_add(1, Ordering::Relaxed);
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
             });
         }
@@ -102,10 +103,8 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
                 let acc = bed.store.pool().access(AccessKind::Maintenance);
                 let pages = bed.space.info(&acc).unwrap().pages;
                 no = if no > 2 { (no - 1).min(pages - 1) } else { pages - 1 };
-                if bed.space.is_allocated(PageNo(no), &acc).unwrap()
-                    && tree.relocate_page(PageNo(no), &acc).unwrap().is_some()
-                {
-                    moves.fetch_add(1, Ordering::Relaxed);
+                if bed.space.is_allocated(PageNo(no), &acc).unwrap() {
+                    tree.relocate_page(PageNo(no), &acc).unwrap();
                 }
             }
         });
@@ -113,9 +112,9 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
         done.store(true, Ordering::Relaxed);
         results.into_iter().for_each(|r| r.unwrap());
     });
-    assert!(walks.load(Ordering::Relaxed) > 0 && moves.load(Ordering::Relaxed) > 0);
+    // Restarts and moves happen too, but whether they do is up to the scheduler.
     let counted = bed.store.metrics().snapshot();
-    for counter in [Counter::IndexPageSplits, Counter::IndexPageMerges, Counter::IndexRestarts] {
+    for counter in [Counter::IndexPageSplits, Counter::IndexPageMerges] {
         assert!(counted.get(counter) > 0, "{counter:?} did not happen");
     }
     let acc = bed.access();
