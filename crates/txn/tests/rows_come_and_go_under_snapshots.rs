@@ -1,0 +1,146 @@
+//! Threads insert, delete, move and grow rows while others hold snapshots, short and long, and purge runs: each snapshot
+//! sees one and the same state as long as it lives, and in every state the sum is the same.
+#![cfg(not(shuttle))]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use common::*;
+use holdfast_base::{Error, Result};
+use holdfast_metrics::Counter;
+use holdfast_txn::*;
+
+const KEYS: u64 = 120;
+const TOTAL: u64 = 10_000;
+
+fn key(n: u64) -> Vec<u8> {
+    format!("{n:05}").into_bytes()
+}
+
+fn value(n: u64) -> Vec<u8> {
+    let mut value = n.to_string().into_bytes();
+    if n.is_multiple_of(9) {
+        value.resize(6_000, b' ');
+    }
+    value
+}
+
+fn number(value: &[u8]) -> u64 {
+    std::str::from_utf8(value).unwrap().trim_end().parse().unwrap()
+}
+
+/// Moves a part of one row, or all of it, to another key.
+fn shift(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
+    let (from, to) = (rng.below(KEYS), rng.below(KEYS));
+    let mut bytes = Vec::new();
+    if from == to || !txn.get_locked(&db.rows, &key(from), LockMode::Exclusive, None, &mut bytes)? {
+        return Ok(());
+    }
+    let have = number(&bytes);
+    let part = if rng.below(2) == 0 { have } else { rng.below(have + 1) };
+    if part == have {
+        assert!(txn.delete(&db.rows, &key(from), None)?);
+    } else {
+        assert!(txn.update(&db.rows, &key(from), &value(have - part), None)?);
+    }
+    let there = txn.get_locked(&db.rows, &key(to), LockMode::Exclusive, None, &mut bytes)?;
+    let had = if there { number(&bytes) } else { 0 };
+    txn.upsert(&db.rows, &key(to), &value(had + part), None)?;
+    Ok(())
+}
+
+fn write(db: &Db, thread: u64, rounds: usize) {
+    let mut rng = Rng::new(thread);
+    let mut done = 0;
+    while done < rounds {
+        // Where a key that was read and found absent stays locked.
+        let mut txn = db.at(Isolation::RepeatableRead);
+        let result = (0..1 + rng.below(3)).try_for_each(|_| {
+            let savepoint = txn.statement_begin()?;
+            shift(&mut txn, db, &mut rng)?;
+            if rng.below(6) == 0 { txn.rollback_to(savepoint) } else { Ok(()) }
+        });
+        match result {
+            Ok(()) if rng.below(8) == 0 => txn.rollback().unwrap(),
+            Ok(()) => {
+                txn.commit(Durability::Lazy).unwrap();
+                done += 1;
+            }
+            Err(Error::Deadlock) => txn.rollback().unwrap(),
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+fn check(snapshot: &mut Txn, db: &Db, first: &mut Option<Vec<(String, String)>>) {
+    let rows = scan(snapshot, &db.rows);
+    let sum: u64 = rows.iter().map(|(_, v)| number(v.as_bytes())).sum();
+    assert_eq!(sum, TOTAL, "{} rows", rows.len());
+    let reverse = CursorOptions { direction: Direction::Reverse, ..CursorOptions::default() };
+    let mut back =
+        scan_with(snapshot, &db.rows, std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, reverse).unwrap();
+    back.reverse();
+    assert_eq!(back, rows);
+    let mut bytes = Vec::new();
+    for n in [3, 50, 117] {
+        let there = snapshot.get(&db.rows, &key(n), &mut bytes).unwrap();
+        let scanned = rows.iter().find(|(k, _)| k.as_bytes() == key(n));
+        assert_eq!(there.then_some(bytes.as_slice()), scanned.map(|(_, v)| v.as_bytes()));
+    }
+    assert_eq!(first.get_or_insert_with(|| rows.clone()), &rows);
+}
+
+fn run(short_view_commits: u64, rounds: usize) -> u64 {
+    let mut setup = Setup { pool_threads: true, ..Setup::default() };
+    setup.txn.background = true;
+    setup.txn.short_view_commits = short_view_commits;
+    setup.txn.purge_help_above = 32;
+    let db = Db::with(setup);
+    let mut txn = db.begin();
+    for n in 0..KEYS / 4 {
+        let share = if n == 0 { TOTAL - (KEYS / 4 - 1) * 300 } else { 300 };
+        txn.insert(&db.rows, &key(n * 4), &value(share)).unwrap();
+    }
+    txn.commit(Durability::Lazy).unwrap();
+    let (stop, looks) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|s| {
+        let (db, stop, looks) = (&db, &stop, &looks);
+        let writers: Vec<_> = (0..3).map(|t| s.spawn(move || write(db, t, rounds))).collect();
+        for reader in 0..2usize {
+            s.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let (mut snapshot, mut first) = (db.snapshot(), None);
+                    for _ in 0..1 + reader * 12 {
+                        check(&mut snapshot, db, &mut first);
+                        looks.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let done: Vec<_> = writers.into_iter().map(|w| w.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        done.into_iter().for_each(|d| d.unwrap());
+    });
+    assert!(looks.into_inner() > 0);
+    db.sys.shutdown();
+    db.purge();
+    assert!(db.sys.background_error().is_none(), "{:?}", db.sys.background_error());
+    assert_eq!((db.sys.history_length(), db.sys.versions_stored(), db.sys.stats().undo_pages), (0, 0, 0));
+    let live = scan(&mut db.snapshot(), &db.rows).len();
+    assert_eq!(db.physical(&db.rows), live);
+    assert_eq!(db.rows.rows(), live as u64);
+    assert!(db.sys.locks().locks().is_empty());
+    db.verify_clean();
+    db.store.metrics().get(Counter::VersionsKept)
+}
+
+#[test]
+fn with_short_views() {
+    run(1_000_000, 250);
+}
+
+#[test]
+fn with_long_views() {
+    assert!(run(8, 250) > 0, "no version was kept for a long view");
+}
