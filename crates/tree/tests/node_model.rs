@@ -151,7 +151,7 @@ fn run(page_size: usize, ops: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn small_pages(ops in prop::collection::vec(op_strategy(4096), 1..150)) {
