@@ -7,6 +7,7 @@
 
 mod bench;
 mod fuzz;
+mod mariadb;
 mod run;
 mod suites;
 
@@ -43,6 +44,11 @@ enum Command {
         /// The targets; all when none is named
         targets: Vec<String>,
     },
+    /// The engine inside a MariaDB server: build, private servers, tests
+    Mariadb {
+        #[command(subcommand)]
+        what: mariadb::What,
+    },
     /// Build the documentation, warnings are errors
     Doc,
 }
@@ -53,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test { all, only } => suites::run(all, &only),
         Command::Bench { what } => bench::run(what),
         Command::Fuzz { seconds, targets } => fuzz::run(seconds, &targets),
+        Command::Mariadb { what } => mariadb::run(what),
         Command::Doc => suites::doc(),
     }
 }

@@ -1,0 +1,168 @@
+/* Holdfast's C interface. The rules of use are in src/lib.rs of this crate; the meaning of each function in the Rust
+   source that defines it. SPDX-License-Identifier: MIT */
+
+#ifndef HOLDFAST_H
+#define HOLDFAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  HF_OK= 0,
+  HF_NOT_FOUND= 1,
+  HF_DUPLICATE_KEY= 2,
+  HF_LOCK_TIMEOUT= 3,
+  HF_DEADLOCK= 4,
+  HF_WOULD_BLOCK= 5,
+  HF_INTERRUPTED= 6,
+  HF_CONFLICT= 7,
+  HF_SNAPSHOT_TOO_OLD= 8,
+  HF_KEY_TOO_LONG= 9,
+  HF_VALUE_TOO_LONG= 10,
+  HF_DISK_FULL= 11,
+  HF_IO= 12,
+  HF_DAMAGED= 13,
+  HF_POISONED= 14,
+  HF_READ_ONLY= 15,
+  HF_TABLE_NOT_FOUND= 16,
+  HF_TABLE_EXISTS= 17,
+  HF_INVALID= 18,
+  HF_LIMIT_REACHED= 19,
+  HF_CLOSED= 20,
+  HF_CANNOT_OPEN= 21,
+  HF_OTHER= 22,
+  HF_PANIC= 23
+} hf_code;
+
+typedef struct hf_database hf_database;
+typedef struct hf_table hf_table;
+typedef struct hf_transaction hf_transaction;
+typedef struct hf_cursor hf_cursor;
+typedef struct hf_buffer hf_buffer;
+
+typedef struct {
+  const uint8_t *data;
+  size_t len;
+} hf_slice;
+
+/* The words for the last failed call of this thread. */
+const char *hf_error_message(void);
+
+/* Databases */
+
+typedef struct {
+  uint64_t cache_size;
+  uint64_t cache_size_max;
+  uint64_t log_capacity;
+  uint64_t log_buffer;
+  uint64_t page_size;
+  uint32_t flush_method; /* 0 O_DIRECT, 1 fsync */
+  uint32_t policy;       /* 0 holdfast, 1 midpoint_lru, 2 lru */
+  uint32_t old_blocks_pct;
+  uint32_t old_blocks_time;
+} hf_settings;
+
+hf_code hf_open(hf_slice path, const hf_settings *settings, hf_database **out);
+hf_code hf_close(hf_database *database);
+hf_code hf_checkpoint(const hf_database *database);
+hf_code hf_flush_log(const hf_database *database);
+hf_code hf_set_cache_size(const hf_database *database, uint64_t bytes);
+hf_code hf_set_policy(const hf_database *database, uint32_t policy, uint32_t old_blocks_pct, uint32_t old_blocks_time);
+hf_code hf_status_text(const hf_database *database, hf_buffer *out);
+hf_code hf_metrics(const hf_database *database, void (*each)(void *context, hf_slice name, uint64_t value),
+                   void *context);
+
+hf_code hf_buffer_new(hf_buffer **out);
+hf_code hf_buffer_bytes(const hf_buffer *buffer, hf_slice *out);
+hf_code hf_buffer_free(hf_buffer *buffer);
+
+/* Tables */
+
+typedef struct {
+  hf_slice name;
+  bool unique;
+} hf_index_spec;
+
+typedef enum { HF_AUTO_INCREMENT= 0, HF_ROW_ID= 1 } hf_mark;
+
+hf_code hf_table_create(const hf_database *database, hf_slice name, const hf_index_spec *indexes, size_t count,
+                        hf_slice definition);
+hf_code hf_table_open(const hf_database *database, hf_slice name, hf_table **out);
+hf_code hf_table_close(hf_table *table);
+hf_code hf_table_definition(const hf_table *table, hf_slice *out);
+hf_code hf_table_drop(const hf_database *database, hf_slice name);
+hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to);
+hf_code hf_table_truncate(const hf_database *database, hf_slice name);
+hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name), void *context);
+hf_code hf_mark_get(const hf_table *table, hf_mark mark, uint64_t *out);
+hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64_t *out);
+hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next);
+hf_code hf_mark_set(const hf_table *table, hf_mark mark, uint64_t next);
+hf_code hf_table_rows(const hf_table *table, uint32_t index, uint64_t *out);
+hf_code hf_table_bytes(const hf_table *table, uint32_t index, uint64_t *out);
+hf_code hf_estimate(const hf_table *table, uint32_t index, hf_slice from, hf_slice to, uint64_t *out);
+
+/* Transactions */
+
+typedef struct {
+  uint32_t isolation; /* 0 READ UNCOMMITTED, 1 READ COMMITTED, 2 REPEATABLE READ, 3 SERIALIZABLE */
+  bool snapshot_isolation;
+  bool read_only;
+  uint64_t lock_wait_timeout; /* milliseconds; 0: do not wait */
+} hf_transaction_options;
+
+typedef enum { HF_FLUSH_LAZY= 0, HF_FLUSH_SYNC= 1, HF_FLUSH_WRITE= 2 } hf_flush;
+
+hf_code hf_begin(const hf_database *database, const hf_transaction_options *options, hf_transaction **out);
+hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout, uint64_t *savepoint);
+hf_code hf_snapshot(hf_transaction *transaction);
+hf_code hf_savepoint(hf_transaction *transaction, uint64_t *out);
+hf_code hf_rollback_to(hf_transaction *transaction, uint64_t savepoint);
+hf_code hf_prepare(hf_transaction *transaction, hf_slice xid, hf_flush flush);
+hf_code hf_commit_ordered(hf_transaction *transaction);
+hf_code hf_commit(hf_transaction *transaction, hf_flush flush);
+hf_code hf_rollback(hf_transaction *transaction);
+hf_code hf_transaction_free(hf_transaction *transaction);
+hf_code hf_transaction_info(const hf_transaction *transaction, uint64_t *serial, uint64_t *changes);
+hf_code hf_kill(const hf_database *database, uint64_t serial);
+hf_code hf_prepared(const hf_database *database, void (*each)(void *context, hf_slice xid), void *context);
+hf_code hf_adopt(const hf_database *database, hf_slice xid, hf_transaction **out);
+
+/* Entries */
+
+typedef enum { HF_LOCK_NONE= 0, HF_LOCK_SHARED= 1, HF_LOCK_EXCLUSIVE= 2 } hf_lock;
+
+hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value);
+hf_code hf_insert_unique(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
+                         size_t prefix, hf_slice value);
+hf_code hf_update(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value);
+hf_code hf_delete(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
+hf_code hf_get(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_lock lock,
+               bool skip_locked, hf_buffer *out);
+
+typedef struct {
+  hf_slice from;
+  hf_slice to; /* no bytes: open */
+  bool from_included;
+  bool to_included;
+  bool backward;
+  bool skip_locked;
+  bool scan;
+  hf_lock lock;
+} hf_seek;
+
+hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);
+hf_code hf_cursor_close(hf_cursor *cursor);
+hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
+hf_code hf_cursor_next(hf_cursor *cursor, hf_transaction *transaction, hf_slice *key, hf_slice *value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,70 @@
+//! Cursors over the entries of an index.
+
+use std::sync::Arc;
+
+use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Code, Lock, Table, Transaction, raw};
+
+/// A position in an index of a table, with buffers of its own. It holds no page between calls.
+pub struct Cursor {
+    raw: raw::Cursor,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// Where a cursor is to go.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Seek {
+    /// Lower end of the range; open if it has no bytes and `from_included`.
+    pub from: Slice,
+    /// Upper end of the range; open if it has no bytes.
+    pub to: Slice,
+    /// Whether `from` itself belongs to the range.
+    pub from_included: bool,
+    /// Whether `to` itself belongs to the range.
+    pub to_included: bool,
+    /// From the upper end downwards.
+    pub backward: bool,
+    /// Passes over what others have locked.
+    pub skip_locked: bool,
+    /// It is known to be a scan: a dump, a copy.
+    pub scan: bool,
+    /// What is read gets locked.
+    pub lock: Lock,
+}
+
+entry_points! {
+    /// Opens a cursor on index `index` of a table.
+    fn hf_cursor_open(table: *const Table, index: u32, out: *mut *mut Cursor) {
+        let raw = raw::Cursor::new(Arc::clone(&take!(shared(table))?.0), index)?;
+        take!(give(out, Cursor { raw, key: Vec::new(), value: Vec::new() }))?;
+        Ok(Code::Ok)
+    }
+
+    /// Closes a cursor.
+    fn hf_cursor_close(cursor: *mut Cursor) {
+        drop(take!(close(cursor)));
+        Ok(Code::Ok)
+    }
+
+    /// Stands before the first entry of a range, in its direction.
+    fn hf_cursor_seek(cursor: *mut Cursor, transaction: *mut Transaction, seek: *const Seek) {
+        let (cursor, seek) = (take!(exclusive(cursor))?, take!(shared(seek))?);
+        let (from, to) = (take!(seek.from.bytes()), take!(seek.to.bytes()));
+        cursor.raw.seek(&mut take!(exclusive(transaction))?.0, from, to, seek)?;
+        Ok(Code::Ok)
+    }
+
+    /// The next entry; [`Code::NotFound`] at the end of the range.
+    fn hf_cursor_next(cursor: *mut Cursor, transaction: *mut Transaction, key: *mut Slice, value: *mut Slice) {
+        let cursor = take!(exclusive(cursor))?;
+        let transaction = &mut take!(exclusive(transaction))?.0;
+        if !cursor.raw.next(transaction, &mut cursor.key, &mut cursor.value)? {
+            return Ok(Code::NotFound);
+        }
+        take!(put(key, Slice::of(&cursor.key)));
+        take!(put(value, Slice::of(&cursor.value)));
+        Ok(Code::Ok)
+    }
+}

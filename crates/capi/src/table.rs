@@ -1,0 +1,149 @@
+//! Tables: made of indexes over byte strings, of which the first holds the rows.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::handle::{Slice, close, entry_points, give, put, shared, take};
+use crate::{Code, Database, raw};
+
+/// An open table.
+pub struct Table(pub(crate) Arc<raw::Table>);
+
+/// An index of a table that is created.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct IndexSpec {
+    /// Its name.
+    pub name: Slice,
+    /// Whether it is meant for `hf_insert_unique`; for listings.
+    pub unique: bool,
+}
+
+/// A number that a table counts up and never gives out twice, whatever happens.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The next value of the AUTO_INCREMENT column.
+    AutoIncrement = 0,
+    /// The next hidden row id.
+    RowId = 1,
+}
+
+entry_points! {
+    /// Creates a table. `indexes[0]` holds the rows, the others secondary entries. `definition` is kept with it.
+    fn hf_table_create(
+        database: *const Database,
+        name: Slice,
+        indexes: *const IndexSpec,
+        count: usize,
+        definition: Slice,
+    ) {
+        let (database, name) = (take!(shared(database))?, take!(name.text())?);
+        let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
+        let mut names = Vec::with_capacity(count);
+        for spec in specs {
+            names.push((take!(spec.name.text())?, spec.unique));
+        }
+        database.0.create_table(name, &names, take!(definition.bytes()))?;
+        Ok(Code::Ok)
+    }
+
+    /// Opens a table. The handle stays valid while the table is renamed or dropped.
+    fn hf_table_open(database: *const Database, name: Slice, out: *mut *mut Table) {
+        let table = take!(shared(database))?.0.open_table(take!(name.text())?)?;
+        take!(give(out, Table(table)))?;
+        Ok(Code::Ok)
+    }
+
+    /// Closes a table.
+    fn hf_table_close(table: *mut Table) {
+        drop(take!(close(table)));
+        Ok(Code::Ok)
+    }
+
+    /// The definition that the table was created with, valid while the handle is.
+    fn hf_table_definition(table: *const Table, out: *mut Slice) {
+        let definition = Slice::of(take!(shared(table))?.0.definition());
+        take!(put(out, definition));
+        Ok(Code::Ok)
+    }
+
+    /// Removes a table.
+    fn hf_table_drop(database: *const Database, name: Slice) {
+        take!(shared(database))?.0.drop_table(take!(name.text())?)?;
+        Ok(Code::Ok)
+    }
+
+    /// Gives a table another name.
+    fn hf_table_rename(database: *const Database, from: Slice, to: Slice) {
+        take!(shared(database))?.0.rename_table(take!(from.text())?, take!(to.text())?)?;
+        Ok(Code::Ok)
+    }
+
+    /// Empties a table: replaces it by a new one of the same name and definition. Open handles see the old one.
+    fn hf_table_truncate(database: *const Database, name: Slice) {
+        take!(shared(database))?.0.truncate_table(take!(name.text())?)?;
+        Ok(Code::Ok)
+    }
+
+    /// Calls `each` with the name of every table.
+    fn hf_table_list(
+        database: *const Database,
+        each: Option<extern "C" fn(context: *mut c_void, name: Slice)>,
+        context: *mut c_void,
+    ) {
+        if let Some(each) = each {
+            for name in take!(shared(database))?.0.list_tables() {
+                each(context, Slice::of(name.as_bytes()));
+            }
+        }
+        Ok(Code::Ok)
+    }
+
+    /// The next value of a mark; nothing is taken.
+    fn hf_mark_get(table: *const Table, mark: Mark, out: *mut u64) {
+        let next = take!(shared(table))?.0.mark(mark);
+        take!(put(out, next));
+        Ok(Code::Ok)
+    }
+
+    /// Takes `count` values; `out` gets the first. Fails when there are not so many left.
+    fn hf_mark_take(table: *const Table, mark: Mark, count: u64, out: *mut u64) {
+        let first = take!(shared(table))?.0.take_mark(mark, count)?;
+        take!(put(out, first));
+        Ok(Code::Ok)
+    }
+
+    /// Sees to it that the next value is at least `next`.
+    fn hf_mark_raise(table: *const Table, mark: Mark, next: u64) {
+        take!(shared(table))?.0.raise_mark(mark, next)?;
+        Ok(Code::Ok)
+    }
+
+    /// Sets the next value, also downwards.
+    fn hf_mark_set(table: *const Table, mark: Mark, next: u64) {
+        take!(shared(table))?.0.set_mark(mark, next)?;
+        Ok(Code::Ok)
+    }
+
+    /// About how many entries index `index` of the table has.
+    fn hf_table_rows(table: *const Table, index: u32, out: *mut u64) {
+        let rows = take!(shared(table))?.0.rows(index)?;
+        take!(put(out, rows));
+        Ok(Code::Ok)
+    }
+
+    /// Bytes of the pages of index `index`.
+    fn hf_table_bytes(table: *const Table, index: u32, out: *mut u64) {
+        let bytes = take!(shared(table))?.0.bytes(index)?;
+        take!(put(out, bytes));
+        Ok(Code::Ok)
+    }
+
+    /// About how many entries lie in `[from, to)`; an end without bytes is open.
+    fn hf_estimate(table: *const Table, index: u32, from: Slice, to: Slice, out: *mut u64) {
+        let rows = take!(shared(table))?.0.estimate(index, take!(from.bytes()), take!(to.bytes()))?;
+        take!(put(out, rows));
+        Ok(Code::Ok)
+    }
+}

@@ -1,0 +1,140 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Creating, opening, renaming and dropping tables. */
+
+#include "errors.h"
+#include "ha_holdfast.h"
+
+using namespace holdfast;
+
+/* What all handlers of the table share, made by the first. */
+Share *ha_holdfast::get_share()
+{
+  lock_shared_ha_data();
+  Share *shared= static_cast<Share *>(get_ha_share_ptr());
+  if (!shared)
+  {
+    shared= new (std::nothrow) Share(table);
+    if (shared)
+      set_ha_share_ptr(shared);
+  }
+  unlock_shared_ha_data();
+  return shared;
+}
+
+int ha_holdfast::open(const char *path, int, uint)
+{
+  name= table_name(path);
+  share= get_share();
+  if (!share)
+    return HA_ERR_OUT_OF_MEM;
+  lock_shared_ha_data();
+  hf_code code= share->open(name);
+  unlock_shared_ha_data();
+  if (code != HF_OK)
+    return fail(code);
+  if (!row && (code= hf_buffer_new(&row)) != HF_OK)
+    return fail(code);
+  if (!share->has_primary_key())
+    ref_length= ROW_ID_LENGTH;
+  else
+    ref_length= (uint) primary_key().max_length() + (primary_key().is_fixed() ? 0 : 2);
+  return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+int ha_holdfast::close()
+{
+  hf_cursor_close(cursor);
+  cursor= nullptr;
+  hf_buffer_free(row);
+  row= nullptr;
+  return 0;
+}
+
+handler *ha_holdfast::clone(const char *path, MEM_ROOT *mem_root)
+{
+  handler *copy= handler::clone(path, mem_root);
+  if (ha_holdfast *same= static_cast<ha_holdfast *>(copy))
+  {
+    same->connection= connection;
+    same->read_lock= read_lock;
+    same->skip_locked= skip_locked;
+  }
+  return copy;
+}
+
+int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
+{
+  const TABLE_SHARE *definition= form->s;
+  std::vector<hf_index_spec> indexes(definition->keys + (definition->primary_key == MAX_KEY ? 1 : 0));
+  indexes[0]= {slice("ROW_ID", 6), true};
+  for (uint i= 0; i < definition->keys; i++)
+  {
+    const KEY &key= form->key_info[i];
+    indexes[index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
+  }
+  std::string table= table_name(path);
+  const LEX_CUSTRING &version= definition->tabledef_version;
+  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(),
+                                slice(version.str, version.length));
+  if (code != HF_OK)
+    return fail(code);
+  if (info_arg->auto_increment_value > 1)
+  {
+    hf_table *opened= nullptr;
+    code= hf_table_open(database, slice(table), &opened);
+    if (code == HF_OK)
+      code= hf_mark_set(opened, HF_AUTO_INCREMENT, info_arg->auto_increment_value);
+    hf_table_close(opened);
+  }
+  return fail(code);
+}
+
+int ha_holdfast::delete_table(const char *path)
+{
+  return holdfast::drop_table(nullptr, path);
+}
+
+int ha_holdfast::rename_table(const char *from, const char *to)
+{
+  return fail(hf_table_rename(database, slice(table_name(from)), slice(table_name(to))), HA_ERR_NO_SUCH_TABLE);
+}
+
+int ha_holdfast::truncate()
+{
+  hf_cursor_close(cursor);
+  cursor= nullptr;
+  return fail(hf_table_truncate(database, slice(name)));
+}
+
+namespace holdfast {
+
+int drop_table(handlerton *, const char *path)
+{
+  hf_code code= hf_table_drop(database, slice(table_name(path)));
+  return code == HF_TABLE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : logged_error(code, "dropping a table");
+}
+
+extern "C" void collect_table(void *context, hf_slice name)
+{
+  static_cast<std::vector<std::string> *>(context)->emplace_back((const char *) name.data, name.len);
+}
+
+void drop_database(handlerton *, char *path)
+{
+  std::vector<std::string> names;
+  if (logged_error(hf_table_list(database, collect_table, &names), "listing tables"))
+    return;
+  std::string prefix= table_name(path);
+  for (const std::string &name : names)
+  {
+    if (!name.compare(0, prefix.size(), prefix))
+      logged_error(hf_table_drop(database, slice(name)), "dropping a table");
+  }
+}
+
+} // namespace holdfast

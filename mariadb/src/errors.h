@@ -1,0 +1,25 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Error codes of the engine as the server's. */
+
+#ifndef HOLDFAST_ERROR_H
+#define HOLDFAST_ERROR_H
+
+#include "server.h"
+
+namespace holdfast {
+
+/* The server's error for `code`, for a connection. Tells the server when the whole transaction has to be rolled back.
+   `not_found` is what HF_NOT_FOUND means to the caller. */
+int server_error(hf_code code, THD *thd, int not_found= HA_ERR_KEY_NOT_FOUND);
+
+/* The server's error for `code` where there is no connection; writes what the engine said to the error log. */
+int logged_error(hf_code code, const char *doing);
+
+} // namespace holdfast
+
+#endif

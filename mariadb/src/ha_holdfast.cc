@@ -1,0 +1,440 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+#include "ha_holdfast.h"
+#include "errors.h"
+
+using namespace holdfast;
+
+/* Between looks at whether the query was killed. */
+static const uint ROWS_BETWEEN_LOOKS= 64;
+
+ha_holdfast::~ha_holdfast()
+{
+  hf_cursor_close(cursor);
+  hf_buffer_free(row);
+}
+
+handler::Table_flags ha_holdfast::table_flags() const
+{
+  Table_flags flags= HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_GEOMETRY |
+    HA_CAN_VIRTUAL_COLUMNS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
+    HA_PRIMARY_KEY_REQUIRED_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX | HA_PARTIAL_COLUMN_READ |
+    HA_TABLE_SCAN_ON_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_CRASH_SAFE |
+    HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_HASH_KEYS | HA_CAN_TABLES_WITHOUT_ROLLBACK;
+  // Without locks on ranges a statement may see other rows where it is run again.
+  THD *thd= ha_thd();
+  if (!thd || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ)
+    flags|= HA_BINLOG_STMT_CAPABLE;
+  return flags;
+}
+
+ulong ha_holdfast::index_flags(uint index, uint, bool) const
+{
+  ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY;
+  if (table_share && index == table_share->primary_key)
+    flags|= HA_CLUSTERED_INDEX;
+  return flags;
+}
+
+int ha_holdfast::fail(hf_code code, int not_found)
+{
+  return server_error(code, ha_thd(), not_found);
+}
+
+int ha_holdfast::damaged()
+{
+  my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s holds bytes that are no row of it", MYF(ME_ERROR_LOG),
+                  name.c_str());
+  return HA_ERR_CRASHED;
+}
+
+/* Statements */
+
+/* Whether the statement changes tables by what it reads in others. */
+static bool reads_to_write(int command)
+{
+  switch (command) {
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_INSERT:
+  case SQLCOM_REPLACE:
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+  case SQLCOM_CREATE_TABLE:
+  case SQLCOM_LOAD:
+    return true;
+  default:
+    return false;
+  }
+}
+
+THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
+{
+  if (type == TL_IGNORE)
+    return to;
+  int isolation= thd_tx_isolation(thd);
+  skip_locked= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
+  if (type >= TL_FIRST_WRITE)
+    read_lock= HF_LOCK_EXCLUSIVE;
+  else if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
+    read_lock= HF_LOCK_SHARED;
+  else if (isolation >= ISO_REPEATABLE_READ && reads_to_write(thd_sql_command(thd)))
+    read_lock= HF_LOCK_SHARED;
+  else if (isolation == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
+    read_lock= HF_LOCK_SHARED;
+  else
+    read_lock= HF_LOCK_NONE;
+  return to;
+}
+
+int ha_holdfast::external_lock(THD *thd, int type)
+{
+  connection= Connection::of(thd);
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  if (type == F_UNLCK)
+  {
+    connection->table_unlocked();
+    return 0;
+  }
+  if (type == F_WRLCK)
+    read_lock= HF_LOCK_EXCLUSIVE;
+  if (int error= connection->statement(thd))
+    return error;
+  connection->table_locked();
+  return 0;
+}
+
+int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
+{
+  connection= Connection::of(thd);
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  if (type >= TL_FIRST_WRITE)
+    read_lock= HF_LOCK_EXCLUSIVE;
+  return connection->statement(thd);
+}
+
+/* A handler may be used after its transaction was committed in the middle of a statement. */
+int ha_holdfast::begin_transaction()
+{
+  if (connection && connection->transaction)
+    return 0;
+  connection= Connection::of(ha_thd());
+  return connection ? connection->statement(ha_thd()) : HA_ERR_OUT_OF_MEM;
+}
+
+/* Cursors */
+
+int ha_holdfast::open_cursor(uint index)
+{
+  if (int error= begin_transaction())
+    return error;
+  at_entry= false;
+  if (cursor && cursor_index == index)
+    return 0;
+  hf_cursor_close(cursor);
+  cursor= nullptr;
+  cursor_index= index;
+  return fail(hf_cursor_open(share->table(), index, &cursor));
+}
+
+int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
+{
+  hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, read_lock};
+  cursor_backward= backward;
+  return fail(hf_cursor_seek(cursor, transaction(), &where));
+}
+
+/* Stands at the entry read last, to go on in a direction to the end of the index. */
+int ha_holdfast::seek_from_here(bool backward)
+{
+  cursor_bounded= false;
+  static const Bytes open;
+  return backward ? seek(open, true, entry_key, false, true) : seek(entry_key, false, open, false, false);
+}
+
+bool ha_holdfast::is_covered()
+{
+  return cursor_index != 0 && keyread_enabled() && active_index != MAX_KEY;
+}
+
+/* Whether rows are to be read whole: who may write them needs all columns. */
+bool ha_holdfast::all_columns() const
+{
+  return read_lock == HF_LOCK_EXCLUSIVE;
+}
+
+/* The next entry of the cursor, as a record. */
+int ha_holdfast::fetch(uchar *record, int not_found)
+{
+  for (;;)
+  {
+    if (++rows_read % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
+      return HA_ERR_ABORTED_BY_USER;
+    hf_slice key, value;
+    hf_code code= hf_cursor_next(cursor, transaction(), &key, &value);
+    if (code != HF_OK)
+      return fail(code, not_found);
+    entry_key.assign(key.data, key.data + key.len);
+    at_entry= true;
+    int error= show_entry(record, key, value);
+    // The row is gone, or locked and passed over.
+    if (error != HA_ERR_KEY_NOT_FOUND)
+      return error;
+  }
+}
+
+int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
+{
+  if (cursor_index == 0)
+  {
+    row_key.assign(key.data, key.data + key.len);
+    return share->layout.decode(table, record, value.data, value.len, all_columns()) ? 0 : damaged();
+  }
+  const uchar *at= key.data, *end= at + key.len, *rest= value.data, *rest_end= rest + value.len;
+  const Index_key &index= share->keys[active_index];
+  if (!is_covered())
+  {
+    at= index.skip(at, end);
+    if (!at)
+      return damaged();
+    row_key.assign(at, end);
+    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+  }
+  if (!index.decode(table, record, &at, end, &rest, rest_end))
+    return damaged();
+  row_key.assign(at, end);
+  if (share->has_primary_key() && !primary_key().decode(table, record, &at, end, &rest, rest_end))
+    return damaged();
+  return 0;
+}
+
+/* The row under `row_key`. */
+int ha_holdfast::read_by_row_key(uchar *record, int not_found)
+{
+  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), read_lock, skip_locked, row);
+  if (code != HF_OK)
+    return fail(code, not_found);
+  hf_slice bytes;
+  hf_buffer_bytes(row, &bytes);
+  return share->layout.decode(table, record, bytes.data, bytes.len, all_columns()) ? 0 : damaged();
+}
+
+/* Scans */
+
+int ha_holdfast::rnd_init(bool scan)
+{
+  is_scan= false;
+  if (!scan)
+    return begin_transaction();
+  active_index= MAX_KEY;
+  if (int error= open_cursor(0))
+    return error;
+  static const Bytes open;
+  cursor_bounded= false;
+  return seek(open, true, open, false, false);
+}
+
+int ha_holdfast::rnd_next(uchar *record)
+{
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+/* A position is the row's key; one of variable length with its length in front. */
+void ha_holdfast::position(const uchar *record)
+{
+  key_a.clear();
+  if (share->has_primary_key())
+    primary_key().encode_record(table, record, &key_a);
+  else
+    key_a= row_key;
+  memset(ref, 0, ref_length);
+  if (key_a.size() == ref_length)
+  {
+    memcpy(ref, key_a.data(), ref_length);
+    return;
+  }
+  int2store(ref, key_a.size());
+  memcpy(ref + 2, key_a.data(), MY_MIN(key_a.size(), ref_length - 2));
+}
+
+int ha_holdfast::rnd_pos(uchar *record, uchar *position)
+{
+  if (int error= begin_transaction())
+    return error;
+  bool fixed= !share->has_primary_key() || primary_key().is_fixed();
+  if (fixed)
+    row_key.assign(position, position + ref_length);
+  else
+    row_key.assign(position + 2, position + 2 + uint2korr(position));
+  return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+}
+
+/* Index reads */
+
+int ha_holdfast::index_init(uint index, bool)
+{
+  active_index= index;
+  is_scan= false;
+  range_end_known= false;
+  return open_cursor(index_no_of(index));
+}
+
+int ha_holdfast::index_end()
+{
+  active_index= MAX_KEY;
+  return 0;
+}
+
+/* Remembers where a range ends while its first row is looked for, so that no more is locked and read ahead. */
+int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bool eq_range, bool sorted)
+{
+  range_end.clear();
+  range_end_known= to && !eq_range;
+  if (range_end_known)
+  {
+    share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_end);
+    if (to->flag == HA_READ_AFTER_KEY)
+      step_over_prefix(&range_end);
+  }
+  int error= handler::read_range_first(from, to, eq_range, sorted);
+  range_end_known= false;
+  return error;
+}
+
+int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find)
+{
+  if (int error= open_cursor(index_no_of(active_index)))
+    return error;
+  const Index_key &index= share->keys[active_index];
+  lower.clear();
+  index.encode_image(table, key, map, &lower);
+  bool whole= map + 1 == (key_part_map) 1 << index.count() || map == HA_WHOLE_KEY;
+  if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
+  {
+    row_key= entry_key= lower;
+    at_entry= true;
+    cursor_bounded= true;
+    cursor_backward= false;
+    // The cursor stands nowhere: the next call seeks.
+    int error= read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+    if (!error)
+      error= seek(lower, false, lower, false, false);
+    return error;
+  }
+  upper= lower;
+  step_over_prefix(&upper);
+  static const Bytes open;
+  const Bytes *from= &open, *to= &open;
+  bool backward= false;
+  cursor_bounded= false;
+  switch (find) {
+  case HA_READ_KEY_EXACT:
+  case HA_READ_PREFIX:
+    from= &lower;
+    to= &upper;
+    cursor_bounded= true;
+    break;
+  case HA_READ_PREFIX_LAST:
+    from= &lower;
+    to= &upper;
+    backward= cursor_bounded= true;
+    break;
+  case HA_READ_KEY_OR_NEXT:
+    from= &lower;
+    break;
+  case HA_READ_AFTER_KEY:
+    if (upper.empty())
+      return HA_ERR_KEY_NOT_FOUND;
+    from= &upper;
+    break;
+  case HA_READ_KEY_OR_PREV:
+  case HA_READ_PREFIX_LAST_OR_PREV:
+    to= &upper;
+    backward= true;
+    break;
+  case HA_READ_BEFORE_KEY:
+    if (lower.empty())
+      return HA_ERR_KEY_NOT_FOUND;
+    to= &lower;
+    backward= true;
+    break;
+  default:
+    return HA_ERR_WRONG_COMMAND;
+  }
+  if (range_end_known && !backward && !cursor_bounded)
+  {
+    to= &range_end;
+    cursor_bounded= true;
+  }
+  if (int error= seek(*from, true, *to, false, backward))
+    return error;
+  return fetch(record, HA_ERR_KEY_NOT_FOUND);
+}
+
+int ha_holdfast::index_next_same(uchar *record, const uchar *, uint)
+{
+  // The cursor's range is the key's.
+  if (cursor_bounded && !cursor_backward)
+    return fetch(record, HA_ERR_END_OF_FILE);
+  return handler::index_next_same(record, nullptr, 0);
+}
+
+int ha_holdfast::index_next(uchar *record)
+{
+  if (cursor_backward || !at_entry)
+  {
+    if (int error= seek_from_here(false))
+      return error;
+  }
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !cursor_bounded || end_range)
+    return error;
+  if (int seek_error= seek_from_here(false))
+    return seek_error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+int ha_holdfast::index_prev(uchar *record)
+{
+  if (!cursor_backward || !at_entry)
+  {
+    if (int error= seek_from_here(true))
+      return error;
+  }
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !cursor_bounded)
+    return error;
+  if (int seek_error= seek_from_here(true))
+    return seek_error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+int ha_holdfast::index_first(uchar *record)
+{
+  if (int error= open_cursor(index_no_of(active_index)))
+    return error;
+  static const Bytes open;
+  cursor_bounded= range_end_known;
+  if (int error= seek(open, true, range_end_known ? range_end : open, false, false))
+    return error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+int ha_holdfast::index_last(uchar *record)
+{
+  if (int error= open_cursor(index_no_of(active_index)))
+    return error;
+  static const Bytes open;
+  cursor_bounded= false;
+  if (int error= seek(open, true, open, false, true))
+    return error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}

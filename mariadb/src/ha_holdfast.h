@@ -1,0 +1,159 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* The handler: a table as one statement uses it.
+
+   Index 0 of the engine's table holds the rows, under the primary key or a hidden row id; the others hold entries, whose
+   key is the index key followed by the row's key. An entry keeps beside its key what a covered query needs and weights
+   cannot give back. Every index has versions and locks of its own, so a covered query needs no row.
+
+   One cursor at a time. It holds no page between calls; its bytes, and with them the blobs of the record, are valid
+   until the next row is read. */
+
+#ifndef HOLDFAST_HANDLER_H
+#define HOLDFAST_HANDLER_H
+
+#include "share.h"
+#include "transaction.h"
+
+class ha_holdfast final : public handler
+{
+public:
+  ha_holdfast(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+  ~ha_holdfast() override;
+
+  /* What the engine can do. */
+  Table_flags table_flags() const override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
+  const char *index_type(uint) override { return "BTREE"; }
+  uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
+  uint max_supported_key_length() const override { return MAX_ENGINE_KEY; }
+  uint max_supported_key_part_length() const override { return MAX_ENGINE_KEY; }
+  uint lock_count() const override { return 0; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+
+  /* DDL. */
+  int open(const char *name, int mode, uint test_if_locked) override;
+  int close() override;
+  int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+  int delete_table(const char *name) override;
+  int rename_table(const char *from, const char *to) override;
+  int truncate() override;
+  handler *clone(const char *name, MEM_ROOT *mem_root) override;
+
+  /* Statements. */
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
+  int external_lock(THD *thd, int type) override;
+  int start_stmt(THD *thd, thr_lock_type type) override;
+
+  /* Reading. */
+  int rnd_init(bool scan) override;
+  int rnd_end() override { return 0; }
+  int rnd_next(uchar *record) override;
+  int rnd_pos(uchar *record, uchar *position) override;
+  void position(const uchar *record) override;
+  int index_init(uint index, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find) override;
+  int index_read_last_map(uchar *record, const uchar *key, key_part_map map) override
+  {
+    return index_read_map(record, key, map, HA_READ_PREFIX_LAST);
+  }
+  int index_next(uchar *record) override;
+  int index_next_same(uchar *record, const uchar *key, uint length) override;
+  int index_prev(uchar *record) override;
+  int index_first(uchar *record) override;
+  int index_last(uchar *record) override;
+  int read_range_first(const key_range *from, const key_range *to, bool eq_range, bool sorted) override;
+
+  /* Writing. */
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *before, const uchar *after) override;
+  int delete_row(const uchar *record) override;
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                          ulonglong *reserved) override;
+  int reset_auto_increment(ulonglong value) override;
+  void update_create_info(HA_CREATE_INFO *info) override;
+
+  /* Statistics. */
+  int info(uint flag) override;
+  ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *pages) override;
+  double scan_time() override;
+  int analyze(THD *thd, HA_CHECK_OPT *options) override;
+  int optimize(THD *thd, HA_CHECK_OPT *options) override;
+
+private:
+  static const uint MAX_ENGINE_KEY= 3072, ROW_ID_LENGTH= 8;
+
+  holdfast::Share *get_share();
+  int begin_transaction();
+  hf_transaction *transaction() { return connection->transaction; }
+  const holdfast::Index_key &primary_key() const { return share->keys[share->primary_key]; }
+  uint index_no_of(uint key_no) const { return holdfast::index_no(table->s, key_no); }
+  int fail(hf_code code, int not_found= HA_ERR_KEY_NOT_FOUND);
+  int damaged();
+
+  int open_cursor(uint index);
+  int seek(const holdfast::Bytes &from, bool from_included, const holdfast::Bytes &to, bool to_included,
+           bool backward);
+  int seek_from_here(bool backward);
+  int fetch(uchar *record, int not_found);
+  int fetch_row(uchar *record);
+  int read_by_row_key(uchar *record, int not_found);
+  int show_entry(uchar *record, hf_slice key, hf_slice value);
+  bool is_covered();
+  bool all_columns() const;
+
+  int take_row_id();
+  void make_entry(uint key_no, const uchar *record, const holdfast::Bytes &row, holdfast::Bytes *key,
+                  holdfast::Bytes *rest, size_t *prefix);
+  int insert_entry(uint key_no, const uchar *record, const holdfast::Bytes &row);
+  int insert_entries(const uchar *record);
+  int update_row_itself(const uchar *after);
+  int update_entry(uint key_no, const uchar *before, const uchar *after);
+  int undo_row(uint64_t savepoint, int error);
+  void note_auto_increment();
+  void range_bytes(uint index, const key_range *min, const key_range *max, holdfast::Bytes *from,
+                   holdfast::Bytes *to) const;
+  void set_rec_per_key();
+
+  holdfast::Share *share= nullptr;
+  holdfast::Connection *connection= nullptr;
+  std::string name;
+
+  hf_lock read_lock= HF_LOCK_NONE;
+  bool skip_locked= false;
+  bool is_scan= false;
+
+  hf_cursor *cursor= nullptr;
+  uint cursor_index= 0;
+  bool cursor_backward= false;
+  /* The cursor's range ends before its index does: what comes behind has to be sought. */
+  bool cursor_bounded= false;
+  bool at_entry= false;
+  holdfast::Bytes entry_key;   // where the index stands
+  holdfast::Bytes row_key;     // of the row read last
+  holdfast::Bytes new_row_key;
+  holdfast::Bytes row_bytes;
+  holdfast::Bytes lower, upper;
+  holdfast::Bytes key_a, key_b, rest_a, rest_b;
+  holdfast::Bytes range_end;   // of the range that is being read; where it is known
+  bool range_end_known= false;
+  hf_buffer *row= nullptr;
+  uint duplicate_key= MAX_KEY;
+  uint rows_read= 0;
+};
+
+namespace holdfast {
+
+int drop_table(handlerton *hton, const char *path);
+void drop_database(handlerton *hton, char *path);
+
+} // namespace holdfast
+
+#endif

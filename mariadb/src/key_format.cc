@@ -1,0 +1,542 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+#include "key_format.h"
+
+namespace holdfast {
+
+static const uchar NULL_VALUE= 0, NOT_NULL= 1;
+static const uchar REST_LESS= 1, REST_NONE= 2, REST_GREATER= 3;
+
+/* Points a field somewhere else for as long as it lives. */
+class Moved_field
+{
+public:
+  Moved_field(Field *field_arg, const uchar *to) : field(field_arg), before(field_arg->ptr)
+  {
+    field->ptr= const_cast<uchar *>(to);
+  }
+  ~Moved_field() { field->ptr= before; }
+
+private:
+  Field *field;
+  uchar *before;
+};
+
+Index_key_part::Index_key_part(const KEY_PART_INFO &info)
+  : field_no(info.fieldnr - 1), offset(info.offset), length(info.length), null_offset(info.null_offset),
+    null_bit(info.null_bit), invert(info.key_part_flag & HA_REVERSE_SORT ? 0xFF : 0), is_signed(false),
+    fixed(0), charset(nullptr), image_length_bytes(0), chars(0), is_char(false), piece(0), space_length(0)
+{
+  const Field *field= info.field;
+  if (!field->real_maybe_null())
+    null_bit= 0;
+  kind= choose_kind(field);
+  if (kind != BYTES && kind != PADDED && kind != SORTED)
+    is_prefix= fixed < field->pack_length();
+}
+
+static bool is_plain_string(const Field *field)
+{
+  return field->type_handler() == &type_handler_string;
+}
+
+Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
+{
+  in_key= true;
+  is_prefix= false;
+  fixed= field->pack_length();
+  switch (field->real_type()) {
+  case MYSQL_TYPE_TINY:
+  case MYSQL_TYPE_SHORT:
+  case MYSQL_TYPE_INT24:
+  case MYSQL_TYPE_LONG:
+  case MYSQL_TYPE_LONGLONG:
+    is_signed= !(field->flags & UNSIGNED_FLAG);
+    return INTEGER;
+  case MYSQL_TYPE_YEAR:
+  case MYSQL_TYPE_ENUM:
+  case MYSQL_TYPE_SET:
+  case MYSQL_TYPE_NEWDATE:
+    return INTEGER;
+  case MYSQL_TYPE_NEWDECIMAL:
+  case MYSQL_TYPE_TIMESTAMP2:
+  case MYSQL_TYPE_DATETIME2:
+  case MYSQL_TYPE_TIME2:
+  case MYSQL_TYPE_BIT:
+    return PLAIN;
+  case MYSQL_TYPE_STRING:
+    if (is_plain_string(field))
+    {
+      is_char= true;
+      if (field->charset() == &my_charset_bin)
+      {
+        fixed= length;
+        return PLAIN;
+      }
+      choose_weights(field);
+      return kind;
+    }
+    break;
+  case MYSQL_TYPE_VARCHAR:
+  case MYSQL_TYPE_BLOB:
+  case MYSQL_TYPE_TINY_BLOB:
+  case MYSQL_TYPE_MEDIUM_BLOB:
+  case MYSQL_TYPE_LONG_BLOB:
+  case MYSQL_TYPE_GEOMETRY:
+    image_length_bytes= HA_KEY_BLOB_LENGTH;
+    choose_weights(field);
+    return kind;
+  default:
+    break;
+  }
+  in_key= false;
+  fixed= field->sort_length();
+  return SORTED;
+}
+
+/* How text in the collation of `field` is encoded. */
+void Index_key_part::choose_weights(const Field *field)
+{
+  charset= field->charset();
+  is_prefix= (field->real_type() == MYSQL_TYPE_VARCHAR || is_char) ? length < field->field_length : true;
+  if (charset == &my_charset_bin)
+  {
+    kind= BYTES;
+    in_key= !is_prefix;
+    chars= length;
+    return;
+  }
+  in_key= false;
+  chars= length / charset->mbmaxlen;
+  if (charset->levels_for_order > 1)
+  {
+    // Weights of several levels follow each other: they compare only when the first level has one length for all.
+    kind= SORTED;
+    fixed= (uint) charset->strnxfrmlen(length);
+    return;
+  }
+  kind= BYTES;
+  if (charset->state & MY_CS_NOPAD)
+    return;
+  uchar weight[sizeof(space)];
+  size_t n= charset->strnxfrm(weight, sizeof(weight), 1, (const uchar *) " ", 1, 0);
+  if (charset->mbminlen > 1)
+  {
+    uchar wide[4]= {0, 0, 0, 0};
+    int bytes= charset->wc_mb(' ', wide, wide + sizeof(wide));
+    n= bytes > 0 ? charset->strnxfrm(weight, sizeof(weight), 1, wide, (uint) bytes, 0) : 0;
+  }
+  if (n == 0 || n > 4)
+    return;
+  memcpy(space, weight, n);
+  space_length= (uint) n;
+  piece= (uint) (8 / n * n);
+  kind= PADDED;
+}
+
+size_t Index_key_part::max_length() const
+{
+  size_t nullable= null_bit ? 1 : 0;
+  size_t weights= charset && charset != &my_charset_bin ? charset->strnxfrmlen(length) : length;
+  switch (kind) {
+  case BYTES:
+    return nullable + 2 * weights + 2;
+  case PADDED:
+    return nullable + (weights / piece + 1) * (piece + 1);
+  default:
+    return nullable + fixed;
+  }
+}
+
+static void append_escaped(const uchar *from, size_t length, Bytes *out)
+{
+  for (size_t i= 0; i < length; i++)
+  {
+    out->push_back(from[i]);
+    if (from[i] == 0)
+      out->push_back(0xFF);
+  }
+  out->push_back(0);
+  out->push_back(0);
+}
+
+/* How `rest` compares to spaces for ever. It does not end in spaces. */
+static uchar compare_to_spaces(const uchar *rest, size_t length, const uchar *space, uint space_length)
+{
+  for (size_t i= 0; i < length; i++)
+  {
+    uchar pad= space[i % space_length];
+    if (rest[i] != pad)
+      return rest[i] < pad ? REST_LESS : REST_GREATER;
+  }
+  return REST_NONE;
+}
+
+void Index_key_part::append_padded(const uchar *weights, size_t n, Bytes *out) const
+{
+  while (n >= space_length && n % space_length == 0 && !memcmp(weights + n - space_length, space, space_length))
+    n-= space_length;
+  size_t at= 0;
+  while (n - at > piece)
+  {
+    out->insert(out->end(), weights + at, weights + at + piece);
+    at+= piece;
+    uchar rest= compare_to_spaces(weights + at, n - at, space, space_length);
+    out->push_back(rest);
+    if (rest == REST_NONE)
+      return;
+  }
+  out->insert(out->end(), weights + at, weights + n);
+  for (size_t i= n - at; i < piece; i++)
+    out->push_back(space[i % space_length]);
+  out->push_back(REST_NONE);
+}
+
+void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
+{
+  if (charset == &my_charset_bin)
+  {
+    append_escaped(text, MY_MIN(n, (size_t) chars), out);
+    return;
+  }
+  n= MY_MIN(n, charset->charpos(text, text + n, chars));
+  if (kind == PADDED)
+    n= charset->lengthsp((const char *) text, n);
+  uchar on_stack[1024];
+  Bytes on_heap;
+  size_t room= charset->strnxfrmlen(n ? n : 1) + 16;
+  uchar *weights= on_stack;
+  if (room > sizeof(on_stack))
+  {
+    on_heap.resize(room);
+    weights= on_heap.data();
+  }
+  size_t made= charset->strnxfrm(weights, room, chars, text, (uint) n, 0);
+  if (kind == PADDED)
+    append_padded(weights, made, out);
+  else
+    append_escaped(weights, made, out);
+}
+
+/* Appends a value that is not null. `from` is where the column's bytes are; text is there without its length. */
+void Index_key_part::encode_value(TABLE *table, const uchar *from, size_t n, Bytes *out) const
+{
+  size_t begin= out->size();
+  switch (kind) {
+  case INTEGER:
+    out->resize(begin + fixed);
+    for (uint i= 0; i < fixed; i++)
+      (*out)[begin + i]= from[fixed - 1 - i];
+    if (is_signed)
+      (*out)[begin]^= 0x80;
+    break;
+  case PLAIN:
+    out->insert(out->end(), from, from + fixed);
+    break;
+  case SORTED:
+    out->resize(begin + fixed);
+    if (charset)
+    {
+      size_t used= MY_MIN(n, charset->charpos(from, from + n, chars));
+      charset->strnxfrm(out->data() + begin, fixed, chars, from, (uint) used,
+                        MY_STRXFRM_PAD_WITH_SPACE | MY_STRXFRM_PAD_TO_MAXLEN);
+    }
+    else
+    {
+      Moved_field moved(field(table), from);
+      field(table)->sort_string(out->data() + begin, fixed);
+    }
+    break;
+  case BYTES:
+  case PADDED:
+    encode_text(from, n, out);
+    break;
+  }
+}
+
+static void invert_from(Bytes *bytes, size_t begin)
+{
+  for (size_t i= begin; i < bytes->size(); i++)
+    (*bytes)[i]= (uchar) ~(*bytes)[i];
+}
+
+/* The text of the column in a record. */
+void Index_key_part::text_of(TABLE *table, const uchar *record, const uchar **text, size_t *n) const
+{
+  const uchar *at= record + offset;
+  *text= at;
+  *n= length;
+  if (!image_length_bytes)
+    return;
+  if (field(table)->real_type() == MYSQL_TYPE_VARCHAR)
+  {
+    uint length_bytes= static_cast<Field_varstring *>(field(table))->length_bytes;
+    *n= length_bytes == 1 ? *at : uint2korr(at);
+    *text= at + length_bytes;
+    return;
+  }
+  Field_blob *blob= static_cast<Field_blob *>(field(table));
+  *n= blob->get_length(at);
+  *text= blob->get_ptr(at);
+}
+
+void Index_key_part::encode_record(TABLE *table, const uchar *record, Bytes *out) const
+{
+  size_t begin= out->size();
+  if (null_bit)
+    out->push_back(is_null(record) ? NULL_VALUE : NOT_NULL);
+  if (!is_null(record))
+  {
+    const uchar *from;
+    size_t n;
+    text_of(table, record, &from, &n);
+    encode_value(table, from, n, out);
+  }
+  if (invert)
+    invert_from(out, begin);
+}
+
+void Index_key_part::encode_image(TABLE *table, const uchar **key, Bytes *out) const
+{
+  size_t begin= out->size();
+  const uchar *at= *key;
+  bool null= false;
+  if (null_bit)
+  {
+    null= *at++ != 0;
+    out->push_back(null ? NULL_VALUE : NOT_NULL);
+  }
+  size_t n= length;
+  if (image_length_bytes)
+  {
+    n= uint2korr(at);
+    at+= image_length_bytes;
+  }
+  if (!null)
+    encode_value(table, at, n, out);
+  *key= at + length;
+  if (invert)
+    invert_from(out, begin);
+}
+
+const uchar *Index_key_part::skip_value(const uchar *from, const uchar *end) const
+{
+  if (kind == PADDED)
+  {
+    while ((size_t) (end - from) > piece)
+    {
+      from+= piece + 1;
+      if ((uchar) (from[-1] ^ invert) == REST_NONE)
+        return from;
+    }
+    return nullptr;
+  }
+  if (kind != BYTES)
+    return (size_t) (end - from) >= fixed ? from + fixed : nullptr;
+  for (; end - from >= 2; from++)
+  {
+    if ((uchar) (from[0] ^ invert) != 0)
+      continue;
+    if ((uchar) (from[1] ^ invert) == 0)
+      return from + 2;
+    from++;
+  }
+  return nullptr;
+}
+
+const uchar *Index_key_part::skip(const uchar *from, const uchar *end) const
+{
+  if (!null_bit)
+    return skip_value(from, end);
+  if (from == end)
+    return nullptr;
+  return (uchar) (*from ^ invert) == NULL_VALUE ? from + 1 : skip_value(from + 1, end);
+}
+
+void Index_key_part::decode_integer(uchar *to, const uchar *from) const
+{
+  for (uint i= 0; i < fixed; i++)
+    to[fixed - 1 - i]= (uchar) (from[i] ^ invert);
+  if (is_signed)
+    to[fixed - 1]^= 0x80;
+}
+
+/* Bytes of the column's value in a record, as `append_rest` keeps them. */
+void Index_key_part::append_rest(TABLE *table, const uchar *record, Bytes *rest) const
+{
+  if (in_key || is_prefix || is_null(record))
+    return;
+  const uchar *from;
+  size_t n;
+  text_of(table, record, &from, &n);
+  if (!charset)
+    n= field(table)->pack_length();
+  else if (is_char)
+    n= charset->lengthsp((const char *) from, n);
+  rest->push_back((uchar) n);
+  rest->push_back((uchar) (n >> 8));
+  rest->insert(rest->end(), from, from + n);
+}
+
+static void put_varchar(Field *field, uchar *to, const uchar *from, size_t n)
+{
+  uint length_bytes= static_cast<Field_varstring *>(field)->length_bytes;
+  to[0]= (uchar) n;
+  if (length_bytes == 2)
+    to[1]= (uchar) (n >> 8);
+  memcpy(to + length_bytes, from, n);
+}
+
+bool Index_key_part::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
+                      const uchar *rest_end) const
+{
+  const uchar *at= *from, *next= skip(at, end);
+  if (!next)
+    return false;
+  *from= next;
+  Field *column= field(table);
+  uchar *to= record + offset;
+  if (null_bit)
+  {
+    if ((uchar) (*at ^ invert) == NULL_VALUE)
+    {
+      record[null_offset]|= null_bit;
+      memcpy(to, table->s->default_values + offset, column->pack_length());
+      return true;
+    }
+    record[null_offset]&= (uchar) ~null_bit;
+    at++;
+  }
+  if (is_prefix)
+    return true;
+  if (!in_key)
+  {
+    if (rest_end - *rest < 2 || rest_end - *rest - 2 < uint2korr(*rest))
+      return false;
+    size_t n= uint2korr(*rest);
+    const uchar *value= *rest + 2;
+    *rest= value + n;
+    if (n > (charset && !is_char ? column->field_length : column->pack_length()))
+      return false;
+    if (image_length_bytes)
+      put_varchar(column, to, value, n);
+    else
+    {
+      memcpy(to, value, n);
+      if (is_char)
+        charset->fill((char *) to + n, column->field_length - n, ' ');
+    }
+    return true;
+  }
+  if (kind == INTEGER)
+    decode_integer(to, at);
+  else if (kind == PLAIN)
+  {
+    for (uint i= 0; i < fixed; i++)
+      to[i]= (uchar) (at[i] ^ invert);
+  }
+  else
+  {
+    uchar value[MAX_KEY_LENGTH];
+    size_t n= 0;
+    for (; at < next - 2 && n < sizeof(value); at++)
+    {
+      value[n]= (uchar) (*at ^ invert);
+      if (value[n++] == 0)
+        at++;
+    }
+    if (n > column->field_length)
+      return false;
+    put_varchar(column, to, value, n);
+  }
+  return true;
+}
+
+Index_key::Index_key(const KEY &info)
+{
+  parts.reserve(info.user_defined_key_parts);
+  for (uint i= 0; i < info.user_defined_key_parts; i++)
+    parts.emplace_back(info.key_part[i]);
+}
+
+void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) const
+{
+  for (const Index_key_part &part : parts)
+    part.encode_record(table, record, out);
+}
+
+void Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const
+{
+  for (size_t i= 0; i < parts.size() && (map >> i & 1); i++)
+    parts[i].encode_image(table, &key, out);
+}
+
+const uchar *Index_key::skip(const uchar *from, const uchar *end) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    from= part.skip(from, end);
+    if (!from)
+      return nullptr;
+  }
+  return from;
+}
+
+bool Index_key::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
+                 const uchar *rest_end) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.decode(table, record, from, end, rest, rest_end))
+      return false;
+  }
+  return true;
+}
+
+void Index_key::append_rest(TABLE *table, const uchar *record, Bytes *rest) const
+{
+  for (const Index_key_part &part : parts)
+    part.append_rest(table, record, rest);
+}
+
+bool Index_key::has_null(const uchar *record) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (part.is_null(record))
+      return true;
+  }
+  return false;
+}
+
+size_t Index_key::max_length() const
+{
+  size_t sum= 0;
+  for (const Index_key_part &part : parts)
+    sum+= part.max_length();
+  return sum;
+}
+
+bool Index_key::is_fixed() const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.is_fixed())
+      return false;
+  }
+  return true;
+}
+
+void step_over_prefix(Bytes *key)
+{
+  while (!key->empty() && key->back() == 0xFF)
+    key->pop_back();
+  if (!key->empty())
+    key->back()++;
+}
+
+} // namespace holdfast

@@ -1,0 +1,143 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Keys as byte strings that compare with memcmp.
+
+   A key is the concatenation of its parts; each part is self-delimiting, so that a key of the first parts is a prefix
+   of all keys that begin with them, and what follows a part (further parts, the row's key) can be found.
+
+     nullable part   00 for NULL, else 01 and the value
+     integer         big-endian, sign bit flipped; also YEAR, ENUM, SET, DATE
+     plain           the bytes of the record, which compare already (DECIMAL, times with fractions, BINARY, BIT)
+     sorted          what the server sorts by (FLOAT, DOUBLE, UUID, INET6, old formats); its length is fixed
+     bytes           VARBINARY, BLOB, and text in collations without padding (its weights): 00 as 00 FF, 00 00 at the end
+     padded          weights of text in collations that ignore trailing spaces: pieces of one length, each followed by
+                     how the rest compares to spaces: 01 less, 03 greater, 02 there is no rest
+     descending      all bytes of the part, inverted
+
+   Text is encoded by its weights and cannot be given back from them; such columns are kept beside the key in the entry
+   of an index, see `Index_key::append_rest`. */
+
+#ifndef HOLDFAST_KEY_H
+#define HOLDFAST_KEY_H
+
+#include "server.h"
+
+namespace holdfast {
+
+/* One part of a key. */
+class Index_key_part
+{
+public:
+  explicit Index_key_part(const KEY_PART_INFO &info);
+
+  /* Appends the part of a record. `table` owns the fields. */
+  void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
+
+  /* Appends the part of a key in the server's format, and moves `*key` behind it. */
+  void encode_image(TABLE *table, const uchar **key, Bytes *out) const;
+
+  /* The end of the part that begins at `from`; null if there is none before `end`. */
+  const uchar *skip(const uchar *from, const uchar *end) const;
+
+  /* Puts the part into the record and moves `*from` behind it. What the key does not hold is taken from `*rest`.
+     False if the bytes are none that were encoded. */
+  bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
+              const uchar *rest_end) const;
+
+  /* Appends what `decode` will need beside the key. */
+  void append_rest(TABLE *table, const uchar *record, Bytes *rest) const;
+
+  bool is_null(const uchar *record) const
+  {
+    return null_bit && (record[null_offset] & null_bit);
+  }
+
+  /* The most bytes that the part can take. */
+  size_t max_length() const;
+
+  /* Whether every value takes equally many bytes. */
+  bool is_fixed() const
+  {
+    return !null_bit && (kind == INTEGER || kind == PLAIN || kind == SORTED);
+  }
+
+private:
+  enum Kind { INTEGER, PLAIN, SORTED, BYTES, PADDED };
+
+  Kind choose_kind(const Field *field);
+  void choose_weights(const Field *field);
+  Field *field(TABLE *table) const
+  {
+    return table->field[field_no];
+  }
+  void encode_value(TABLE *table, const uchar *from, size_t length, Bytes *out) const;
+  void encode_text(const uchar *text, size_t length, Bytes *out) const;
+  void append_padded(const uchar *weights, size_t length, Bytes *out) const;
+  void text_of(TABLE *table, const uchar *record, const uchar **text, size_t *length) const;
+  const uchar *skip_value(const uchar *from, const uchar *end) const;
+  void decode_integer(uchar *to, const uchar *from) const;
+
+  uint field_no;
+  uint offset;
+  uint length;       // of the part, in bytes of the column
+  uint null_offset;
+  uchar null_bit;
+  uchar invert;      // FF for a descending part
+  Kind kind;
+  bool is_signed;
+  bool in_key;       // the column can be given back from the key alone
+  bool is_prefix;    // the key holds only the beginning of the column
+  uint fixed;        // bytes of the encoded value, for the kinds that have it fixed
+  CHARSET_INFO *charset;
+  uint image_length_bytes;
+  uint chars;        // text: at most so many characters count
+  bool is_char;      // CHAR: stored with trailing spaces
+  uint piece;        // padded: bytes of a piece
+  uchar space[8];    // padded: the weight of a space
+  uint space_length;
+};
+
+/* All parts of a key. */
+class Index_key
+{
+public:
+  Index_key() = default;
+  explicit Index_key(const KEY &info);
+
+  void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
+
+  /* Appends the parts in `map` of a key in the server's format. */
+  void encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
+
+  /* The end of the key at the beginning of an entry's key; null if it is damaged. */
+  const uchar *skip(const uchar *from, const uchar *end) const;
+
+  bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
+              const uchar *rest_end) const;
+  void append_rest(TABLE *table, const uchar *record, Bytes *rest) const;
+
+  /* Whether a part of the key is NULL in the record, so that uniqueness does not count. */
+  bool has_null(const uchar *record) const;
+
+  /* The most bytes that a key can take. */
+  size_t max_length() const;
+  bool is_fixed() const;
+  size_t count() const
+  {
+    return parts.size();
+  }
+
+private:
+  std::vector<Index_key_part> parts;
+};
+
+/* Turns `key` into the first byte string behind all that begin with it; empty if there is none. */
+void step_over_prefix(Bytes *key);
+
+} // namespace holdfast
+
+#endif

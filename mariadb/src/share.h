@@ -1,0 +1,51 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* What all handlers of a table share. */
+
+#ifndef HOLDFAST_SHARE_H
+#define HOLDFAST_SHARE_H
+
+#include "key_format.h"
+#include "row_format.h"
+
+namespace holdfast {
+
+/* The engine's name of the table that the server knows by `path`. */
+std::string table_name(const char *path);
+
+/* Number of the engine's index for the server's key `key_no`. Index 0 holds the rows, ordered by the primary key or
+   by a hidden row id. */
+inline uint index_no(const TABLE_SHARE *share, uint key_no)
+{
+  if (key_no == share->primary_key)
+    return 0;
+  return share->primary_key < key_no ? key_no : key_no + 1;
+}
+
+class Share : public Handler_share
+{
+public:
+  explicit Share(const TABLE *table);
+  ~Share() override;
+
+  /* Opens the engine's table, if that was not done before. */
+  hf_code open(const std::string &name);
+
+  hf_table *table() const { return open_table; }
+  bool has_primary_key() const { return primary_key != MAX_KEY; }
+
+  const uint primary_key;
+  const Row_layout layout;
+  std::vector<Index_key> keys;      // by the server's key numbers
+
+private:
+  hf_table *open_table= nullptr;
+};
+
+} // namespace holdfast
+
+#endif

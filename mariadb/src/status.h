@@ -1,0 +1,20 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* SHOW ENGINE HOLDFAST STATUS. */
+
+#ifndef HOLDFAST_STATUS_H
+#define HOLDFAST_STATUS_H
+
+#include "server.h"
+
+namespace holdfast {
+
+bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, enum ha_stat_type what);
+
+} // namespace holdfast
+
+#endif

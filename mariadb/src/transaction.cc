@@ -1,0 +1,331 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+#include "transaction.h"
+#include "errors.h"
+#include "variables.h"
+
+namespace holdfast {
+
+Connection *Connection::of(THD *thd)
+{
+  Connection *connection= existing(thd);
+  if (!connection)
+  {
+    connection= new (std::nothrow) Connection;
+    if (connection)
+      thd_set_ha_data(thd, hton, connection);
+  }
+  return connection;
+}
+
+Connection::~Connection()
+{
+  hf_transaction_free(transaction);
+}
+
+/* Whether a transaction lasts longer than the statement. */
+static bool in_long_transaction(THD *thd)
+{
+  return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
+}
+
+int Connection::begin(THD *thd)
+{
+  if (!transaction)
+  {
+    hf_transaction_options options;
+    options.isolation= (uint32_t) thd_tx_isolation(thd);
+    options.snapshot_isolation= snapshot_isolation(thd);
+    options.read_only= false;
+    options.lock_wait_timeout= lock_wait_timeout_ms(thd);
+    hf_code code= hf_begin(database, &options, &transaction);
+    if (code != HF_OK)
+      return server_error(code, thd);
+    uint64_t number= 0;
+    hf_transaction_info(transaction, &number, nullptr);
+    serial= number;
+    in_statement= prepared= was_ordered= false;
+  }
+  register_with_server(thd);
+  return 0;
+}
+
+void Connection::register_with_server(THD *thd)
+{
+  trans_register_ha(thd, false, hton, 0);
+  if (in_long_transaction(thd))
+    trans_register_ha(thd, true, hton, 0);
+}
+
+int Connection::statement(THD *thd)
+{
+  if (int error= begin(thd))
+    return error;
+  if (in_statement)
+    return 0;
+  in_statement= true;
+  return server_error(hf_statement(transaction, lock_wait_timeout_ms(thd), &statement_savepoint), thd);
+}
+
+void Connection::table_unlocked()
+{
+  if (locked_tables && --locked_tables == 0)
+    in_statement= false;
+}
+
+void Connection::end()
+{
+  serial= 0;
+  hf_transaction_free(transaction);
+  transaction= nullptr;
+  in_statement= prepared= was_ordered= false;
+}
+
+void Connection::commit_ordered(THD *thd, bool all)
+{
+  if (!transaction || (!all && in_long_transaction(thd)))
+    return;
+  ordered= hf_commit_ordered(transaction);
+  was_ordered= true;
+}
+
+int Connection::commit(THD *thd, bool all)
+{
+  if (!transaction)
+    return 0;
+  if (!all && in_long_transaction(thd))
+  {
+    in_statement= false;
+    return 0;
+  }
+  hf_code code= was_ordered ? ordered : HF_OK;
+  // What is prepared is durable, and the binary log decides about it: no need to wait for the disk again.
+  if (code == HF_OK)
+    code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_at_commit());
+  int error= server_error(code, thd);
+  end();
+  return error;
+}
+
+int Connection::rollback(THD *thd, bool all)
+{
+  if (!transaction)
+    return 0;
+  if (!all && in_long_transaction(thd))
+  {
+    in_statement= false;
+    return server_error(hf_rollback_to(transaction, statement_savepoint), thd);
+  }
+  int error= server_error(hf_rollback(transaction), thd);
+  end();
+  return error;
+}
+
+static std::string xid_bytes(const XID *xid)
+{
+  std::string bytes;
+  long numbers[3]= {xid->formatID, xid->gtrid_length, xid->bqual_length};
+  for (long number : numbers)
+  {
+    for (uint i= 0; i < 8; i++)
+      bytes.push_back((char) ((ulonglong) number >> (8 * i)));
+  }
+  bytes.append(xid->data, (size_t) (xid->gtrid_length + xid->bqual_length));
+  return bytes;
+}
+
+static bool xid_from_bytes(hf_slice bytes, XID *xid)
+{
+  if (bytes.len < 24 || bytes.len > 24 + XIDDATASIZE)
+    return false;
+  const uchar *at= bytes.data;
+  xid->formatID= (long) sint8korr(at);
+  xid->gtrid_length= (long) sint8korr(at + 8);
+  xid->bqual_length= (long) sint8korr(at + 16);
+  memcpy(xid->data, at + 24, bytes.len - 24);
+  return (size_t) (xid->gtrid_length + xid->bqual_length) == bytes.len - 24;
+}
+
+int Connection::prepare(THD *thd, bool all)
+{
+  if (!transaction)
+    return 0;
+  if (!all && in_long_transaction(thd))
+  {
+    in_statement= false;
+    return 0;
+  }
+  XID xid;
+  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  std::string bytes= xid_bytes(&xid);
+  hf_code code= hf_prepare(transaction, slice(bytes), flush_at_commit());
+  if (code == HF_OK)
+    prepared= true;
+  return server_error(code, thd);
+}
+
+void Connection::kill()
+{
+  if (uint64_t number= serial)
+    hf_kill(database, number);
+}
+
+/* The hooks. */
+
+static int close_connection(handlerton *, THD *thd)
+{
+  Connection *connection= Connection::existing(thd);
+  thd_set_ha_data(thd, hton, nullptr);
+  delete connection;
+  return 0;
+}
+
+static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
+{
+  if (Connection *connection= Connection::existing(thd))
+    connection->kill();
+}
+
+static int commit(handlerton *, THD *thd, bool all)
+{
+  Connection *connection= Connection::existing(thd);
+  return connection ? connection->commit(thd, all) : 0;
+}
+
+static void commit_ordered(handlerton *, THD *thd, bool all)
+{
+  if (Connection *connection= Connection::existing(thd))
+    connection->commit_ordered(thd, all);
+}
+
+static int rollback(handlerton *, THD *thd, bool all)
+{
+  Connection *connection= Connection::existing(thd);
+  return connection ? connection->rollback(thd, all) : 0;
+}
+
+static int prepare(handlerton *, THD *thd, bool all)
+{
+  Connection *connection= Connection::existing(thd);
+  return connection ? connection->prepare(thd, all) : 0;
+}
+
+static int savepoint_set(handlerton *, THD *thd, void *savepoint)
+{
+  Connection *connection= Connection::existing(thd);
+  if (!connection || !connection->transaction)
+    return 0;
+  uint64_t point= 0;
+  int error= server_error(hf_savepoint(connection->transaction, &point), thd);
+  memcpy(savepoint, &point, sizeof(point));
+  return error;
+}
+
+static int savepoint_rollback(handlerton *, THD *thd, void *savepoint)
+{
+  Connection *connection= Connection::existing(thd);
+  if (!connection || !connection->transaction)
+    return 0;
+  uint64_t point;
+  memcpy(&point, savepoint, sizeof(point));
+  return server_error(hf_rollback_to(connection->transaction, point), thd);
+}
+
+static int savepoint_release(handlerton *, THD *, void *)
+{
+  return 0;
+}
+
+static int start_consistent_snapshot(handlerton *, THD *thd)
+{
+  Connection *connection= Connection::of(thd);
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  if (int error= connection->begin(thd))
+    return error;
+  return server_error(hf_snapshot(connection->transaction), thd);
+}
+
+struct Xid_list
+{
+  XID *xids;
+  uint room;
+  uint found;
+};
+
+extern "C" void collect_xid(void *context, hf_slice bytes)
+{
+  Xid_list *list= static_cast<Xid_list *>(context);
+  if (list->found < list->room && xid_from_bytes(bytes, &list->xids[list->found]))
+    list->found++;
+}
+
+static int recover(handlerton *, XID *xids, uint room)
+{
+  Xid_list list= {xids, room, 0};
+  logged_error(hf_prepared(database, collect_xid, &list), "listing prepared transactions");
+  return (int) list.found;
+}
+
+/* Of the X/Open specification. */
+static const int XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4;
+
+/* Ends a prepared transaction of an earlier run, or of a connection that is gone. */
+static int end_by_xid(XID *xid, bool commits)
+{
+  std::string bytes= xid_bytes(xid);
+  hf_transaction *transaction= nullptr;
+  if (hf_adopt(database, slice(bytes), &transaction) != HF_OK)
+    return XAER_NOTA;
+  hf_code code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
+  int error= logged_error(code, "ending a prepared transaction") ? XAER_RMERR : XA_OK;
+  hf_transaction_free(transaction);
+  return error;
+}
+
+static int commit_by_xid(handlerton *, XID *xid)
+{
+  return end_by_xid(xid, true);
+}
+
+static int rollback_by_xid(handlerton *, XID *xid)
+{
+  return end_by_xid(xid, false);
+}
+
+static void commit_checkpoint_request(void *cookie)
+{
+  if (!logged_error(hf_flush_log(database), "making commits durable"))
+    commit_checkpoint_notify_ha(cookie);
+}
+
+static bool flush_logs(handlerton *)
+{
+  return logged_error(hf_flush_log(database), "flushing the log") != 0;
+}
+
+void set_transaction_hooks(handlerton *hton)
+{
+  hton->close_connection= close_connection;
+  hton->kill_query= kill_query;
+  hton->commit= commit;
+  hton->commit_ordered= commit_ordered;
+  hton->rollback= rollback;
+  hton->prepare= prepare;
+  hton->savepoint_offset= sizeof(uint64_t);
+  hton->savepoint_set= savepoint_set;
+  hton->savepoint_rollback= savepoint_rollback;
+  hton->savepoint_release= savepoint_release;
+  hton->start_consistent_snapshot= start_consistent_snapshot;
+  hton->recover= recover;
+  hton->commit_by_xid= commit_by_xid;
+  hton->rollback_by_xid= rollback_by_xid;
+  hton->commit_checkpoint_request= commit_checkpoint_request;
+  hton->flush_logs= flush_logs;
+}
+
+} // namespace holdfast

@@ -1,0 +1,67 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* The transaction of a connection, and the server's transaction hooks.
+
+   The state hangs on the connection (`thd_get_ha_data`), never on a thread. The engine's transaction begins with the
+   first statement that touches a table of it, and ends with the server's commit or rollback of all of it, or of the
+   statement in autocommit mode. */
+
+#ifndef HOLDFAST_TRANSACTION_H
+#define HOLDFAST_TRANSACTION_H
+
+#include "server.h"
+
+#include <atomic>
+
+namespace holdfast {
+
+class Connection
+{
+public:
+  /* The connection's state, made when it is needed. */
+  static Connection *of(THD *thd);
+  static Connection *existing(THD *thd)
+  {
+    return static_cast<Connection *>(thd_get_ha_data(thd, hton));
+  }
+
+  /* A statement uses a table: begins transaction and statement where that was not done, and tells the server. */
+  int statement(THD *thd);
+
+  /* A table of the statement was locked or unlocked. */
+  void table_locked() { locked_tables++; }
+  void table_unlocked();
+
+  int begin(THD *thd);
+  int commit(THD *thd, bool all);
+  void commit_ordered(THD *thd, bool all);
+  int rollback(THD *thd, bool all);
+  int prepare(THD *thd, bool all);
+  void kill();
+  ~Connection();
+
+  hf_transaction *transaction= nullptr;
+
+private:
+  void register_with_server(THD *thd);
+  void end();
+
+  std::atomic<uint64_t> serial{0};
+  uint64_t statement_savepoint= 0;
+  uint locked_tables= 0;
+  bool in_statement= false;
+  bool prepared= false;
+  hf_code ordered= HF_OK;
+  bool was_ordered= false;
+};
+
+/* Sets the transaction hooks of the handlerton. */
+void set_transaction_hooks(handlerton *hton);
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,28 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* System variables. */
+
+#ifndef HOLDFAST_VARIABLES_H
+#define HOLDFAST_VARIABLES_H
+
+#include "server.h"
+
+namespace holdfast {
+
+extern struct st_mysql_sys_var *system_variables[];
+
+/* Where the database is, relative to the server's data. */
+const char *data_dir();
+hf_settings database_settings();
+
+hf_flush flush_at_commit();
+uint64_t lock_wait_timeout_ms(THD *thd);
+bool snapshot_isolation(THD *thd);
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,254 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys. Whatever fails in the
+   middle is undone, so that the server can go on with the row (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
+
+#include "errors.h"
+#include "ha_holdfast.h"
+
+using namespace holdfast;
+
+/* The new row's key is the next hidden row id. */
+int ha_holdfast::take_row_id()
+{
+  uint64_t id;
+  hf_code code= hf_mark_take(share->table(), HF_ROW_ID, 1, &id);
+  if (code != HF_OK)
+    return fail(code);
+  new_row_key.resize(ROW_ID_LENGTH);
+  for (uint i= 0; i < ROW_ID_LENGTH; i++)
+    new_row_key[i]= (uchar) (id >> (8 * (ROW_ID_LENGTH - 1 - i)));
+  return 0;
+}
+
+/* The entry of key `key_no` for a row: its key, what is kept beside it, and the length of the index key in it. */
+void ha_holdfast::make_entry(uint key_no, const uchar *record, const Bytes &row_key_arg, Bytes *key, Bytes *rest,
+                             size_t *prefix)
+{
+  const Index_key &index= share->keys[key_no];
+  key->clear();
+  rest->clear();
+  index.encode_record(table, record, key);
+  *prefix= key->size();
+  key->insert(key->end(), row_key_arg.begin(), row_key_arg.end());
+  index.append_rest(table, record, rest);
+  if (share->has_primary_key())
+    primary_key().append_rest(table, record, rest);
+}
+
+int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row_key_arg)
+{
+  size_t prefix;
+  make_entry(key_no, record, row_key_arg, &key_a, &rest_a, &prefix);
+  uint index= index_no_of(key_no);
+  bool unique= (table->key_info[key_no].flags & HA_NOSAME) && !share->keys[key_no].has_null(record);
+  hf_code code= unique
+    ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a))
+    : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a));
+  if (code == HF_DUPLICATE_KEY)
+    duplicate_key= key_no;
+  return fail(code);
+}
+
+int ha_holdfast::insert_entries(const uchar *record)
+{
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes));
+  if (code == HF_DUPLICATE_KEY)
+    duplicate_key= share->primary_key;
+  if (code != HF_OK)
+    return fail(code);
+  for (uint key_no= 0; key_no < table->s->keys; key_no++)
+  {
+    if (key_no == share->primary_key)
+      continue;
+    if (int error= insert_entry(key_no, record, new_row_key))
+      return error;
+  }
+  return 0;
+}
+
+/* Takes back what was done for a row before `error`. After a deadlock everything will be. */
+int ha_holdfast::undo_row(uint64_t savepoint, int error)
+{
+  if (error && error != HA_ERR_LOCK_DEADLOCK)
+  {
+    if (int worse= fail(hf_rollback_to(transaction(), savepoint)))
+      return worse;
+  }
+  return error;
+}
+
+int ha_holdfast::write_row(const uchar *record)
+{
+  if (int error= begin_transaction())
+    return error;
+  if (table->next_number_field && record == table->record[0])
+  {
+    if (int error= update_auto_increment())
+      return error;
+  }
+  new_row_key.clear();
+  if (share->has_primary_key())
+    primary_key().encode_record(table, record, &new_row_key);
+  else if (int error= take_row_id())
+    return error;
+  row_bytes.clear();
+  share->layout.encode(table, record, &row_bytes);
+  uint64_t savepoint= 0;
+  hf_savepoint(transaction(), &savepoint);
+  int error= undo_row(savepoint, insert_entries(record));
+  if (!error)
+    row_key= new_row_key;
+  // A value that was given counts even if the row is refused for another key, as with InnoDB.
+  if (record == table->record[0] && (!error || error == HA_ERR_FOUND_DUPP_KEY))
+    note_auto_increment();
+  return error;
+}
+
+/* Replaces the row; `row_key` becomes its new key. */
+int ha_holdfast::update_row_itself(const uchar *after)
+{
+  row_bytes.clear();
+  share->layout.encode(table, after, &row_bytes);
+  if (new_row_key == row_key)
+    return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(row_bytes)));
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes));
+  if (code == HF_DUPLICATE_KEY)
+    duplicate_key= share->primary_key;
+  if (code == HF_OK)
+    code= hf_delete(transaction(), share->table(), 0, slice(row_key));
+  return fail(code);
+}
+
+int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *after)
+{
+  size_t prefix_a, prefix_b;
+  make_entry(key_no, before, row_key, &key_b, &rest_b, &prefix_b);
+  make_entry(key_no, after, new_row_key, &key_a, &rest_a, &prefix_a);
+  uint index= index_no_of(key_no);
+  if (key_a == key_b)
+  {
+    if (rest_a == rest_b)
+      return 0;
+    return fail(hf_update(transaction(), share->table(), index, slice(key_a), slice(rest_a)));
+  }
+  hf_code code= hf_delete(transaction(), share->table(), index, slice(key_b));
+  if (code != HF_OK)
+    return fail(code);
+  return insert_entry(key_no, after, new_row_key);
+}
+
+int ha_holdfast::update_row(const uchar *before, const uchar *after)
+{
+  if (int error= begin_transaction())
+    return error;
+  if (share->has_primary_key())
+  {
+    row_key.clear();
+    new_row_key.clear();
+    primary_key().encode_record(table, before, &row_key);
+    primary_key().encode_record(table, after, &new_row_key);
+  }
+  else
+    new_row_key= row_key;
+  uint64_t savepoint= 0;
+  hf_savepoint(transaction(), &savepoint);
+  int error= update_row_itself(after);
+  for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
+  {
+    if (key_no != share->primary_key)
+      error= update_entry(key_no, before, after);
+  }
+  error= undo_row(savepoint, error);
+  if (error)
+    return error;
+  row_key= new_row_key;
+  // ON DUPLICATE KEY UPDATE counts as an insert.
+  if (after == table->record[0] && thd_sql_command(ha_thd()) == SQLCOM_INSERT)
+    note_auto_increment();
+  return 0;
+}
+
+int ha_holdfast::delete_row(const uchar *record)
+{
+  if (int error= begin_transaction())
+    return error;
+  if (share->has_primary_key())
+  {
+    row_key.clear();
+    primary_key().encode_record(table, record, &row_key);
+  }
+  uint64_t savepoint= 0;
+  hf_savepoint(transaction(), &savepoint);
+  int error= fail(hf_delete(transaction(), share->table(), 0, slice(row_key)));
+  for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
+  {
+    if (key_no == share->primary_key)
+      continue;
+    size_t prefix;
+    make_entry(key_no, record, row_key, &key_a, &rest_a, &prefix);
+    error= fail(hf_delete(transaction(), share->table(), index_no_of(key_no), slice(key_a)), HA_ERR_CRASHED);
+  }
+  return undo_row(savepoint, error);
+}
+
+/* AUTO_INCREMENT */
+
+void ha_holdfast::note_auto_increment()
+{
+  Field *field= table->found_next_number_field;
+  if (!field)
+    return;
+  longlong value= field->val_int();
+  if (value <= 0 && !(field->flags & UNSIGNED_FLAG))
+    return;
+  if ((ulonglong) value < ULONGLONG_MAX)
+    hf_mark_raise(share->table(), HF_AUTO_INCREMENT, (ulonglong) value + 1);
+}
+
+/* The least number from `from` on that is `offset` more than a multiple of `increment`. */
+static ulonglong next_in_series(ulonglong from, ulonglong offset, ulonglong increment)
+{
+  if (increment <= 1)
+    return from;
+  if (offset > increment)
+    offset= 0;
+  if (from <= offset)
+    return offset;
+  ulonglong steps= (from - offset + increment - 1) / increment;
+  return offset + steps * increment;
+}
+
+void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                     ulonglong *reserved)
+{
+  ulonglong last= table->next_number_field->get_max_int_value();
+  uint64_t next= 0;
+  *first= ULONGLONG_MAX;
+  *reserved= 1;
+  hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
+  if (next > last)
+    return;
+  ulonglong count= increment > 1 ? wanted * increment : wanted;
+  if (hf_mark_take(share->table(), HF_AUTO_INCREMENT, count, &next) != HF_OK || next > last)
+    return;
+  *first= next_in_series(next, offset, increment);
+  *reserved= wanted;
+}
+
+int ha_holdfast::reset_auto_increment(ulonglong value)
+{
+  return fail(hf_mark_set(share->table(), HF_AUTO_INCREMENT, value ? value : 1));
+}
+
+void ha_holdfast::update_create_info(HA_CREATE_INFO *info_arg)
+{
+  if (info_arg->used_fields & HA_CREATE_USED_AUTO)
+    return;
+  info(HA_STATUS_AUTO);
+  info_arg->auto_increment_value= stats.auto_increment_value;
+}

@@ -1,0 +1,215 @@
+//! The server's packages and source, of one version, from the machine's own archives.
+//!
+//! The server refuses an engine that was built for another version, and headers of another version load silently and
+//! crash later. So the newest version is taken of which *all* packages and the source can be had, and exactly that.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use super::Cache;
+use crate::run::check;
+
+/// Of the version chosen.
+const PACKAGES: [&str; 10] = [
+    "mariadb-server",
+    "mariadb-server-core",
+    "mariadb-client",
+    "mariadb-client-core",
+    "libmariadb3",
+    "libmariadbd-dev",
+    "libmariadb-dev",
+    "mariadb-test",
+    "mariadb-test-data",
+    "mariadb-plugin-rocksdb",
+];
+
+/// Shared libraries that the server needs, by package; those that the machine lacks are fetched, too.
+const LIBRARIES: [(&str, &str); 8] = [
+    ("liburing.so.2", "liburing2"),
+    ("libaio.so.1", "libaio1"),
+    ("libnuma.so.1", "libnuma1"),
+    ("libpmem.so.1", "libpmem1"),
+    ("libsnappy.so.1", "libsnappy1v5"),
+    ("liblz4.so.1", "liblz4-1"),
+    ("libzstd.so.1", "libzstd1"),
+    ("libncurses.so.6", "libncurses6"),
+];
+
+/// Downloads and unpacks what is not there yet; returns the version of the packages.
+pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
+    let stamp = cache.path("version");
+    if let Ok(version) = fs::read_to_string(&stamp) {
+        return Ok(version.trim().to_string());
+    }
+    let apt = PrivateApt::new(cache)?;
+    let candidates = apt.versions()?;
+    if candidates.is_empty() {
+        bail!("apt knows no version of mariadb-server that has its source in the same archives");
+    }
+    for version in &candidates {
+        match apt.download(version) {
+            Ok(()) => {
+                unpack(cache, version)?;
+                fs::write(&stamp, version)?;
+                return Ok(version.clone());
+            }
+            Err(error) => println!("version {version} cannot be had completely ({error}); trying an older one"),
+        }
+    }
+    bail!(
+        "no version of MariaDB can be had completely (tried {}): packages {} and the source `mariadb`",
+        candidates.join(", "),
+        PACKAGES.join(", ")
+    )
+}
+
+/// apt with lists and archives of its own, over the machine's archives with `deb-src` switched on.
+struct PrivateApt<'c> {
+    cache: &'c Cache,
+}
+
+impl<'c> PrivateApt<'c> {
+    fn new(cache: &'c Cache) -> anyhow::Result<PrivateApt<'c>> {
+        for dir in ["apt/lists/partial", "apt/archives/partial", "apt/sources", "deb"] {
+            fs::create_dir_all(cache.path(dir))?;
+        }
+        let apt = PrivateApt { cache };
+        apt.write_sources()?;
+        check(apt.command("apt-get").args(["-q", "update"]))
+            .context("the lists of the machine's archives could not be fetched")?;
+        Ok(apt)
+    }
+
+    /// Copies the machine's list of archives, sources included.
+    fn write_sources(&self) -> anyhow::Result<()> {
+        let mut found = false;
+        let mut copy = |from: &Path| -> anyhow::Result<()> {
+            let text = fs::read_to_string(from)?;
+            let name = from.file_name().context("a file has a name")?;
+            let text = match from.extension().and_then(|e| e.to_str()) {
+                Some("sources") => with_sources_deb822(&text),
+                Some("list") => with_sources_lines(&text),
+                _ => return Ok(()),
+            };
+            found = true;
+            fs::write(self.cache.path("apt/sources").join(name), text).map_err(Into::into)
+        };
+        let main = Path::new("/etc/apt/sources.list");
+        if main.exists() {
+            copy(main)?;
+        }
+        for entry in fs::read_dir("/etc/apt/sources.list.d").context("this machine has no apt")? {
+            copy(&entry?.path())?;
+        }
+        if !found {
+            bail!("the machine's apt configuration names no archives");
+        }
+        Ok(())
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let option = |name: &str, path: &str| format!("{name}={}", self.cache.path(path).display());
+        command.args(["-o", "Dir::Etc::sourcelist=/dev/null"]);
+        command.arg("-o").arg(option("Dir::Etc::sourceparts", "apt/sources"));
+        command.arg("-o").arg(option("Dir::State::lists", "apt/lists"));
+        command.arg("-o").arg(option("Dir::Cache", "apt"));
+        // Without it apt warns that its unprivileged user cannot write here.
+        command.args(["-o", "APT::Sandbox::User="]).current_dir(self.cache.path("deb"));
+        command
+    }
+
+    /// The versions of which the archives list both the server and the source, newest first.
+    fn versions(&self) -> anyhow::Result<Vec<String>> {
+        let listed = |package: &str, what: &str| -> anyhow::Result<BTreeSet<String>> {
+            let output = self.command("apt-cache").args(["madison", package]).output()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let lines = text.lines().filter(|l| l.trim_end().ends_with(what));
+            Ok(lines.filter_map(|l| l.split('|').nth(1)).map(|v| v.trim().to_string()).collect())
+        };
+        let servers = listed("mariadb-server", "Packages")?;
+        let sources = listed("mariadb", "Sources")?;
+        let mut both: Vec<String> = servers.intersection(&sources).cloned().collect();
+        both.sort_by(|a, b| if newer(a, b) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater });
+        Ok(both)
+    }
+
+    fn download(&self, version: &str) -> anyhow::Result<()> {
+        // The source first: it is what is missing most often.
+        check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
+        let packages = PACKAGES.iter().map(|p| format!("{p}={version}"));
+        check(self.command("apt-get").args(["-q", "download"]).args(packages))?;
+        let missing: Vec<&str> =
+            LIBRARIES.iter().filter(|(so, _)| !installed(so)).map(|(_, package)| *package).collect();
+        if !missing.is_empty() {
+            check(self.command("apt-get").args(["-q", "download"]).args(missing))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the loader finds `library`.
+fn installed(library: &str) -> bool {
+    let output = Command::new("/sbin/ldconfig").arg("-p").output();
+    output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(library))
+}
+
+/// Whether version `a` is newer than `b`, by Debian's rules.
+fn newer(a: &str, b: &str) -> bool {
+    Command::new("dpkg").args(["--compare-versions", a, "gt", b]).status().is_ok_and(|s| s.success())
+}
+
+fn unpack(cache: &Cache, version: &str) -> anyhow::Result<()> {
+    println!("unpacking version {version}");
+    let root = cache.path("root");
+    fs::create_dir_all(&root)?;
+    let mut debs: Vec<_> = fs::read_dir(cache.path("deb"))?.collect::<Result<Vec<_>, _>>()?;
+    debs.sort_by_key(fs::DirEntry::path);
+    // apt writes `:` of the epoch as `%3a`. The libraries beside the server have versions of their own.
+    let marker = format!("_{}_", version.replace(':', "%3a"));
+    for deb in debs.iter().map(fs::DirEntry::path).filter(|p| p.extension().is_some_and(|e| e == "deb")) {
+        let name = deb.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let package = name.split('_').next().unwrap_or_default();
+        if name.contains(&marker) || LIBRARIES.iter().any(|(_, p)| *p == package) {
+            let status = Command::new("dpkg").arg("-x").arg(&deb).arg(&root).status()?;
+            if !status.success() {
+                bail!("{name} could not be unpacked");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An archive list in the newer form, with sources.
+fn with_sources_deb822(text: &str) -> String {
+    let line = |l: &str| if l.starts_with("Types:") { "Types: deb deb-src".to_string() } else { l.to_string() };
+    text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// An archive list of one line each, with sources.
+fn with_sources_lines(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        out += line;
+        out.push('\n');
+        if let Some(rest) = line.strip_prefix("deb ") {
+            out += &format!("deb-src {rest}\n");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_switched_on_in_both_forms() {
+        assert_eq!(with_sources_deb822("Types: deb\nSuites: a\n"), "Types: deb deb-src\nSuites: a\n");
+        assert_eq!(with_sources_lines("# x\ndeb u s m\n"), "# x\ndeb u s m\ndeb-src u s m\n");
+    }
+}

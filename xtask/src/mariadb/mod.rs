@@ -1,0 +1,106 @@
+//! The engine inside MariaDB: fetching the server, building the shim against it, private servers, smoke test.
+//!
+//! Everything lies under the ignored folder `.cache/mariadb`; nothing of the system is changed and no root is needed:
+//!
+//! ```text
+//! apt/    a private apt directory: the machine's own archives, with their sources switched on
+//! deb/    packages and source as downloaded
+//! root/   the packages unpacked: server, client, test suites, headers
+//! src/    headers of the server's source
+//! build/  objects and ha_holdfast.so
+//! run/    the private server: data, socket, log
+//! ```
+
+mod apt;
+mod compile;
+mod headers;
+mod server;
+mod smoke;
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub enum What {
+    /// Fetch the server's packages and source by apt, compile the shim, link `ha_holdfast.so`
+    Build,
+    /// Start a private server with the engine loaded, and say how to connect
+    Up {
+        /// Loopback port
+        #[arg(long, default_value_t = 13306)]
+        port: u16,
+        /// Start with empty data
+        #[arg(long)]
+        fresh: bool,
+        /// Further options of the server
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Stop the private server
+    Down,
+    /// Connect to the private server
+    Client {
+        /// Passed on to the client
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Run the SQL scripts of `mariadb/tests` on a private server, on this engine and on InnoDB, and compare
+    Smoke {
+        /// Only the scripts whose name contains one of these words
+        only: Vec<String>,
+    },
+}
+
+/// Runs a subcommand.
+pub fn run(what: What) -> anyhow::Result<()> {
+    let cache = Cache::new();
+    match what {
+        What::Build => build(&cache).map(drop),
+        What::Up { port, fresh, options } => {
+            build(&cache)?;
+            let server = server::Server::new(&cache, "run");
+            server.up(port, fresh, &options)?;
+            server.say_how_to_connect(port);
+            Ok(())
+        }
+        What::Down => server::Server::new(&cache, "run").down(),
+        What::Client { args } => server::Server::new(&cache, "run").client(&args),
+        What::Smoke { only } => {
+            build(&cache)?;
+            smoke::run(&cache, &only)
+        }
+    }
+}
+
+/// Makes the plugin; returns its path.
+fn build(cache: &Cache) -> anyhow::Result<PathBuf> {
+    let version = apt::fetch(cache)?;
+    headers::extract(cache, &version)?;
+    compile::plugin(cache, &version)
+}
+
+/// The places in the cache folder.
+pub struct Cache {
+    top: PathBuf,
+}
+
+impl Cache {
+    fn new() -> Cache {
+        Cache { top: crate::run::root().join(".cache/mariadb") }
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.top.join(name)
+    }
+
+    /// A file of the unpacked packages.
+    fn root(&self, name: &str) -> PathBuf {
+        self.top.join("root").join(name)
+    }
+
+    /// Where the packages put shared libraries; the private server finds those there that the machine lacks.
+    fn library_dir(&self) -> PathBuf {
+        self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
+    }
+}

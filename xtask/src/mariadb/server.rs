@@ -1,0 +1,171 @@
+//! Private servers: their own data, socket and loopback port.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::Cache;
+
+/// How long a server may take to come up (recovery included) and to go down.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server that may or may not be running.
+pub struct Server<'c> {
+    cache: &'c Cache,
+    dir: PathBuf,
+}
+
+impl<'c> Server<'c> {
+    /// The server whose files are in the folder `name` of the cache.
+    pub fn new(cache: &'c Cache, name: &str) -> Server<'c> {
+        Server { cache, dir: cache.path(name) }
+    }
+
+    /// Starts the server with the engine loaded. One that runs already is left as it is.
+    pub fn up(&self, port: u16, fresh: bool, options: &[String]) -> anyhow::Result<()> {
+        if self.answers() {
+            if !fresh {
+                return Ok(());
+            }
+            self.down()?;
+        }
+        if fresh && self.dir.exists() {
+            fs::remove_dir_all(&self.dir)?;
+        }
+        if !self.dir.join("data/mysql").exists() {
+            self.install()?;
+        }
+        let log = fs::File::create(self.dir.join("error.log"))?;
+        let mut command = self.program("usr/sbin/mariadbd");
+        command.arg("--no-defaults").args(self.common());
+        command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1");
+        command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
+        command.args(["--plugin-maturity=experimental", "--plugin-load-add=ha_holdfast.so", "--loose-holdfast=FORCE"]);
+        command.args(options).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // Its own process group: Ctrl-C in this terminal is not meant for it.
+        command.process_group(0);
+        let mut child = command.spawn().context("the server could not be started")?;
+        let started = Instant::now();
+        while !self.answers() {
+            if let Some(status) = child.try_wait()? {
+                bail!("the server ended ({status}):\n{}", self.log_tail());
+            }
+            if started.elapsed() > PATIENCE {
+                bail!("the server does not answer:\n{}", self.log_tail());
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// Stops the server, if it runs, and waits for its end.
+    pub fn down(&self) -> anyhow::Result<()> {
+        let pid = fs::read_to_string(self.dir.join("pid")).unwrap_or_default().trim().to_string();
+        if !self.answers() {
+            println!("the server is not running");
+            return Ok(());
+        }
+        let status = self
+            .program("usr/bin/mariadb-admin")
+            .arg("--no-defaults")
+            .arg(self.socket())
+            .args(["-uroot", "shutdown"])
+            .status()?;
+        if !status.success() {
+            bail!("the server did not take the order to shut down");
+        }
+        let started = Instant::now();
+        while !pid.is_empty() && runs(&pid) {
+            if started.elapsed() > PATIENCE {
+                bail!("the server (process {pid}) does not end:\n{}", self.log_tail());
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// Becomes the client.
+    pub fn client(&self, args: &[String]) -> anyhow::Result<()> {
+        if !self.answers() {
+            bail!("the server is not running; `cargo xtask mariadb up` starts it");
+        }
+        Err(self.client_command().args(args).exec().into())
+    }
+
+    /// The client with what it needs to connect.
+    pub fn client_command(&self) -> Command {
+        let mut command = self.program("usr/bin/mariadb");
+        command.arg("--no-defaults").arg(self.socket()).arg("-uroot");
+        command
+    }
+
+    /// Tells the user.
+    pub fn say_how_to_connect(&self, port: u16) {
+        println!("server is up; connect by `cargo xtask mariadb client`, or");
+        println!("  {} -uroot", self.socket());
+        println!("  --host=127.0.0.1 --port={port} -uroot");
+        println!("its log is {}", self.dir.join("error.log").display());
+    }
+
+    /// The last lines of the error log.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read(self.dir.join("error.log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.cache.root(name));
+        command.env("LD_LIBRARY_PATH", self.cache.library_dir());
+        command
+    }
+
+    fn socket(&self) -> String {
+        format!("--socket={}", self.dir.join("socket").display())
+    }
+
+    fn common(&self) -> Vec<String> {
+        let usr = self.cache.root("usr");
+        vec![
+            format!("--basedir={}", usr.display()),
+            format!("--datadir={}", self.dir.join("data").display()),
+            format!("--plugin-dir={}", usr.join("lib/mysql/plugin").display()),
+            format!("--lc-messages-dir={}", usr.join("share/mysql").display()),
+            self.socket(),
+            // Without it the server refuses to run for root; for others it has no meaning.
+            "--user=root".into(),
+        ]
+    }
+
+    fn install(&self) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let output = self
+            .program("usr/bin/mariadb-install-db")
+            .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
+            .arg(format!("--basedir={}", self.cache.root("usr").display()))
+            .arg(format!("--datadir={}", self.dir.join("data").display()))
+            .output()
+            .context("mariadb-install-db could not be started")?;
+        if !output.status.success() {
+            bail!("mariadb-install-db failed:\n{}", String::from_utf8_lossy(&output.stdout));
+        }
+        Ok(())
+    }
+
+    fn answers(&self) -> bool {
+        let mut command = self.program("usr/bin/mariadb-admin");
+        command.arg("--no-defaults").arg(self.socket()).args(["-uroot", "ping"]);
+        command.output().is_ok_and(|o| o.status.success())
+    }
+}
+
+/// Whether a process with this id exists.
+fn runs(pid: &str) -> bool {
+    std::path::Path::new("/proc").join(pid).exists()
+}

@@ -1,0 +1,91 @@
+//! The smoke test: SQL scripts run on this engine and on InnoDB, on the same server, and their results compared.
+//!
+//! A script names its engine `$ENGINE`. Lines that begin with `-- only` hold for the engine named there alone.
+//! Results must be equal byte for byte, errors included.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
+
+use super::Cache;
+use super::server::Server;
+use crate::run::root;
+
+const PORT: u16 = 13316;
+
+/// Runs the scripts; stops the server again.
+pub fn run(cache: &Cache, only: &[String]) -> anyhow::Result<()> {
+    let server = Server::new(cache, "smoke");
+    server.up(PORT, true, &[])?;
+    let result = scripts(&server, only);
+    match &result {
+        Ok(()) => server.down()?,
+        Err(_) => println!("log of the server:\n{}", server.log_tail()),
+    }
+    result
+}
+
+fn scripts(server: &Server<'_>, only: &[String]) -> anyhow::Result<()> {
+    let mut scripts: Vec<_> =
+        fs::read_dir(root().join("mariadb/tests"))?.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+    scripts.retain(|p| p.extension().is_some_and(|e| e == "sql"));
+    scripts.retain(|p| only.is_empty() || only.iter().any(|o| p.to_string_lossy().contains(o.as_str())));
+    scripts.sort();
+    let mut failed = Vec::new();
+    for script in &scripts {
+        let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let ours = run_script(server, script, "HOLDFAST")?;
+        let theirs = run_script(server, script, "InnoDB")?;
+        match difference(&ours, &theirs) {
+            None => println!("ok      {name} ({} lines)", ours.lines().count()),
+            Some(difference) => {
+                println!("FAILED  {name}\n{difference}");
+                failed.push(name);
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{} of {} scripts differ from InnoDB: {}", failed.len(), scripts.len(), failed.join(", "));
+    }
+    println!("{} scripts give the same results on Holdfast and on InnoDB", scripts.len());
+    Ok(())
+}
+
+/// What the client prints for a script, errors included, in a fresh schema.
+fn run_script(server: &Server<'_>, script: &Path, engine: &str) -> anyhow::Result<String> {
+    let text = fs::read_to_string(script)?;
+    let mut sql = String::from("DROP DATABASE IF EXISTS smoke; CREATE DATABASE smoke; USE smoke;\n");
+    let other = if engine == "InnoDB" { "-- only HOLDFAST" } else { "-- only InnoDB" };
+    for line in text.lines().filter(|l| !l.starts_with(other)) {
+        sql += &line.replace("$ENGINE", engine);
+        sql.push('\n');
+    }
+    let mut child = server
+        .client_command()
+        .args(["--force", "--table", "--column-names", "--binary-as-hex", "-vv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut stdin = child.stdin.take().context("the client has a standard input")?;
+    let writer = std::thread::spawn(move || stdin.write_all(sql.as_bytes()));
+    let output = child.wait_with_output()?;
+    // A client that died does not read to the end; its output tells.
+    let _ = writer.join();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    Ok(format!("{out}\n{err}").replace(engine, "$ENGINE").replace("HOLDFAST", "$ENGINE"))
+}
+
+/// The first lines that differ.
+fn difference(ours: &str, theirs: &str) -> Option<String> {
+    if ours == theirs {
+        return None;
+    }
+    let (a, b): (Vec<&str>, Vec<&str>) = (ours.lines().collect(), theirs.lines().collect());
+    let at = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let part = |lines: &[&str]| lines[at.saturating_sub(12).min(lines.len())..(at + 8).min(lines.len())].join("\n");
+    Some(format!("--- Holdfast, around line {}\n{}\n--- InnoDB\n{}\n---", at + 1, part(&a), part(&b)))
+}
