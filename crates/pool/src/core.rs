@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use holdfast_base::{Lsn, PageId, Result, SpaceId};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
-use holdfast_policy::{Policy, TouchEffect};
+use holdfast_policy::{Policy, TouchEffect, TouchRules};
 use holdfast_wal::Wal;
 use parking_lot::RwLock;
 
@@ -110,42 +110,32 @@ impl Core {
         self.spaces.read().get(&id).cloned()
     }
 
-    /// Tells the policy of an access to the page `id` in a frame, and counts it.
+    /// Tells the policy of an access to the page in a frame, and counts it. For a hot page that is a look at its header.
     #[inline]
     pub(crate) fn touch(&self, frame: u32, header: &FrameHeader, id: PageId, acc: &Access<'_>) {
         acc.count_request();
-        let partition = self.partition(id);
-        let word = header.policy.load(Ordering::Relaxed);
-        let touch = acc.touch(id);
-        let effect = partition.rules().touch(word, || partition.clock(), &touch);
-        if effect != TouchEffect::None || header.has(READ_AHEAD) {
-            self.touch_slow(frame, header, partition, word, effect, acc, id);
+        // A page that was read ahead is not settled before its first touch.
+        if !TouchRules::is_settled(header.policy.load(Ordering::Relaxed)) {
+            self.touch_unsettled(frame, header, id, acc);
         }
     }
 
     #[cold]
-    #[allow(clippy::too_many_arguments)]
-    fn touch_slow(
-        &self,
-        frame: u32,
-        header: &FrameHeader,
-        partition: &Partition,
-        word: u64,
-        effect: TouchEffect,
-        acc: &Access<'_>,
-        id: PageId,
-    ) {
+    #[inline(never)]
+    fn touch_unsettled(&self, frame: u32, header: &FrameHeader, id: PageId, acc: &Access<'_>) {
         if header.has(READ_AHEAD) {
             header.clear(READ_AHEAD);
         }
-        match effect {
+        let (partition, touch) = (self.partition(id), acc.touch(id));
+        let word = header.policy.load(Ordering::Relaxed);
+        match partition.rules().touch(word, || partition.clock(), &touch) {
             TouchEffect::None => {}
             TouchEffect::Store(new) => {
                 let _ = header.policy.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed);
             }
             TouchEffect::NotYoung => acc.count_not_young(),
             TouchEffect::Locked => {
-                partition.with_policy(|p| p.touch_locked(frame, &acc.touch(id), &HeaderWords(&self.frames)));
+                partition.with_policy(|p| p.touch_locked(frame, &touch, &HeaderWords(&self.frames)));
             }
         }
     }

@@ -22,6 +22,7 @@ pub(crate) struct Frames {
     headers: NonNull<FrameHeader>,
     max: u32,
     page_shift: u32,
+    page_size: usize,
     mapping: Mapping,
     _header_mapping: Mapping,
 }
@@ -45,6 +46,7 @@ impl Frames {
             headers: header_mapping.base().cast(),
             max: max_frames,
             page_shift: page_size.trailing_zeros(),
+            page_size,
             mapping,
             _header_mapping: header_mapping,
         })
@@ -58,7 +60,7 @@ impl Frames {
     /// Bytes of a frame.
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
-        1 << self.page_shift
+        self.page_size
     }
 
     /// The header of frame `f`.
@@ -67,7 +69,7 @@ impl Frames {
     /// If there is no such frame.
     #[inline]
     pub(crate) fn header(&self, f: u32) -> &FrameHeader {
-        assert!(f < self.max, "frame {f} of {}", self.max);
+        assert!(f < self.max, "no such frame");
         // SAFETY: one of `max` headers in a mapping of zeros, which is a valid header; aligned as the mapping is; only
         // shared references are ever made to it.
         unsafe { self.headers.add(f as usize).as_ref() }

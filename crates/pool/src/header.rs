@@ -24,7 +24,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use holdfast_base::PageId;
+use holdfast_base::{PageId, PageNo, SpaceId};
 
 use crate::latch::Latch;
 
@@ -32,6 +32,11 @@ use crate::latch::Latch;
 pub(crate) const WRITING: u32 = 1;
 /// Brought in by read-ahead and not used since.
 pub(crate) const READ_AHEAD: u32 = 2;
+
+/// What the headers of a space's pages have in common, see [`FrameHeader::holds_page`].
+pub(crate) fn space_key(space: SpaceId) -> u64 {
+    !PageId::new(space, PageNo(0)).to_u64()
+}
 
 /// See the module's description.
 #[derive(Debug, Default)]
@@ -50,6 +55,12 @@ impl FrameHeader {
     #[inline]
     pub(crate) fn holds(&self, id: u64) -> bool {
         self.page.load(Ordering::Relaxed) == !id
+    }
+
+    /// The same for page `no` of the space whose [`space_key`] is `key`, in fewer steps.
+    #[inline]
+    pub(crate) fn holds_page(&self, key: u64, no: PageNo) -> bool {
+        self.page.load(Ordering::Relaxed) ^ u64::from(no.0) == key
     }
 
     /// The page in the frame, if any.
@@ -100,6 +111,19 @@ impl FrameHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_recognised_in_both_ways() {
+        let header = FrameHeader::default();
+        assert_eq!(header.page(), None);
+        let (space, other) = (SpaceId(0xffff_0001), SpaceId(2));
+        header.set_page(PageId::new(space, PageNo(0xf000_0007)));
+        for (space, no) in [(space, 0xf000_0007), (space, 7), (other, 0xf000_0007)] {
+            let expected = header.holds(PageId::new(space, PageNo(no)).to_u64());
+            assert_eq!(expected, (space.0, no) == (0xffff_0001, 0xf000_0007));
+            assert_eq!(header.holds_page(space_key(space), PageNo(no)), expected);
+        }
+    }
 
     #[test]
     fn a_header_is_one_cache_line() {

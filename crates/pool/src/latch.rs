@@ -62,6 +62,7 @@ impl Latch {
 
     /// Like [`Latch::optimistic`], and looks a bounded number of times for a short exclusive holder to leave.
     #[cold]
+    #[inline(never)]
     pub(crate) fn optimistic_spin(&self) -> Option<Stamp> {
         for _ in 0..SPINS {
             if let Some(stamp) = self.optimistic() {

@@ -78,6 +78,8 @@ mod translation;
 mod warmup;
 
 #[cfg(not(any(loom, shuttle)))]
+pub use holdfast_policy::ScanPlan;
+#[cfg(not(any(loom, shuttle)))]
 pub use {
     access::{OptPage, PageRead},
     config::{DoubleWrite, PoolConfig},
@@ -88,5 +90,3 @@ pub use {
     space::Space,
     stats::{Owner, PoolStats, Resident},
 };
-#[cfg(not(any(loom, shuttle)))]
-pub use holdfast_policy::ScanPlan;

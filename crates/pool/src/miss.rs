@@ -85,6 +85,9 @@ impl Core {
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
     pub(crate) fn bring_in(&self, space: &Space, no: PageNo, fill: Fill, acc: &Access<'_>) -> Result<Option<u32>> {
         let mut lease = Lease::new(self, None);
+        if fill == (Fill::Read { blank: false }) {
+            self.check_reach(space, no)?;
+        }
         loop {
             space.check_open()?;
             let Some(claim) = self.claim(space, no) else { return Ok(None) };
@@ -111,6 +114,17 @@ impl Core {
             }
             return Ok(Some(frame));
         }
+    }
+
+    /// Refuses a page number that only damaged bytes can have named, before memory is spent on its translation.
+    fn check_reach(&self, space: &Space, no: PageNo) -> Result<()> {
+        if space.translation.entry(no).is_some() || self.home(no) < space.file.len()? {
+            return Ok(());
+        }
+        let error = Error::damaged_page(space.page_id(no), "it lies past the end of the file");
+        self.metrics.inc(Counter::PagesDamaged);
+        space.mark_damaged(&error);
+        Err(error)
     }
 
     /// Brings page `no` in ahead of a request, if that needs no waiting and no writing. Whether it did.

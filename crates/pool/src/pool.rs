@@ -125,18 +125,18 @@ impl Pool {
         let core = &*self.core;
         let frame = space.translation.frame(no)?;
         let header = core.frames.header(frame);
-        let id = space.page_id(no);
         #[cfg(miri)]
         header.latch.shared();
         let stamp = match header.latch.optimistic() {
             Some(stamp) => stamp,
             None => header.latch.optimistic_spin()?,
         };
-        if !header.holds(id.to_u64()) {
+        if !header.holds_page(space.key, no) {
             #[cfg(miri)]
             header.latch.release_shared();
             return None;
         }
+        let id = space.page_id(no);
         core.touch(frame, header, id, acc);
         Some(OptimisticGuard { core, header, at: PageStamp { frame, stamp }, id })
     }

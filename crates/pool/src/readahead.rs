@@ -82,7 +82,9 @@ impl Core {
     /// See [`Pool::prefetch`](crate::Pool::prefetch).
     pub(crate) fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
         let limit = (scan_budget(self.active_frames()) / 2).max(1);
-        let wanted = pages.iter().copied().filter(|&no| space.translation.frame(no).is_none()).take(limit);
+        let end = space.file.len().unwrap_or(0);
+        let missing = |&no: &PageNo| space.translation.frame(no).is_none() && self.home(no) < end;
+        let wanted = pages.iter().copied().filter(missing).take(limit);
         let Some(space) = self.space(space.id()) else { return };
         let mut jobs: Vec<Job> = wanted
             .map(|no| {

@@ -11,12 +11,15 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 
+use crate::header::space_key;
 use crate::request::AccessStats;
 use crate::translation::Translation;
 
 /// An open space. Obtained from [`Pool::open_space`](crate::Pool::open_space).
 pub struct Space {
     id: SpaceId,
+    /// See [`space_key`].
+    pub(crate) key: u64,
     pub(crate) file: Arc<dyn File>,
     pub(crate) translation: Translation,
     stats: AccessStats,
@@ -30,6 +33,7 @@ impl Space {
     pub(crate) fn new(id: SpaceId, file: Arc<dyn File>, doublewrite: bool) -> Space {
         Space {
             id,
+            key: space_key(id),
             file,
             translation: Translation::new(),
             stats: AccessStats::default(),

@@ -178,7 +178,9 @@ mod tests {
     #[test]
     fn every_page_number_has_its_own_entry() {
         let t = Translation::new();
-        let numbers = [0, 1, 1023, 1024, 1025, 3071, 3072, 1 << 20, u32::MAX - 1, u32::MAX];
+        let all = [0, 1, 1023, 1024, 1025, 3071, 3072, 1 << 20, u32::MAX - 1, u32::MAX];
+        // The directories of the last ones are too large for Miri's pace.
+        let numbers = if cfg!(miri) { &all[..7] } else { &all[..] };
         for (i, &no) in numbers.iter().enumerate() {
             assert_eq!(t.frame(PageNo(no)), None);
             t.entry_or_insert(PageNo(no)).store(i as u32 + 1, Ordering::Release);
