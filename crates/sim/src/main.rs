@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<()> {
 
 /// Even seeds interleave transactions on one thread, odd ones run threads that move money.
 fn run_seed(seed: u64) -> anyhow::Result<u32> {
-    if seed % 2 == 0 { script::run(seed) } else { bank::run(seed) }
+    if seed.is_multiple_of(2) { script::run(seed) } else { bank::run(seed) }
 }
 
 fn crash(seeds: std::ops::Range<u64>, jobs: usize) -> anyhow::Result<()> {
