@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use holdfast::{Database, FlushAtCommit, ReadOptions, TableDefinition, WaitMode, WriteOptions};
+use holdfast::{Database, FlushAtCommit, ReadOptions, TableDefinition, TableLoader, WaitMode, WriteOptions};
 
 use super::{Engine, Session, modified};
 use crate::data;
@@ -25,10 +25,10 @@ pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Holdfast> {
 
 impl Engine for Holdfast {
     fn bulk_load(&self, rows: u64) -> anyhow::Result<()> {
-        self.db.create_table(&ROWS)?;
-        let pairs = (0..rows).map(|n| (data::key(n).to_vec(), data::value(n, 0).to_vec()));
-        self.db.bulk_load(&ROWS, pairs)?;
-        Ok(())
+        let load = |table: &mut TableLoader<'_, _, _>| {
+            (0..rows).try_for_each(|n| table.push(&data::key(n)[..], &data::value(n, 0)[..]))
+        };
+        Ok(self.db.create_table_with(&ROWS, load)?)
     }
 
     fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
