@@ -39,6 +39,8 @@ int ha_holdfast::open(const char *path, int, uint)
     return fail(code);
   if (!row && (code= hf_buffer_new(&row)) != HF_OK)
     return fail(code);
+  // A scan must not meet again the rows that its statement moves by changing the primary key.
+  key_used_on_scan= share->primary_key;
   if (!share->has_primary_key())
     ref_length= ROW_ID_LENGTH;
   else
@@ -106,9 +108,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
 
 int ha_holdfast::truncate()
 {
-  hf_cursor_close(cursor);
-  cursor= nullptr;
-  return fail(hf_table_truncate(database, slice(name)));
+  hf_code code= hf_table_truncate(database, slice(name));
+  return fail(code == HF_OK ? share->reopen(name) : code);
 }
 
 namespace holdfast {

@@ -137,11 +137,12 @@ int ha_holdfast::open_cursor(uint index)
   if (int error= begin_transaction())
     return error;
   at_entry= false;
-  if (cursor && cursor_index == index)
+  if (cursor && cursor_index == index && cursor_generation == share->generation())
     return 0;
   hf_cursor_close(cursor);
   cursor= nullptr;
   cursor_index= index;
+  cursor_generation= share->generation();
   return fail(hf_cursor_open(share->table(), index, &cursor));
 }
 
@@ -376,6 +377,8 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   }
   if (int error= seek(*from, true, *to, false, backward))
     return error;
+  // Where there is no such entry, the index stands before the next one.
+  entry_key= lower;
   return fetch(record, HA_ERR_KEY_NOT_FOUND);
 }
 

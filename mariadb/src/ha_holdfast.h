@@ -131,7 +131,7 @@ private:
   bool is_scan= false;
 
   hf_cursor *cursor= nullptr;
-  uint cursor_index= 0;
+  uint cursor_index= 0, cursor_generation= 0;
   bool cursor_backward= false;
   /* The cursor's range ends before its index does: what comes behind has to be sought. */
   bool cursor_bounded= false;

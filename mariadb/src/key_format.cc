@@ -208,7 +208,8 @@ void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
     n= charset->lengthsp((const char *) text, n);
   uchar on_stack[1024];
   Bytes on_heap;
-  size_t room= charset->strnxfrmlen(n ? n : 1) + 16;
+  // The collation takes every character to have the greatest length.
+  size_t room= charset->strnxfrmlen((n + 1) * charset->mbmaxlen);
   uchar *weights= on_stack;
   if (room > sizeof(on_stack))
   {

@@ -33,7 +33,15 @@ hf_code Share::open(const std::string &name)
 {
   if (open_table)
     return HF_OK;
+  openings++;
   return hf_table_open(database, slice(name), &open_table);
+}
+
+hf_code Share::reopen(const std::string &name)
+{
+  hf_table_close(open_table);
+  open_table= nullptr;
+  return open(name);
 }
 
 } // namespace holdfast

@@ -35,7 +35,13 @@ public:
   /* Opens the engine's table, if that was not done before. */
   hf_code open(const std::string &name);
 
+  /* Opens what is now under the name. Nobody else may use the table. */
+  hf_code reopen(const std::string &name);
+
   hf_table *table() const { return open_table; }
+
+  /* Changes with every opening: cursors of another one are of the table that was. */
+  uint generation() const { return openings; }
   bool has_primary_key() const { return primary_key != MAX_KEY; }
 
   const uint primary_key;
@@ -44,6 +50,7 @@ public:
 
 private:
   hf_table *open_table= nullptr;
+  uint openings= 0;
 };
 
 } // namespace holdfast

@@ -232,7 +232,11 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   *reserved= 1;
   hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
   if (next > last)
+  {
+    // The server finds that it does not fit.
+    *first= next;
     return;
+  }
   ulonglong count= increment > 1 ? wanted * increment : wanted;
   if (hf_mark_take(share->table(), HF_AUTO_INCREMENT, count, &next) != HF_OK || next > last)
     return;

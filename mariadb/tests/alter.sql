@@ -1,3 +1,4 @@
+SET alter_algorithm = 'COPY';
 CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20)) ENGINE=$ENGINE;
 INSERT INTO t VALUES (1, 'one'), (2, 'two'), (3, 'three');
 ALTER TABLE t ADD COLUMN b INT DEFAULT 7;

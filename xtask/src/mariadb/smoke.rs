@@ -57,7 +57,12 @@ fn scripts(server: &Server<'_>, only: &[String]) -> anyhow::Result<()> {
 /// What the client prints for a script, errors included, in a fresh schema.
 fn run_script(server: &Server<'_>, script: &Path, engine: &str) -> anyhow::Result<String> {
     let text = fs::read_to_string(script)?;
-    let mut sql = String::from("DROP DATABASE IF EXISTS smoke; CREATE DATABASE smoke; USE smoke;\n");
+    let fresh = "DROP DATABASE IF EXISTS smoke; CREATE DATABASE smoke";
+    if !server.client_command().args(["-e", fresh]).status()?.success() {
+        bail!("the server does not answer before {}", script.display());
+    }
+    // A statement that does not end is a failure, too.
+    let mut sql = String::from("SET max_statement_time = 60;\n");
     let other = if engine == "InnoDB" { "-- only HOLDFAST" } else { "-- only InnoDB" };
     for line in text.lines().filter(|l| !l.starts_with(other)) {
         sql += &line.replace("$ENGINE", engine);
@@ -65,7 +70,7 @@ fn run_script(server: &Server<'_>, script: &Path, engine: &str) -> anyhow::Resul
     }
     let mut child = server
         .client_command()
-        .args(["--force", "--table", "--column-names", "--binary-as-hex", "-vv"])
+        .args(["--force", "--table", "--column-names", "--binary-as-hex", "-vv", "smoke"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
