@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use holdfast::{
-    Clock, Cursor, Database, Error, FlushAtCommit, IndexDefinition, ReadOptions, ReadTable, ReadTransaction,
-    ReplacementPolicy, TableDefinition, WaitMode, WriteTransaction,
+    Clock, Cursor, Database, Error, IndexDefinition, ReadOptions, ReadTable, ReadTransaction, ReplacementPolicy,
+    TableDefinition, WaitMode, WriteTransaction,
 };
 use holdfast_workload::dbt2;
 use holdfast_workload::dump::{Formatter, Written, dump};
@@ -78,8 +78,7 @@ impl Target for Embedded {
     }
 
     fn pool(&self) -> Result<PoolState> {
-        let stats = self.db.stats();
-        let cache = &stats.cache;
+        let (cache, tables) = self.db.cache_stats();
         let mut state = PoolState {
             page_bytes: cache.page_size as u64,
             pool_pages: cache.frames,
@@ -94,7 +93,7 @@ impl Target for Embedded {
             pages_written: cache.pages_written,
             indexes: Vec::new(),
         };
-        for table in &stats.tables {
+        for table in &tables {
             state.indexes.extend(table.indexes.iter().map(|index| IndexState {
                 table: table.name.clone(),
                 index: index.name.clone(),
@@ -275,43 +274,4 @@ fn walk(
         }
     }
     Ok(())
-}
-
-/// Rows per transaction of a load.
-const LOAD_BATCH: u32 = 2_000;
-
-/// Adds rows to a table in transactions of some size.
-pub(super) struct Loader<'t> {
-    db: &'t Database,
-    definition: &'t Definition,
-    open: Option<WriteTransaction>,
-    rows: u32,
-}
-
-impl<'t> Loader<'t> {
-    pub(super) fn new(db: &'t Database, definition: &'t Definition) -> Loader<'t> {
-        Loader { db, definition, open: None, rows: 0 }
-    }
-
-    pub(super) fn row(&mut self, key: &[u8], row: &[u8]) -> Result<()> {
-        let txn = match self.open.take() {
-            Some(txn) => txn,
-            None => self.db.begin_write()?,
-        };
-        txn.open_table(self.definition)?.insert(key, row)?;
-        self.rows += 1;
-        if self.rows.is_multiple_of(LOAD_BATCH) {
-            txn.commit_with(FlushAtCommit::Lazy)?;
-        } else {
-            self.open = Some(txn);
-        }
-        Ok(())
-    }
-
-    pub(super) fn finish(mut self) -> Result<()> {
-        if let Some(txn) = self.open.take() {
-            txn.commit_with(FlushAtCommit::Lazy)?;
-        }
-        Ok(())
-    }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use holdfast::io::{Create, DiskModel, FileKind, MemoryDisk, ModelDisk, OpenOptions};
-use holdfast::{Builder, Database, Disk, FlushAtCommit, FlushMethod};
+use holdfast::{Builder, Database, Disk, FlushMethod};
 use holdfast_workload::{dbt2, sysbench};
 use tempfile::TempDir;
 
-use super::embedded::{Definition, Embedded, Loader, definition};
+use super::embedded::{Definition, Embedded, definition};
 use super::{Site, Target, TargetSpec};
 use crate::clock::PausableClock;
 use crate::pin::{Cores, Role};
@@ -95,9 +95,6 @@ impl Copy {
     }
 }
 
-/// Log capacity while the tables are loaded, in bytes.
-const LOAD_LOG: u64 = 256 << 20;
-
 impl EmbeddedSite {
     /// Loads `tables` (number 0 first) with a pool of `load_pool_bytes` and makes `copies` copies of them.
     ///
@@ -173,41 +170,19 @@ fn model(seek: Duration, bytes_per_second: u64) -> ModelDisk {
 }
 
 fn load(copy: &Copy, tables: &[TableSpec], definitions: &[Definition], pool_bytes: u64) -> Result<()> {
-    let builder = copy.builder().cache_size_bytes(pool_bytes).log_capacity_bytes(LOAD_LOG);
-    let db = builder.flush_log_at_commit(FlushAtCommit::Lazy).create(copy.path()).context("create the database")?;
+    let db = copy.builder().cache_size_bytes(pool_bytes).create(copy.path()).context("create the database")?;
     for (table, definition) in tables.iter().zip(definitions) {
-        db.create_table(definition)?;
-        fill(&db, table, definition).with_context(|| format!("load the table {}", table.name))?;
+        let loaded = db.create_table_with(definition, |loader| {
+            let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
+            match table.content {
+                Content::Sbtest { seed, rows } => sysbench::generate(seed, rows, 1..=rows, &mut push),
+                Content::NewOrder { warehouses } => dbt2::generate_new_order(warehouses, &mut push),
+                Content::Stock { seed, warehouses } => dbt2::generate_stock(seed, warehouses, &mut push),
+            }
+        });
+        loaded.with_context(|| format!("load the table {}", table.name))?;
     }
     db.close().context("close the loaded database")
-}
-
-fn fill(db: &Database, table: &TableSpec, definition: &Definition) -> Result<()> {
-    match table.content {
-        Content::Sbtest { seed, rows } => {
-            let half = rows / 2;
-            let part = |ids| {
-                let mut loader = Loader::new(db, definition);
-                sysbench::generate(seed, rows, ids, |key, row| loader.row(key, row))?;
-                loader.finish()
-            };
-            std::thread::scope(|scope| {
-                let upper = scope.spawn(|| part(half + 1..=rows));
-                part(1..=half)?;
-                upper.join().map_err(|_| anyhow!("the loader panicked"))?
-            })
-        }
-        Content::NewOrder { warehouses } => {
-            let mut loader = Loader::new(db, definition);
-            dbt2::generate_new_order(warehouses, |key, row| loader.row(key, row))?;
-            loader.finish()
-        }
-        Content::Stock { seed, warehouses } => {
-            let mut loader = Loader::new(db, definition);
-            dbt2::generate_stock(seed, warehouses, |key, row| loader.row(key, row))?;
-            loader.finish()
-        }
-    }
 }
 
 fn copy_data(from: &Copy, to: &Copy) -> Result<()> {

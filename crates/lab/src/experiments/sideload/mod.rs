@@ -30,7 +30,7 @@ pub use scenario::{Ceiling, Outcome, Start, Warmth};
 use crate::document::{Document, Run, metrics};
 use crate::machine::Machine;
 use crate::measure::Figure;
-use crate::pin::Cores;
+use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 use crate::target::{Content, EmbeddedSite, Place, Policy, PoolState, Site, TableSpec};
 use crate::worker::Speed;
@@ -111,6 +111,8 @@ fn load(options: &Options) -> Result<EmbeddedSite> {
 pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let scale = options.scale;
     site.set_slow(false);
+    // The thread that looks stays away from the one that works.
+    options.cores.pin(Role::Background);
     let mut stage = Stage { site, scale, options, progress };
     let mut ceiling = stage.ceiling()?;
     let mut outcomes = Vec::new();

@@ -8,6 +8,8 @@
 //!
 //! At the request rate there are no turns: the rate itself is what is to be reached.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use holdfast_workload::sysbench::Mix;
 use holdfast_workload::{Scan, TableNo};
@@ -167,12 +169,12 @@ impl Stage<'_> {
         }
     }
 
-    fn bench(&self, name: &str, spec: &TargetSpec) -> Result<Bench> {
+    fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
         let target = self.site.open(spec)?;
         let crew = Crew::new(target, self.options.cores.clone());
         let segment = |table: &str, index: &str| Segment { table: table.to_owned(), index: index.to_owned() };
         let segments = vec![segment(HOT, "PRIMARY"), segment(HOT, "k"), segment(BIG, "PRIMARY"), segment(BIG, "k")];
-        Bench::new(crew, name, HOT, segments, self.scale.sample_interval())
+        Bench::new(crew, name, HOT, segments, interval)
     }
 
     /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.
@@ -183,7 +185,8 @@ impl Stage<'_> {
         self.progress.step("ceiling");
         let policy = Policy::Holdfast { scan_hints: true };
         let spec = TargetSpec { policy, pool_bytes: self.scale.ceiling_bytes(), copy: 1 };
-        let mut bench = self.bench("a pool that holds both tables", &spec)?;
+        // To look at so large a pool costs time: a few looks per turn are enough.
+        let mut bench = self.bench("a pool that holds both tables", &spec, self.scale.sample_interval() * 2)?;
         // An undeclared walk over both tables, as fast as it goes, fills the pool.
         let fill = |table, name: &str| DumpLoad {
             table: TableNo(table),
@@ -229,7 +232,7 @@ impl Stage<'_> {
         };
         self.progress.step(&format!("{policy}, {}, {speed_name}", start.name()));
         let spec = TargetSpec { policy, pool_bytes: self.scale.pool_bytes(), copy: 0 };
-        let bench = self.bench(&policy.to_string(), &spec)?;
+        let bench = self.bench(&policy.to_string(), &spec, self.scale.sample_interval())?;
         let run = Running { stage: self, ceiling, bench, policy, speed };
         match start {
             Start::Warm => run.warm(),
@@ -262,7 +265,7 @@ struct Beside {
 const WARM: f64 = 0.99;
 
 impl Running<'_, '_> {
-    fn minutes(&self, n: f64) -> std::time::Duration {
+    fn minutes(&self, n: f64) -> Duration {
         self.stage.scale.minutes(n)
     }
 
