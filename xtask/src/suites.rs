@@ -36,6 +36,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "miri", budget_minutes: 1.5, long: false, job: miri },
     Suite { name: "fuzz", budget_minutes: 1.5, long: false, job: fuzz_short },
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
+    Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "tsan", budget_minutes: 15.0, long: true, job: thread_sanitizer },
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
@@ -110,9 +111,8 @@ fn docs() -> anyhow::Result<Outcome> {
 
 fn examples() -> anyhow::Result<Outcome> {
     let folder = std::fs::read_dir("crates/engine/examples")?;
-    let mut names: Vec<String> = folder
-        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned()))
-        .collect();
+    let mut names: Vec<String> =
+        folder.filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned())).collect();
     names.sort();
     for name in names {
         check(&mut cargo(&format!("run --quiet --package holdfast-engine --example {name}")))?;
@@ -120,16 +120,21 @@ fn examples() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn crash(seeds: u32) -> anyhow::Result<Outcome> {
-    passed(check(&mut cargo(&format!("run --quiet --release --package holdfast-sim -- crash --seeds {seeds}"))))
+fn sim(args: &str) -> anyhow::Result<()> {
+    check(&mut cargo(&format!("run --quiet --release --package holdfast-sim -- {args}")))
 }
 
 fn crash_short() -> anyhow::Result<Outcome> {
-    crash(1_000)
+    sim("crash --seeds 1000")?;
+    passed(sim("kill --rounds 20"))
 }
 
 fn crash_long() -> anyhow::Result<Outcome> {
-    crash(100_000)
+    passed(sim("crash --seeds 100000"))
+}
+
+fn recovery() -> anyhow::Result<Outcome> {
+    passed(sim("recovery"))
 }
 
 /// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger ones. Each has a

@@ -7,6 +7,7 @@
 //! - [`bank`]: threads move money between accounts, each counts its commits in a row of its own. Afterwards the sum is
 //!   what it was and each count is the acknowledged one or the next.
 //! - [`kill`]: a child process under the bank's load on real files, killed with SIGKILL.
+//! - [`recovery`]: how long recovery takes.
 //!
 //! Everything follows from the seed, but for the threads' interleaving; a seed that fails is therefore run again as
 //! it is, and found again most of the time.
@@ -16,6 +17,7 @@
 pub mod bank;
 pub mod kill;
 mod model;
+pub mod recovery;
 pub mod script;
 
 use anyhow::ensure;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-use holdfast_sim::{bank, kill, script};
+use holdfast_sim::{bank, kill, recovery, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Parser)]
@@ -43,6 +43,20 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// How long recovery takes, for log tails of these sizes
+    Recovery {
+        /// Sizes of the tail, in MiB
+        #[arg(long, value_delimiter = ',', default_value = "64,256,1024")]
+        tails_mib: Vec<u64>,
+    },
+    /// The child of `recovery`
+    #[command(hide = true)]
+    RecoveryChild {
+        /// The database
+        dir: PathBuf,
+        /// Size of the tail
+        tail_mib: u64,
+    },
     /// The child of `kill`
     #[command(hide = true)]
     KillChild {
@@ -62,6 +76,8 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Crash { seeds, first, seed: None, jobs } => crash(first..first + seeds, jobs),
         Command::Kill { rounds, seed } => kill::run(rounds, seed),
+        Command::Recovery { tails_mib } => recovery::run(&tails_mib),
+        Command::RecoveryChild { dir, tail_mib } => recovery::child(&dir, tail_mib),
         Command::KillChild { dir, seed } => kill::child(&dir, seed),
     }
 }
