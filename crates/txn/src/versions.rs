@@ -262,8 +262,24 @@ impl VersionTree {
                 }
             }
         }
-        for (k, v) in found {
-            let entry = self.decode_value(&k, &v, acc)?;
+        for (k, mut v) in found {
+            let entry = loop {
+                match self.decode_value(&k, &v, acc) {
+                    Ok(entry) => break Some(entry),
+                    Err(e) => {
+                        // Purge may have replaced it, and freed the chain that it was spilled to.
+                        let mut again = Vec::new();
+                        if !self.tree.get(&k, acc, &mut again)? {
+                            break None;
+                        }
+                        if again == v {
+                            return Err(e);
+                        }
+                        v = again;
+                    }
+                }
+            };
+            let Some(entry) = entry else { continue };
             let writer = entry.writer();
             if entry.key == key && writer.is_some_and(|w| view.sees(w, map)) {
                 image.clear();

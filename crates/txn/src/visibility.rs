@@ -4,8 +4,8 @@
 //! The newest version comes from a copy of the leaf and may be out of date by the time it is judged. So the chain is
 //! followed defensively: a roll pointer is believed only if the undo page belongs to the version's writer and the record
 //! is about the key; if not, that log was purged - and what the view needs was put into the version tree before - or
-//! rolled back. If the version tree has nothing either, the entry is read again: unchanged means that there was
-//! nothing for this view; changed means to start over.
+//! rolled back. If the version tree has nothing either: the log of a writer that had committed was purged, so there is
+//! nothing for this view; a newest version whose writer was active, or has changed since, means to start over.
 //!
 //! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo logs.
 
@@ -108,6 +108,8 @@ impl TxnSystem {
         }
         let acc = self.store.pool().access(AccessKind::Purge);
         self.metrics.inc(Counter::VersionReads);
+        // Asked before the undo log is read: a log whose owner had ended by then is not written to any more.
+        let was_active = self.map.is_active(newest.txn);
         let mut version = newest;
         loop {
             let prior = if version.roll.is_none() {
@@ -130,6 +132,13 @@ impl TxnSystem {
             return Ok(Seen::Version);
         }
         view.check()?;
+        if version.txn != newest.txn {
+            return Ok(Seen::Nothing); // Older writers have committed: their log is gone because it was purged.
+        }
+        if was_active {
+            // It was undone, and may have been done again under the same roll pointer.
+            return Ok(Seen::Stale);
+        }
         let unchanged = index.read(key, &acc, payload)? && split(index, payload)?.0 == newest;
         Ok(if unchanged { Seen::Nothing } else { Seen::Stale })
     }
