@@ -196,7 +196,7 @@ impl Context {
     pub(crate) fn estimate(&self, table: &TableHandle, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
         self.shared.check()?;
         let rows = &table.store.indexes()?[0];
-        if let (Bound::Unbounded, Bound::Unbounded) = bounds {
+        if table.store.counted && matches!(bounds, (Bound::Unbounded, Bound::Unbounded)) {
             return Ok(rows.rows());
         }
         let access = self.shared.pool().access(holdfast_pool::AccessKind::Point);

@@ -88,6 +88,22 @@ fn create(
             return Err(Error::invalid(format!("the definition has two indexes called `{name}`")));
         }
     }
+    let ids = take_ids(shared, plan)?;
+    let id = SpaceId(ids.space);
+    let space = SpaceFile::create(&shared.store, &*shared.disk, id, &file_name(id), shared.meta.uuid)?;
+    // Rows are loaded while others may change definitions.
+    let planted = plant(shared, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
+    let entered = planted.and_then(|(rows, record)| enter(shared, plan, &space, record, rows));
+    if entered.is_err() {
+        // What counts is the first error; the next open removes a file that stays.
+        let _ = space.close(true).and_then(|()| shared.disk.remove(&file_name(id)));
+    }
+    let (table, added) = entered?;
+    added.map(|()| table)
+}
+
+/// Takes the ids of a new table, for good.
+fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
     let mut next = shared.ddl.lock();
     if shared.schema().get(&plan.name).is_some() {
         return Err(Error::TableExists(plan.name.clone()));
@@ -97,30 +113,33 @@ fn create(
         NextIds { space: ids.space + 1, index: ids.index + 1 + plan.indexes.len() as u32, table: ids.table + 1 };
     shared.catalog.set_next(&shared.txns, after)?;
     *next = after;
-    let id = SpaceId(ids.space);
-    let space = SpaceFile::create(&shared.store, &*shared.disk, id, &file_name(id), shared.meta.uuid)?;
-    let entered = plant(shared, &space, plan, ids).and_then(|record| {
-        let rows = fill(&space, &record)?;
-        let added = shared.catalog.add(&shared.txns, &plan.name, &record);
-        // A commit that could not be made durable may have happened all the same.
-        match added {
-            Err(error) if !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true) => Err(error),
-            added => Ok((record, rows, added)),
-        }
-    });
-    let (record, rows, added) = match entered {
-        Ok(entered) => entered,
-        Err(error) => {
-            // What counts is the first error; the next open removes a file that stays.
-            let _ = space.close(true).and_then(|()| shared.disk.remove(&file_name(id)));
-            return Err(error);
-        }
-    };
-    let store = TableStore::open(shared, &record, Ok(space));
+    Ok(ids)
+}
+
+/// Enters a complete table in the catalog and publishes it. An error beside the table says that it is there, but that
+/// its commit could not be made durable.
+fn enter(
+    shared: &Shared,
+    plan: &Plan,
+    space: &Arc<SpaceFile>,
+    record: TableRecord,
+    rows: u64,
+) -> Result<(Arc<TableHandle>, Result<()>)> {
+    let _ddl = shared.ddl.lock();
+    if shared.schema().get(&plan.name).is_some() {
+        return Err(Error::TableExists(plan.name.clone()));
+    }
+    let added = shared.catalog.add(&shared.txns, &plan.name, &record);
+    if let Err(error) = &added
+        && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
+    {
+        return Err(error.clone());
+    }
+    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), true);
     store.indexes()?[0].set_rows(rows);
     let table = Arc::new(TableHandle { name: plan.name.clone(), record, store: Arc::new(store) });
     shared.publish(None, Some(Arc::clone(&table)));
-    added.map(|()| table)
+    Ok((table, added))
 }
 
 /// Creates the trees.

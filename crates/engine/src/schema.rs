@@ -207,6 +207,8 @@ pub(crate) struct TableStore {
     indexes: Vec<Arc<TableIndex>>,
     /// How index keys are made from rows: known once the program has opened the table for writing.
     specs: OnceLock<Vec<Arc<IndexSpec>>>,
+    /// Whether the number of rows was known when the table was opened.
+    pub counted: bool,
     pub gate: WriterGate,
     dropped: AtomicBool,
 }
@@ -216,20 +218,27 @@ const CUT: u64 = 1 << 30;
 
 impl TableStore {
     /// Opens the indexes of `record` over its file, and makes them known to purge and rollback.
-    pub(crate) fn open(shared: &Shared, record: &TableRecord, space: Result<Arc<SpaceFile>>) -> TableStore {
+    pub(crate) fn open(
+        shared: &Shared,
+        record: &TableRecord,
+        space: Result<Arc<SpaceFile>>,
+        is_new: bool,
+    ) -> TableStore {
         let mut indexes = Vec::new();
         if let Ok(space) = &space {
             let open = |id, root, kind| TableIndex::new(Tree::open(space, id, root), kind);
             indexes.push(open(record.clustered, record.root, IndexKind::Rows));
             indexes.extend(record.indexes.iter().map(|i| open(i.id, i.root, IndexKind::Entries)));
         }
-        indexes.iter().for_each(|index| shared.txns.register(index));
+        let known: Vec<bool> = indexes.iter().map(|index| shared.txns.register(index)).collect();
+        let counted = is_new || known.first().is_some_and(|&known| known);
         TableStore {
             disk: Arc::clone(&shared.disk),
             file: file_name(record.space),
             space,
             indexes,
             specs: OnceLock::new(),
+            counted,
             gate: WriterGate::default(),
             dropped: AtomicBool::new(false),
         }

@@ -11,7 +11,7 @@ fn table() -> TableDefinition<u64, Vec<u8>> {
 
 /// Every hundredth value fills several pages.
 fn value(n: u64) -> Vec<u8> {
-    vec![n as u8; if n % 100 == 0 { 30_000 } else { 50 }]
+    vec![n as u8; if n.is_multiple_of(100) { 30_000 } else { 50 }]
 }
 
 #[test]

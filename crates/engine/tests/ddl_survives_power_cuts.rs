@@ -14,9 +14,9 @@ fn names(db: &Database) -> Vec<String> {
     db.list_tables().into_iter().map(|t| t.name).collect()
 }
 
-fn rows(db: &Database, name: &str) -> usize {
+fn rows(db: &Database, name: &str) -> u64 {
     let txn = db.begin_read().unwrap();
-    txn.open_table(&table(name)).unwrap().iter().unwrap().map(|r| r.unwrap()).count()
+    txn.open_table(&table(name)).unwrap().iter().unwrap().try_fold(0, |n, row| row.map(|_| n + 1)).unwrap()
 }
 
 /// Runs `change` on a database with the filled table `a`, cutting the power after `n` operations, for every `n`.
@@ -32,7 +32,7 @@ fn cut_everywhere(change: impl Fn(&Database) -> Result<()>, check: impl Fn(&Data
         disk.crash_after(n);
         let done = change(&db).is_ok();
         let alive = !disk.is_dead();
-        for seed in 0..3 {
+        for seed in 0..2 {
             let after = disk.reboot(seed);
             let db = common::open_on(&after);
             check(&db, done);
@@ -93,7 +93,7 @@ fn creating_a_database() {
         let created = common::small().disk(std::sync::Arc::new(disk.clone())).create("test");
         let (done, alive) = (created.is_ok(), !disk.is_dead());
         drop(created);
-        for seed in 0..3 {
+        for seed in 0..2 {
             let after = std::sync::Arc::new(disk.reboot(seed));
             let builder = common::small().disk(after);
             assert!(!done || builder.open("test").is_ok(), "after {n} operations");

@@ -12,12 +12,15 @@ use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
+use crate::index::IndexKind;
 use crate::options::TxnConfig;
 use crate::system::{History, Loser, TxnSystem};
 use crate::undo::{LogState, UndoLog, UndoSpace};
 use crate::versions::VersionTree;
 
 const PAYLOAD_VERSION: u8 = 1;
+/// Longest payload, in bytes: the log takes as much with a checkpoint.
+const PAYLOAD_MAX: usize = 2048;
 
 /// A transaction that was prepared and neither committed nor rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,13 +67,23 @@ impl Checkpointed {
 }
 
 impl TxnSystem {
-    /// What is to be stored with a checkpoint: the largest ids and the row counters.
+    /// What is to be stored with a checkpoint: the largest ids and the row counters, as many as find room.
     #[must_use]
     pub fn checkpoint_payload(&self) -> Vec<u8> {
-        let mut rows: Vec<_> = self.all_indexes().iter().map(|i| (i.id(), i.rows())).collect();
+        let indexes = self.all_indexes();
+        let rows = indexes.iter().filter(|i| i.kind() == IndexKind::Rows).map(|i| (i.id(), i.rows()));
+        let mut rows: Vec<_> = rows.collect();
         rows.extend(self.saved_rows.lock().iter().map(|(i, n)| (*i, *n)));
-        rows.sort_unstable();
-        Checkpointed { max_txn: TxnId(self.map.next().0 - 1), last_commit: self.views.last(), rows }.encode()
+        // The largest tables are those whose rows are dearest to count anew, if not all find room.
+        rows.sort_unstable_by_key(|&(index, n)| (std::cmp::Reverse(n), index));
+        let mut payload = Checkpointed { max_txn: TxnId(self.map.next().0 - 1), last_commit: self.views.last(), rows };
+        loop {
+            let bytes = payload.encode();
+            if bytes.len() <= PAYLOAD_MAX {
+                return bytes;
+            }
+            payload.rows.truncate(payload.rows.len() * PAYLOAD_MAX / bytes.len());
+        }
     }
 
     /// Opens the undo space after redo. `payload`: what [`TxnSystem::checkpoint_payload`] returned for the last

@@ -197,11 +197,12 @@ impl TxnSystem {
 
     /// Makes an index known to rollback and purge. Every index must be registered before [`TxnSystem::start`] and
     /// before a transaction uses it. Its row counter is set from the last checkpoint, if that knew it.
-    pub fn register(&self, index: &Arc<TableIndex>) {
-        if let Some(rows) = self.saved_rows.lock().remove(&index.id()) {
-            index.set_rows(rows);
-        }
+    /// Returns whether it did.
+    pub fn register(&self, index: &Arc<TableIndex>) -> bool {
+        let saved = self.saved_rows.lock().remove(&index.id());
+        saved.inspect(|&rows| index.set_rows(rows));
         self.indexes.write().insert(index.id(), Arc::clone(index));
+        saved.is_some()
     }
 
     /// Forgets an index that is about to be dropped: waits for purge and rollback to let go of its tree; what they
