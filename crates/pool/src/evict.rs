@@ -67,7 +67,7 @@ impl Core {
         }
         self.metrics.inc(Counter::ForegroundEvictions);
         let mut victims = Vec::with_capacity(self.eviction_batch());
-        let first = self.fullest_partition();
+        let first = self.next_partition();
         for i in 0..self.partitions.len() {
             let partition = &self.partitions[(first + i) % self.partitions.len()];
             self.evict_clean(partition, self.eviction_batch(), &mut victims);
@@ -81,8 +81,8 @@ impl Core {
         frame.or_else(|| self.supply.take())
     }
 
-    /// The partition that eviction begins with.
-    fn fullest_partition(&self) -> usize {
+    /// The partition that eviction begins with: each in turn, so that one with more misses gets more frames.
+    fn next_partition(&self) -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         if self.partitions.len() == 1 { 0 } else { TURN.fetch_add(1, Ordering::Relaxed) % self.partitions.len() }
     }
