@@ -1,0 +1,66 @@
+//! A table that is in use stays cached while a table several times the cache is read from end to end: without a word
+//! about it, with one, and not at all if the program says that it is no scan.
+
+mod common;
+
+use holdfast::{Database, ReadOptions, Scan, TableDefinition};
+
+const HOT: TableDefinition<u64, &[u8]> = TableDefinition::new("hot");
+const BIG: TableDefinition<u64, &[u8]> = TableDefinition::new("big");
+
+fn database() -> Database {
+    let db = common::small().in_memory().unwrap();
+    db.create_table_with(&BIG, |loader| (0..40_000).try_for_each(|i| loader.push(i, &[3; 900]))).unwrap();
+    db.create_table_with(&HOT, |loader| (0..4_000).try_for_each(|i| loader.push(i, &[1; 500]))).unwrap();
+    db
+}
+
+fn read_hot(db: &Database) {
+    let txn = db.begin_read().unwrap();
+    let hot = txn.open_table(&HOT).unwrap();
+    (0..4_000).for_each(|i| assert!(hot.get(i * 7 % 4_000).unwrap().is_some()));
+}
+
+fn hot_misses(db: &Database) -> u64 {
+    db.stats().tables.iter().find(|t| t.name == "hot").unwrap().misses()
+}
+
+/// Pages of the hot table read from disk beside three passes over the big one.
+fn misses_beside(scan: Scan) -> u64 {
+    let db = database();
+    (0..3).for_each(|_| read_hot(&db));
+    let before = hot_misses(&db);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let txn = db.begin_read().unwrap();
+        let big = txn.open_table(&BIG).unwrap();
+        let mut cursor = big.cursor(&ReadOptions::new().scan(scan));
+        cursor.seek(..).unwrap();
+        let mut rows = 0;
+        while cursor.next_into(&mut key, &mut value).unwrap() {
+            rows += 1;
+            if rows % 10_000 == 0 {
+                read_hot(&db);
+            }
+        }
+        assert_eq!(rows, 40_000);
+    }
+    hot_misses(&db) - before
+}
+
+#[test]
+fn that_is_found_out() {
+    assert_eq!(misses_beside(Scan::Auto), 0);
+}
+
+#[test]
+fn that_is_declared() {
+    assert_eq!(misses_beside(Scan::Yes), 0);
+}
+
+/// The policy alone, from the references: nearly as good.
+#[test]
+fn that_is_denied() {
+    let misses = misses_beside(Scan::No);
+    assert!(misses < 600, "{misses}");
+}
