@@ -34,7 +34,7 @@ pub enum Experiment {
 
 const SIDELOAD_EXAMPLES: &str = "\
 Examples:
-  holdfast lab sideload                               the experiment at a tenth of the published size
+  holdfast lab sideload                               the experiment at a twentieth of the published size
   holdfast lab sideload --quick --check               the same in under a minute; exit code 3 if a claim fails
   holdfast lab sideload --report sideload.html        with charts
   holdfast lab sideload --disk real --dir /mnt/ssd    on a real disk instead of the model of a spinning one
@@ -96,16 +96,19 @@ pub struct SideloadArgs {
     /// What all experiments take.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Divide tables and pool by F, make disk, request rate and dump F times as fast [default: 10, with --full 1]
-    #[arg(long, value_name = "F", value_parser = above_zero)]
+    /// Divide tables and pool by S [default: 20, with --quick 30, with --full 1]
+    #[arg(long, value_name = "S", value_parser = above_zero)]
     pub scale: Option<f64>,
+    /// Make disk, request rate and dump D times as fast [default: 5, with --quick 6, with --full 1]
+    #[arg(long, value_name = "D", value_parser = above_zero)]
+    pub speed: Option<f64>,
     /// OLTP sessions
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Transactions per second of the runs at a fixed rate [default: 300 x F, as published]
+    /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
     #[arg(long, value_name = "TPS", value_parser = above_zero)]
     pub rate: Option<f64>,
-    /// Rows per second that the dump's client takes; 0: as many as there are [default: the published pace x F]
+    /// Rows per second that the dump's client takes; 0: as many as there are [default: the published pace x D]
     #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
     pub dump_rate: Option<f64>,
     /// Which rows OLTP asks for: uniform, special, pareto or zipf
@@ -152,9 +155,12 @@ impl CommonArgs {
 impl SideloadArgs {
     fn options(&self) -> sideload::Options {
         let common = &self.common;
-        let factor = self.scale.unwrap_or(if common.full { 1.0 } else { 10.0 });
-        let patience = if common.quick || common.full { 1.0 } else { 2.0 };
-        let scale = Scale::new(factor, patience);
+        let (size, speed) = match (common.quick, common.full) {
+            (true, _) => (30.0, 6.0),
+            (_, true) => (1.0, 1.0),
+            _ => (20.0, 5.0),
+        };
+        let scale = Scale::new(self.scale.unwrap_or(size), self.speed.unwrap_or(speed), 1.0);
         let dump_rate = self.dump_rate.unwrap_or_else(|| scale.dump_rows_per_second());
         sideload::Options {
             scale,
@@ -162,10 +168,11 @@ impl SideloadArgs {
             threads: usize::from(self.threads),
             rate: self.rate.unwrap_or_else(|| scale.rate()),
             dump_rows_per_second: (dump_rate > 0.0).then_some(dump_rate),
-            turns: if common.quick { 5 } else { 9 },
+            turns: if common.quick { 5 } else { 7 },
             turn_minutes: 0.5,
-            rate_minutes: 4.0,
+            rate_minutes: if common.quick { 3.0 } else { 4.0 },
             cold_minutes: 8.0,
+            policy_alone: !common.quick,
             real_disk: common.real_disk(),
             cores: Cores::new(!common.no_pin),
             seed: common.seed,

@@ -24,6 +24,7 @@ fn options(scale: Scale) -> Options {
         turn_minutes: 0.5,
         rate_minutes: 2.0,
         cold_minutes: 6.0,
+        policy_alone: false,
         real_disk: None,
         cores: Cores::new(false),
         seed: 1,
@@ -32,7 +33,7 @@ fn options(scale: Scale) -> Options {
 
 #[test]
 fn sideload_runs_and_reports() {
-    let scale = Scale::new(40.0, 1.0);
+    let scale = Scale::new(40.0, 40.0, 1.0);
     let site = FakeSite { scale, slow: Arc::new(AtomicBool::new(false)) };
     let (document, text) = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
 
@@ -48,11 +49,11 @@ fn sideload_runs_and_reports() {
             assert!(metrics["resident_mb"]["during"].as_array().unwrap().len() >= 2);
         }
     }
-    for field in ["factor", "hot_rows", "big_rows", "pool_bytes", "seed", "distribution", "disk", "rate_tps"] {
+    for field in ["scale", "hot_rows", "big_rows", "pool_bytes", "seed", "distribution", "disk", "rate_tps"] {
         assert!(json["settings"].get(field).is_some(), "{field}");
     }
     assert_eq!(document.verdicts.len(), 19);
-    assert!(text.contains("divided by 40") && text.contains("Content of the pool"), "{text}");
+    assert!(text.contains("40 times smaller") && text.contains("Content of the pool"), "{text}");
 
     let html = report::page(&document);
     if let Some(path) = std::env::var_os("HOLDFAST_LAB_REPORT") {

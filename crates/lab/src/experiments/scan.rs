@@ -30,7 +30,9 @@ use crate::machine::Machine;
 use crate::measure::{Figure, human, per_second};
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
-use crate::target::{Content, EmbeddedSite, Place, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec};
+use crate::target::{
+    Content, EmbeddedSite, Hint, Place, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec,
+};
 use crate::text::table;
 
 /// The small table.
@@ -117,7 +119,7 @@ fn cases() -> [Case; 4] {
         Case { policy: midpoint(90, 0), about: "washed out by the scan", bar: Bar::AtLeast(0.9) },
         Case { policy: midpoint(5, 5), about: "kept by the midpoint and a delay", bar: Bar::AtMost(0.05) },
         Case { policy: midpoint(37, TOO_LONG_MS), about: "too long a delay: never young", bar: Bar::AtLeast(0.9) },
-        Case { policy: Policy::Holdfast { scan_hints: true }, about: "all defaults", bar: Bar::AtMost(0.01) },
+        Case { policy: Policy::Holdfast { hint: Hint::Undeclared }, about: "all defaults", bar: Bar::AtMost(0.01) },
     ]
 }
 

@@ -155,8 +155,10 @@ fn text<'a>(metrics: &'a serde_json::Map<String, Value>, name: &str) -> &'a str 
 fn policy_class(policy: &str) -> &'static str {
     if policy.starts_with("a pool") {
         "ceiling"
-    } else if policy.starts_with("holdfast (") {
+    } else if policy.starts_with("holdfast (scan") {
         "holdfast-plain"
+    } else if policy.starts_with("holdfast (policy") {
+        "holdfast-alone"
     } else if policy.starts_with("holdfast") {
         "holdfast"
     } else if policy.contains("time 0 ") {

@@ -197,7 +197,6 @@ fn figure(metrics: &Map<String, Value>, name: &str, unit: &dyn Fn(f64) -> String
 
 fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Document) -> Markup {
     let ceiling_tps = ceiling.and_then(|v| number(v.metrics(), "tps_alone"));
-    let factor = document.settings.get("factor").and_then(Value::as_f64).unwrap_or(1.0);
     html! {
         section {
             h2 { "Results" }
@@ -216,10 +215,7 @@ fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Docume
             p class="note" {
                 @if let Some(tps) = ceiling_tps { "The ceiling without the dump: " (human(tps)) " TPS. " }
                 "Medians of turns, with the smallest and largest. At a request rate, \u{201c}of the ceiling\u{201d} is of that rate."
-                @if factor != 1.0 {
-                    " Tables and pool are " (factor) " times smaller than published; disk, request rate and dump are "
-                    (factor) " times as fast."
-                }
+                " " (text(&document.settings, "scale"))
             }
         }
     }

@@ -13,7 +13,7 @@ use holdfast_workload::dump::{Formatter, Written, dump};
 use holdfast_workload::sysbench::{RowSql, Sql};
 use holdfast_workload::{Failure, RowSink, Rows, Scan, TableNo};
 
-use super::{Connection, IndexState, Policy, PoolState, Query, Target, TargetSpec};
+use super::{Connection, Hint, IndexState, Policy, PoolState, Query, Target, TargetSpec};
 use crate::clock::PausableClock;
 
 /// The tables of the workloads: byte strings, encoded by the workload.
@@ -53,7 +53,7 @@ impl Embedded {
     ) -> Result<Embedded> {
         let clock = Arc::new(PausableClock::new());
         let (policy, scan_hints) = match spec.policy {
-            Policy::Holdfast { scan_hints } => (ReplacementPolicy::Holdfast, scan_hints),
+            Policy::Holdfast { hint } => (ReplacementPolicy::Holdfast, hint != Hint::Off),
             Policy::Midpoint { pct, time_ms } => {
                 (ReplacementPolicy::MidpointLru { old_blocks_pct: pct, old_blocks_time_ms: time_ms }, true)
             }

@@ -18,13 +18,24 @@ pub use site::{Content, EmbeddedSite, Place, TableSpec};
 
 use crate::clock::PausableClock;
 
+/// What the cache is told about a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// The scan says that it is one.
+    Declared,
+    /// It says nothing, as any query; the engine finds out when it has walked far enough. The default.
+    Undeclared,
+    /// It says nothing, and the engine does not look: the policy sees single references only (`scan_hints` off).
+    Off,
+}
+
 /// A replacement policy with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Holdfast's.
     Holdfast {
-        /// Whether scans are declared to the cache.
-        scan_hints: bool,
+        /// What the cache is told about the dump.
+        hint: Hint,
     },
     /// InnoDB's list with a midpoint.
     Midpoint {
@@ -40,8 +51,9 @@ pub enum Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Policy::Holdfast { scan_hints: true } => f.write_str("holdfast"),
-            Policy::Holdfast { scan_hints: false } => f.write_str("holdfast (scan hints off)"),
+            Policy::Holdfast { hint: Hint::Declared } => f.write_str("holdfast"),
+            Policy::Holdfast { hint: Hint::Undeclared } => f.write_str("holdfast (scan undeclared)"),
+            Policy::Holdfast { hint: Hint::Off } => f.write_str("holdfast (policy alone)"),
             Policy::Midpoint { pct, time_ms } => write!(f, "midpoint_lru (pct {pct}, time {time_ms} ms)"),
             Policy::Lru => f.write_str("lru"),
         }

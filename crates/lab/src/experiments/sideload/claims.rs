@@ -3,7 +3,7 @@
 use super::scenario::{Outcome, Start, TURNOVERS};
 use crate::document::{Bar, Verdict};
 use crate::measure::Figure;
-use crate::target::Policy;
+use crate::target::{Hint, Policy};
 use crate::worker::Speed;
 
 /// Least share of the ceiling that OLTP and dump must each reach.
@@ -21,8 +21,8 @@ fn find(outcomes: &[Outcome], start: Start, full: bool, is: impl Fn(&Policy) -> 
 #[must_use]
 pub fn verdicts(outcomes: &[Outcome], spinning: bool) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for scan_hints in [true, false] {
-        verdicts.extend(holdfast(outcomes, scan_hints));
+    for hint in [Hint::Declared, Hint::Undeclared] {
+        verdicts.extend(holdfast(outcomes, hint));
     }
     verdicts.extend(midpoint(outcomes, spinning));
     verdicts
@@ -32,8 +32,8 @@ fn median(figure: Option<Figure>) -> Option<f64> {
     figure.map(|f| f.median)
 }
 
-fn holdfast(outcomes: &[Outcome], scan_hints: bool) -> Vec<Verdict> {
-    let policy = Policy::Holdfast { scan_hints };
+fn holdfast(outcomes: &[Outcome], hint: Hint) -> Vec<Verdict> {
+    let policy = Policy::Holdfast { hint };
     let mut verdicts = Vec::new();
     for start in [Start::Warm, Start::Cold] {
         let outcome = find(outcomes, start, true, |p| *p == policy);
@@ -128,8 +128,8 @@ mod tests {
     fn all_good() -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for start in [Start::Warm, Start::Cold] {
-            for scan_hints in [true, false] {
-                outcomes.push(outcome(Policy::Holdfast { scan_hints }, start, 980.0));
+            for hint in [Hint::Declared, Hint::Undeclared] {
+                outcomes.push(outcome(Policy::Holdfast { hint }, start, 980.0));
             }
             outcomes.push(outcome(Policy::Midpoint { pct: 37, time_ms: 0 }, start, 10.0));
             let mut delayed = outcome(Policy::Midpoint { pct: 37, time_ms: 10 }, start, 10.0);
@@ -151,7 +151,10 @@ mod tests {
     fn every_way_to_fail_is_noticed() {
         let failing = |change: &dyn Fn(&mut Outcome)| {
             let mut outcomes = all_good();
-            outcomes.iter_mut().filter(|o| matches!(o.policy, Policy::Holdfast { scan_hints: true })).for_each(change);
+            outcomes
+                .iter_mut()
+                .filter(|o| matches!(o.policy, Policy::Holdfast { hint: Hint::Declared }))
+                .for_each(change);
             verdicts(&outcomes, true).iter().filter(|v| !v.holds).count()
         };
         assert_eq!(failing(&|o| o.tps_beside = vec![949.0, 900.0, 2000.0]), 2, "the median counts");

@@ -32,7 +32,7 @@ use crate::machine::Machine;
 use crate::measure::Figure;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
-use crate::target::{Content, EmbeddedSite, Place, Policy, PoolState, Site, TableSpec};
+use crate::target::{Content, EmbeddedSite, Hint, Place, Policy, PoolState, Site, TableSpec};
 use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
@@ -63,6 +63,9 @@ pub struct Options {
     pub rate_minutes: f64,
     /// How long a cold hot table may take to get warm, in minutes of the experiment.
     pub cold_minutes: f64,
+    /// Whether to run Holdfast also with `scan_hints` off, where the engine does not look for scans either. Nothing is
+    /// claimed of that.
+    pub policy_alone: bool,
     /// Directory of the real disk; `None` for the modelled one.
     pub real_disk: Option<PathBuf>,
     /// Cores.
@@ -71,14 +74,23 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// The policies of the experiment.
-fn policies(scale: &Scale) -> [Policy; 4] {
-    [
-        Policy::Midpoint { pct: 37, time_ms: 0 },
-        Policy::Midpoint { pct: 37, time_ms: scale.old_blocks_time_ms() },
-        Policy::Holdfast { scan_hints: true },
-        Policy::Holdfast { scan_hints: false },
-    ]
+impl Options {
+    /// The policies of the experiment, each with the speeds of OLTP at which it runs.
+    fn plan(&self) -> Vec<(Policy, Vec<Speed>)> {
+        let midpoint = |time_ms| Policy::Midpoint { pct: 37, time_ms };
+        let holdfast = |hint| Policy::Holdfast { hint };
+        let both = || vec![Speed::Full, Speed::Rate(self.rate)];
+        let mut plan = vec![
+            (midpoint(0), both()),
+            (midpoint(self.scale.old_blocks_time_ms()), both()),
+            (holdfast(Hint::Declared), both()),
+            (holdfast(Hint::Undeclared), vec![Speed::Full]),
+        ];
+        if self.policy_alone {
+            plan.push((holdfast(Hint::Off), vec![Speed::Full]));
+        }
+        plan
+    }
 }
 
 /// Runs the experiment. Returns the document and what is printed.
@@ -116,11 +128,10 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     let mut stage = Stage { site, scale, options, progress };
     let mut ceiling = stage.ceiling()?;
     let mut outcomes = Vec::new();
-    for policy in policies(&scale) {
+    for (policy, speeds) in options.plan() {
         for start in [Start::Warm, Start::Cold] {
-            outcomes.push(stage.run(&mut ceiling, policy, start, Speed::Full)?);
-            if policy != (Policy::Holdfast { scan_hints: false }) {
-                outcomes.push(stage.run(&mut ceiling, policy, start, Speed::Rate(options.rate))?);
+            for speed in &speeds {
+                outcomes.push(stage.run(&mut ceiling, policy, start, *speed)?);
             }
         }
     }
@@ -136,11 +147,7 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
 }
 
 fn text(outcomes: &[Outcome], ceiling: &Ceiling, document: &Document, scale: &Scale) -> String {
-    let mut text = format!(
-        "Scale: tables, pool and time constants as published, divided by {0}; disk, request rate and dump {0} times \
-         as fast.\n\n",
-        scale.factor()
-    );
+    let mut text = format!("{}\n\n", scale.in_words());
     text.push_str(&listing::results(outcomes, ceiling, scale));
     text.push_str("\nContent of the pool:\n\n");
     for outcome in outcomes {

@@ -1,30 +1,32 @@
-//! Sizes, speeds and times of the experiment, from the published ones by one factor.
+//! Sizes, speeds and times of the experiment, from the published ones by two factors.
 //!
-//! # What the factor does
-//! At factor F every *size* (rows, pool) is divided by F, and every *speed* of the published machine (seek time,
-//! transfer rate, request rate, the rate at which the dump's client takes rows) is F times as high. A size over a
-//! speed is a time, so every *time* shrinks by F squared: the dump that took 95 s takes 0.95 s at factor 10, and
-//! `old_blocks_time` is 10 ms instead of 1000. One *minute* of the experiment lasts 60 s / F^2.
+//! # What the factors do
+//! Every *size* (rows, pool) is divided by S. Every *speed* of the published machine (seeks per second, transfer
+//! rate, request rate, the rate at which the dump's client takes rows) is multiplied by D. A size over a speed is a
+//! time, so every *time* is divided by S x D: with 30 and 6, the dump that took 95 s takes 0.53 s, and
+//! `old_blocks_time` is 6 ms instead of 1000. One *minute* of the experiment lasts 60 s / (S x D).
 //!
 //! # Why that keeps the experiment
-//! The outcome depends on ratios only, and the factor cancels out of these:
+//! The outcome depends on ratios only, and both factors cancel out of these (a test computes them):
 //!
 //! | ratio | published |
 //! |---|---|
-//! | hot table : pool : big table | 1 : 2.4 : 19 |
-//! | time in which the dump turns the pool over : interval between two touches of a hot page at the request rate | 4.7 |
-//! | `old_blocks_time` : time in which the dump turns the old sublist over | 1 : 4 |
-//! | time to read the hot table by seeks : time in which the dump, sharing the arm, turns the pool over | 30 |
-//! | the dump's pace : transfer rate of the disk | 0.45 |
+//! | hot table : pool : big table | 1 : 2.4 : 16 |
+//! | time in which the dump turns the pool over : interval between two touches of a hot page at the request rate | 6.4 |
+//! | `old_blocks_time` : time in which the dump turns the old sublist over | 0.18 |
+//! | time to read the hot table by seeks : time in which the dump turns the pool over | 7.1 |
+//! | the dump's pace : transfer rate of the disk | 0.36 |
 //!
 //! The second decides whether a warm hot table is washed out (a page that is not touched for a turnover is gone,
 //! and a fraction exp(-ratio) of the intervals is as long as that), the third and fourth whether a cold one gets
-//! warm. What does not scale is the processor: OLTP at full speed is as fast as the machine and the engine are.
-//! A faster disk makes a seek cost *fewer* transactions, so the collapse is shown smaller than it is at full scale,
-//! by up to F.
+//! warm. What does not scale is the processor: OLTP at full speed is as fast as machine and engine are. A disk that
+//! is D times as fast makes a seek cost D times fewer transactions, so the collapse is shown smaller than it is at
+//! full scale. And a dump that is held up by the processor instead of by its client turns the pool over more slowly
+//! than it should. Both are reasons to keep D small and to let S do the shrinking; one core must be able to do D
+//! times what the published client did.
 //!
 //! The dump is held to the pace of the published one because its client, not the storage engine, set that pace:
-//! 17.6 million rows in 95 s, 45 % of what the disk could give. `--dump-rate 0` lets it go.
+//! 17.6 million rows in 95 s, about a third of what the disk could give. `--dump-rate 0` lets it go.
 
 use std::time::Duration;
 
@@ -52,104 +54,123 @@ const OLD_BLOCKS_TIME_MS: f64 = 1000.0;
 /// How much smaller and faster than published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    factor: f64,
+    /// Divides sizes.
+    size: f64,
+    /// Multiplies speeds.
+    speed: f64,
     /// Length of the phases, as a multiple.
     patience: f64,
 }
 
 impl Scale {
-    /// Scale by `factor`; phases last `patience` times as long as in quick mode.
+    /// Sizes divided by `size`, speeds multiplied by `speed`; phases last `patience` times as long as they must.
     ///
     /// # Panics
     /// If one of them is not above 0.
     #[must_use]
-    pub fn new(factor: f64, patience: f64) -> Scale {
-        assert!(factor > 0.0 && patience > 0.0, "a scale is above 0");
-        Scale { factor, patience }
+    pub fn new(size: f64, speed: f64, patience: f64) -> Scale {
+        assert!(size > 0.0 && speed > 0.0 && patience > 0.0, "a scale is above 0");
+        Scale { size, speed, patience }
     }
 
-    /// The factor.
+    /// What a time is divided by.
+    fn time(&self) -> f64 {
+        self.size * self.speed
+    }
+
+    /// In words.
     #[must_use]
-    pub fn factor(&self) -> f64 {
-        self.factor
+    pub fn in_words(&self) -> String {
+        if self.time() == 1.0 {
+            return "Sizes and speeds as published.".to_owned();
+        }
+        format!(
+            "Tables and pool are {} times smaller than published; disk, request rate and dump are {} times as fast; \
+             old_blocks_time is divided by {}, as all times are.",
+            self.size,
+            self.speed,
+            self.time()
+        )
     }
 
     /// Rows of the hot table.
     #[must_use]
     pub fn hot_rows(&self) -> u32 {
-        (HOT_ROWS / self.factor) as u32
+        (HOT_ROWS / self.size) as u32
     }
 
     /// Rows of the big table.
     #[must_use]
     pub fn big_rows(&self) -> u32 {
-        (BIG_ROWS / self.factor) as u32
+        (BIG_ROWS / self.size) as u32
     }
 
     /// The pool, in bytes.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {
-        (POOL_BYTES / self.factor) as u64
+        (POOL_BYTES / self.size) as u64
     }
 
     /// A pool that holds both tables, in bytes.
     #[must_use]
     pub fn ceiling_bytes(&self) -> u64 {
-        ((HOT_ROWS + BIG_ROWS) / self.factor * CEILING_BYTES_PER_ROW) as u64 + (16 << 20)
+        ((HOT_ROWS + BIG_ROWS) / self.size * CEILING_BYTES_PER_ROW) as u64 + (16 << 20)
     }
 
     /// Seek of the modelled disk.
     #[must_use]
     pub fn seek(&self) -> Duration {
-        Duration::from_secs_f64(SEEK / self.factor)
+        Duration::from_secs_f64(SEEK / self.speed)
     }
 
     /// Transfer rate of the modelled disk, in bytes per second.
     #[must_use]
     pub fn bytes_per_second(&self) -> u64 {
-        (BYTES_PER_SECOND * self.factor) as u64
+        (BYTES_PER_SECOND * self.speed) as u64
     }
 
     /// The fixed request rate, in transactions per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        RATE * self.factor
+        RATE * self.speed
     }
 
     /// The dump's pace, in rows per second.
     #[must_use]
     pub fn dump_rows_per_second(&self) -> f64 {
-        DUMP_ROWS_PER_SECOND * self.factor
+        DUMP_ROWS_PER_SECOND * self.speed
     }
 
     /// `old_blocks_time`, in milliseconds; at least 1.
     #[must_use]
     pub fn old_blocks_time_ms(&self) -> u32 {
-        (OLD_BLOCKS_TIME_MS / self.factor / self.factor).round().max(1.0) as u32
+        (OLD_BLOCKS_TIME_MS / self.time()).round().max(1.0) as u32
     }
 
     /// So many minutes of the experiment.
     #[must_use]
     pub fn minutes(&self, n: f64) -> Duration {
-        Duration::from_secs_f64(60.0 / self.factor / self.factor * n * self.patience)
+        Duration::from_secs_f64(60.0 / self.time() * n * self.patience)
     }
 
     /// Time between two samples: a tenth of a minute, at most a second.
     #[must_use]
     pub fn sample_interval(&self) -> Duration {
-        Duration::from_secs_f64((6.0 / self.factor / self.factor).min(1.0))
+        Duration::from_secs_f64((6.0 / self.time()).min(1.0))
     }
 
     /// For the document.
     #[must_use]
     pub fn describe(&self) -> Value {
         json!({
-            "factor": self.factor,
+            "sizes_divided_by": self.size,
+            "speeds_multiplied_by": self.speed,
+            "scale": self.in_words(),
             "hot_rows": self.hot_rows(),
             "big_rows": self.big_rows(),
             "pool_bytes": self.pool_bytes(),
             "ceiling_pool_bytes": self.ceiling_bytes(),
-            "minute_seconds": self.minutes(1.0 / self.patience).as_secs_f64(),
+            "minute_seconds": 60.0 / self.time(),
             "old_blocks_time_1000_ms": self.old_blocks_time_ms(),
         })
     }
@@ -181,18 +202,28 @@ mod tests {
     }
 
     #[test]
-    fn the_factor_cancels_out_of_every_ratio() {
-        let full = ratios(&Scale::new(1.0, 1.0));
-        for factor in [2.0, 10.0, 16.0] {
-            for (at_full, scaled) in full.iter().zip(ratios(&Scale::new(factor, 1.0))) {
-                assert!((scaled / at_full - 1.0).abs() < 0.03, "factor {factor}: {at_full} became {scaled}");
+    fn the_factors_cancel_out_of_every_ratio() {
+        let full = ratios(&Scale::new(1.0, 1.0, 1.0));
+        for (size, speed) in [(2.0, 1.0), (30.0, 6.0), (25.0, 5.0), (10.0, 10.0)] {
+            for (at_full, scaled) in full.iter().zip(ratios(&Scale::new(size, speed, 1.0))) {
+                assert!((scaled / at_full - 1.0).abs() < 0.09, "{size}, {speed}: {at_full} became {scaled}");
             }
         }
     }
 
     #[test]
+    fn the_published_ratios_are_those_of_the_header() {
+        let published = [2.4, 16.0, 6.4, 0.18, 7.1, 0.36];
+        let pool_to_hot = |ratio: f64| ratio / 196.0;
+        for (n, (is, said)) in ratios(&Scale::new(1.0, 1.0, 1.0)).into_iter().zip(published).enumerate() {
+            let is = if n == 0 { pool_to_hot(is) } else { is };
+            assert!((is / said - 1.0).abs() < 0.05, "{said} is {is}");
+        }
+    }
+
+    #[test]
     fn full_scale_is_the_published_machine() {
-        let full = Scale::new(1.0, 1.0);
+        let full = Scale::new(1.0, 1.0, 1.0);
         assert_eq!((full.hot_rows(), full.big_rows(), full.pool_bytes()), (1_100_000, 17_600_000, 512 << 20));
         assert_eq!((full.seek(), full.bytes_per_second()), (Duration::from_millis(8), 100_000_000));
         assert_eq!((full.old_blocks_time_ms(), full.rate()), (1000, 300.0));

@@ -19,7 +19,7 @@ use super::{BIG, HOT, Options};
 use crate::bench::{Bench, Mark, Phase, Sample, Segment, Window};
 use crate::measure::Figure;
 use crate::progress::Progress;
-use crate::target::{Policy, PoolState, Site, TargetSpec};
+use crate::target::{Hint, Policy, PoolState, Site, TargetSpec};
 use crate::worker::{Crew, DumpLoad, OltpLoad, Speed};
 
 /// Which came first.
@@ -160,11 +160,11 @@ impl Stage<'_> {
     }
 
     fn dump(&self, policy: Policy) -> DumpLoad {
-        let declared = !matches!(policy, Policy::Holdfast { scan_hints: false });
+        let undeclared = matches!(policy, Policy::Holdfast { hint: Hint::Undeclared | Hint::Off });
         DumpLoad {
             table: TableNo(1),
             name: BIG.to_owned(),
-            scan: if declared { Scan::Declared } else { Scan::Undeclared },
+            scan: if undeclared { Scan::Undeclared } else { Scan::Declared },
             rows_per_second: self.options.dump_rows_per_second,
         }
     }
@@ -183,7 +183,7 @@ impl Stage<'_> {
     /// If a worker or the target fails.
     pub fn ceiling(&mut self) -> Result<Ceiling> {
         self.progress.step("ceiling");
-        let policy = Policy::Holdfast { scan_hints: true };
+        let policy = Policy::Holdfast { hint: Hint::Declared };
         let spec = TargetSpec { policy, pool_bytes: self.scale.ceiling_bytes(), copy: 1 };
         // To look at so large a pool costs time: a few looks per turn are enough.
         let mut bench = self.bench("a pool that holds both tables", &spec, self.scale.sample_interval() * 2)?;
@@ -273,7 +273,7 @@ impl Running<'_, '_> {
         let measured = self.speed == Speed::Full;
         self.stage.site.set_slow(measured);
         self.bench.crew.start_oltp(self.stage.oltp(Speed::Full))?;
-        let warmth = self.until_warm("warm-up", 20.0)?;
+        let (warmth, _) = self.until_warm("warm-up", 20.0)?;
         self.stage.site.set_slow(true);
         if let Speed::Rate(_) = self.speed {
             self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
@@ -307,12 +307,14 @@ impl Running<'_, '_> {
         self.bench.run("dump alone", self.minutes(0.6), self.stage.progress)?;
         let before = self.bench.mark()?;
         self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
-        let warmth = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
-        let warm = self.bench.mark()?;
-        self.bench.crew.work().take_latency();
-        // What did not get warm is measured over the second half of its time, below.
-        let from = if warmth.reached { &warm } else { &before };
-        let beside = self.beside(&warm)?;
+        let (warmth, half) = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
+        let from = if warmth.reached { self.bench.mark()? } else { half };
+        let beside = if warmth.reached {
+            self.bench.crew.work().take_latency();
+            self.beside(&from)?
+        } else {
+            self.cold_state(&from)?
+        };
         let during = self.bench.mark()?;
         let p95_ms = self.p95();
         self.bench.crew.stop_dump()?;
@@ -321,27 +323,47 @@ impl Running<'_, '_> {
         self.bench.crew.stop_oltp()?;
         let dump_alone = Some(before.since(&opened).dump_rows_per_s);
         let pools = [before.pool.clone(), during.pool.clone(), after.pool];
-        Ok(self.outcome(Start::Cold, beside, (from, &during), pools, p95_ms, |o| {
+        Ok(self.outcome(Start::Cold, beside, (&from, &during), pools, p95_ms, |o| {
             o.dump_alone = dump_alone;
             o.warmth = Some(warmth);
         }))
     }
 
-    /// Runs until the hot table is resident, at most `minutes`.
-    fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<Warmth> {
+    /// Runs until the hot table is resident, at most `minutes`. Also returns the mark at half of that time, if it
+    /// came to that.
+    fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<(Warmth, Mark)> {
         let from = self.bench.mark()?;
+        let mut half = from.clone();
+        let half_time = from.t + self.minutes(minutes / 2.0).as_secs_f64();
         let all = self.ceiling.hot_pages;
         let goal = (all as f64 * WARM).ceil() as u64;
         let resident = |mark: &Mark| mark.pool.index(HOT, "PRIMARY").map_or(0, |i| i.resident_pages);
         let patience = self.minutes(minutes);
-        let reached = self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= goal)?;
+        let reached = self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
+            if mark.t < half_time {
+                half = mark.clone();
+            }
+            resident(mark) >= goal
+        })?;
         let to = self.bench.mark()?;
         if reached {
             let patience = self.minutes(SETTLE_MINUTES);
             self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
         }
         let reads = |mark: &Mark| mark.pool.index(HOT, "PRIMARY").map_or(0, |i| i.reads);
-        Ok(Warmth { pages_read: reads(&to) - reads(&from), seconds: to.t - from.t, reached })
+        Ok((Warmth { pages_read: reads(&to) - reads(&from), seconds: to.t - from.t, reached }, half))
+    }
+
+    /// What did not get warm: the second half of its time, which began at `half`, and one turn of the ceiling.
+    fn cold_state(&mut self, half: &Mark) -> Result<Beside> {
+        let mut beside = Beside { own: vec![self.bench.mark()?.since(half)], ceiling: Vec::new() };
+        if self.speed == Speed::Full {
+            let turn = self.minutes(self.stage.options.turn_minutes);
+            let from = self.ceiling.bench.mark()?;
+            self.ceiling.bench.run("OLTP beside the dump", turn, self.stage.progress)?;
+            beside.ceiling.push(self.ceiling.bench.mark()?.since(&from));
+        }
+        Ok(beside)
     }
 
     /// Both at once: in turns with the ceiling at full speed, for a while at the request rate.
