@@ -22,7 +22,8 @@ fn help_succeeds_and_lists_the_codes() {
 
 #[test]
 fn wrong_arguments_are_2() {
-    for args in [&["no-such-command"][..], &["check"], &["lab", "sideload", "--scale", "0"], &["lab", "scan", "--disk"]] {
+    for args in [&["no-such-command"][..], &["check"], &["lab", "sideload", "--scale", "0"], &["lab", "scan", "--disk"]]
+    {
         assert_eq!(holdfast(args).status.code(), Some(2), "{args:?}");
     }
 }
