@@ -38,7 +38,6 @@ const SUITES: &[Suite] = &[
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
-    Suite { name: "tsan", budget_minutes: 15.0, long: true, job: thread_sanitizer },
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
 ];
 
@@ -140,10 +139,14 @@ fn recovery() -> anyhow::Result<Outcome> {
 /// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger ones. Each has a
 /// target folder of its own, since the flag changes every crate.
 fn model_checkers() -> anyhow::Result<Outcome> {
-    for checker in ["loom", "shuttle"] {
-        let test = format!(
-            "test --release --target-dir target/{checker} -p holdfast-pool -p holdfast-wal -p holdfast-txn --tests {checker}"
-        );
+    let runs = [
+        ("loom", "-p holdfast-pool --lib"),
+        ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit"),
+        ("shuttle", "-p holdfast-pool --lib"),
+        ("shuttle", "-p holdfast-txn --lib"),
+    ];
+    for (checker, what) in runs {
+        let test = format!("test --release --target-dir target/{checker} {what}");
         check(cargo(&test).env("RUSTFLAGS", format!("--cfg {checker}")))?;
     }
     Ok(Outcome::Passed)
@@ -166,19 +169,19 @@ fn miri() -> anyhow::Result<Outcome> {
     if let Some(why) = nightly("miri,rust-src", "miri --version") {
         return Ok(Outcome::Skipped(why));
     }
-    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks";
-    passed(check(
-        cargo_nightly("miri test --target-dir target/miri -p holdfast-io -p holdfast-pool -p holdfast-wal --lib miri_")
-            .env("MIRIFLAGS", flags),
-    ))
-}
-
-fn thread_sanitizer() -> anyhow::Result<Outcome> {
-    if let Some(why) = nightly("rust-src", "--version") {
-        return Ok(Outcome::Skipped(why));
+    // The modules with unsafe code, and the tests of the pool that pass through its accessor. Threads of the pool wait
+    // in parking_lot, whose futex call Miri does not know; what runs here does not contend.
+    let runs = [
+        "-p holdfast-io --lib -- aligned:: batch::threads:: sparse:: spindle::",
+        "-p holdfast-io --test memory_disk",
+        "-p holdfast-pool --lib -- access:: frames:: header:: translation::",
+        "-p holdfast-pool --test fix",
+    ];
+    for run in runs {
+        let test = format!("miri test --target-dir target/miri {run}");
+        check(cargo_nightly(&test).env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks"))?;
     }
-    let test = "test --target-dir target/tsan -Zbuild-std --target x86_64-unknown-linux-gnu -p holdfast-engine --test thread_sanitizer_stress";
-    passed(check(cargo_nightly(test).env("RUSTFLAGS", "-Zsanitizer=thread --cfg tsan")))
+    Ok(Outcome::Passed)
 }
 
 fn fuzz_short() -> anyhow::Result<Outcome> {
