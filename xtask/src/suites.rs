@@ -119,21 +119,18 @@ fn examples() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn sim(args: &str) -> anyhow::Result<()> {
-    check(&mut cargo(&format!("run --quiet --release --package holdfast-sim -- {args}")))
-}
-
+/// With debug assertions, and with what the tests have built already.
 fn crash_short() -> anyhow::Result<Outcome> {
-    sim("crash --seeds 1000")?;
-    passed(sim("kill --rounds 20"))
+    check(&mut cargo("run --quiet --package holdfast-sim -- crash --seeds 1000"))?;
+    passed(check(&mut cargo("run --quiet --package holdfast-sim -- kill --rounds 20")))
 }
 
 fn crash_long() -> anyhow::Result<Outcome> {
-    passed(sim("crash --seeds 100000"))
+    passed(check(&mut cargo("run --quiet --release --package holdfast-sim -- crash --seeds 100000")))
 }
 
 fn recovery() -> anyhow::Result<Outcome> {
-    passed(sim("recovery"))
+    passed(check(&mut cargo("run --quiet --release --package holdfast-sim -- recovery")))
 }
 
 /// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger ones. Each has a
