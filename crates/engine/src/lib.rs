@@ -110,6 +110,7 @@ mod open;
 mod options;
 mod overlay;
 mod range;
+pub mod raw;
 mod rows;
 mod salvage;
 mod schema;

@@ -145,7 +145,7 @@ impl RawDatabase {
                 name: (*name).into(),
                 unique: *unique,
                 key_type: KEY_TYPE.into(),
-                extract: Arc::new(|_, _, _| Err(Error::invalid("the entries of this index are made by its user"))),
+                extract: Box::new(|_, _, _| Err(Error::invalid("the entries of this index are made by its user"))),
             })
         }));
         crate::ddl::create_table(self.shared(), &definition).map(drop)
@@ -361,13 +361,11 @@ pub struct RawTransaction {
     txn: Txn,
     entered: Entered,
     shared: Arc<Shared>,
-    /// Valid savepoints by the number of changes before them; the last one may be temporary.
-    savepoints: Vec<Savepoint>,
 }
 
 impl RawTransaction {
     fn new(shared: &Arc<Shared>, txn: Txn) -> RawTransaction {
-        RawTransaction { txn, entered: Entered::default(), shared: Arc::clone(shared), savepoints: Vec::new() }
+        RawTransaction { txn, entered: Entered::default(), shared: Arc::clone(shared) }
     }
 
     /// The transaction.
@@ -409,7 +407,14 @@ impl RawTransaction {
     ///
     /// # Errors
     /// As [`RawTransaction::insert`].
-    pub fn insert_unique(&mut self, table: &RawTable, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+    pub fn insert_unique(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        prefix: usize,
+        value: &[u8],
+    ) -> Result<()> {
         self.enter(table)?;
         self.txn.insert_unique(table.index(index)?, key, prefix, value)
     }

@@ -3,6 +3,7 @@
 //! Values are owned or copied into the caller's buffer, never borrowed from the cache, so that no caller can hold a
 //! page. A failed call leaves no half effect: whatever it had done, also in the indexes, is undone before it returns.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -36,6 +37,17 @@ pub(crate) fn encode_key<K: Key>(key: K::Ref<'_>) -> Vec<u8> {
     out
 }
 
+/// Runs `body` with the encoded key, in a buffer that the thread keeps, so that a read allocates nothing.
+pub(crate) fn with_key<K: Key, R>(key: K::Ref<'_>, body: impl FnOnce(&[u8]) -> R) -> R {
+    thread_local!(static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
+    let mut buffer = BUFFER.take();
+    buffer.clear();
+    K::encode_key(key, true, &mut buffer);
+    let result = body(&buffer);
+    BUFFER.set(buffer);
+    result
+}
+
 /// The encoded bounds of a range of keys.
 pub(crate) fn encode_bounds<'k, K: Key>(range: &impl RangeBounds<K::Ref<'k>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let encode = |bound: Bound<&K::Ref<'k>>| bound.map(|key| encode_key::<K>(*key));
@@ -54,7 +66,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// [`Table::get_for_share`].
     pub fn get(&self, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
         let mut value = Vec::new();
-        if !self.context.get(&self.handle, &encode_key::<K>(key), &mut value)? {
+        if !self.get_into(key, &mut value)? {
             return Ok(None);
         }
         self.decode(&value).map(Some)
@@ -66,7 +78,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::get`].
     pub fn get_into(&self, key: K::Ref<'_>, value: &mut Vec<u8>) -> Result<bool> {
-        self.context.get(&self.handle, &encode_key::<K>(key), value)
+        with_key::<K, _>(key, |key| self.context.get(&self.handle, key, value))
     }
 
     /// Whether there is a row under `key`.
@@ -74,7 +86,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::get`].
     pub fn contains(&self, key: K::Ref<'_>) -> Result<bool> {
-        self.context.get(&self.handle, &encode_key::<K>(key), &mut Vec::new())
+        self.get_into(key, &mut Vec::new())
     }
 
     /// The row with the smallest key.

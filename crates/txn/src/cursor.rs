@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind, ScanPlan};
 
@@ -23,7 +23,7 @@ use crate::index::{IndexKind, TableIndex};
 use crate::lock::{KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
 use crate::reads::{is_locked_by_others, lock_and_read};
-use crate::row::VersionHeader;
+use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
 use crate::visibility::{Seen, split};
@@ -32,8 +32,8 @@ use crate::visibility::{Seen, split};
 const BATCH_MIN: usize = 16;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 2048;
-/// Bytes after which a batch ends, whatever its entries.
-const BATCH_BYTES: usize = 256 << 10;
+/// Bytes after which a batch ends, whatever its entries: thousands of cursors may be open.
+const BATCH_BYTES: usize = 64 << 10;
 
 /// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -66,6 +66,49 @@ pub struct CursorOptions {
     pub wait: Option<WaitMode>,
 }
 
+/// Entries copied from the tree, one behind the other.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// For each entry: where its key begins, where its payload begins.
+    entries: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    fn push(&mut self, key: &[u8], payload: &[u8]) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(payload);
+        self.entries.push((at, at + key.len()));
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Key and payload of entry `i`.
+    fn get(&self, i: usize) -> (&[u8], &[u8]) {
+        let (key, payload) = self.entries[i];
+        let end = self.entries.get(i + 1).map_or(self.bytes.len(), |next| next.0);
+        (&self.bytes[key..payload], &self.bytes[payload..end])
+    }
+}
+
+/// What the newest version of an entry means for a reader, without a look at older ones.
+enum Newest {
+    /// It is what the view sees, and the body is the value.
+    Seen,
+    /// The view sees that there is no entry.
+    Absent,
+    /// That takes more than a look.
+    Unclear,
+}
+
 struct Locking {
     mode: LockMode,
     wait: WaitMode,
@@ -92,12 +135,15 @@ pub struct RowCursor {
     to: Bound<Box<[u8]>>,
     changes: Arc<AtomicU64>,
     changes_seen: u64,
-    batch: Vec<(Vec<u8>, Vec<u8>)>,
+    batch: Batch,
+    /// The next entry of the batch.
     at: usize,
     batch_len: usize,
-    /// The last key that was looked at.
+    /// The last key of earlier batches that was looked at.
     last: Option<Vec<u8>>,
     done: bool,
+    /// Rows given that are not counted yet.
+    rows_read: u64,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -140,8 +186,9 @@ impl Txn {
             to: to.map(Box::from),
             changes: Arc::clone(&self.changes),
             changes_seen: self.changes.load(Ordering::Relaxed),
-            batch: Vec::new(),
+            batch: Batch::default(),
             at: 0,
+            rows_read: 0,
             batch_len: BATCH_MIN,
             last: None,
             done: false,
@@ -160,18 +207,41 @@ impl RowCursor {
     /// next call.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        while let Some((key, payload)) = self.next_entry()? {
-            self.key = key;
-            let visible = if self.locking.is_some() { self.lock_entry()? } else { self.judge(payload)? };
-            if visible {
-                if self.index.kind() == IndexKind::Rows {
-                    self.system.metrics.inc(Counter::RowsRead);
+        while let Some(at) = self.next_entry()? {
+            let newest = if self.locking.is_some() { Newest::Unclear } else { self.look(at)? };
+            let in_batch = match newest {
+                Newest::Absent => continue,
+                Newest::Seen => true,
+                Newest::Unclear => {
+                    self.key.clear();
+                    self.key.extend_from_slice(self.batch.get(at).0);
+                    if !(if self.locking.is_some() { self.lock_entry()? } else { self.judge(at)? }) {
+                        continue;
+                    }
+                    false
                 }
-                return Ok(Some((&self.key, &self.value)));
+            };
+            self.rows_read += 1;
+            if in_batch {
+                let (key, payload) = self.batch.get(at);
+                return Ok(Some((key, &payload[HEADER_LEN..])));
             }
+            return Ok(Some((&self.key, &self.value)));
         }
         self.view.check()?;
         Ok(None)
+    }
+
+    /// Judges entry `at` by its newest version.
+    fn look(&self, at: usize) -> Result<Newest> {
+        let header = split(&self.index, self.batch.get(at).1)?.0;
+        let me = self.owner.txn();
+        let own = header.txn == me && me != TxnId::NONE;
+        if !own && !self.view.sees(header.txn, &self.system.map) || header.overflow {
+            return Ok(Newest::Unclear);
+        }
+        self.view.check()?;
+        Ok(if header.deleted { Newest::Absent } else { Newest::Seen })
     }
 
     /// The index that it walks.
@@ -180,13 +250,12 @@ impl RowCursor {
         &self.index
     }
 
-    /// The next entry of the tree, whatever its version.
-    fn next_entry(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// The place in the batch of the next entry of the tree, whatever its version.
+    fn next_entry(&mut self) -> Result<Option<usize>> {
         let changes = self.changes.load(Ordering::Relaxed);
         if changes != self.changes_seen {
             self.changes_seen = changes;
-            self.batch.clear();
-            self.at = 0;
+            self.forget_batch();
             self.done = false;
         }
         if self.at == self.batch.len() {
@@ -194,18 +263,32 @@ impl RowCursor {
                 return Ok(None);
             }
             self.fill()?;
+            if self.batch.len() == 0 {
+                return Ok(None);
+            }
         }
-        let Some(entry) = self.batch.get_mut(self.at) else { return Ok(None) };
-        let entry = std::mem::take(entry);
         self.at += 1;
-        self.last = Some(entry.0.clone());
-        Ok(Some(entry))
+        Ok(Some(self.at - 1))
+    }
+
+    /// Gives the batch up, except for the place that was reached.
+    fn forget_batch(&mut self) {
+        if let Some(reached) = self.at.checked_sub(1) {
+            let last = self.last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(self.batch.get(reached).0);
+        }
+        self.batch.clear();
+        self.at = 0;
+        if self.index.kind() == IndexKind::Rows && self.rows_read > 0 {
+            self.system.metrics.add(Counter::RowsRead, self.rows_read);
+        }
+        self.rows_read = 0;
     }
 
     /// Reads the next batch, from behind the last key.
     fn fill(&mut self) -> Result<()> {
-        self.batch.clear();
-        self.at = 0;
+        self.forget_batch();
         let system = Arc::clone(&self.system);
         let index = Arc::clone(&self.index);
         let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
@@ -219,8 +302,7 @@ impl RowCursor {
         };
         let mut cursor = self.index.tree().cursor(&acc);
         cursor.seek(start, self.direction);
-        let mut bytes = 0;
-        while self.batch.len() < self.batch_len && bytes < BATCH_BYTES {
+        while self.batch.len() < self.batch_len && self.batch.bytes.len() < BATCH_BYTES {
             let Some((key, payload)) = cursor.next()? else {
                 self.done = true;
                 break;
@@ -246,8 +328,7 @@ impl RowCursor {
                 self.done = true;
                 break;
             }
-            bytes += key.len() + payload.len();
-            self.batch.push((key.to_vec(), payload.to_vec()));
+            self.batch.push(key, payload);
         }
         self.leaves += cursor.leaves();
         if self.done && self.plan.is_some() {
@@ -280,7 +361,8 @@ impl RowCursor {
     }
 
     /// Puts the value that the view sees into `self.value`; false if there is none.
-    fn judge(&mut self, mut payload: Vec<u8>) -> Result<bool> {
+    fn judge(&mut self, at: usize) -> Result<bool> {
+        let mut payload = self.batch.get(at).1.to_vec();
         let me = self.owner.txn();
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
@@ -326,8 +408,10 @@ impl RowCursor {
 
 impl Drop for RowCursor {
     fn drop(&mut self) {
+        let at_end = self.done && self.at == self.batch.len();
+        self.forget_batch();
         let Some(Locking { range: Some(id), .. }) = &self.locking else { return };
-        if self.done && self.at == self.batch.len() {
+        if at_end {
             return;
         }
         // What was not reached need not be kept free of others' inserts.

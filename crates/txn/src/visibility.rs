@@ -14,7 +14,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
 use crate::index::TableIndex;
-use crate::row::VersionHeader;
+use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
 use crate::values;
@@ -48,23 +48,32 @@ impl TxnSystem {
         acc: &Access<'_>,
         value: &mut Vec<u8>,
     ) -> Result<bool> {
-        let mut payload = Vec::new();
+        // The newest version is mostly the one: then the buffer that it was read into is the value, but for the header.
+        if !index.read(key, acc, value)? {
+            value.clear();
+            return view.check().map(|()| false);
+        }
+        let newest = split(index, value)?.0;
+        let seen = (newest.txn == me && me != TxnId::NONE) || view.sees(newest.txn, &self.map);
+        if seen && newest.deleted {
+            value.clear();
+            return view.check().map(|()| false);
+        }
+        if seen && !newest.overflow {
+            value.drain(..HEADER_LEN);
+            return view.check().map(|()| true);
+        }
+        let mut payload = std::mem::take(value);
         loop {
-            if !index.read(key, acc, &mut payload)? {
-                view.check()?;
-                value.clear();
-                return Ok(false);
-            }
             match self.version_at(index, key, &mut payload, view, me)? {
-                Seen::Stale => {}
-                Seen::Nothing => {
-                    view.check()?;
-                    value.clear();
-                    return Ok(false);
-                }
                 Seen::Version => {
                     self.value_of(index, &payload, Some(view), acc, value)?;
                     return Ok(true);
+                }
+                Seen::Stale if index.read(key, acc, &mut payload)? => {}
+                Seen::Stale | Seen::Nothing => {
+                    value.clear();
+                    return view.check().map(|()| false);
                 }
             }
         }
