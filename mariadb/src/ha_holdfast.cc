@@ -180,7 +180,7 @@ int ha_holdfast::fetch(uchar *record, int not_found)
     if (++rows_read % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
       return HA_ERR_ABORTED_BY_USER;
     hf_slice key, value;
-    hf_code code= hf_cursor_next(cursor, transaction(), &key, &value);
+    hf_code code= hf_cursor_next(cursor, &key, &value);
     if (code != HF_OK)
       return fail(code, not_found);
     entry_key.assign(key.data, key.data + key.len);
@@ -200,18 +200,14 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
     return share->layout.decode(table, record, value.data, value.len, all_columns()) ? 0 : damaged();
   }
   const uchar *at= key.data, *end= at + key.len, *rest= value.data, *rest_end= rest + value.len;
-  const Index_key &index= share->keys[active_index];
-  if (!is_covered())
-  {
-    at= index.skip(at, end);
-    if (!at)
-      return damaged();
-    row_key.assign(at, end);
-    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
-  }
-  if (!index.decode(table, record, &at, end, &rest, rest_end))
+  size_t prefix;
+  if (!take_length(&rest, rest_end, &prefix) || prefix > key.len)
     return damaged();
-  row_key.assign(at, end);
+  row_key.assign(at + prefix, end);
+  if (!is_covered())
+    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+  if (!share->keys[active_index].decode(table, record, &at, end, &rest, rest_end))
+    return damaged();
   if (share->has_primary_key() && !primary_key().decode(table, record, &at, end, &rest, rest_end))
     return damaged();
   return 0;

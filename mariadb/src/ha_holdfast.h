@@ -7,8 +7,8 @@
 /* The handler: a table as one statement uses it.
 
    Index 0 of the engine's table holds the rows, under the primary key or a hidden row id; the others hold entries, whose
-   key is the index key followed by the row's key. An entry keeps beside its key what a covered query needs and weights
-   cannot give back. Every index has versions and locks of its own, so a covered query needs no row.
+   key is the index key followed by the row's key. An entry's value is the length of the index key (LEB128), and what a
+   covered query needs and weights cannot give back. Every index has versions and locks of its own, so a covered query needs no row.
 
    One cursor at a time. It holds no page between calls; its bytes, and with them the blobs of the record, are valid
    until the next row is read. */

@@ -476,17 +476,6 @@ void Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, B
     parts[i].encode_image(table, &key, out);
 }
 
-const uchar *Index_key::skip(const uchar *from, const uchar *end) const
-{
-  for (const Index_key_part &part : parts)
-  {
-    from= part.skip(from, end);
-    if (!from)
-      return nullptr;
-  }
-  return from;
-}
-
 bool Index_key::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
                  const uchar *rest_end) const
 {

@@ -113,9 +113,6 @@ public:
   /* Appends the parts in `map` of a key in the server's format. */
   void encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
 
-  /* The end of the key at the beginning of an entry's key; null if it is damaged. */
-  const uchar *skip(const uchar *from, const uchar *end) const;
-
   bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
               const uchar *rest_end) const;
   void append_rest(TABLE *table, const uchar *record, Bytes *rest) const;

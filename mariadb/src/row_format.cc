@@ -10,15 +10,14 @@ namespace holdfast {
 
 static const uchar ROW_FORMAT= 1, LAYOUT_VERSION= 0;
 
-static void append_length(size_t n, Bytes *out)
+void append_length(size_t n, Bytes *out)
 {
   for (; n >= 0x80; n>>= 7)
     out->push_back((uchar) (n | 0x80));
   out->push_back((uchar) n);
 }
 
-/* Takes a length off the front; false if there is none. */
-static bool take_length(const uchar **from, const uchar *end, size_t *n)
+bool take_length(const uchar **from, const uchar *end, size_t *n)
 {
   *n= 0;
   for (uint shift= 0; *from < end && shift < 35; shift+= 7)
@@ -26,7 +25,7 @@ static bool take_length(const uchar **from, const uchar *end, size_t *n)
     uchar byte= *(*from)++;
     *n|= (size_t) (byte & 0x7F) << shift;
     if (byte < 0x80)
-      return *n <= (size_t) (end - *from);
+      return true;
   }
   return false;
 }

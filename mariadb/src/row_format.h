@@ -25,6 +25,12 @@
 
 namespace holdfast {
 
+/* A length as LEB128. */
+void append_length(size_t n, Bytes *out);
+
+/* Takes a length off the front; false if there is none. */
+bool take_length(const uchar **from, const uchar *end, size_t *n);
+
 class Row_layout
 {
 public:

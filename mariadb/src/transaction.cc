@@ -39,6 +39,9 @@ int Connection::begin(THD *thd)
   {
     hf_transaction_options options;
     options.isolation= (uint32_t) thd_tx_isolation(thd);
+    // A statement of its own reads a snapshot and is serializable by that.
+    if (options.isolation == ISO_SERIALIZABLE && !in_long_transaction(thd))
+      options.isolation= ISO_REPEATABLE_READ;
     options.snapshot_isolation= snapshot_isolation(thd);
     options.read_only= false;
     options.lock_wait_timeout= lock_wait_timeout_ms(thd);
@@ -68,7 +71,7 @@ int Connection::statement(THD *thd)
   if (in_statement)
     return 0;
   in_statement= true;
-  return server_error(hf_statement(transaction, lock_wait_timeout_ms(thd), &statement_savepoint), thd);
+  return server_error(hf_statement(transaction, &statement_savepoint), thd);
 }
 
 void Connection::table_unlocked()
@@ -220,7 +223,7 @@ static int savepoint_set(handlerton *, THD *thd, void *savepoint)
   if (!connection || !connection->transaction)
     return 0;
   uint64_t point= 0;
-  int error= server_error(hf_savepoint(connection->transaction, &point), thd);
+  int error= server_error(hf_savepoint(connection->transaction, true, &point), thd);
   memcpy(savepoint, &point, sizeof(point));
   return error;
 }

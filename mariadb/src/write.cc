@@ -35,6 +35,7 @@ void ha_holdfast::make_entry(uint key_no, const uchar *record, const Bytes &row_
   index.encode_record(table, record, key);
   *prefix= key->size();
   key->insert(key->end(), row_key_arg.begin(), row_key_arg.end());
+  append_length(*prefix, rest);
   index.append_rest(table, record, rest);
   if (share->has_primary_key())
     primary_key().append_rest(table, record, rest);
@@ -99,7 +100,7 @@ int ha_holdfast::write_row(const uchar *record)
   row_bytes.clear();
   share->layout.encode(table, record, &row_bytes);
   uint64_t savepoint= 0;
-  hf_savepoint(transaction(), &savepoint);
+  hf_savepoint(transaction(), false, &savepoint);
   int error= undo_row(savepoint, insert_entries(record));
   if (!error)
     row_key= new_row_key;
@@ -156,7 +157,7 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
   else
     new_row_key= row_key;
   uint64_t savepoint= 0;
-  hf_savepoint(transaction(), &savepoint);
+  hf_savepoint(transaction(), false, &savepoint);
   int error= update_row_itself(after);
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {
@@ -183,7 +184,7 @@ int ha_holdfast::delete_row(const uchar *record)
     primary_key().encode_record(table, record, &row_key);
   }
   uint64_t savepoint= 0;
-  hf_savepoint(transaction(), &savepoint);
+  hf_savepoint(transaction(), false, &savepoint);
   int error= fail(hf_delete(transaction(), share->table(), 0, slice(row_key)));
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {

@@ -94,7 +94,6 @@ hf_code hf_table_create(const hf_database *database, hf_slice name, const hf_ind
                         hf_slice definition);
 hf_code hf_table_open(const hf_database *database, hf_slice name, hf_table **out);
 hf_code hf_table_close(hf_table *table);
-hf_code hf_table_definition(const hf_table *table, hf_slice *out);
 hf_code hf_table_drop(const hf_database *database, hf_slice name);
 hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to);
 hf_code hf_table_truncate(const hf_database *database, hf_slice name);
@@ -119,16 +118,16 @@ typedef struct {
 typedef enum { HF_FLUSH_LAZY= 0, HF_FLUSH_SYNC= 1, HF_FLUSH_WRITE= 2 } hf_flush;
 
 hf_code hf_begin(const hf_database *database, const hf_transaction_options *options, hf_transaction **out);
-hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout, uint64_t *savepoint);
+hf_code hf_statement(hf_transaction *transaction, uint64_t *savepoint);
 hf_code hf_snapshot(hf_transaction *transaction);
-hf_code hf_savepoint(hf_transaction *transaction, uint64_t *out);
+hf_code hf_savepoint(hf_transaction *transaction, bool keep, uint64_t *out);
 hf_code hf_rollback_to(hf_transaction *transaction, uint64_t savepoint);
 hf_code hf_prepare(hf_transaction *transaction, hf_slice xid, hf_flush flush);
 hf_code hf_commit_ordered(hf_transaction *transaction);
 hf_code hf_commit(hf_transaction *transaction, hf_flush flush);
 hf_code hf_rollback(hf_transaction *transaction);
 hf_code hf_transaction_free(hf_transaction *transaction);
-hf_code hf_transaction_info(const hf_transaction *transaction, uint64_t *serial, uint64_t *changes);
+hf_code hf_transaction_info(hf_transaction *transaction, uint64_t *serial, uint64_t *changes);
 hf_code hf_kill(const hf_database *database, uint64_t serial);
 hf_code hf_prepared(const hf_database *database, void (*each)(void *context, hf_slice xid), void *context);
 hf_code hf_adopt(const hf_database *database, hf_slice xid, hf_transaction **out);
@@ -159,7 +158,7 @@ typedef struct {
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);
 hf_code hf_cursor_close(hf_cursor *cursor);
 hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
-hf_code hf_cursor_next(hf_cursor *cursor, hf_transaction *transaction, hf_slice *key, hf_slice *value);
+hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 
 #ifdef __cplusplus
 }

@@ -8,8 +8,6 @@ use crate::{Code, Lock, Table, Transaction, raw};
 /// A position in an index of a table, with buffers of its own. It holds no page between calls.
 pub struct Cursor {
     raw: raw::Cursor,
-    key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 /// Where a cursor is to go.
@@ -38,7 +36,7 @@ entry_points! {
     /// Opens a cursor on index `index` of a table.
     fn hf_cursor_open(table: *const Table, index: u32, out: *mut *mut Cursor) {
         let raw = raw::Cursor::new(Arc::clone(&take!(shared(table))?.0), index)?;
-        take!(give(out, Cursor { raw, key: Vec::new(), value: Vec::new() }))?;
+        take!(give(out, Cursor { raw }))?;
         Ok(Code::Ok)
     }
 
@@ -57,14 +55,10 @@ entry_points! {
     }
 
     /// The next entry; [`Code::NotFound`] at the end of the range.
-    fn hf_cursor_next(cursor: *mut Cursor, transaction: *mut Transaction, key: *mut Slice, value: *mut Slice) {
-        let cursor = take!(exclusive(cursor))?;
-        let transaction = &mut take!(exclusive(transaction))?.0;
-        if !cursor.raw.next(transaction, &mut cursor.key, &mut cursor.value)? {
-            return Ok(Code::NotFound);
-        }
-        take!(put(key, Slice::of(&cursor.key)));
-        take!(put(value, Slice::of(&cursor.value)));
+    fn hf_cursor_next(cursor: *mut Cursor, key: *mut Slice, value: *mut Slice) {
+        let Some((found, content)) = take!(exclusive(cursor))?.raw.next()? else { return Ok(Code::NotFound) };
+        take!(put(key, Slice::of(found)));
+        take!(put(value, Slice::of(content)));
         Ok(Code::Ok)
     }
 }

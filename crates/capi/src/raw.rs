@@ -1,374 +1,305 @@
-//! What the interface needs of the engine: tables of byte strings, each made of an index of rows and indexes of
-//! entries that the caller computes.
-//!
-//! For now it keeps everything in memory, for one connection at a time: changes are undone from a list, there are no
-//! locks and no snapshots.
+//! From C's numbers to the engine's types.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use holdfast::{Error, Result};
-use parking_lot::{Mutex, RwLock};
+use holdfast::raw::{Direction, RawDatabase, RawLock, RawOptions, RawTable, RawTransaction, Scan};
+use holdfast::{Error, FlushAtCommit, Isolation, ReplacementPolicy, Result};
+use holdfast_io::FlushMethod;
+use holdfast_txn::{RowCursor, Savepoint};
 
-use crate::{Flush, Lock, Mark, Seek, Settings, TransactionOptions};
-
-type Tree = RwLock<BTreeMap<Vec<u8>, Vec<u8>>>;
-
-#[derive(Default)]
-struct Shared {
-    tables: Mutex<BTreeMap<String, Arc<Table>>>,
-    serial: AtomicU64,
-}
+use crate::{Flush, Lock, Seek, Settings, TransactionOptions};
 
 /// See [`crate::Database`].
-pub struct Database {
-    shared: Arc<Shared>,
-}
+pub struct Database(RawDatabase);
 
 /// See [`crate::Table`].
-pub struct Table {
-    indexes: Vec<Tree>,
-    names: Vec<(String, bool)>,
-    definition: Vec<u8>,
-    marks: [AtomicU64; 2],
+pub type Table = RawTable;
+
+fn policy(policy: u32, old_blocks_pct: u32, old_blocks_time_ms: u32) -> Result<ReplacementPolicy> {
+    match policy {
+        0 => Ok(ReplacementPolicy::Holdfast),
+        1 => Ok(ReplacementPolicy::MidpointLru { old_blocks_pct, old_blocks_time_ms }),
+        2 => Ok(ReplacementPolicy::Lru),
+        other => Err(Error::InvalidArgument(format!("there is no replacement policy {other}"))),
+    }
+}
+
+fn isolation(level: u32) -> Isolation {
+    match level {
+        0 | 1 => Isolation::ReadCommitted,
+        2 => Isolation::RepeatableRead,
+        _ => Isolation::Serializable,
+    }
+}
+
+fn flush(flush: Flush) -> FlushAtCommit {
+    match flush {
+        Flush::Lazy => FlushAtCommit::Lazy,
+        Flush::Sync => FlushAtCommit::Sync,
+        Flush::Write => FlushAtCommit::Write,
+    }
 }
 
 impl Database {
-    pub fn open(_path: &str, _settings: &Settings) -> Result<Database> {
-        Ok(Database { shared: Arc::default() })
+    pub fn open(path: &str, settings: &Settings) -> Result<Database> {
+        let s = settings;
+        let mut builder = holdfast::Database::builder()
+            .snapshot_isolation(false)
+            .replacement_policy(policy(s.policy, s.old_blocks_pct, s.old_blocks_time)?)
+            .flush_method(if s.flush_method == 0 { FlushMethod::ODirect } else { FlushMethod::Fsync });
+        if s.cache_size != 0 {
+            builder = builder.cache_size_bytes(s.cache_size);
+        }
+        if s.cache_size_max != 0 {
+            builder = builder.cache_size_max_bytes(s.cache_size_max);
+        }
+        if s.log_capacity != 0 {
+            builder = builder.log_capacity_bytes(s.log_capacity);
+        }
+        if s.log_buffer != 0 {
+            builder = builder.log_buffer_bytes(s.log_buffer);
+        }
+        let found = builder.open(Path::new(path));
+        let database = match found {
+            Err(Error::NotADatabase(_)) => {
+                let page_size = usize::try_from(s.page_size).unwrap_or(0);
+                let builder = if page_size == 0 { builder } else { builder.page_size(page_size) };
+                builder.create(Path::new(path))?
+            }
+            found => found?,
+        };
+        Ok(Database(RawDatabase::new(database)))
     }
 
     pub fn close(self) -> Result<()> {
-        Ok(())
+        self.0.close()
     }
 
     pub fn checkpoint(&self) -> Result<()> {
-        Ok(())
+        self.0.database().checkpoint()
     }
 
     pub fn flush_log(&self) -> Result<()> {
-        Ok(())
+        self.0.flush_log()
     }
 
-    pub fn set_cache_size(&self, _bytes: u64) -> Result<()> {
-        Ok(())
+    pub fn set_cache_size(&self, bytes: u64) -> Result<()> {
+        self.0.database().set_cache_size_bytes(bytes)
     }
 
-    pub fn set_policy(&self, _policy: u32, _old_blocks_pct: u32, _old_blocks_time: u32) -> Result<()> {
-        Ok(())
+    pub fn set_policy(&self, number: u32, old_blocks_pct: u32, old_blocks_time: u32) -> Result<()> {
+        self.0.database().set_replacement_policy(policy(number, old_blocks_pct, old_blocks_time)?)
     }
 
     pub fn status_text(&self) -> String {
-        String::from("in memory\n")
+        self.0.database().status_text()
     }
 
-    pub fn metrics(&self, _each: &mut dyn FnMut(&str, u64)) {}
-
-    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], definition: &[u8]) -> Result<()> {
-        let mut tables = self.shared.tables.lock();
-        if tables.contains_key(name) {
-            return Err(Error::TableExists(name.into()));
+    pub fn metrics(&self, each: &mut dyn FnMut(&str, u64)) {
+        for (description, value) in self.0.database().metrics().snapshot().values() {
+            each(description.name, value);
         }
-        let names = indexes.iter().map(|(n, unique)| ((*n).to_string(), *unique)).collect();
-        tables.insert(name.into(), Table::new(names, definition.to_vec()));
-        Ok(())
+    }
+
+    /// `indexes[0]` holds the rows.
+    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], _definition: &[u8]) -> Result<()> {
+        self.0.create_table(name, indexes.get(1..).unwrap_or_default())
     }
 
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
-        self.shared.tables.lock().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
+        self.0.open_table(name).map(Arc::new)
     }
 
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.shared.tables.lock().remove(name).map(drop).ok_or_else(|| Error::TableNotFound(name.into()))
+        self.0.drop_table(name)
     }
 
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        let mut tables = self.shared.tables.lock();
-        if tables.contains_key(to) {
-            return Err(Error::TableExists(to.into()));
-        }
-        let table = tables.remove(from).ok_or_else(|| Error::TableNotFound(from.into()))?;
-        tables.insert(to.into(), table);
-        Ok(())
+        self.0.database().rename_table(from, to)
     }
 
     pub fn truncate_table(&self, name: &str) -> Result<()> {
-        let mut tables = self.shared.tables.lock();
-        let table = tables.get_mut(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
-        *table = Table::new(table.names.clone(), table.definition.clone());
-        Ok(())
+        self.0.truncate_table(name)
     }
 
     pub fn list_tables(&self) -> Vec<String> {
-        self.shared.tables.lock().keys().cloned().collect()
+        self.0.database().list_tables().into_iter().map(|t| t.name).collect()
     }
 
-    pub fn begin(&self, _options: &TransactionOptions) -> Result<Transaction> {
-        let serial = self.shared.serial.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Transaction { serial, undo: Vec::new() })
+    pub fn begin(&self, options: &TransactionOptions) -> Result<Transaction> {
+        let raw = self.0.begin(&RawOptions {
+            isolation: isolation(options.isolation),
+            snapshot_isolation: options.snapshot_isolation,
+            read_only: options.read_only,
+            lock_wait_timeout: Duration::from_millis(options.lock_wait_timeout),
+        })?;
+        Ok(Transaction::new(raw))
     }
 
-    pub fn kill(&self, _serial: u64) {}
+    pub fn kill(&self, serial: u64) {
+        self.0.kill(serial);
+    }
 
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        Vec::new()
+        self.0.prepared()
     }
 
-    pub fn adopt(&self, _xid: &[u8]) -> Result<Transaction> {
-        Err(Error::InvalidArgument("there is no prepared transaction with this xid".into()))
-    }
-}
-
-impl Table {
-    fn new(names: Vec<(String, bool)>, definition: Vec<u8>) -> Arc<Table> {
-        let indexes = names.iter().map(|_| Tree::default()).collect();
-        Arc::new(Table { indexes, names, definition, marks: [AtomicU64::new(1), AtomicU64::new(1)] })
-    }
-
-    fn tree(&self, index: u32) -> Result<&Tree> {
-        self.indexes.get(index as usize).ok_or_else(|| Error::InvalidArgument(format!("there is no index {index}")))
-    }
-
-    pub fn definition(&self) -> &[u8] {
-        &self.definition
-    }
-
-    pub fn mark(&self, mark: Mark) -> u64 {
-        self.marks[mark as usize].load(Ordering::Relaxed)
-    }
-
-    pub fn take_mark(&self, mark: Mark, count: u64) -> Result<u64> {
-        let take = |next: u64| next.checked_add(count);
-        self.marks[mark as usize]
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .map_err(|_| Error::LimitReached("the numbers of the table are used up".into()))
-    }
-
-    pub fn raise_mark(&self, mark: Mark, next: u64) -> Result<()> {
-        self.marks[mark as usize].fetch_max(next, Ordering::Relaxed);
-        Ok(())
-    }
-
-    pub fn set_mark(&self, mark: Mark, next: u64) -> Result<()> {
-        self.marks[mark as usize].store(next, Ordering::Relaxed);
-        Ok(())
-    }
-
-    pub fn rows(&self, index: u32) -> Result<u64> {
-        Ok(self.tree(index)?.read().len() as u64)
-    }
-
-    pub fn bytes(&self, index: u32) -> Result<u64> {
-        Ok(self.tree(index)?.read().iter().map(|(k, v)| (k.len() + v.len()) as u64).sum())
-    }
-
-    pub fn estimate(&self, index: u32, from: &[u8], to: &[u8]) -> Result<u64> {
-        let bounds = (Bound::Included(from), if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to) });
-        if !to.is_empty() && from >= to {
-            return Ok(0);
-        }
-        Ok(self.tree(index)?.read().range::<[u8], _>(bounds).count() as u64)
+    pub fn adopt(&self, xid: &[u8]) -> Result<Transaction> {
+        self.0.adopt(xid).map(Transaction::new)
     }
 }
 
-struct Change {
-    table: Arc<Table>,
-    index: u32,
-    key: Vec<u8>,
-    old: Option<Vec<u8>>,
+/// Bytes of an index, as far as that is known: all of the file for the rows.
+pub fn bytes(table: &Table, index: u32) -> Result<u64> {
+    if index == 0 { table.file_bytes() } else { Ok(0) }
 }
 
 /// See [`crate::Transaction`].
 pub struct Transaction {
-    serial: u64,
-    undo: Vec<Change>,
+    raw: RawTransaction,
+    /// Where statement, row and named savepoints are, by the changes before them.
+    statement: (u64, Option<Savepoint>),
+    row: (u64, Option<Savepoint>),
+    named: Vec<(u64, Savepoint)>,
 }
 
 impl Transaction {
-    pub fn statement(&mut self, _lock_wait_timeout: u64) -> Result<u64> {
-        Ok(self.savepoint())
+    fn new(raw: RawTransaction) -> Transaction {
+        Transaction { raw, statement: (0, None), row: (0, None), named: Vec::new() }
     }
 
-    pub fn take_snapshot(&mut self) {}
+    pub fn statement(&mut self) -> Result<u64> {
+        let savepoint = self.raw.statement()?;
+        self.statement = (self.changes(), Some(savepoint));
+        Ok(self.statement.0)
+    }
 
-    pub fn savepoint(&self) -> u64 {
-        self.undo.len() as u64
+    pub fn take_snapshot(&mut self) {
+        self.raw.txn().take_snapshot();
+    }
+
+    pub fn savepoint(&mut self, keep: bool) -> u64 {
+        let (at, savepoint) = (self.changes(), self.raw.txn().savepoint());
+        if keep {
+            self.named.push((at, savepoint));
+        } else {
+            self.row = (at, Some(savepoint));
+        }
+        at
     }
 
     pub fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
-        while self.undo.len() as u64 > savepoint {
-            let Some(change) = self.undo.pop() else { break };
-            let mut tree = change.table.tree(change.index)?.write();
-            match change.old {
-                Some(old) => tree.insert(change.key, old),
-                None => tree.remove(&change.key),
-            };
-        }
+        let temporary = [self.row, self.statement].into_iter().find(|(at, _)| *at == savepoint).and_then(|(_, s)| s);
+        let place = temporary.or_else(|| self.named.iter().find(|(at, _)| *at == savepoint).map(|(_, s)| *s));
+        let place = place.ok_or_else(|| Error::InvalidArgument("there is no such savepoint".into()))?;
+        self.raw.txn().rollback_to(place)?;
+        self.named.retain(|(at, _)| *at <= savepoint);
         Ok(())
     }
 
-    pub fn prepare(&mut self, _xid: &[u8], _flush: Flush) -> Result<()> {
-        Ok(())
+    pub fn prepare(&mut self, xid: &[u8], how: Flush) -> Result<()> {
+        self.raw.prepare(xid, flush(how))
     }
 
     pub fn commit_ordered(&mut self) -> Result<()> {
-        self.undo.clear();
-        Ok(())
+        self.raw.txn().commit_ordered()
     }
 
-    pub fn commit(&mut self, _flush: Flush) -> Result<()> {
-        self.undo.clear();
-        Ok(())
+    pub fn commit(&mut self, how: Flush) -> Result<()> {
+        self.raw.commit(flush(how))
     }
 
     pub fn rollback(&mut self) -> Result<()> {
-        self.rollback_to(0)
+        self.raw.txn().rollback()
     }
 
-    pub fn serial(&self) -> u64 {
-        self.serial
+    pub fn serial(&mut self) -> u64 {
+        self.raw.txn().serial()
     }
 
-    pub fn changes(&self) -> u64 {
-        self.undo.len() as u64
+    pub fn changes(&mut self) -> u64 {
+        self.raw.txn().changes()
     }
 
-    fn change(&mut self, table: &Arc<Table>, index: u32, key: &[u8], new: Option<&[u8]>) -> Result<()> {
-        let mut tree = table.tree(index)?.write();
-        let old = match new {
-            Some(new) => tree.insert(key.to_vec(), new.to_vec()),
-            None => tree.remove(key),
-        };
-        self.undo.push(Change { table: Arc::clone(table), index, key: key.to_vec(), old });
-        Ok(())
+    pub fn insert(&mut self, table: &Table, index: u32, key: &[u8], value: &[u8]) -> Result<()> {
+        self.raw.insert(table, index, key, value)
     }
 
-    fn has(table: &Table, index: u32, key: &[u8]) -> Result<bool> {
-        Ok(table.tree(index)?.read().contains_key(key))
+    pub fn insert_unique(&mut self, table: &Table, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+        self.raw.insert_unique(table, index, key, prefix, value)
     }
 
-    pub fn insert(&mut self, table: &Arc<Table>, index: u32, key: &[u8], value: &[u8]) -> Result<()> {
-        if Self::has(table, index, key)? {
-            return Err(Error::DuplicateKey);
-        }
-        self.change(table, index, key, Some(value))
+    pub fn update(&mut self, table: &Table, index: u32, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.raw.update(table, index, key, value)
     }
 
-    pub fn insert_unique(
-        &mut self,
-        table: &Arc<Table>,
-        index: u32,
-        key: &[u8],
-        prefix: usize,
-        value: &[u8],
-    ) -> Result<()> {
-        let from =
-            key.get(..prefix).ok_or_else(|| Error::InvalidArgument("the prefix is longer than the key".into()))?;
-        let taken = table
-            .tree(index)?
-            .read()
-            .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
-            .next()
-            .is_some_and(|(k, _)| k.starts_with(from));
-        if taken {
-            return Err(Error::DuplicateKey);
-        }
-        self.change(table, index, key, Some(value))
-    }
-
-    pub fn update(&mut self, table: &Arc<Table>, index: u32, key: &[u8], value: &[u8]) -> Result<bool> {
-        let found = Self::has(table, index, key)?;
-        if found {
-            self.change(table, index, key, Some(value))?;
-        }
-        Ok(found)
-    }
-
-    pub fn delete(&mut self, table: &Arc<Table>, index: u32, key: &[u8]) -> Result<bool> {
-        let found = Self::has(table, index, key)?;
-        if found {
-            self.change(table, index, key, None)?;
-        }
-        Ok(found)
+    pub fn delete(&mut self, table: &Table, index: u32, key: &[u8]) -> Result<bool> {
+        self.raw.delete(table, index, key)
     }
 
     pub fn get(
         &mut self,
-        table: &Arc<Table>,
+        table: &Table,
         index: u32,
         key: &[u8],
-        _lock: Lock,
-        _skip_locked: bool,
+        lock: Lock,
+        skip_locked: bool,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let tree = table.tree(index)?.read();
-        let Some(value) = tree.get(key) else { return Ok(false) };
-        out.clear();
-        out.extend_from_slice(value);
-        Ok(true)
+        self.raw.get(table, index, key, raw_lock(lock, skip_locked), out)
     }
 }
 
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        // Nothing can be done about an error here.
-        let _ = self.rollback();
-    }
+fn raw_lock(lock: Lock, skip_locked: bool) -> Option<RawLock> {
+    (lock != Lock::None).then_some(RawLock { exclusive: lock == Lock::Exclusive, skip_locked })
 }
 
 /// See [`crate::Cursor`].
 pub struct Cursor {
     table: Arc<Table>,
     index: u32,
-    from: Bound<Vec<u8>>,
-    to: Bound<Vec<u8>>,
-    backward: bool,
+    rows: Option<RowCursor>,
+}
+
+fn bound(bytes: &[u8], included: bool) -> Bound<&[u8]> {
+    match (bytes.is_empty(), included) {
+        (true, _) => Bound::Unbounded,
+        (false, true) => Bound::Included(bytes),
+        (false, false) => Bound::Excluded(bytes),
+    }
 }
 
 impl Cursor {
     pub fn new(table: Arc<Table>, index: u32) -> Result<Cursor> {
-        table.tree(index)?;
-        Ok(Cursor { table, index, from: Bound::Unbounded, to: Bound::Unbounded, backward: false })
+        table.rows(index)?;
+        Ok(Cursor { table, index, rows: None })
     }
 
-    pub fn seek(&mut self, _transaction: &mut Transaction, from: &[u8], to: &[u8], seek: &Seek) -> Result<()> {
-        self.from = if seek.from_included { Bound::Included(from.to_vec()) } else { Bound::Excluded(from.to_vec()) };
-        self.to = match (to.is_empty(), seek.to_included) {
-            (true, _) => Bound::Unbounded,
-            (false, true) => Bound::Included(to.to_vec()),
-            (false, false) => Bound::Excluded(to.to_vec()),
+    pub fn seek(&mut self, transaction: &mut Transaction, from: &[u8], to: &[u8], seek: &Seek) -> Result<()> {
+        // The old cursor gives back what it had locked ahead.
+        self.rows = None;
+        // An empty lower key that does not belong to the range leaves out a row under the empty key.
+        let from = if from.is_empty() && !seek.from_included {
+            Bound::Excluded(from)
+        } else {
+            bound(from, seek.from_included)
         };
-        self.backward = seek.backward;
+        let bounds = (from, bound(to, seek.to_included));
+        let direction = if seek.backward { Direction::Reverse } else { Direction::Forward };
+        let scan = if seek.scan { Scan::Declared } else { Scan::Auto };
+        let lock = raw_lock(seek.lock, seek.skip_locked);
+        self.rows = Some(transaction.raw.cursor(&self.table, self.index, bounds, direction, lock, scan)?);
         Ok(())
     }
 
-    fn is_empty(&self) -> bool {
-        use Bound::{Excluded, Included, Unbounded};
-        match (&self.from, &self.to) {
-            (Unbounded, _) | (_, Unbounded) => false,
-            (Included(from), Included(to)) => from > to,
-            (Included(from) | Excluded(from), Included(to) | Excluded(to)) => from >= to,
+    /// The next entry, valid until the next call.
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match &mut self.rows {
+            Some(rows) => rows.next(),
+            None => Ok(None),
         }
-    }
-
-    pub fn next(&mut self, _transaction: &mut Transaction, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
-        if self.is_empty() {
-            return Ok(false);
-        }
-        let tree = self.table.tree(self.index)?.read();
-        let mut range = tree.range::<Vec<u8>, _>((self.from.as_ref(), self.to.as_ref()));
-        let found = if self.backward { range.next_back() } else { range.next() };
-        let Some((found, content)) = found else { return Ok(false) };
-        key.clone_from(found);
-        value.clone_from(content);
-        let passed = Bound::Excluded(found.clone());
-        if self.backward {
-            self.to = passed;
-        } else {
-            self.from = passed;
-        }
-        Ok(true)
     }
 }

@@ -1,6 +1,7 @@
 //! Tables: made of indexes over byte strings, of which the first holds the rows.
 
 use std::ffi::c_void;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::handle::{Slice, close, entry_points, give, put, shared, take};
@@ -61,13 +62,6 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// The definition that the table was created with, valid while the handle is.
-    fn hf_table_definition(table: *const Table, out: *mut Slice) {
-        let definition = Slice::of(take!(shared(table))?.0.definition());
-        take!(put(out, definition));
-        Ok(Code::Ok)
-    }
-
     /// Removes a table.
     fn hf_table_drop(database: *const Database, name: Slice) {
         take!(shared(database))?.0.drop_table(take!(name.text())?)?;
@@ -102,27 +96,27 @@ entry_points! {
 
     /// The next value of a mark; nothing is taken.
     fn hf_mark_get(table: *const Table, mark: Mark, out: *mut u64) {
-        let next = take!(shared(table))?.0.mark(mark);
+        let next = take!(shared(table))?.0.mark(mark as usize);
         take!(put(out, next));
         Ok(Code::Ok)
     }
 
     /// Takes `count` values; `out` gets the first. Fails when there are not so many left.
     fn hf_mark_take(table: *const Table, mark: Mark, count: u64, out: *mut u64) {
-        let first = take!(shared(table))?.0.take_mark(mark, count)?;
+        let first = take!(shared(table))?.0.take_mark(mark as usize, count)?;
         take!(put(out, first));
         Ok(Code::Ok)
     }
 
     /// Sees to it that the next value is at least `next`.
     fn hf_mark_raise(table: *const Table, mark: Mark, next: u64) {
-        take!(shared(table))?.0.raise_mark(mark, next)?;
+        take!(shared(table))?.0.raise_mark(mark as usize, next)?;
         Ok(Code::Ok)
     }
 
     /// Sets the next value, also downwards.
     fn hf_mark_set(table: *const Table, mark: Mark, next: u64) {
-        take!(shared(table))?.0.set_mark(mark, next)?;
+        take!(shared(table))?.0.set_mark(mark as usize, next)?;
         Ok(Code::Ok)
     }
 
@@ -135,14 +129,16 @@ entry_points! {
 
     /// Bytes of the pages of index `index`.
     fn hf_table_bytes(table: *const Table, index: u32, out: *mut u64) {
-        let bytes = take!(shared(table))?.0.bytes(index)?;
+        let bytes = raw::bytes(&take!(shared(table))?.0, index)?;
         take!(put(out, bytes));
         Ok(Code::Ok)
     }
 
     /// About how many entries lie in `[from, to)`; an end without bytes is open.
     fn hf_estimate(table: *const Table, index: u32, from: Slice, to: Slice, out: *mut u64) {
-        let rows = take!(shared(table))?.0.estimate(index, take!(from.bytes()), take!(to.bytes()))?;
+        let (from, to) = (take!(from.bytes()), take!(to.bytes()));
+        let to = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to) };
+        let rows = take!(shared(table))?.0.estimate(index, Bound::Included(from), to)?;
         take!(put(out, rows));
         Ok(Code::Ok)
     }

@@ -43,9 +43,9 @@ entry_points! {
     }
 
     /// A statement begins: at READ COMMITTED it will see what is committed now. `out` gets the savepoint to go back to
-    /// if it fails. `lock_wait_timeout` in milliseconds holds from here on.
-    fn hf_statement(transaction: *mut Transaction, lock_wait_timeout: u64, out: *mut u64) {
-        let savepoint = take!(exclusive(transaction))?.0.statement(lock_wait_timeout)?;
+    /// if it fails; it is valid until the next statement.
+    fn hf_statement(transaction: *mut Transaction, out: *mut u64) {
+        let savepoint = take!(exclusive(transaction))?.0.statement()?;
         take!(put(out, savepoint));
         Ok(Code::Ok)
     }
@@ -56,9 +56,10 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// The point that the transaction has reached.
-    fn hf_savepoint(transaction: *mut Transaction, out: *mut u64) {
-        let savepoint = take!(exclusive(transaction))?.0.savepoint();
+    /// The point that the transaction has reached: valid to the end of the transaction if `keep`, else to the next call
+    /// of this function without it.
+    fn hf_savepoint(transaction: *mut Transaction, keep: bool, out: *mut u64) {
+        let savepoint = take!(exclusive(transaction))?.0.savepoint(keep);
         take!(put(out, savepoint));
         Ok(Code::Ok)
     }
@@ -100,8 +101,8 @@ entry_points! {
     }
 
     /// The transaction's number, for `hf_kill`, and how many changes it has made.
-    fn hf_transaction_info(transaction: *const Transaction, serial: *mut u64, changes: *mut u64) {
-        let transaction = take!(shared(transaction))?;
+    fn hf_transaction_info(transaction: *mut Transaction, serial: *mut u64, changes: *mut u64) {
+        let transaction = take!(exclusive(transaction))?;
         take!(put(serial, transaction.0.serial()));
         take!(put(changes, transaction.0.changes()));
         Ok(Code::Ok)
