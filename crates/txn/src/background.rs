@@ -15,8 +15,8 @@ use crate::system::TxnSystem;
 
 /// Commits that are worth waking the thread.
 const WAKE_COMMITS: usize = 64;
-/// Logs purged between two looks at whether to stop.
-const BATCH: usize = 256;
+/// Undo records purged between two looks at whether to stop.
+const BATCH: usize = 1024;
 /// How long a few commits may lie before they are purged.
 const IDLE: Duration = Duration::from_millis(200);
 

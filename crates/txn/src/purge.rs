@@ -5,7 +5,9 @@
 //! configured number of commits is made long: then purge goes on and copies for it.
 //!
 //! # What
-//! The log is consumed from its end, like by a rollback. For each record, by its key:
+//! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
+//! before it is complete: a reader that finds a record gone trusts the version tree. Then the log is consumed from its
+//! end, like by a rollback. For each record, by its key:
 //! * The prior image was written by T itself: nobody can see that version. Its overflow chain is freed.
 //! * The prior image was written before T, by W: it is the version before T. If some long view sees W (and, being older
 //!   than T's commit, not T), the image goes to the version tree, chain included; if not, its chain is freed.
@@ -15,10 +17,9 @@
 //! Then the log is free. So a long view costs one version per entry that was changed, however often.
 //!
 //! # Crash safety
-//! Every step can be repeated: entries of the version tree are put before the record is cut, chains are freed after. A
-//! log of an earlier run may have been half purged; its chains may be named both by a record and by an entry of
-//! the version tree. While such logs are purged, the entry is taken out first without freeing its chain; what is
-//! left in the version tree of the earlier run is dropped afterwards.
+//! Every step can be repeated. A chain that a record names belongs to the version tree if the image is there, else to the
+//! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing is
+//! dropped from the version tree while a log is half purged. So a crash may lose a chain, but never frees one twice.
 
 use holdfast_base::{Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 use crate::index::TableIndex;
 use crate::row::VersionHeader;
-use crate::system::{History, TxnSystem};
+use crate::system::{History, Phase, TxnSystem};
 use crate::undo::UndoRecord;
 use crate::values;
 use crate::versions::Entry;
@@ -40,6 +41,9 @@ const SWEEP_BATCH: usize = 256;
 
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
+
+/// Records that a committer purges when it helps.
+const HELP_RECORDS: usize = 32;
 
 /// What the purge mutex guards.
 #[derive(Debug, Default)]
@@ -64,37 +68,36 @@ impl TxnSystem {
         self.history.len()
     }
 
-    /// Purges up to `limit` logs, as far as views allow, and goes on with the sweep of the version tree. Returns how many
-    /// logs were purged.
+    /// Purges about `limit` undo records, as far as views allow, and goes on with the sweep of the version tree. Returns how
+    /// much was done: records, and one for each log that was freed; 0 if there was nothing to do.
     ///
     /// # Errors
     /// Those of reading and writing pages. What was not purged is purged later.
     pub fn purge(&self, limit: usize) -> Result<usize> {
         let mut state = self.purge.lock();
-        let n = self.purge_logs(limit)?;
+        let done = self.purge_logs(limit)?;
         self.sweep(&mut state)?;
         self.keep_limit(&mut state)?;
         self.set_gauges();
-        Ok(n)
+        Ok(done)
     }
 
     fn purge_logs(&self, limit: usize) -> Result<usize> {
-        let mut n = 0;
-        while n < limit {
+        let mut left = limit;
+        while left > 0 {
             self.classify_views();
             let horizon = self.views.short_horizon();
             let Some(mut next) = self.history.take_if(|front| front.no <= horizon) else { break };
-            if let Err(e) = self.purge_log(&mut next) {
-                self.history.put_back(next);
-                return Err(e);
+            match self.purge_log(&mut next, &mut left) {
+                Ok(true) => self.metrics.inc(Counter::PurgedTransactions),
+                Ok(false) => self.history.put_back(next),
+                Err(e) => {
+                    self.history.put_back(next);
+                    return Err(e);
+                }
             }
-            let acc = self.store.pool().access(AccessKind::Purge);
-            // As at the end of a rollback: an empty log that could not be freed is freed after the next start.
-            let _ = next.log.free(&self.undo, &acc);
-            self.metrics.inc(Counter::PurgedTransactions);
-            n += 1;
         }
-        Ok(n)
+        Ok(limit - left)
     }
 
     /// Makes views long that hold back too much.
@@ -112,68 +115,112 @@ impl TxnSystem {
         }
     }
 
-    fn purge_log(&self, history: &mut History) -> Result<()> {
+    /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free.
+    fn purge_log(&self, history: &mut History, left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
+        // Views older than this commit are all in here; later ones see it.
         let long = self.views.older_than(history.no);
-        let txn = history.log.txn();
+        if history.phase == Phase::New {
+            history.phase = if long.is_empty() {
+                Phase::Cutting { marks: true, copied: false }
+            } else {
+                Phase::Copying(history.log.records())
+            };
+        }
         let mut bytes = Vec::new();
-        while let Some(roll) = history.log.last_record(&self.undo, &acc, &mut bytes)? {
-            let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
+        while let Phase::Copying(n) = history.phase {
+            if n == 0 {
+                history.phase = Phase::Cutting { marks: false, copied: true };
+                break;
+            }
+            if *left == 0 {
+                return Ok(false);
+            }
+            *left -= 1;
+            let roll = history.log.record(n - 1, &self.undo, &acc, &mut bytes)?;
+            self.copy_record(history.log.txn(), roll, &bytes, &long, &acc)?;
+            history.phase = Phase::Copying(n - 1);
+        }
+        self.cut_records(history, left, &mut bytes, &acc)
+    }
+
+    /// First pass, only if there are views older than the commit: puts what they need into the version tree.
+    fn copy_record(&self, txn: TxnId, roll: RollPtr, bytes: &[u8], long: &[Arc<View>], acc: &Access<'_>) -> Result<()> {
+        let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
+        let Some(index) = self.index(record.index) else { return Ok(()) };
+        let Some(_pinned) = index.pin() else { return Ok(()) };
+        let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
+        if record.deletes && self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc)? {
+            entry.pending = Some(roll);
+        }
+        if let Some(payload) = record.prior {
+            let prior = crate::visibility::split(&index, payload)?.0;
+            let sees = |v: &Arc<View>| !v.is_cancelled() && v.sees(prior.txn, &self.map);
+            if prior.txn != txn && !prior.deleted && long.iter().any(sees) {
+                entry.image = Some(payload.to_vec());
+                self.metrics.inc(Counter::VersionsKept);
+            }
+        }
+        if entry.pending.is_some() || entry.image.is_some() { self.versions.put(entry, acc) } else { Ok(()) }
+    }
+
+    /// Second pass: frees chains, removes delete marks, and cuts the log off behind that.
+    fn cut_records(
+        &self,
+        history: &mut History,
+        left: &mut usize,
+        bytes: &mut Vec<u8>,
+        acc: &Access<'_>,
+    ) -> Result<bool> {
+        let Phase::Cutting { marks, copied } = history.phase else { return Ok(false) };
+        let txn = history.log.txn();
+        while let Some(roll) = history.log.last_record(&self.undo, acc, bytes)? {
+            if *left == 0 {
+                history.log.cut(&self.undo, acc)?;
+                return Ok(false);
+            }
+            *left -= 1;
+            let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
             let index = self.index(record.index);
             let pinned = index.as_ref().and_then(|i| i.pin());
             let mut dead_chain = None;
             if let (Some(index), Some(_)) = (&index, &pinned) {
-                dead_chain = self.purge_record(index, txn, roll, &record, &long, history.recovered, &acc)?;
+                if marks && record.deletes {
+                    self.remove_mark(index, record.key, txn, roll, true, acc)?;
+                }
+                dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
             }
             let emptied = history.log.pop();
             if emptied || dead_chain.is_some() {
-                history.log.cut(&self.undo, &acc)?;
+                history.log.cut(&self.undo, acc)?;
             }
             if let (Some(index), Some(chain)) = (&index, dead_chain) {
-                values::free(index.tree().space(), index.id(), chain, &acc)?;
+                values::free(index.tree().space(), index.id(), chain, acc)?;
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
-        Ok(())
+        history.log.free(&self.undo, acc)?;
+        *left = left.saturating_sub(1);
+        Ok(true)
     }
 
-    /// Does what the record asks for; returns the chain that is to be freed when the record is cut.
-    #[allow(clippy::too_many_arguments)]
-    fn purge_record<'r>(
+    /// The chain of the record's prior image, unless the version tree has taken the image over.
+    fn dead_chain<'r>(
         &self,
         index: &TableIndex,
         txn: TxnId,
-        roll: RollPtr,
         record: &UndoRecord<'r>,
-        long: &[Arc<View>],
-        recovered: bool,
+        copied: bool,
         acc: &Access<'_>,
     ) -> Result<Option<&'r [u8]>> {
-        let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
-        // Views older than this commit are all in `long`; later ones see it.
-        if record.deletes && self.remove_mark(index, record.key, txn, roll, long.is_empty(), acc)? {
-            entry.pending = Some(roll);
+        let Some(payload) = record.prior else { return Ok(None) };
+        let (prior, body) = crate::visibility::split(index, payload)?;
+        if !prior.overflow
+            || (copied && prior.txn != txn && self.versions.has_image(index.id(), record.key, txn, acc)?)
+        {
+            return Ok(None);
         }
-        let mut dead_chain = None;
-        if let Some(payload) = record.prior {
-            let (prior, body) = crate::visibility::split(index, payload)?;
-            let needed = prior.txn != txn
-                && !prior.deleted
-                && long.iter().any(|v| !v.is_cancelled() && v.sees(prior.txn, &self.map));
-            if needed {
-                entry.image = Some(payload.to_vec());
-                self.metrics.inc(Counter::VersionsKept);
-            } else if prior.overflow {
-                if recovered && prior.txn != txn {
-                    self.versions.disown(index.id(), record.key, txn, acc)?;
-                }
-                dead_chain = Some(body);
-            }
-        }
-        if entry.pending.is_some() || entry.image.is_some() {
-            self.versions.put(entry, acc)?;
-        }
-        Ok(dead_chain)
+        Ok(Some(body))
     }
 
     /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and `removable`: no view needs to find it. Returns whether
@@ -209,8 +256,8 @@ impl TxnSystem {
         if self.background.take_sweep_request() {
             state.sweep = Some(Vec::new());
         }
-        if self.history.front_is(|h| h.recovered) {
-            return Ok(()); // Chains are taken back from the version tree first.
+        if self.history.front_is(|h| h.phase != Phase::New) {
+            return Ok(()); // Who owns the chains of a log that is half purged, is asked of the version tree.
         }
         let acc = self.store.pool().access(AccessKind::Purge);
         while let Some(after) = state.sweep.take() {
@@ -298,7 +345,7 @@ impl TxnSystem {
         if let Some(_state) = self.purge.try_lock() {
             self.metrics.inc(Counter::PurgeHelps);
             // An error is purge's to report; the commit is done.
-            let _ = self.purge_logs(8);
+            let _ = self.purge_logs(HELP_RECORDS);
         }
     }
 }

@@ -14,7 +14,7 @@ use holdfast_tree::{SpaceFile, Store};
 
 use crate::index::IndexKind;
 use crate::options::TxnConfig;
-use crate::system::{History, Loser, TxnSystem};
+use crate::system::{History, Loser, Phase, TxnSystem};
 use crate::undo::{LogState, UndoLog, UndoSpace};
 use crate::versions::VersionTree;
 
@@ -120,7 +120,7 @@ impl TxnSystem {
         logs.sort_by_key(|(l, _)| l.commit_no);
         for (found, log) in logs {
             if found.state == LogState::Committed {
-                system.history.push(History { no: found.commit_no, log, recovered: true });
+                system.history.push(History { no: found.commit_no, log, phase: Phase::RECOVERED });
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);

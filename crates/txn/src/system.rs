@@ -41,8 +41,28 @@ const UNIQUE_STRIPES: usize = 256;
 pub(crate) struct History {
     pub no: CommitNo,
     pub log: UndoLog,
-    /// It was committed by an earlier run.
-    pub recovered: bool,
+    pub phase: Phase,
+}
+
+/// How far the purge of a log has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not begun.
+    New,
+    /// What long views need is being copied to the version tree; so many records are left.
+    Copying(u64),
+    /// Records are being cut off.
+    Cutting {
+        /// Delete marks are still to be removed.
+        marks: bool,
+        /// The version tree may have taken over images, by this run or by an earlier one.
+        copied: bool,
+    },
+}
+
+impl Phase {
+    /// Of a log that an earlier run committed, and perhaps half purged.
+    pub const RECOVERED: Phase = Phase::Cutting { marks: true, copied: true };
 }
 
 /// The committed logs that wait for purge, in commit order; their number and pages can be asked without the mutex.
@@ -308,7 +328,7 @@ impl TxnSystem {
         };
         *last = no;
         self.map.set_committed(id, no);
-        self.history.push(History { no, log, recovered: false });
+        self.history.push(History { no, log, phase: Phase::New });
         self.views.publish(no);
         Ok(lsn)
     }

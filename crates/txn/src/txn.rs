@@ -235,7 +235,7 @@ impl Txn {
     /// Takes the undo log, if anything was ever written to it.
     fn written_log(&mut self) -> Result<Option<UndoLog>> {
         match self.log.take() {
-            Some(log) if !log.is_begun() => {
+            Some(mut log) if !log.is_begun() => {
                 let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
                 log.free(&self.system.undo, &acc)?;
                 Ok(None)

@@ -16,8 +16,7 @@
 //!
 //! # Protocol
 //! Only purge writes here, under its mutex: an entry is put before the undo record that it stands for is cut, and
-//! dropped when no view needs it. What an earlier run left is dropped after all logs of that run are purged, which
-//! take back the chains that both name (see [`crate::purge`]). The hash is SipHash-2-4 under a random key that the
+//! dropped when no view needs it. What an earlier run left is dropped the same way. The hash is SipHash-2-4 under a random key that the
 //! space header keeps, so nobody can make two keys collide.
 
 use std::collections::hash_map::RandomState;
@@ -290,14 +289,11 @@ impl VersionTree {
         Ok(false)
     }
 
-    /// Takes an entry out without freeing the chain of its image: the caller takes that over.
-    pub fn disown(&self, index: IndexId, key: &[u8], overwriter: TxnId, acc: &Access<'_>) -> Result<()> {
+    /// Whether the version of (index, key) before `overwriter` is here, and with it the chain that it may refer to.
+    pub fn has_image(&self, index: IndexId, key: &[u8], overwriter: TxnId, acc: &Access<'_>) -> Result<bool> {
         let full = self.full_key(index, key, overwriter);
         let mut value = Vec::new();
-        if self.tree.get(&full, acc, &mut value)? {
-            self.remove(&full, &value, acc)?;
-        }
-        Ok(())
+        Ok(self.tree.get(&full, acc, &mut value)? && value.first().is_some_and(|flags| flags & IMAGE != 0))
     }
 
     /// Removes an entry and the chain that it was spilled to, not the chain of its image.

@@ -205,6 +205,54 @@ fn money_is_neither_made_nor_lost() {
     }
 }
 
+/// Purge moves the values of a whole transaction to the version tree for a long snapshot, and the power goes somewhere in
+/// between: what is named by a record and by the version tree must be freed once.
+#[test]
+fn a_log_that_was_half_purged_gives_its_chains_back_once() {
+    let mut names = [0; 2];
+    for seed in 0..120 {
+        let disk = CrashDisk::new();
+        {
+            let mut setup = setup();
+            setup.txn.short_view_commits = 1;
+            let db = Db::create(Arc::new(disk.clone()), setup).unwrap();
+            fill(&db);
+            let dump = db.snapshot();
+            for (value, first) in [(7 * 300, 0), (7 * 200, 5)] {
+                let mut txn = db.begin();
+                for n in first..ACCOUNTS {
+                    txn.update(&db.rows, &account(n), &balance(value), None).unwrap();
+                }
+                txn.delete(&db.rows, &account(1), None).unwrap();
+                txn.commit(Durability::Sync).unwrap();
+            }
+            db.sys.purge(usize::MAX).unwrap();
+            if seed % 2 == 0 {
+                // And some of what was kept is given up again.
+                drop(dump);
+                db.sys.purge(usize::MAX).unwrap();
+            } else {
+                std::mem::forget(dump);
+            }
+            // Handed to the system, not synced: a part of it survives.
+            db.store.wal().write_to(db.store.wal().next_lsn()).unwrap();
+        }
+        let db = Db::open(Arc::new(disk.reboot(seed)), setup()).unwrap();
+        let left = db.sys.history_length();
+        names[usize::from(left > 0)] += 1;
+        db.purge();
+        assert_eq!((db.sys.history_length(), db.sys.versions_stored(), db.sys.stats().undo_pages), (0, 0, 0));
+        let (mut snapshot, mut value) = (db.snapshot(), Vec::new());
+        for n in (0..ACCOUNTS).filter(|n| *n != 1) {
+            assert!(snapshot.get(&db.rows, &account(n), &mut value).unwrap(), "seed {seed}");
+            assert_eq!(number(&value), if n < 5 { 7 * 300 } else { 7 * 200 });
+        }
+        assert_eq!(db.physical(&db.rows), ACCOUNTS as usize - 1);
+        db.verify_undamaged();
+    }
+    assert!(names[1] > 10, "too few of the cuts hit: {names:?}");
+}
+
 #[test]
 fn a_clean_stop_keeps_counters_and_unfinished_business() {
     let db = Db::with(setup());

@@ -183,13 +183,24 @@ impl UndoLog {
         if self.count == 0 {
             return Ok(None);
         }
-        let (no, slot) = (self.tail().no, self.count - 1);
+        self.read(self.tail().no, self.count - 1, space, acc, out).map(Some)
+    }
+
+    /// Copies record number `n` into `out` and says where it is.
+    pub fn record(&self, n: u64, space: &UndoSpace, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<RollPtr> {
+        let at = self.pages.partition_point(|p| p.before <= n) - 1;
+        let LogPage { no, before } = self.pages[at];
+        let slot = u16::try_from(n - before).map_err(|_| space.damaged(no))?;
+        self.read(no, slot, space, acc, out)
+    }
+
+    fn read(&self, no: PageNo, slot: u16, space: &UndoSpace, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<RollPtr> {
         let page = space.store().pool().fix_shared(space.file().space(), no, acc)?;
         let undo = UndoPage::new(&page).filter(|p| p.owner() == self.txn);
         let Some(bytes) = undo.and_then(|p| p.record(slot)) else { return Err(space.damaged(no)) };
         out.clear();
         out.extend_from_slice(bytes);
-        Ok(Some(RollPtr::new(no, u32::from(slot))))
+        Ok(RollPtr::new(no, u32::from(slot)))
     }
 
     /// Takes the last record for done, in memory: [`UndoLog::cut`] makes it so on the page. A page whose records are
@@ -276,8 +287,9 @@ impl UndoLog {
         mtr.commit()
     }
 
-    /// Frees the log: the end of a purge or of a rollback. All records must have been popped.
-    pub fn free(mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+    /// Frees the log: the end of a purge or of a rollback. All records must have been popped. After an error it may be
+    /// tried again; after success the log must not be used any more.
+    pub fn free(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         while self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
         }
