@@ -16,8 +16,8 @@
 //!
 //! # Protocol
 //! Only purge writes here, under its mutex: an entry is put before the undo record that it stands for is cut, and
-//! dropped when no view needs it. What an earlier run left is dropped the same way. The hash is SipHash-2-4 under a random key that the
-//! space header keeps, so nobody can make two keys collide.
+//! dropped when no view needs it. What an earlier run left is dropped the same way. The hash is SipHash-2-4 under a random
+//! key that the space header keeps, so nobody can make two keys collide.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
