@@ -119,7 +119,7 @@ mod tests {
         let pages: Vec<PageId> = (0..100).map(|i| PageId::new(SpaceId(i % 7), PageNo(i))).collect();
         let bytes = encode(&pages);
         assert_eq!(decode(&bytes), Some(pages));
-        for i in 0..bytes.len() {
+        for i in (0..bytes.len()).step_by(if cfg!(miri) { 97 } else { 1 }) {
             let mut bad = bytes.clone();
             bad[i] ^= 1;
             assert_eq!(decode(&bad), None, "byte {i}");

@@ -25,6 +25,7 @@ fn pages_come_back_after_they_were_evicted() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "optimistic guards hold the shared latch there")]
 fn an_optimistic_read_fails_validation_only_after_a_change() {
     let bed = Bed::new(32);
     bed.create(3, 5).unwrap();
@@ -35,9 +36,6 @@ fn an_optimistic_read_fails_validation_only_after_a_change() {
     drop(bed.pool.fix_exclusive(&bed.space, PageNo(3), &acc).unwrap());
     assert!(guard.validate(), "an exclusive holder that changed nothing does not disturb");
     let stamp = guard.stamp();
-    if cfg!(miri) {
-        return;
-    }
     bed.update(3, 6).unwrap();
     assert!(!guard.validate());
     assert!(!bed.pool.is_current(stamp));

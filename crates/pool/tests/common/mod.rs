@@ -17,7 +17,7 @@ const AT: [usize; 2] = [HEADER_LEN, PAGE - 8];
 pub const UUID: [u8; 16] = [7; 16];
 
 pub fn wal_config() -> WalConfig {
-    WalConfig { capacity_bytes: 4 << 20, page_size: PAGE as u32, ..WalConfig::default() }
+    WalConfig { capacity_bytes: 4 << 20, buffer_bytes: 64 << 10, page_size: PAGE as u32, ..WalConfig::default() }
 }
 
 /// A pool of `frames` frames with deterministic behaviour: nothing in the background.
