@@ -121,6 +121,15 @@ int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
   return connection->statement(thd);
 }
 
+/* The statement is over, and with it the record: its blobs may have been the cursor's. */
+int ha_holdfast::reset()
+{
+  if (cursor)
+    hf_cursor_release(cursor);
+  at_entry= false;
+  return 0;
+}
+
 /* A handler may be used after its transaction was committed in the middle of a statement. */
 int ha_holdfast::begin_transaction()
 {

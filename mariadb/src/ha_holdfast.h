@@ -50,6 +50,7 @@ public:
   THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
   int external_lock(THD *thd, int type) override;
   int start_stmt(THD *thd, thr_lock_type type) override;
+  int reset() override;
 
   /* Reading. */
   int rnd_init(bool scan) override;

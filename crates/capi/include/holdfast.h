@@ -157,6 +157,7 @@ typedef struct {
 
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);
 hf_code hf_cursor_close(hf_cursor *cursor);
+hf_code hf_cursor_release(hf_cursor *cursor);
 hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
 hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 

@@ -40,6 +40,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Gives up the cursor's position, its bytes and what it holds of its transaction: a snapshot, and locks on what it
+    /// did not reach. To be called before the transaction ends; the cursor can be used again.
+    fn hf_cursor_release(cursor: *mut Cursor) {
+        take!(exclusive(cursor))?.raw.release();
+        Ok(Code::Ok)
+    }
+
     /// Closes a cursor.
     fn hf_cursor_close(cursor: *mut Cursor) {
         drop(take!(close(cursor)));

@@ -295,6 +295,10 @@ impl Cursor {
         Ok(())
     }
 
+    pub fn release(&mut self) {
+        self.rows = None;
+    }
+
     /// The next entry, valid until the next call.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.rows {
