@@ -5,7 +5,7 @@
 //! | [`cli`] | the arguments of `holdfast lab` |
 //! | [`experiments`] | one file (or folder) per experiment |
 //! | [`target`] | what they run against: the embedded engine |
-//! | [`worker`], [`bench`], [`clock`], [`pin`] | OLTP sessions and dump under control, sampled |
+//! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump under control, sampled |
 //! | [`measure`], [`document`] | medians, verdicts, the JSON document |
 //! | [`report`] | the document as a self-contained HTML page |
 //! | [`progress`], [`machine`] | the live line; provenance |

@@ -2,7 +2,7 @@
 //! transactions or rows.
 //!
 //! # Protocol
-//! Every worker calls [`Gate::pass`] again and again. [`Gate::pause`] returns when all of them wait there, so
+//! Every worker calls `Gate::pass` again and again. `Gate::pause` returns when all of them wait there, so
 //! that nothing moves during a pause; [`Gate::resume`] lets them go on; a worker whose own stop flag is set ends.
 //! All times are the target's ([`crate::clock::PausableClock`]), which stands still during a pause.
 
