@@ -183,7 +183,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::create_table`]; those of [`crate::TableLoader::push`]; [`Error::DuplicateKey`] if a unique
+    /// As [`Database::create_table`]; those of [`crate::TableLoader::push`]; [`crate::Error::DuplicateKey`] if a unique
     /// index gets a key twice; what `rows` returns.
     pub fn create_table_with<K: Key, V: Value>(
         &self,
