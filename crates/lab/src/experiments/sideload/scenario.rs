@@ -1,10 +1,13 @@
 //! One run of one policy: warm or cold, at full speed or at the request rate.
 //!
 //! ```text
-//! warm:  OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
+//! warm:  one dump | OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
 //! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
 //!        both, in turns with the ceiling
 //! ```
+//!
+//! Both begin with a dump that turns the pool over: the pool of a server that has been running is full, and an
+//! LRU list that has never evicted anything ranks its pages differently.
 //!
 //! At the request rate there are no turns: the rate itself is what is to be reached.
 
@@ -84,9 +87,10 @@ pub struct Outcome {
     pub warmth: Option<Warmth>,
     /// The pool before, during and after.
     pub pools: [PoolState; 3],
-    /// Pages made young beside the dump, and touches that did not make a page young.
+    /// Pages made young, and touches that did not make a page young: in a cold run by the dump alone, once the pool
+    /// is full; in a warm run by both, beside each other.
     pub young: (u64, u64),
-    /// Pages that the dump went through in that time.
+    /// Pages that the dump went through meanwhile.
     pub dumped_pages: f64,
     /// For the charts.
     pub samples: Vec<Sample>,
@@ -250,6 +254,8 @@ struct Running<'r, 'a> {
     speed: Speed,
 }
 
+/// Longest time that the dump gets to turn the pool over twice: ten times what it needs.
+const TURN_OVER_MINUTES: f64 = 5.0;
 /// Longest wait for the last pages of the hot table.
 const SETTLE_MINUTES: f64 = 2.0;
 
@@ -271,6 +277,10 @@ impl Running<'_, '_> {
 
     fn warm(mut self) -> Result<Outcome> {
         let measured = self.speed == Speed::Full;
+        self.stage.site.set_slow(false);
+        let unpaced = DumpLoad { rows_per_second: None, ..self.stage.dump(self.policy) };
+        self.turn_over(unpaced, "a dump before")?;
+        self.bench.crew.stop_dump()?;
         self.stage.site.set_slow(measured);
         self.bench.crew.start_oltp(self.stage.oltp(Speed::Full))?;
         let (warmth, _) = self.until_warm("warm-up", 20.0)?;
@@ -293,7 +303,9 @@ impl Running<'_, '_> {
         let tps_alone = Some(alone.since(&before).tps);
         let pools = [alone.pool.clone(), during.pool.clone(), after.pool];
         let warmth = measured.then_some(warmth);
-        Ok(self.outcome(Start::Warm, beside, (&alone, &during), pools, p95_ms, |o| {
+        let counted = (&alone, &during);
+        Ok(self.outcome(Start::Warm, beside, counted, counted, pools, |o| {
+            o.p95_ms = p95_ms;
             o.tps_alone = tps_alone;
             o.warmth = warmth;
         }))
@@ -301,10 +313,8 @@ impl Running<'_, '_> {
 
     fn cold(mut self) -> Result<Outcome> {
         self.stage.site.set_slow(true);
-        self.bench.crew.start_dump(self.stage.dump(self.policy))?;
         let opened = self.bench.mark()?;
-        // Long enough to turn the pool over.
-        self.bench.run("dump alone", self.minutes(0.6), self.stage.progress)?;
+        let full = self.turn_over(self.stage.dump(self.policy), "dump alone")?;
         let before = self.bench.mark()?;
         self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
         let (warmth, half) = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
@@ -323,10 +333,30 @@ impl Running<'_, '_> {
         self.bench.crew.stop_oltp()?;
         let dump_alone = Some(before.since(&opened).dump_rows_per_s);
         let pools = [before.pool.clone(), during.pool.clone(), after.pool];
-        Ok(self.outcome(Start::Cold, beside, (&from, &during), pools, p95_ms, |o| {
+        Ok(self.outcome(Start::Cold, beside, (&from, &during), (&full, &before), pools, |o| {
+            o.p95_ms = p95_ms;
             o.dump_alone = dump_alone;
             o.warmth = Some(warmth);
         }))
+    }
+
+    /// Starts the dump and runs until it has gone through the pool's pages twice. Returns the mark after the first
+    /// time, when the pool was full.
+    fn turn_over(&mut self, load: DumpLoad, phase: &str) -> Result<Mark> {
+        let from = self.bench.mark()?;
+        let mut full = from.clone();
+        let pool_pages = from.pool.pool_pages as f64;
+        let pages_per_row = self.ceiling.big_pages as f64 / f64::from(self.stage.scale.big_rows());
+        let pages = |mark: &Mark| (mark.dumped_rows - from.dumped_rows) as f64 * pages_per_row;
+        self.bench.crew.start_dump(load)?;
+        let patience = self.minutes(TURN_OVER_MINUTES);
+        self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
+            if pages(mark) < pool_pages {
+                full = mark.clone();
+            }
+            pages(mark) >= 2.0 * pool_pages
+        })?;
+        Ok(full)
     }
 
     /// Runs until the hot table is resident, at most `minutes`. Also returns the mark at half of that time, if it
@@ -421,8 +451,8 @@ impl Running<'_, '_> {
         start: Start,
         beside: Beside,
         (from, to): (&Mark, &Mark),
+        (young_from, young_to): (&Mark, &Mark),
         pools: [PoolState; 3],
-        p95_ms: f64,
         more: impl FnOnce(&mut Outcome),
     ) -> Outcome {
         let (samples, phases) = self.bench.series();
@@ -438,12 +468,15 @@ impl Running<'_, '_> {
             dump_alone: None,
             dump_beside: dump(&beside.own),
             ceiling_dump: dump(&beside.ceiling),
-            p95_ms,
+            p95_ms: 0.0,
             hot_reads: to.reads_since(from, HOT),
             turnovers: self.turnovers(from, to),
             warmth: None,
-            young: (to.pool.made_young - from.pool.made_young, to.pool.not_young - from.pool.not_young),
-            dumped_pages: self.dumped_pages(from, to),
+            young: (
+                young_to.pool.made_young - young_from.pool.made_young,
+                young_to.pool.not_young - young_from.pool.not_young,
+            ),
+            dumped_pages: self.dumped_pages(young_from, young_to),
             pools,
             samples: samples.to_vec(),
             phases: phases.to_vec(),
