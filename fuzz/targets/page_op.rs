@@ -3,7 +3,7 @@
 #![no_main]
 
 use holdfast_base::codec::Reader;
-use holdfast_tree::PageOp;
+use holdfast_tree::op::PageOp;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: (Vec<u8>, Vec<u8>)| {
