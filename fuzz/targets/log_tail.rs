@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
-use holdfast_wal::{Metrics, Wal, WalConfig};
+use holdfast_metrics::Metrics;
+use holdfast_wal::{Wal, WalConfig};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: (Vec<u8>, u16)| {
