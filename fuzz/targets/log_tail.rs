@@ -14,7 +14,7 @@ fuzz_target!(|data: (Vec<u8>, u16)| {
     let disk = Arc::new(MemoryDisk::new());
     let config = WalConfig { capacity_bytes: 4 << 20, buffer_bytes: 64 << 10, ..WalConfig::default() };
     let uuid = [7; 16];
-    let wal = Wal::create(disk.clone(), uuid, config, Metrics::new().into()).expect("a log");
+    let wal = Wal::create(disk.clone(), uuid, config.clone(), Metrics::new().into()).expect("a log");
     let mut end = wal.next_lsn();
     for n in 0..3u8 {
         end = wal.append(&[n; 40]).expect("append").1;
