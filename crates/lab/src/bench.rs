@@ -81,8 +81,7 @@ impl Mark {
     /// Pages of `table` read from disk since `earlier`.
     #[must_use]
     pub fn reads_since(&self, earlier: &Mark, table: &str) -> u64 {
-        let reads = |mark: &Mark| mark.pool.of_table(table, |i| i.reads);
-        reads(self).saturating_sub(reads(earlier))
+        self.pool.disk_reads(table).saturating_sub(earlier.pool.disk_reads(table))
     }
 }
 
@@ -213,7 +212,7 @@ impl Bench {
             hot_reads_per_s: per_second(reads, window.seconds),
             resident_mb: self.segments.iter().map(|s| mark.pool.mb(pages(s))).collect(),
         };
-        let hot = mark.pool.mb(mark.pool.of_table(&self.hot_table, |i| i.resident_pages));
+        let hot = mark.pool.mb(mark.pool.resident(&self.hot_table));
         progress.show(&format!(
             "{}: {} tps, dump {} rows/s, hot table {hot:.1} MB in the pool, {} reads/s of it",
             self.name,

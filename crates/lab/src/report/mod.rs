@@ -165,6 +165,8 @@ fn policy_class(policy: &str) -> &'static str {
         "midpoint-0"
     } else if policy.contains("pct 5,") {
         "midpoint-5"
+    } else if policy.contains("time 60000") {
+        "midpoint-late"
     } else {
         "midpoint"
     }

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use holdfast::io::ModelDisk;
 use holdfast::{
     Clock, Cursor, Database, Error, IndexDefinition, ReadOptions, ReadTable, ReadTransaction, ReplacementPolicy,
     TableDefinition, WaitMode, WriteTransaction,
@@ -38,16 +39,19 @@ pub struct Embedded {
     db: Database,
     tables: Arc<[Definition]>,
     clock: Arc<PausableClock>,
+    disk: ModelDisk,
+    /// Table and file.
+    files: Vec<(String, String)>,
 }
 
 impl Embedded {
-    /// Opens the database that `builder` and `path` name with the pool of `spec`.
+    /// Opens the database on `disk`, called `name` in messages, with the pool of `spec`.
     ///
     /// # Errors
     /// Those of [`holdfast::Builder::open`].
     pub(super) fn open(
-        builder: holdfast::Builder,
-        path: &std::path::Path,
+        disk: &ModelDisk,
+        name: &std::path::Path,
         spec: &TargetSpec,
         tables: Arc<[Definition]>,
     ) -> Result<Embedded> {
@@ -59,15 +63,17 @@ impl Embedded {
             }
             Policy::Lru => (ReplacementPolicy::Lru, true),
         };
-        let db = builder
+        let db = Database::builder()
+            .disk(Arc::new(disk.clone()))
             .cache_size_bytes(spec.pool_bytes)
             .replacement_policy(policy)
             .scan_hints(scan_hints)
             .warm_up(false)
             .clock(Arc::clone(&clock) as Arc<dyn Clock>)
-            .open(path)
-            .with_context(|| format!("open the database in {}", path.display()))?;
-        Ok(Embedded { db, tables, clock })
+            .open(name)
+            .with_context(|| format!("open the database in {}", name.display()))?;
+        let files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
+        Ok(Embedded { db, tables, clock, disk: disk.clone(), files })
     }
 }
 
@@ -92,14 +98,18 @@ impl Target for Embedded {
             pages_created: cache.pages_created,
             pages_written: cache.pages_written,
             indexes: Vec::new(),
+            disk_reads: Vec::new(),
         };
+        let traffic = self.disk.traffic();
+        for (table, file) in &self.files {
+            let bytes = traffic.get(file).map_or(0, |t| t.read_bytes);
+            state.disk_reads.push((table.clone(), bytes / state.page_bytes.max(1)));
+        }
         for table in &tables {
             state.indexes.extend(table.indexes.iter().map(|index| IndexState {
                 table: table.name.clone(),
                 index: index.name.clone(),
                 resident_pages: index.resident_pages,
-                gets: index.hits + index.misses,
-                reads: index.misses,
             }));
         }
         Ok(state)

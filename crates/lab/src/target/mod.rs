@@ -137,7 +137,7 @@ pub trait Connection {
     fn query(&mut self, query: Query) -> Result<f64, Failure>;
 }
 
-/// One index of one table, as the pool sees it. Counters only grow.
+/// One index of one table, as the pool sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexState {
     /// The table; for pages that belong to no table, what they are.
@@ -146,10 +146,6 @@ pub struct IndexState {
     pub index: String,
     /// Pages of the index that are resident.
     pub resident_pages: u64,
-    /// Page accesses.
-    pub gets: u64,
-    /// Pages read from disk.
-    pub reads: u64,
 }
 
 /// The state of a pool, with InnoDB's names. Counters only grow.
@@ -179,13 +175,21 @@ pub struct PoolState {
     pub pages_written: u64,
     /// By table and index.
     pub indexes: Vec<IndexState>,
+    /// Pages read from the file of each table, read-ahead included.
+    pub disk_reads: Vec<(String, u64)>,
 }
 
 impl PoolState {
-    /// Pages of all indexes of `table`, each mapped by `f` and added up.
+    /// Resident pages of all indexes of `table`.
     #[must_use]
-    pub fn of_table(&self, table: &str, f: impl Fn(&IndexState) -> u64) -> u64 {
-        self.indexes.iter().filter(|i| i.table == table).map(f).sum()
+    pub fn resident(&self, table: &str) -> u64 {
+        self.indexes.iter().filter(|i| i.table == table).map(|i| i.resident_pages).sum()
+    }
+
+    /// Pages read from the file of `table`.
+    #[must_use]
+    pub fn disk_reads(&self, table: &str) -> u64 {
+        self.disk_reads.iter().find(|(name, _)| name == table).map_or(0, |(_, pages)| *pages)
     }
 
     /// An index of a table.

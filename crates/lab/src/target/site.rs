@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use holdfast::io::{Create, DiskModel, FileKind, MemoryDisk, ModelDisk, OpenOptions};
+use holdfast::io::{Create, DiskModel, FileDisk, FileKind, MemoryDisk, ModelDisk, OpenOptions};
 use holdfast::{Builder, Database, Disk, FlushMethod};
 use holdfast_workload::{dbt2, sysbench};
 use tempfile::TempDir;
@@ -70,28 +70,40 @@ pub struct EmbeddedSite {
     copies: Vec<Copy>,
     tables: Arc<[Definition]>,
     cores: Cores,
+    modelled: bool,
     _dir: Option<TempDir>,
 }
 
-/// One copy of the data.
-enum Copy {
-    Model(ModelDisk),
-    Real(PathBuf),
+/// One copy of the data. Behind a [`ModelDisk`] in any case: that is where reads of a file are counted, whoever asks
+/// for them. In front of a real disk the model stays off.
+struct Copy {
+    disk: ModelDisk,
+    name: PathBuf,
 }
 
 impl Copy {
-    fn path(&self) -> &Path {
-        match self {
-            Copy::Model(_) => Path::new("modelled disk"),
-            Copy::Real(path) => path,
-        }
+    /// An empty disk, its model off. Its clock sleeps without spinning: the cores belong to the workers.
+    fn new(place: &Place, dir: Option<&Path>, number: usize) -> Result<Copy> {
+        let number = format!("copy-{number}");
+        let (inner, model, name): (Arc<dyn Disk>, _, _) = match (place, dir) {
+            (Place::Real { .. }, Some(dir)) => {
+                let name = dir.join(number);
+                let disk = FileDisk::create(&name, FlushMethod::ODirect);
+                (Arc::new(disk.with_context(|| format!("create {}", name.display()))?), DiskModel::spinning(), name)
+            }
+            (Place::Model { seek, bytes_per_second }, _) => {
+                let model = DiskModel { seek: *seek, bytes_per_second: *bytes_per_second };
+                (Arc::new(MemoryDisk::new()), model, PathBuf::from(number))
+            }
+            (Place::Real { .. }, None) => return Err(anyhow!("a real disk needs a directory")),
+        };
+        let disk = ModelDisk::new(inner, model, Arc::new(PausableClock::new()));
+        disk.set_enabled(false);
+        Ok(Copy { disk, name })
     }
 
     fn builder(&self) -> Builder {
-        match self {
-            Copy::Model(disk) => Database::builder().disk(Arc::new(disk.clone())),
-            Copy::Real(_) => Database::builder().flush_method(FlushMethod::ODirect),
-        }
+        Database::builder().disk(Arc::new(self.disk.clone()))
     }
 }
 
@@ -114,21 +126,18 @@ impl EmbeddedSite {
                 Some(made.with_context(|| format!("make a directory in {}", dir.display()))?)
             }
         };
-        let copies: Vec<Copy> = (0..copies)
-            .map(|n| match (place, &dir) {
-                (Place::Model { seek, bytes_per_second }, _) => Copy::Model(model(*seek, *bytes_per_second)),
-                (Place::Real { .. }, Some(dir)) => Copy::Real(dir.path().join(format!("copy-{n}"))),
-                (Place::Real { dir }, None) => Copy::Real(dir.clone()),
-            })
-            .collect();
+        let copies: Result<Vec<Copy>> =
+            (0..copies).map(|n| Copy::new(place, dir.as_ref().map(TempDir::path), n)).collect();
+        let copies = copies?;
         let definitions: Arc<[Definition]> =
             tables.iter().map(|t| definition(t.name, matches!(t.content, Content::Sbtest { .. }))).collect();
         let first = copies.first().ok_or_else(|| anyhow!("no copy of the data"))?;
         load(first, tables, &definitions, load_pool_bytes)?;
         for other in &copies[1..] {
-            copy_data(first, other).context("copy the data")?;
+            copy_disk(&first.disk, &other.disk).context("copy the data")?;
         }
-        Ok(EmbeddedSite { copies, tables: definitions, cores, _dir: dir })
+        let modelled = matches!(place, Place::Model { .. });
+        Ok(EmbeddedSite { copies, tables: definitions, cores, modelled, _dir: dir })
     }
 }
 
@@ -140,7 +149,7 @@ impl Site for EmbeddedSite {
         let opened = std::thread::scope(|scope| {
             let open = || {
                 cores.pin(Role::Background);
-                Embedded::open(copy.builder(), copy.path(), spec, tables)
+                Embedded::open(&copy.disk, &copy.name, spec, tables)
             };
             scope.spawn(open).join()
         });
@@ -153,24 +162,12 @@ impl Site for EmbeddedSite {
     }
 
     fn set_slow(&self, slow: bool) {
-        for copy in &self.copies {
-            if let Copy::Model(disk) = copy {
-                disk.set_enabled(slow);
-            }
-        }
+        self.copies.iter().for_each(|copy| copy.disk.set_enabled(slow && self.modelled));
     }
 }
 
-/// An empty modelled disk, its model off. Its clock sleeps without spinning: the cores belong to the workers.
-fn model(seek: Duration, bytes_per_second: u64) -> ModelDisk {
-    let model = DiskModel { seek, bytes_per_second };
-    let disk = ModelDisk::new(Arc::new(MemoryDisk::new()), model, Arc::new(PausableClock::new()));
-    disk.set_enabled(false);
-    disk
-}
-
 fn load(copy: &Copy, tables: &[TableSpec], definitions: &[Definition], pool_bytes: u64) -> Result<()> {
-    let db = copy.builder().cache_size_bytes(pool_bytes).create(copy.path()).context("create the database")?;
+    let db = copy.builder().cache_size_bytes(pool_bytes).create(&copy.name).context("create the database")?;
     for (table, definition) in tables.iter().zip(definitions) {
         let loaded = db.create_table_with(definition, |loader| {
             let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
@@ -183,21 +180,6 @@ fn load(copy: &Copy, tables: &[TableSpec], definitions: &[Definition], pool_byte
         loaded.with_context(|| format!("load the table {}", table.name))?;
     }
     db.close().context("close the loaded database")
-}
-
-fn copy_data(from: &Copy, to: &Copy) -> Result<()> {
-    match (from, to) {
-        (Copy::Model(from), Copy::Model(to)) => copy_disk(from, to),
-        (Copy::Real(from), Copy::Real(to)) => {
-            std::fs::create_dir(to)?;
-            for entry in std::fs::read_dir(from)? {
-                let entry = entry?;
-                std::fs::copy(entry.path(), to.join(entry.file_name()))?;
-            }
-            Ok(())
-        }
-        _ => Err(anyhow!("copies are all modelled or all real")),
-    }
 }
 
 /// Bytes copied at a time.

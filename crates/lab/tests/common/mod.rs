@@ -117,8 +117,6 @@ impl Target for FakeTarget {
             table: name.to_owned(),
             index: "PRIMARY".to_owned(),
             resident_pages: resident(table),
-            gets: pool.gets[table],
-            reads: pool.reads[table],
         };
         Ok(PoolState {
             page_bytes: PAGE,
@@ -126,7 +124,9 @@ impl Target for FakeTarget {
             free_pages: (self.frames - pool.pages.len()) as u64,
             database_pages: pool.pages.len() as u64,
             made_young: pool.young,
+            gets: pool.gets.iter().sum(),
             indexes: vec![index(HOT, 0), index(BIG, 1)],
+            disk_reads: vec![(HOT.to_owned(), pool.reads[0]), (BIG.to_owned(), pool.reads[1])],
             ..PoolState::default()
         })
     }

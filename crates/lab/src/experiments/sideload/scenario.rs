@@ -380,8 +380,7 @@ impl Running<'_, '_> {
             let patience = self.minutes(SETTLE_MINUTES);
             self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
         }
-        let reads = |mark: &Mark| mark.pool.index(HOT, "PRIMARY").map_or(0, |i| i.reads);
-        Ok((Warmth { pages_read: reads(&to) - reads(&from), seconds: to.t - from.t, reached }, half))
+        Ok((Warmth { pages_read: to.reads_since(&from, HOT), seconds: to.t - from.t, reached }, half))
     }
 
     /// What did not get warm: the second half of its time, which began at `half`, and one turn of the ceiling.
