@@ -77,6 +77,11 @@ impl CheckpointPayload {
     pub(crate) fn set(&self, provider: Provider) {
         *self.0.lock() = Some(provider);
     }
+
+    /// From now on there are no checkpoints.
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = None;
+    }
 }
 
 impl Core {

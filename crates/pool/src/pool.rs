@@ -79,6 +79,8 @@ impl Pool {
         for thread in threads {
             let _ = thread.join();
         }
+        // The provider belongs to a floor that holds the pool: kept, each would keep the other alive for ever.
+        self.core.payload.clear();
     }
 
     /// Opens a space whose pages are in `file`.
