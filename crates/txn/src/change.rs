@@ -20,6 +20,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{Action, Direction};
 
+use crate::commit_map::Moment;
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{Implicit, LockMode, WaitMode};
 use crate::options::Isolation;
@@ -131,6 +132,7 @@ impl Txn {
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut cursor = index.tree().cursor(&acc);
         cursor.seek(Bound::Included(prefix), Direction::Forward);
+        let mut before = system.map.moment();
         while let Some((found, payload)) = cursor.next()? {
             if !found.starts_with(prefix) {
                 break;
@@ -140,7 +142,13 @@ impl Txn {
                 return Ok(Some((found.to_vec(), header.txn)));
             }
             if !header.deleted && found != key {
-                return Err(Error::DuplicateKey);
+                if !system.map.is_doubtful(header.txn, before) || unchanged(index, found, header, &acc)? {
+                    return Err(Error::DuplicateKey);
+                }
+                // It was rolled back meanwhile.
+                let again = found.to_vec();
+                before = system.map.moment();
+                cursor.seek(Bound::Included(&again), Direction::Forward);
             }
         }
         Ok(None)
@@ -200,27 +208,35 @@ impl Txn {
         let system = std::sync::Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut payload = std::mem::take(&mut self.payload);
+        let before = system.map.moment();
         let found = index.read(key, &acc, &mut payload);
         let step = found.and_then(|found| {
             let current = if found { Some(payload.as_slice()) } else { None };
-            self.change_found(index, key, op, current, old, &acc)
+            self.change_found(index, key, op, current, before, old, &acc)
         });
         self.payload = payload;
         step
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn change_found(
         &mut self,
         index: &TableIndex,
         key: &[u8],
         op: Op<'_>,
         current: Option<&[u8]>,
+        before: Moment,
         old: Option<&mut Vec<u8>>,
         acc: &Access<'_>,
     ) -> Result<Step> {
         let seen = current.map(|p| split(index, p).map(|(h, _)| h)).transpose()?;
         if let Some(blocker) = self.look_for_blocker(index, key, seen) {
             return Ok(Step::Blocked(blocker));
+        }
+        if let Some(h) = seen.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
+            && !unchanged(index, key, h, acc)?
+        {
+            return Ok(Step::Blocked(Blocker::Changed));
         }
         let live = seen.is_some_and(|h| !h.deleted);
         if live && matches!(op, Op::Insert(_)) {
@@ -382,6 +398,12 @@ impl Txn {
             });
         }
     }
+}
+
+/// Whether `key` still has the version with this header.
+fn unchanged(index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
+    let mut payload = Vec::new();
+    Ok(index.read(key, acc, &mut payload)? && split(index, &payload)?.0 == header)
 }
 
 /// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again afterwards.

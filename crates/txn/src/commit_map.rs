@@ -43,6 +43,13 @@ pub struct CommitMap {
     straggling: AtomicUsize,
 }
 
+/// See [`CommitMap::moment`].
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    low: TxnId,
+    straggling: bool,
+}
+
 /// Holds the window still: no id is allocated and `low` does not move meanwhile.
 pub struct WindowGuard<'a> {
     map: &'a CommitMap,
@@ -105,6 +112,23 @@ impl CommitMap {
             return decode(word);
         }
         TxnStatus::Committed(CommitNo(0))
+    }
+
+    /// What is known of ended transactions before a version is read: to be taken first, for [`CommitMap::is_doubtful`].
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment { straggling: self.straggling.load(Ordering::Acquire) > 0, low: self.low() }
+    }
+
+    /// Whether a version by `id`, read after `before`, may be of a transaction that was rolled back since: then it has to be
+    /// read again. It cannot have been when it was read, because a rollback takes its versions away before it ends.
+    #[must_use]
+    pub fn is_doubtful(&self, id: TxnId, before: Moment) -> bool {
+        match self.status(id) {
+            TxnStatus::Active => false,
+            TxnStatus::Committed(no) => no.0 == 0 && (id >= before.low || before.straggling),
+            TxnStatus::RolledBack => true,
+        }
     }
 
     /// Whether `id` has not ended.

@@ -110,13 +110,24 @@ pub(crate) fn lock_and_read(
     payload: &mut Vec<u8>,
 ) -> Result<bool> {
     system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
+    let mut doubted = None;
     loop {
+        let before = system.map.moment();
         if !index.read(key, acc, payload)? {
             return Ok(false);
         }
-        let writer = split(index, payload)?.0.txn;
-        if writer == owner.txn() || !system.map.is_active(writer) {
+        let header = split(index, payload)?.0;
+        let writer = header.txn;
+        if writer == owner.txn() {
             return Ok(true);
+        }
+        if !system.map.is_active(writer) {
+            // It ended; if that was a rollback, what was read never existed.
+            if !system.map.is_doubtful(writer, before) || doubted == Some(header) {
+                return Ok(true);
+            }
+            doubted = Some(header);
+            continue;
         }
         // It wrote before our lock was entered. This gives ours back, waits behind that transaction, and locks anew.
         wait_for_writer(system, owner, index, key, writer, mode, wait)?;

@@ -113,9 +113,11 @@ fn with_locking_reads_at_repeatable_read() {
     run(Isolation::RepeatableRead, false, true);
 }
 
+/// Many deadlocks, so many rollbacks: a locking read that met a version just before it was rolled back used to take it
+/// for committed, and the sum was off by one, in one run of some dozens.
 #[test]
 fn serializable() {
-    run(Isolation::Serializable, false, false);
+    (0..8).for_each(|_| run(Isolation::Serializable, false, false));
 }
 
 #[test]

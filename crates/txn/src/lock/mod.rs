@@ -237,7 +237,8 @@ impl LockManager {
     }
 
     /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A lock that `owner` was
-    /// granted on the key meanwhile came too late - the row was written before - and is given back.
+    /// granted on the key came too late - the row was written before, or the writer would have seen it - and is given
+    /// back, whatever lock `holder` has on the key already: who kept it would never wait, and never be found in a deadlock.
     fn enter_implicit(
         &self,
         rows: &mut HashMap<Arc<[u8]>, Queue>,
@@ -247,13 +248,16 @@ impl LockManager {
         key: &[u8],
     ) {
         if let Some(queue) = rows.get_mut(key)
-            && queue.mode_of(holder).is_none()
             && queue.release(owner)
         {
             owner.held.lock().rows.retain(|(i, k)| *i != index || **k != *key);
             self.account(-((LOCK_COST + key.len()) as isize));
         }
         self.grant_row(rows, holder, index, key, Mode::Exclusive);
+        // If `holder` has just ended, what `owner` gave back may be another one's turn.
+        if let Some(queue) = rows.get_mut(key) {
+            self.regrant_row(queue, index, key);
+        }
     }
 
     fn grant_row(
