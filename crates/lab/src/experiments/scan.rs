@@ -174,7 +174,7 @@ impl Sequence {
         let mut shares = after.map(|s| s.pages_read as f64 / self.small_pages.max(1) as f64);
         match self.case.when {
             When::First => shares.next(),
-            When::Last => shares.last(),
+            When::Last => shares.next_back(),
             When::Worst => shares.reduce(f64::max),
         }
     }
