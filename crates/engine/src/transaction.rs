@@ -38,6 +38,13 @@ impl ReadTransaction {
     }
 }
 
+impl Drop for ReadTransaction {
+    fn drop(&mut self) {
+        // There is nothing to roll back, and the counters are to say so. A database that is closed does not mind.
+        let _ = self.context.commit(None);
+    }
+}
+
 impl fmt::Debug for ReadTransaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ReadTransaction")
