@@ -301,7 +301,6 @@ impl RowCursor {
             None => start.as_ref().map(|b| &**b),
         };
         let mut cursor = self.index.tree().cursor(&acc);
-        cursor.continues_after(self.leaves);
         cursor.seek(start, self.direction);
         while self.batch.len() < self.batch_len && self.batch.bytes.len() < BATCH_BYTES {
             let Some((key, payload)) = cursor.next()? else {
@@ -331,7 +330,7 @@ impl RowCursor {
             }
             self.batch.push(key, payload);
         }
-        self.leaves = cursor.leaves();
+        self.leaves += cursor.leaves();
         if self.done && self.plan.is_some() {
             acc.end_scan();
         }

@@ -39,11 +39,10 @@ enum Seek {
     Behind,
 }
 
-/// How far ahead of a cursor that has walked far the pool reads, in pages: an extent. It is asked for the rest when half
-/// of it is used up, so that the disk and the cursor work at the same time.
-const READ_AHEAD_PAGES: usize = 64;
-/// Leaves that a cursor must have walked before it reads ahead: a range of a hundred rows ends before.
-const READ_AHEAD_AFTER: u64 = 4;
+/// Pages ahead that a walking cursor asks the pool for at a time.
+const READ_AHEAD_PAGES: usize = 16;
+/// Leaves that a cursor must have walked before it reads ahead.
+const READ_AHEAD_AFTER: u64 = 2;
 
 /// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by [`Cursor::seek`].
 pub struct Cursor<'t> {
@@ -87,8 +86,7 @@ struct ToPosition<'c> {
     direction: Direction,
     anchor: &'c [u8],
     bounds: &'c mut Bounds,
-    /// How many of the next leaves to note.
-    read_ahead: usize,
+    read_ahead: bool,
 }
 
 impl Way for ToPosition<'_> {
@@ -113,9 +111,9 @@ impl Way for ToPosition<'_> {
             node.key_to(slot + 1, &mut self.bounds.high)?;
             self.bounds.has_high = true;
         }
-        if self.read_ahead > 0 && node.level()? == 1 {
+        if self.read_ahead && node.level()? == 1 {
             self.bounds.next.clear();
-            for i in 1..=self.read_ahead {
+            for i in 1..=READ_AHEAD_PAGES {
                 let ahead = match self.direction {
                     Direction::Forward => Some(slot + i).filter(|&s| s < count),
                     Direction::Reverse => slot.checked_sub(i),
@@ -201,21 +199,6 @@ impl Cursor<'_> {
     #[must_use]
     pub fn leaves(&self) -> u64 {
         self.leaves
-    }
-
-    /// Says that the walk has visited `leaves` leaves before this cursor was made to go on with it; they count as its own.
-    pub fn continues_after(&mut self, leaves: u64) {
-        self.leaves = leaves;
-    }
-
-    /// How many leaves to ask the pool for before the next one is entered. The window grows with the walk: a range of
-    /// a few leaves must not read many that it will not reach.
-    fn read_ahead(&self) -> usize {
-        if self.leaves < READ_AHEAD_AFTER {
-            return 0;
-        }
-        let window = usize::try_from(self.leaves).unwrap_or(usize::MAX).min(READ_AHEAD_PAGES);
-        if self.ahead <= window / 2 { window } else { 0 }
     }
 
     fn forget_leaf(&mut self) {
@@ -325,7 +308,7 @@ impl Cursor<'_> {
 
     fn enter_leaf(&mut self) -> Result<()> {
         self.page.resize(self.tree.page_size(), 0);
-        let read_ahead = self.read_ahead();
+        let read_ahead = self.leaves >= READ_AHEAD_AFTER && self.ahead == 0;
         let (seek, direction, anchor) = (self.seek, self.direction, &self.anchor);
         let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead };
         let mut reader = CopyLeaf { seek, direction, anchor, page: &mut self.page };
