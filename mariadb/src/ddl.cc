@@ -69,8 +69,70 @@ handler *ha_holdfast::clone(const char *path, MEM_ROOT *mem_root)
   return copy;
 }
 
+/* A part of a definition that the engine does not have; null if there is none. */
+static const char *unsupported_part(const HA_CREATE_INFO *info)
+{
+  if (info->data_file_name)
+    return "DATA DIRECTORY";
+  if (info->index_file_name)
+    return "INDEX DIRECTORY";
+  if (!info->alter_info)
+    return nullptr;
+  List_iterator_fast<Key> keys(info->alter_info->key_list);
+  while (const Key *key= keys++)
+  {
+    if (key->type == Key::FOREIGN_KEY)
+      return "FOREIGN KEY";
+  }
+  return nullptr;
+}
+
+/* Entries of an index carry the row's key: both together have to fit, at least for common text. */
+static bool keys_fit(const TABLE *form, uint64_t limit)
+{
+  const TABLE_SHARE *definition= form->s;
+  size_t row_key= ROW_ID_LENGTH;
+  if (definition->primary_key != MAX_KEY)
+    row_key= Index_key(form->key_info[definition->primary_key]).usual_length();
+  for (uint i= 0; i < definition->keys; i++)
+  {
+    size_t entry= i == definition->primary_key ? 0 : Index_key(form->key_info[i]).usual_length();
+    if (entry + row_key > limit)
+      return false;
+  }
+  return true;
+}
+
+/* What the catalog keeps with a table: format 1, flags, the server's version of the definition. */
+static const char DEFINITION_FORMAT= 1, TEMPORARY= 1;
+
+static std::string definition_bytes(const TABLE_SHARE *definition, bool temporary)
+{
+  std::string bytes= {DEFINITION_FORMAT, temporary ? TEMPORARY : (char) 0};
+  const LEX_CUSTRING &version= definition->tabledef_version;
+  return bytes.append((const char *) version.str, version.length);
+}
+
+static bool is_temporary(hf_slice definition)
+{
+  return definition.len > 1 && (definition.data[1] & TEMPORARY);
+}
+
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
 {
+  if (const char *part= unsupported_part(info_arg))
+  {
+    my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "HOLDFAST", part);
+    return HA_WRONG_CREATE_OPTION;
+  }
+  uint64_t limit= 0;
+  hf_key_limit(database, &limit);
+  if (!keys_fit(form, limit))
+  {
+    my_printf_error(ER_TOO_LONG_KEY, "Specified key was too long; in HOLDFAST a key and the primary key together take at "
+                    "most %llu bytes", MYF(0), (ulonglong) limit);
+    return HA_ERR_INDEX_COL_TOO_LONG;
+  }
   const TABLE_SHARE *definition= form->s;
   std::vector<hf_index_spec> indexes(definition->keys + (definition->primary_key == MAX_KEY ? 1 : 0));
   indexes[0]= {slice("ROW_ID", 6), true};
@@ -80,9 +142,8 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     indexes[index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
   }
   std::string table= table_name(path);
-  const LEX_CUSTRING &version= definition->tabledef_version;
-  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(),
-                                slice(version.str, version.length));
+  std::string kept= definition_bytes(definition, info_arg->tmp_table());
+  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept));
   if (code != HF_OK)
     return fail(code);
   if (info_arg->auto_increment_value > 1)
@@ -120,21 +181,49 @@ int drop_table(handlerton *, const char *path)
   return code == HF_TABLE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : logged_error(code, "dropping a table");
 }
 
-extern "C" void collect_table(void *context, hf_slice name)
+struct Listed_table
 {
-  static_cast<std::vector<std::string> *>(context)->emplace_back((const char *) name.data, name.len);
+  std::string name;
+  bool temporary;
+};
+
+typedef std::vector<Listed_table> Table_list;
+
+extern "C" void collect_table(void *context, hf_slice name, hf_slice definition)
+{
+  std::string text((const char *) name.data, name.len);
+  static_cast<Table_list *>(context)->push_back({text, is_temporary(definition)});
 }
 
+static void drop_listed(const Listed_table &table)
+{
+  logged_error(hf_table_drop(database, slice(table.name)), "dropping a table");
+}
+
+static Table_list all_tables()
+{
+  Table_list tables;
+  logged_error(hf_table_list(database, collect_table, &tables), "listing tables");
+  return tables;
+}
+
+/* The server has dropped the tables that it knows; what is left has lost its definition. */
 void drop_database(handlerton *, char *path)
 {
-  std::vector<std::string> names;
-  if (logged_error(hf_table_list(database, collect_table, &names), "listing tables"))
-    return;
   std::string prefix= table_name(path);
-  for (const std::string &name : names)
+  for (const Listed_table &table : all_tables())
   {
-    if (!name.compare(0, prefix.size(), prefix))
-      logged_error(hf_table_drop(database, slice(name)), "dropping a table");
+    if (!table.name.compare(0, prefix.size(), prefix))
+      drop_listed(table);
+  }
+}
+
+void drop_leftovers()
+{
+  for (const Listed_table &table : all_tables())
+  {
+    if (table.temporary)
+      drop_listed(table);
   }
 }
 

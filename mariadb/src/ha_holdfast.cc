@@ -170,9 +170,10 @@ int ha_holdfast::seek_from_here(bool backward)
   return backward ? seek(open, true, entry_key, false, true) : seek(entry_key, false, open, false, false);
 }
 
+/* Who locks to write locks the row, whatever the index has. */
 bool ha_holdfast::is_covered()
 {
-  return cursor_index != 0 && keyread_enabled() && active_index != MAX_KEY;
+  return cursor_index != 0 && read_lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY;
 }
 
 /* Whether rows are to be read whole: who may write them needs all columns. */

@@ -19,6 +19,9 @@
 #include "share.h"
 #include "transaction.h"
 
+/* Bytes of a key in the server's format, and of a hidden row id. */
+static const uint MAX_ENGINE_KEY= 3072, ROW_ID_LENGTH= 8;
+
 class ha_holdfast final : public handler
 {
 public:
@@ -89,8 +92,6 @@ public:
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
 
 private:
-  static const uint MAX_ENGINE_KEY= 3072, ROW_ID_LENGTH= 8;
-
   holdfast::Share *get_share();
   int begin_transaction();
   hf_transaction *transaction() { return connection->transaction; }
@@ -154,6 +155,9 @@ namespace holdfast {
 
 int drop_table(handlerton *hton, const char *path);
 void drop_database(handlerton *hton, char *path);
+
+/* Drops the temporary tables of an earlier run that was cut short. */
+void drop_leftovers();
 
 } // namespace holdfast
 

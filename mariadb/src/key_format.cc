@@ -152,6 +152,23 @@ size_t Index_key_part::max_length() const
   }
 }
 
+/* The bytes of the weight of a letter. */
+static size_t letter_weight(CHARSET_INFO *charset)
+{
+  uchar letter[8], weight[16];
+  int n= charset->wc_mb('a', letter, letter + sizeof(letter));
+  return n > 0 ? charset->strnxfrm(weight, sizeof(weight), 1, letter, (uint) n, 0) : 1;
+}
+
+size_t Index_key_part::usual_length() const
+{
+  if (kind != BYTES && kind != PADDED)
+    return max_length();
+  size_t nullable= null_bit ? 1 : 0;
+  size_t weights= charset == &my_charset_bin ? length : chars * letter_weight(charset);
+  return nullable + (kind == BYTES ? weights + 2 : (weights + piece - 1) / piece * (piece + 1));
+}
+
 static void append_escaped(const uchar *from, size_t length, Bytes *out)
 {
   for (size_t i= 0; i < length; i++)
@@ -508,6 +525,14 @@ size_t Index_key::max_length() const
   size_t sum= 0;
   for (const Index_key_part &part : parts)
     sum+= part.max_length();
+  return sum;
+}
+
+size_t Index_key::usual_length() const
+{
+  size_t sum= 0;
+  for (const Index_key_part &part : parts)
+    sum+= part.usual_length();
   return sum;
 }
 

@@ -59,6 +59,9 @@ public:
   /* The most bytes that the part can take. */
   size_t max_length() const;
 
+  /* The bytes that a value of full length takes if its characters have weights like those of letters. */
+  size_t usual_length() const;
+
   /* Whether every value takes equally many bytes. */
   bool is_fixed() const
   {
@@ -122,6 +125,7 @@ public:
 
   /* The most bytes that a key can take. */
   size_t max_length() const;
+  size_t usual_length() const;
   bool is_fixed() const;
   size_t count() const
   {

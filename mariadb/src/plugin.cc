@@ -39,11 +39,15 @@ static int init(void *p)
   hton= static_cast<handlerton *>(p);
   hton->create= create_handler;
   hton->drop_table= drop_table;
+  hton->drop_database= drop_database;
   hton->show_status= show_status;
   hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
   set_transaction_hooks(hton);
   hf_settings settings= database_settings();
-  return logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database") ? 1 : 0;
+  if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database"))
+    return 1;
+  drop_leftovers();
+  return 0;
 }
 
 static int deinit(void *)

@@ -7,6 +7,8 @@
 #include "transaction.h"
 #include "errors.h"
 #include "variables.h"
+#include "set_var.h"
+#include "sql_lex.h"
 
 namespace holdfast {
 
@@ -44,7 +46,6 @@ int Connection::begin(THD *thd)
       options.isolation= ISO_REPEATABLE_READ;
     options.snapshot_isolation= snapshot_isolation(thd);
     options.read_only= false;
-    options.lock_wait_timeout= lock_wait_timeout_ms(thd);
     hf_code code= hf_begin(database, &options, &transaction);
     if (code != HF_OK)
       return server_error(code, thd);
@@ -64,6 +65,20 @@ void Connection::register_with_server(THD *thd)
     trans_register_ha(thd, true, hton, 0);
 }
 
+/* How long the statement waits for a lock. NOWAIT and WAIT n are given to the server's lock_wait_timeout (and to InnoDB's),
+   for the statement alone. */
+static uint64_t lock_wait_limit_ms(THD *thd)
+{
+  List_iterator_fast<set_var_base> assignments(thd->lex->stmt_var_list);
+  while (set_var_base *assignment= assignments++)
+  {
+    const set_var *variable= dynamic_cast<const set_var *>(assignment);
+    if (variable && !strcmp(variable->var->name.str, "lock_wait_timeout"))
+      return 1000ULL * thd->variables.lock_wait_timeout;
+  }
+  return lock_wait_timeout_ms(thd);
+}
+
 int Connection::statement(THD *thd)
 {
   if (int error= begin(thd))
@@ -71,7 +86,7 @@ int Connection::statement(THD *thd)
   if (in_statement)
     return 0;
   in_statement= true;
-  return server_error(hf_statement(transaction, &statement_savepoint), thd);
+  return server_error(hf_statement(transaction, lock_wait_limit_ms(thd), &statement_savepoint), thd);
 }
 
 void Connection::table_unlocked()

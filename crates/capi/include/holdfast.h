@@ -70,6 +70,7 @@ typedef struct {
 hf_code hf_open(hf_slice path, const hf_settings *settings, hf_database **out);
 hf_code hf_close(hf_database *database);
 hf_code hf_checkpoint(const hf_database *database);
+hf_code hf_key_limit(const hf_database *database, uint64_t *out);
 hf_code hf_flush_log(const hf_database *database);
 hf_code hf_set_cache_size(const hf_database *database, uint64_t bytes);
 hf_code hf_set_policy(const hf_database *database, uint32_t policy, uint32_t old_blocks_pct, uint32_t old_blocks_time);
@@ -97,7 +98,8 @@ hf_code hf_table_close(hf_table *table);
 hf_code hf_table_drop(const hf_database *database, hf_slice name);
 hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to);
 hf_code hf_table_truncate(const hf_database *database, hf_slice name);
-hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name), void *context);
+hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name, hf_slice definition),
+                      void *context);
 hf_code hf_mark_get(const hf_table *table, hf_mark mark, uint64_t *out);
 hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64_t *out);
 hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next);
@@ -112,13 +114,12 @@ typedef struct {
   uint32_t isolation; /* 0 READ UNCOMMITTED, 1 READ COMMITTED, 2 REPEATABLE READ, 3 SERIALIZABLE */
   bool snapshot_isolation;
   bool read_only;
-  uint64_t lock_wait_timeout; /* milliseconds; 0: do not wait */
 } hf_transaction_options;
 
 typedef enum { HF_FLUSH_LAZY= 0, HF_FLUSH_SYNC= 1, HF_FLUSH_WRITE= 2 } hf_flush;
 
 hf_code hf_begin(const hf_database *database, const hf_transaction_options *options, hf_transaction **out);
-hf_code hf_statement(hf_transaction *transaction, uint64_t *savepoint);
+hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout_ms, uint64_t *savepoint);
 hf_code hf_snapshot(hf_transaction *transaction);
 hf_code hf_savepoint(hf_transaction *transaction, bool keep, uint64_t *out);
 hf_code hf_rollback_to(hf_transaction *transaction, uint64_t savepoint);

@@ -55,6 +55,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Bytes of the longest key.
+    fn hf_key_limit(database: *const Database, out: *mut u64) {
+        let limit = take!(shared(database))?.0.key_limit();
+        take!(put(out, limit));
+        Ok(Code::Ok)
+    }
+
     /// Makes all commits so far durable.
     fn hf_flush_log(database: *const Database) {
         take!(shared(database))?.0.flush_log()?;

@@ -82,6 +82,10 @@ impl Database {
         self.0.database().checkpoint()
     }
 
+    pub fn key_limit(&self) -> u64 {
+        self.0.key_limit()
+    }
+
     pub fn flush_log(&self) -> Result<()> {
         self.0.flush_log()
     }
@@ -105,8 +109,8 @@ impl Database {
     }
 
     /// `indexes[0]` holds the rows.
-    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], _definition: &[u8]) -> Result<()> {
-        self.0.create_table(name, indexes.get(1..).unwrap_or_default())
+    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], definition: &[u8]) -> Result<()> {
+        self.0.create_table(name, indexes.get(1..).unwrap_or_default(), definition)
     }
 
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
@@ -125,8 +129,8 @@ impl Database {
         self.0.truncate_table(name)
     }
 
-    pub fn list_tables(&self) -> Vec<String> {
-        self.0.database().list_tables().into_iter().map(|t| t.name).collect()
+    pub fn list_tables(&self) -> Vec<(String, Vec<u8>)> {
+        self.0.tables()
     }
 
     pub fn begin(&self, options: &TransactionOptions) -> Result<Transaction> {
@@ -134,7 +138,6 @@ impl Database {
             isolation: isolation(options.isolation),
             snapshot_isolation: options.snapshot_isolation,
             read_only: options.read_only,
-            lock_wait_timeout: Duration::from_millis(options.lock_wait_timeout),
         })?;
         Ok(Transaction::new(raw))
     }
@@ -171,8 +174,8 @@ impl Transaction {
         Transaction { raw, statement: (0, None), row: (0, None), named: Vec::new() }
     }
 
-    pub fn statement(&mut self) -> Result<u64> {
-        let savepoint = self.raw.statement()?;
+    pub fn statement(&mut self, lock_wait_timeout_ms: u64) -> Result<u64> {
+        let savepoint = self.raw.statement(Duration::from_millis(lock_wait_timeout_ms))?;
         self.statement = (self.changes(), Some(savepoint));
         Ok(self.statement.0)
     }

@@ -74,21 +74,21 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Empties a table: replaces it by a new one of the same name and definition. Open handles see the old one.
+    /// Empties a table: replaces it by a new one of the same name and definition, at once. Open handles see the old one.
     fn hf_table_truncate(database: *const Database, name: Slice) {
         take!(shared(database))?.0.truncate_table(take!(name.text())?)?;
         Ok(Code::Ok)
     }
 
-    /// Calls `each` with the name of every table.
+    /// Calls `each` with the name of every table and the definition that it was created with.
     fn hf_table_list(
         database: *const Database,
-        each: Option<extern "C" fn(context: *mut c_void, name: Slice)>,
+        each: Option<extern "C" fn(context: *mut c_void, name: Slice, definition: Slice)>,
         context: *mut c_void,
     ) {
         if let Some(each) = each {
-            for name in take!(shared(database))?.0.list_tables() {
-                each(context, Slice::of(name.as_bytes()));
+            for (name, definition) in take!(shared(database))?.0.list_tables() {
+                each(context, Slice::of(name.as_bytes()), Slice::of(&definition));
             }
         }
         Ok(Code::Ok)

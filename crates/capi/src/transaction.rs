@@ -18,8 +18,6 @@ pub struct TransactionOptions {
     pub snapshot_isolation: bool,
     /// Changes are refused.
     pub read_only: bool,
-    /// How long to wait for a lock, in milliseconds; 0: not at all.
-    pub lock_wait_timeout: u64,
 }
 
 /// What a commit waits for: the values of `flush_log_at_trx_commit`.
@@ -42,10 +40,11 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// A statement begins: at READ COMMITTED it will see what is committed now. `out` gets the savepoint to go back to
-    /// if it fails; it is valid until the next statement.
-    fn hf_statement(transaction: *mut Transaction, out: *mut u64) {
-        let savepoint = take!(exclusive(transaction))?.0.statement()?;
+    /// A statement begins: at READ COMMITTED it will see what is committed now. It waits for locks for so many
+    /// milliseconds each, 0: not at all. `out` gets the savepoint to go back to if it fails; it is valid until the next
+    /// statement.
+    fn hf_statement(transaction: *mut Transaction, lock_wait_timeout_ms: u64, out: *mut u64) {
+        let savepoint = take!(exclusive(transaction))?.0.statement(lock_wait_timeout_ms)?;
         take!(put(out, savepoint));
         Ok(Code::Ok)
     }

@@ -9,6 +9,9 @@
 //! catalog: from its commit on it does not exist, and a crash leaves a file that the next open removes. Then purge and
 //! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
 //! transaction or backup that holds an older one.
+//!
+//! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
+//! name takes the old one out.
 
 use std::sync::Arc;
 
@@ -34,13 +37,27 @@ struct Plan {
     value_type: String,
     /// Name, key type, unique.
     indexes: Vec<(String, String, bool)>,
+    /// Bytes that a layer above keeps with the table.
+    options: Vec<u8>,
 }
 
 impl Plan {
     fn of<K: Key, V: Value>(definition: &TableDefinition<K, V>) -> Plan {
         let (key_type, value_type) = definition.type_names();
         let indexes = definition.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
-        Plan { name: definition.name().into(), key_type, value_type, indexes }
+        Plan { name: definition.name().into(), key_type, value_type, indexes, options: Vec::new() }
+    }
+
+    /// One that is like a table that there is.
+    fn like(table: &TableHandle) -> Plan {
+        let record = &table.record;
+        Plan {
+            name: table.name.clone(),
+            key_type: record.key_type.clone(),
+            value_type: record.value_type.clone(),
+            indexes: record.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect(),
+            options: record.options.clone(),
+        }
     }
 }
 
@@ -49,6 +66,15 @@ pub(crate) fn create_table<K: Key, V: Value>(
     definition: &TableDefinition<K, V>,
 ) -> Result<Arc<TableHandle>> {
     create(shared, &Plan::of(definition), |_, _| Ok(0))
+}
+
+/// Creates a table with bytes that a layer above keeps with it.
+pub(crate) fn create_with_options<K: Key, V: Value>(
+    shared: &Shared,
+    definition: &TableDefinition<K, V>,
+    options: &[u8],
+) -> Result<Arc<TableHandle>> {
+    create(shared, &Plan { options: options.to_vec(), ..Plan::of(definition) }, |_, _| Ok(0))
 }
 
 /// Creates a table with the rows that `rows` pushes.
@@ -63,7 +89,8 @@ pub(crate) fn create_table_with<K: Key, V: Value>(
 /// Creates a table of types that are known by name only, without indexes.
 pub(crate) fn create_plain(shared: &Shared, name: &str, key_type: &str, value_type: &str) -> Result<Arc<TableHandle>> {
     let (key_type, value_type) = (key_type.into(), value_type.into());
-    create(shared, &Plan { name: name.into(), key_type, value_type, indexes: Vec::new() }, |_, _| Ok(0))
+    let plan = Plan { name: name.into(), key_type, value_type, indexes: Vec::new(), options: Vec::new() };
+    create(shared, &plan, |_, _| Ok(0))
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {
@@ -88,12 +115,29 @@ fn create(
             return Err(Error::invalid(format!("the definition has two indexes called `{name}`")));
         }
     }
+    if shared.schema().get(&plan.name).is_some() {
+        return Err(Error::TableExists(plan.name.clone()));
+    }
+    build(shared, plan, fill, |space, record, rows| enter(shared, plan, space, record, rows))
+}
+
+/// What comes of entering a table in the catalog. An error beside the table says that it is there, but that its commit
+/// could not be made durable.
+type Entered = (Arc<TableHandle>, Result<()>);
+
+/// Makes the file of a table and what is in it; `enter` makes it known.
+fn build(
+    shared: &Shared,
+    plan: &Plan,
+    fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
+    enter: impl FnOnce(&Arc<SpaceFile>, TableRecord, u64) -> Result<Entered>,
+) -> Result<Arc<TableHandle>> {
     let ids = take_ids(shared, plan)?;
     let id = SpaceId(ids.space);
     let space = SpaceFile::create(&shared.store, &*shared.disk, id, &file_name(id), shared.meta.uuid)?;
     // Rows are loaded while others may change definitions.
     let planted = plant(shared, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
-    let entered = planted.and_then(|(rows, record)| enter(shared, plan, &space, record, rows));
+    let entered = planted.and_then(|(rows, record)| enter(&space, record, rows));
     if entered.is_err() {
         // What counts is the first error; the next open removes a file that stays.
         let _ = space.close(true).and_then(|()| shared.disk.remove(&file_name(id)));
@@ -105,9 +149,6 @@ fn create(
 /// Takes the ids of a new table, for good.
 fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
     let mut next = shared.ddl.lock();
-    if shared.schema().get(&plan.name).is_some() {
-        return Err(Error::TableExists(plan.name.clone()));
-    }
     let ids = *next;
     let after =
         NextIds { space: ids.space + 1, index: ids.index + 1 + plan.indexes.len() as u32, table: ids.table + 1 };
@@ -116,15 +157,8 @@ fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
     Ok(ids)
 }
 
-/// Enters a complete table in the catalog and publishes it. An error beside the table says that it is there, but that
-/// its commit could not be made durable.
-fn enter(
-    shared: &Shared,
-    plan: &Plan,
-    space: &Arc<SpaceFile>,
-    record: TableRecord,
-    rows: u64,
-) -> Result<(Arc<TableHandle>, Result<()>)> {
+/// Enters a complete table in the catalog and publishes it.
+fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Result<Entered> {
     let _ddl = shared.ddl.lock();
     if shared.schema().get(&plan.name).is_some() {
         return Err(Error::TableExists(plan.name.clone()));
@@ -135,11 +169,22 @@ fn enter(
     {
         return Err(error.clone());
     }
-    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), true);
-    store.indexes()?[0].set_rows(rows);
-    let table = Arc::new(TableHandle { name: plan.name.clone(), record, store: Arc::new(store) });
+    let table = open_new(shared, plan, space, record, rows)?;
     shared.publish(None, Some(Arc::clone(&table)));
     Ok((table, added))
+}
+
+/// The handle of a table that the catalog has got.
+fn open_new(
+    shared: &Shared,
+    plan: &Plan,
+    space: &Arc<SpaceFile>,
+    record: TableRecord,
+    rows: u64,
+) -> Result<Arc<TableHandle>> {
+    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), true);
+    store.indexes()?[0].set_rows(rows);
+    Ok(Arc::new(TableHandle { name: plan.name.clone(), record, store: Arc::new(store) }))
 }
 
 /// Creates the trees.
@@ -159,30 +204,75 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
         version: 1,
         key_type: plan.key_type.clone(),
         value_type: plan.value_type.clone(),
-        options: Vec::new(),
+        options: plan.options.clone(),
         clustered,
         root,
         indexes,
     })
 }
 
-pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
-    shared.check_writable()?;
-    let _ddl = shared.ddl.lock();
-    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+/// Keeps new writers out of a table and waits for those that there are.
+fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
     // What an earlier run left unfinished may have changed it.
     shared.txns.roll_back_losers()?;
-    table.store.gate.close(shared.settings.lock_wait_timeout)?;
-    if let Err(error) = shared.catalog.remove(&shared.txns, name) {
-        table.store.gate.reopen();
-        return Err(error);
-    }
+    table.store.gate.close(shared.settings.lock_wait_timeout)
+}
+
+/// Lets go of a table that the catalog does not have any more.
+fn let_go(shared: &Shared, table: &TableHandle) {
     for id in table.record.index_ids() {
         shared.txns.forget(id);
     }
     table.store.set_dropped();
+}
+
+pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
+    shared.check_writable()?;
+    let _ddl = shared.ddl.lock();
+    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    keep_writers_out(shared, &table)?;
+    if let Err(error) = shared.catalog.remove(&shared.txns, name) {
+        table.store.gate.reopen();
+        return Err(error);
+    }
+    let_go(shared, &table);
     shared.publish(Some(name), None);
     Ok(())
+}
+
+pub(crate) fn truncate_table(shared: &Shared, name: &str) -> Result<()> {
+    shared.check_writable()?;
+    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    let plan = Plan::like(&table);
+    build(shared, &plan, |_, _| Ok(0), |space, record, _| replace(shared, &plan, &table, space, record)).map(drop)
+}
+
+/// Puts a new table in the place of `old`.
+fn replace(
+    shared: &Shared,
+    plan: &Plan,
+    old: &Arc<TableHandle>,
+    space: &Arc<SpaceFile>,
+    mut record: TableRecord,
+) -> Result<Entered> {
+    let _ddl = shared.ddl.lock();
+    // It may have been dropped, renamed or replaced while the new file was made.
+    if !shared.schema().get(&plan.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
+        return Err(Error::TableNotFound(plan.name.clone()));
+    }
+    record.version = old.record.version + 1;
+    keep_writers_out(shared, old)?;
+    let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record);
+    if let Err(error) = &replaced
+        && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
+    {
+        old.store.gate.reopen();
+        return Err(error.clone());
+    }
+    let_go(shared, old);
+    let table = open_new(shared, plan, space, record, 0)?;
+    shared.publish(Some(&plan.name), Some(Arc::clone(&table)));
+    Ok((table, replaced))
 }
 
 pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> {

@@ -288,6 +288,9 @@ impl RowCursor {
 
     /// Reads the next batch, from behind the last key.
     fn fill(&mut self) -> Result<()> {
+        if self.owner.is_killed() {
+            return Err(Error::Interrupted);
+        }
         self.forget_batch();
         let system = Arc::clone(&self.system);
         let index = Arc::clone(&self.index);

@@ -129,6 +129,11 @@ impl Txn {
         Ok(self.savepoint())
     }
 
+    /// What to do about locks of others from here on, unless a call says something else.
+    pub fn set_wait(&mut self, wait: WaitMode) {
+        self.options.wait = Some(wait);
+    }
+
     /// The point that the transaction has reached.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {

@@ -27,8 +27,8 @@ const PACKAGES: [&str; 10] = [
     "mariadb-plugin-rocksdb",
 ];
 
-/// Shared libraries that the server needs, by package; those that the machine lacks are fetched, too.
-const LIBRARIES: [(&str, &str); 8] = [
+/// Shared libraries that the server and its programs need, by package; those that the machine lacks are fetched, too.
+const LIBRARIES: [(&str, &str); 9] = [
     ("liburing.so.2", "liburing2"),
     ("libaio.so.1", "libaio1"),
     ("libnuma.so.1", "libnuma1"),
@@ -37,13 +37,19 @@ const LIBRARIES: [(&str, &str); 8] = [
     ("liblz4.so.1", "liblz4-1"),
     ("libzstd.so.1", "libzstd1"),
     ("libncurses.so.6", "libncurses6"),
+    ("libpcre2-posix.so.3", "libpcre2-posix3"),
 ];
 
 /// Downloads and unpacks what is not there yet; returns the version of the packages.
 pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
     let stamp = cache.path("version");
     if let Ok(version) = fs::read_to_string(&stamp) {
-        return Ok(version.trim().to_string());
+        let version = version.trim().to_string();
+        if !missing_libraries(cache).is_empty() {
+            PrivateApt::new(cache)?.download_libraries()?;
+            unpack(cache, &version)?;
+        }
+        return Ok(version);
     }
     let apt = PrivateApt::new(cache)?;
     let candidates = apt.versions()?;
@@ -143,13 +149,20 @@ impl<'c> PrivateApt<'c> {
         check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
         let packages = PACKAGES.iter().map(|p| format!("{p}={version}"));
         check(self.command("apt-get").args(["-q", "download"]).args(packages))?;
-        let missing: Vec<&str> =
-            LIBRARIES.iter().filter(|(so, _)| !installed(so)).map(|(_, package)| *package).collect();
-        if !missing.is_empty() {
-            check(self.command("apt-get").args(["-q", "download"]).args(missing))?;
-        }
-        Ok(())
+        self.download_libraries()
     }
+
+    /// Downloads the libraries that the machine lacks.
+    fn download_libraries(&self) -> anyhow::Result<()> {
+        let missing = missing_libraries(self.cache);
+        if missing.is_empty() { Ok(()) } else { check(self.command("apt-get").args(["-q", "download"]).args(missing)) }
+    }
+}
+
+/// The packages of the libraries that neither the machine nor the cache has.
+fn missing_libraries(cache: &Cache) -> Vec<&'static str> {
+    let missing = LIBRARIES.iter().filter(|(so, _)| !installed(so) && !cache.library_dir().join(so).exists());
+    missing.map(|(_, package)| *package).collect()
 }
 
 /// Whether the loader finds `library`.

@@ -13,6 +13,7 @@
 
 mod apt;
 mod compile;
+mod crash;
 mod headers;
 mod server;
 mod smoke;
@@ -45,8 +46,17 @@ pub enum What {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Kill a server under load, round after round, and check that nothing is lost
+    Crash {
+        /// How often
+        #[arg(default_value_t = 20)]
+        rounds: u32,
+    },
     /// Run the SQL scripts of `mariadb/tests` on a private server, on this engine and on InnoDB, and compare
     Smoke {
+        /// Rewrite the `.result` files of scripts that are not compared with InnoDB
+        #[arg(long)]
+        record: bool,
         /// Only the scripts whose name contains one of these words
         only: Vec<String>,
     },
@@ -66,9 +76,13 @@ pub fn run(what: What) -> anyhow::Result<()> {
         }
         What::Down => server::Server::new(&cache, "run").down(),
         What::Client { args } => server::Server::new(&cache, "run").client(&args),
-        What::Smoke { only } => {
+        What::Crash { rounds } => {
             build(&cache)?;
-            smoke::run(&cache, &only)
+            crash::run(&cache, rounds)
+        }
+        What::Smoke { record, only } => {
+            build(&cache)?;
+            smoke::run(&cache, &only, record)
         }
     }
 }

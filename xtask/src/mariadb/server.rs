@@ -89,6 +89,33 @@ impl<'c> Server<'c> {
         Ok(())
     }
 
+    /// Ends the server as a crash does, and waits until the process is gone.
+    pub fn kill(&self) -> anyhow::Result<()> {
+        let pid = fs::read_to_string(self.dir.join("pid")).context("the server is not running")?.trim().to_string();
+        if !Command::new("kill").args(["-9", &pid]).status()?.success() {
+            bail!("process {pid} could not be killed");
+        }
+        let begun = Instant::now();
+        while runs(&pid) && begun.elapsed() < PATIENCE {
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// The files of the server's data folder whose names begin with `prefix`.
+    pub fn data_files(&self, prefix: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let files = fs::read_dir(self.dir.join("data"))?.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+        let begins = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
+        Ok(files.into_iter().filter(begins).collect())
+    }
+
+    /// The program that shows binary logs.
+    pub fn binlog_command(&self) -> Command {
+        let mut command = self.program("usr/bin/mariadb-binlog");
+        command.arg("--no-defaults");
+        command
+    }
+
     /// Becomes the client.
     pub fn client(&self, args: &[String]) -> anyhow::Result<()> {
         if !self.answers() {
@@ -101,6 +128,14 @@ impl<'c> Server<'c> {
     pub fn client_command(&self) -> Command {
         let mut command = self.program("usr/bin/mariadb");
         command.arg("--no-defaults").arg(self.socket()).arg("-uroot");
+        command
+    }
+
+    /// The server's own test client, which reads a script with several connections.
+    pub fn test_command(&self) -> Command {
+        let mut command = self.program("usr/bin/mariadb-test");
+        command.arg("--no-defaults").arg(self.socket()).arg("--user=root");
+        command.arg(format!("--basedir={}", self.cache.root("usr/share/mysql/mysql-test/").display()));
         command
     }
 
@@ -165,7 +200,9 @@ impl<'c> Server<'c> {
     }
 }
 
-/// Whether a process with this id exists.
+/// Whether a process with this id exists, and is more than its status that nobody has asked for.
 fn runs(pid: &str) -> bool {
-    std::path::Path::new("/proc").join(pid).exists()
+    let stat = fs::read_to_string(std::path::Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    // The state follows the name in parentheses.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }

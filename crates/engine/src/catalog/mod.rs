@@ -75,6 +75,13 @@ impl Catalog {
         self.change(txns, Durability::Sync, |txn| txn.delete(&self.index, &table_key(name), None).map(drop))
     }
 
+    /// Replaces the record of a table.
+    pub(crate) fn replace(&self, txns: &Arc<TxnSystem>, name: &str, record: &TableRecord) -> Result<()> {
+        self.change(txns, Durability::Sync, |txn| {
+            txn.update(&self.index, &table_key(name), &record.encode(), None).map(drop)
+        })
+    }
+
     /// Gives a table another name.
     pub(crate) fn rename(&self, txns: &Arc<TxnSystem>, from: &str, to: &str, record: &TableRecord) -> Result<()> {
         self.change(txns, Durability::Sync, |txn| {

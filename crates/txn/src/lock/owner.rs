@@ -123,7 +123,7 @@ impl Owner {
         self.held.lock().rows.len()
     }
 
-    /// Ends a wait for a lock with `Interrupted`, now or when the next one begins.
+    /// Ends a wait for a lock, or a long walk of a cursor, with `Interrupted`: now or when the next one begins.
     pub fn kill(&self) {
         let mut wait = self.wait.lock();
         wait.killed = true;
@@ -136,6 +136,12 @@ impl Owner {
     /// Takes back a kill that found nothing to interrupt; called when a statement begins.
     pub fn clear_kill(&self) {
         self.wait.lock().killed = false;
+    }
+
+    /// Whether it was killed since its statement began.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.wait.lock().killed
     }
 
     /// What it waits for now, in words.

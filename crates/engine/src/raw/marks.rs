@@ -1,0 +1,90 @@
+//! Numbers that a table counts up and never gives out twice: in memory, with a high-water mark ahead of them in the file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use holdfast_pool::AccessKind;
+use parking_lot::Mutex;
+
+use super::MARKS;
+use crate::Result;
+use crate::schema::TableStore;
+use crate::shared::Shared;
+
+/// Numbers of a mark that are taken at a time; so many at most are lost by a crash.
+const MARK_AHEAD: u64 = 1000;
+
+/// Numbers that a table counts up: the next one of each, and from where on the file does not know.
+pub(super) struct Marks {
+    store: Arc<TableStore>,
+    next: [AtomicU64; MARKS],
+    saved: Mutex<[u64; MARKS]>,
+}
+
+impl Marks {
+    pub fn load(shared: &Shared, store: &Arc<TableStore>) -> Result<Marks> {
+        let access = shared.pool().access(AccessKind::Point);
+        let space = store.space()?;
+        let mut saved = [0; MARKS];
+        for (which, saved) in saved.iter_mut().enumerate() {
+            // 0: never set.
+            *saved = space.mark(which, &access)?.max(1);
+        }
+        Ok(Marks { store: Arc::clone(store), next: saved.map(AtomicU64::new), saved: Mutex::new(saved) })
+    }
+
+    pub fn next(&self, which: usize) -> u64 {
+        self.next[which].load(Ordering::Acquire)
+    }
+
+    /// Takes `count` numbers; the first of them, or `None` if there are not so many left.
+    pub fn take(&self, shared: &Shared, which: usize, count: u64) -> Result<Option<u64>> {
+        let counted = |next: u64| next.checked_add(count);
+        let Ok(first) = self.next[which].fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) else {
+            return Ok(None);
+        };
+        self.cover(shared, which, first + count)?;
+        Ok(Some(first))
+    }
+
+    pub fn raise(&self, shared: &Shared, which: usize, next: u64) -> Result<()> {
+        if self.next[which].fetch_max(next, Ordering::AcqRel) < next {
+            self.cover(shared, which, next)?;
+        }
+        Ok(())
+    }
+
+    pub fn set(&self, shared: &Shared, which: usize, next: u64) -> Result<()> {
+        self.next[which].store(next, Ordering::Release);
+        self.save(shared, which, next, &mut self.saved.lock())
+    }
+
+    /// Sees to it that the file never lets a number below `next` be given out again.
+    fn cover(&self, shared: &Shared, which: usize, next: u64) -> Result<()> {
+        let mut saved = self.saved.lock();
+        if next <= saved[which] {
+            return Ok(());
+        }
+        self.save(shared, which, next.saturating_add(MARK_AHEAD), &mut saved)
+    }
+
+    /// A row that uses the number is logged later, so the mark need not be waited for.
+    fn save(&self, shared: &Shared, which: usize, value: u64, saved: &mut [u64; MARKS]) -> Result<()> {
+        let access = shared.pool().access(AccessKind::Point);
+        self.store.space()?.set_mark(which, value, &access)?;
+        saved[which] = value;
+        Ok(())
+    }
+
+    /// Before a clean stop: the next open goes on without a gap.
+    pub fn save_exactly(&self, shared: &Shared) -> Result<()> {
+        let mut saved = self.saved.lock();
+        for which in 0..MARKS {
+            let next = self.next[which].load(Ordering::Acquire);
+            if saved[which] != next {
+                self.save(shared, which, next, &mut saved)?;
+            }
+        }
+        Ok(())
+    }
+}

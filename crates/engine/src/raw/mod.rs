@@ -1,0 +1,197 @@
+//! For layers that bring their own formats: tables of byte strings, made of an index of rows and of indexes whose entries
+//! the caller makes, keeps up and reads. A database server's handler is one.
+//!
+//! Index 0 of a table holds its rows; the others hold entries, whose keys the caller makes unique by ending them with
+//! the row's key. All have versions and locks of their own, so that an entry can be read without its row.
+//!
+//! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole: the caller takes
+//! savepoints and goes back to them. After [`Error::Deadlock`] it has to roll back.
+
+mod marks;
+mod table;
+mod transaction;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use holdfast_txn::TxnOptions;
+use parking_lot::Mutex;
+
+pub use holdfast_txn::{Direction, Scan};
+pub use table::RawTable;
+pub use transaction::{RawLock, RawOptions, RawTransaction};
+
+use marks::Marks;
+
+use crate::definition::{IndexSpec, TableDefinition};
+use crate::shared::Shared;
+use crate::{Database, Error, Result};
+
+/// The key type under which such indexes stand in the catalog.
+const KEY_TYPE: &str = "raw";
+/// Marks of a table.
+pub const MARKS: usize = 2;
+
+/// A database seen as tables of byte strings.
+pub struct RawDatabase {
+    database: Database,
+    marks: Mutex<HashMap<u32, Arc<Marks>>>,
+}
+
+impl RawDatabase {
+    /// The database's tables as byte strings.
+    #[must_use]
+    pub fn new(database: Database) -> RawDatabase {
+        RawDatabase { database, marks: Mutex::default() }
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.database.shared
+    }
+
+    /// Creates a table. `indexes`: name of each secondary index, and whether it is unique, for listings. `options` are
+    /// bytes of the caller's that are kept with it in the catalog.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`].
+    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], options: &[u8]) -> Result<()> {
+        let mut definition = TableDefinition::<&[u8], &[u8]>::named(name);
+        definition.indexes.extend(indexes.iter().map(|(name, unique)| {
+            Arc::new(IndexSpec {
+                name: (*name).into(),
+                unique: *unique,
+                key_type: KEY_TYPE.into(),
+                extract: Box::new(|_, _, _| Err(Error::invalid("the entries of this index are made by its user"))),
+            })
+        }));
+        crate::ddl::create_with_options(self.shared(), &definition, options).map(drop)
+    }
+
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`]; damage of the table.
+    pub fn open_table(&self, name: &str) -> Result<RawTable> {
+        let shared = self.shared();
+        let handle = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+        let mut marks = self.marks.lock();
+        let known = marks.get(&handle.record.table_id);
+        let marks = match known {
+            Some(known) => Arc::clone(known),
+            None => {
+                let loaded = Arc::new(Marks::load(shared, &handle.store)?);
+                marks.insert(handle.record.table_id, Arc::clone(&loaded));
+                loaded
+            }
+        };
+        Ok(RawTable { handle, shared: Arc::clone(shared), marks })
+    }
+
+    /// Removes a table.
+    ///
+    /// # Errors
+    /// As [`Database::drop_table`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let id = self.shared().schema().get(name).map(|table| table.record.table_id);
+        crate::ddl::drop_table(self.shared(), name)?;
+        if let Some(id) = id {
+            self.marks.lock().remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Replaces a table by an empty one of the same name, indexes and options, in one change of the catalog. Handles that
+    /// are open see the old one.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`] and [`Database::drop_table`].
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        let id = self.shared().schema().get(name).map(|table| table.record.table_id);
+        crate::ddl::truncate_table(self.shared(), name)?;
+        if let Some(id) = id {
+            self.marks.lock().remove(&id);
+        }
+        Ok(())
+    }
+
+    /// The tables' names and options.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(String, Vec<u8>)> {
+        self.shared().schema().tables().map(|t| (t.name.clone(), t.record.options.clone())).collect()
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn begin(&self, options: &RawOptions) -> Result<RawTransaction> {
+        let shared = self.shared();
+        shared.check()?;
+        let txn = shared.txns.begin(TxnOptions {
+            isolation: options.isolation.into(),
+            snapshot_isolation: options.snapshot_isolation,
+            read_only: options.read_only || shared.read_only,
+            wait: None,
+        });
+        Ok(RawTransaction::new(shared, txn))
+    }
+
+    /// Ends the lock wait of the transaction with this number, if it is in one.
+    pub fn kill(&self, serial: u64) {
+        self.shared().txns.kill(serial);
+    }
+
+    /// The transactions that an earlier run prepared and did not end, by what their coordinator calls them.
+    #[must_use]
+    pub fn prepared(&self) -> Vec<Vec<u8>> {
+        self.shared().txns.prepared().into_iter().map(|p| p.xid).collect()
+    }
+
+    /// Takes over a prepared transaction, to commit it or to roll it back.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is none.
+    pub fn adopt(&self, xid: &[u8]) -> Result<RawTransaction> {
+        let shared = self.shared();
+        Ok(RawTransaction::new(shared, shared.txns.adopt(xid)?))
+    }
+
+    /// Bytes of the longest key.
+    #[must_use]
+    pub fn key_limit(&self) -> u64 {
+        holdfast_base::limits::key_len_max(self.shared().meta.page_size) as u64
+    }
+
+    /// Makes all commits so far durable.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub fn flush_log(&self) -> Result<()> {
+        let wal = self.shared().wal();
+        wal.flush_to(wal.next_lsn())
+    }
+
+    /// Closes the database; see [`Database::close`].
+    ///
+    /// # Errors
+    /// As [`Database::close`].
+    pub fn close(self) -> Result<()> {
+        for marks in self.marks.into_inner().into_values() {
+            marks.save_exactly(&self.database.shared)?;
+        }
+        self.database.close()
+    }
+}
+
+impl fmt::Debug for RawDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawDatabase({:?})", self.database)
+    }
+}

@@ -1,0 +1,107 @@
+//! An open table: its indexes, its numbers, what is known about its size.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use holdfast_pool::AccessKind;
+use holdfast_txn::TableIndex;
+
+use super::marks::Marks;
+use crate::schema::TableHandle;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+/// An open table. It stays valid while the table is renamed or dropped.
+pub struct RawTable {
+    pub(super) handle: Arc<TableHandle>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) marks: Arc<Marks>,
+}
+
+impl RawTable {
+    /// Its name when it was opened.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    pub(super) fn index(&self, no: u32) -> Result<&Arc<TableIndex>> {
+        let indexes = self.handle.store.indexes()?;
+        indexes.get(no as usize).ok_or_else(|| Error::invalid(format!("table `{}` has no index {no}", self.name())))
+    }
+
+    /// About how many entries an index has.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is no such index; damage of the table.
+    pub fn rows(&self, index: u32) -> Result<u64> {
+        self.index(index).map(|i| i.rows())
+    }
+
+    /// Bytes of the table's file.
+    ///
+    /// # Errors
+    /// Damage of the table; [`Error::Io`].
+    pub fn file_bytes(&self) -> Result<u64> {
+        self.handle.store.space()?.space().file().len()
+    }
+
+    /// About how many entries of an index lie within bounds: from two descents.
+    ///
+    /// # Errors
+    /// As [`RawTable::rows`]; those of reading pages.
+    pub fn estimate(&self, index: u32, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<u64> {
+        let access = self.shared.pool().access(AccessKind::Point);
+        Ok(self.index(index)?.tree().estimate(from, to, &access)?.entries)
+    }
+
+    /// The next number of mark `which`; nothing is taken.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    #[must_use]
+    pub fn mark(&self, which: usize) -> u64 {
+        self.marks.next(which)
+    }
+
+    /// Takes `count` numbers of a mark; the first of them. They are never given out again.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`] if there are not so many left; those of the log.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    pub fn take_mark(&self, which: usize, count: u64) -> Result<u64> {
+        let first = self.marks.take(&self.shared, which, count)?;
+        first.ok_or_else(|| Error::LimitReached(format!("the numbers of table `{}` are used up", self.name())))
+    }
+
+    /// Sees to it that the next number of a mark is at least `next`.
+    ///
+    /// # Errors
+    /// Those of the log.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    pub fn raise_mark(&self, which: usize, next: u64) -> Result<()> {
+        self.marks.raise(&self.shared, which, next)
+    }
+
+    /// Sets the next number of a mark, also downwards. Nobody else may use the table.
+    ///
+    /// # Errors
+    /// Those of the log.
+    ///
+    /// # Panics
+    /// If there is no such mark.
+    pub fn set_mark(&self, which: usize, next: u64) -> Result<()> {
+        self.marks.set(&self.shared, which, next)
+    }
+}
+
+impl fmt::Debug for RawTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawTable({})", self.name())
+    }
+}

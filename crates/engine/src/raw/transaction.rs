@@ -1,0 +1,210 @@
+//! A transaction over tables of byte strings.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use holdfast_txn::{CursorOptions, Direction, LockMode, RowCursor, Savepoint, Scan, Txn, WaitMode};
+
+use super::RawTable;
+use crate::options::{FlushAtCommit, Isolation};
+use crate::schema::TableStore;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug)]
+pub struct RawOptions {
+    /// Isolation level.
+    pub isolation: Isolation,
+    /// Whether changing a row that another transaction changed after the snapshot is a [`Error::Conflict`].
+    pub snapshot_isolation: bool,
+    /// Changes are refused.
+    pub read_only: bool,
+}
+
+/// How a read locks what it finds, and whether it passes over what others have locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawLock {
+    /// Against locks and changes of others, or against changes only.
+    pub exclusive: bool,
+    /// Pass over what is locked.
+    pub skip_locked: bool,
+}
+
+/// A limit of zero is the wish not to wait at all.
+fn wait_mode(limit: Duration) -> WaitMode {
+    if limit.is_zero() { WaitMode::NoWait } else { WaitMode::For(limit) }
+}
+
+impl RawLock {
+    fn mode(self) -> LockMode {
+        if self.exclusive { LockMode::Exclusive } else { LockMode::Shared }
+    }
+
+    fn wait(self) -> Option<WaitMode> {
+        self.skip_locked.then_some(WaitMode::SkipLocked)
+    }
+}
+
+/// A place in the gates of the tables that a transaction has changed.
+#[derive(Default)]
+struct Entered(Vec<Arc<TableStore>>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        for store in &self.0 {
+            store.gate.leave();
+        }
+    }
+}
+
+/// A transaction over tables of byte strings. Rolled back when it is dropped before its end; if it is prepared, it stays
+/// so. The fields are dropped in this order: it ends before it lets go of its tables.
+pub struct RawTransaction {
+    txn: Txn,
+    entered: Entered,
+    shared: Arc<Shared>,
+}
+
+impl RawTransaction {
+    pub(super) fn new(shared: &Arc<Shared>, txn: Txn) -> RawTransaction {
+        RawTransaction { txn, entered: Entered::default(), shared: Arc::clone(shared) }
+    }
+
+    /// The transaction.
+    pub fn txn(&mut self) -> &mut Txn {
+        &mut self.txn
+    }
+
+    /// A statement begins: at READ COMMITTED it sees what is committed now. It waits for a lock for `lock_wait_timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the transaction has ended.
+    pub fn statement(&mut self, lock_wait_timeout: Duration) -> Result<Savepoint> {
+        self.shared.check()?;
+        self.txn.set_wait(wait_mode(lock_wait_timeout));
+        self.txn.statement_begin()
+    }
+
+    fn enter(&mut self, table: &RawTable) -> Result<()> {
+        let store = &table.handle.store;
+        if self.entered.0.iter().any(|e| Arc::ptr_eq(e, store)) {
+            return Ok(());
+        }
+        if !store.gate.enter() {
+            return Err(Error::TableNotFound(table.name().into()));
+        }
+        self.entered.0.push(Arc::clone(store));
+        Ok(())
+    }
+
+    /// Adds an entry that must not exist yet.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`]; those of [`RawTransaction::get`] with a lock; [`Error::DiskFull`], [`Error::KeyTooLong`].
+    pub fn insert(&mut self, table: &RawTable, index: u32, key: &[u8], value: &[u8]) -> Result<()> {
+        self.enter(table)?;
+        self.txn.insert(table.index(index)?, key, value)
+    }
+
+    /// Adds an entry; no other one may begin with the first `prefix` bytes of `key`.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::insert`].
+    pub fn insert_unique(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        prefix: usize,
+        value: &[u8],
+    ) -> Result<()> {
+        self.enter(table)?;
+        self.txn.insert_unique(table.index(index)?, key, prefix, value)
+    }
+
+    /// Replaces the value of an entry; whether there was one.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::insert`].
+    pub fn update(&mut self, table: &RawTable, index: u32, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.enter(table)?;
+        self.txn.update(table.index(index)?, key, value, None)
+    }
+
+    /// Removes an entry; whether there was one.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::insert`].
+    pub fn delete(&mut self, table: &RawTable, index: u32, key: &[u8]) -> Result<bool> {
+        self.enter(table)?;
+        self.txn.delete(table.index(index)?, key, None)
+    }
+
+    /// Replaces the content of `out` by the value of an entry; whether there is one. With a lock it is the newest
+    /// committed one.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::Interrupted`], [`Error::Conflict`];
+    /// [`Error::SnapshotTooOld`]; those of reading pages.
+    pub fn get(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        lock: Option<RawLock>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let index = table.index(index)?;
+        let Some(lock) = lock else { return self.txn.get(index, key, out) };
+        match self.txn.get_locked(index, key, lock.mode(), lock.wait(), out) {
+            Err(Error::WouldBlock) if lock.skip_locked => Ok(false),
+            result => result,
+        }
+    }
+
+    /// A cursor over the entries of an index within bounds.
+    ///
+    /// # Errors
+    /// As [`RawTable::rows`].
+    pub fn cursor(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        lock: Option<RawLock>,
+        scan: Scan,
+    ) -> Result<RowCursor> {
+        self.shared.check()?;
+        let scan = if self.shared.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
+        let options =
+            CursorOptions { direction, scan, lock: lock.map(RawLock::mode), wait: lock.and_then(RawLock::wait) };
+        self.txn.cursor(table.index(index)?, bounds.0, bounds.1, options)
+    }
+
+    /// Commits; waits until that is as durable as `flush` says.
+    ///
+    /// # Errors
+    /// As [`crate::WriteTransaction::commit`].
+    pub fn commit(&mut self, flush: FlushAtCommit) -> Result<()> {
+        self.txn.commit(flush.into())
+    }
+
+    /// First phase of a commit.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log.
+    pub fn prepare(&mut self, xid: &[u8], flush: FlushAtCommit) -> Result<()> {
+        self.txn.prepare(xid, flush.into())
+    }
+}
+
+impl fmt::Debug for RawTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawTransaction({})", self.txn.serial())
+    }
+}

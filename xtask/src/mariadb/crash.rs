@@ -1,0 +1,353 @@
+//! The crash test: a server under load is killed (SIGKILL) and comes up again, round after round.
+//!
+//! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, each in
+//! a transaction of its own; one more session does the same in XA transactions, and one creates, alters, truncates, renames and
+//! drops tables. What a session was told before the kill has to hold after it:
+//!
+//! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
+//!   account has what the ledger says;
+//! * a prepared XA transaction is there to be committed;
+//! * the binary log has exactly the movements that the ledger has;
+//! * every table can be used, and `CHECK TABLE` finds nothing.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use super::Cache;
+use super::server::Server;
+
+const PORT: u16 = 13326;
+/// Sessions that move money; the XA session comes behind them.
+const WORKERS: usize = 4;
+const ACCOUNTS: u64 = 200;
+/// Acknowledged movements of a round; then the server is killed.
+const MOVEMENTS: usize = 150;
+/// How long a round may take until then.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Small, so that pages are evicted and checkpoints made all the time; everything durable.
+const OPTIONS: [&str; 8] = [
+    "--holdfast-buffer-pool-size=5M",
+    "--holdfast-log-file-size=4M",
+    "--holdfast-flush-log-at-trx-commit=1",
+    "--log-bin=bin",
+    "--binlog-format=ROW",
+    "--sync-binlog=1",
+    "--server-id=1",
+    "--max-binlog-size=64K",
+];
+
+/// What a session was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    Prepared,
+    Committed,
+}
+
+/// A line that a session's client printed: whose, what, which movement.
+type Line = (usize, Told, u64);
+
+/// Runs `rounds` rounds.
+pub fn run(cache: &Cache, rounds: u32) -> anyhow::Result<()> {
+    let server = Server::new(cache, "crash");
+    let options: Vec<String> = OPTIONS.iter().map(|o| (*o).to_string()).collect();
+    server.up(PORT, true, &options)?;
+    create(&server)?;
+    let mut told = vec![Session::default(); WORKERS + 1];
+    let result = (0..rounds).try_for_each(|round| {
+        round_of_load(&server, round, &mut told)?;
+        server.up(PORT, false, &options).context("the server does not come up again")?;
+        audit(&server, &mut told).with_context(|| format!("after kill {}", round + 1))?;
+        println!(
+            "kill {} of {rounds}: {} movements, all there",
+            round + 1,
+            told.iter().map(|t| t.committed).sum::<u64>()
+        );
+        Ok(())
+    });
+    match &result {
+        Ok(()) => server.down()?,
+        Err(_) => println!("log of the server:\n{}", server.log_tail()),
+    }
+    result
+}
+
+/// How far a session is known to have come.
+#[derive(Clone, Default)]
+struct Session {
+    prepared: u64,
+    committed: u64,
+}
+
+fn create(server: &Server<'_>) -> anyhow::Result<()> {
+    execute(
+        server,
+        &format!(
+            "CREATE DATABASE crash; USE crash;
+             CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, note VARCHAR(200), KEY (balance)) ENGINE=HOLDFAST;
+             CREATE TABLE ledger (session INT, n BIGINT, source INT NOT NULL, target INT NOT NULL, amount INT NOT NULL,
+                                  PRIMARY KEY (session, n), KEY (source), KEY (target)) ENGINE=HOLDFAST;
+             INSERT INTO accounts SELECT seq, 1000, REPEAT('x', seq MOD 200) FROM seq_1_to_{ACCOUNTS};"
+        ),
+    )
+    .map(drop)
+}
+
+/// Puts load on the server and kills it.
+fn round_of_load(server: &Server<'_>, round: u32, told: &mut [Session]) -> anyhow::Result<()> {
+    let (lines, heard) = channel();
+    let mut clients = Vec::new();
+    for (session, at) in told.iter().enumerate() {
+        let first = at.committed + 1;
+        let script = move |n: u64| {
+            if session < WORKERS { movement(session, first + n) } else { xa_movement(session, first + n) }
+        };
+        clients.push(Client::start(server, session, script, lines.clone())?);
+    }
+    clients.push(Client::start(server, usize::MAX, move |n| definitions(round, n), lines.clone())?);
+    drop(lines);
+    let listened = listen(&heard, told);
+    server.kill()?;
+    for client in clients {
+        client.end();
+    }
+    // What was acknowledged before the kill may still lie in a pipe.
+    for line in heard.try_iter() {
+        note(told, line);
+    }
+    listened
+}
+
+/// Waits for so many movements that the round is over.
+fn listen(heard: &Receiver<Line>, told: &mut [Session]) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    for _ in 0..MOVEMENTS {
+        let left = PATIENCE.checked_sub(begun.elapsed()).context("the server is too slow, or stands still")?;
+        let line = heard.recv_timeout(left).context("the clients have nothing more to say")?;
+        note(told, line);
+    }
+    Ok(())
+}
+
+fn note(told: &mut [Session], (session, what, n): Line) {
+    match what {
+        Told::Prepared => told[session].prepared = n,
+        Told::Committed => told[session].committed = n,
+    }
+}
+
+/// The statements of one movement. Accounts are changed in their order, so that nobody is a deadlock's victim.
+fn changes(session: usize, n: u64) -> String {
+    let random = (n * 7919 + session as u64 * 104_729) % 1_000_003;
+    let (source, target, amount) = (random % ACCOUNTS + 1, random / ACCOUNTS % ACCOUNTS + 1, random % 90 + 1);
+    let mut moves = [(source, format!("- {amount}")), (target, format!("+ {amount}"))];
+    moves.sort();
+    let mut sql = String::new();
+    for (account, by) in moves {
+        sql += &format!(
+            "UPDATE accounts SET balance = balance {by}, note = REPEAT('{session}', {}) WHERE id = {account};\n",
+            random % 200
+        );
+    }
+    sql + &format!("INSERT INTO ledger VALUES ({session}, {n}, {source}, {target}, {amount});\n")
+}
+
+fn movement(session: usize, n: u64) -> String {
+    format!("BEGIN;\n{}COMMIT;\nSELECT 'committed {n}';\n", changes(session, n))
+}
+
+fn xa_movement(session: usize, n: u64) -> String {
+    let changes = changes(session, n);
+    format!(
+        "XA START 'm{n}';\n{changes}XA END 'm{n}';\nXA PREPARE 'm{n}';\nSELECT 'prepared {n}';\nXA COMMIT 'm{n}';\n\
+         SELECT 'committed {n}';\n"
+    )
+}
+
+/// Changes of definitions, in folder of their own; what is left of the last round is dropped first.
+fn definitions(round: u32, n: u64) -> String {
+    let t = format!("t{round}_{}", n % 3);
+    format!(
+        "CREATE OR REPLACE TABLE defs.{t} (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(100), KEY (a)) ENGINE=HOLDFAST;
+         INSERT INTO defs.{t} (a) SELECT REPEAT('a', seq) FROM seq_1_to_50;
+         ALTER TABLE defs.{t} ADD COLUMN b INT DEFAULT 7, ADD KEY (b);
+         TRUNCATE defs.{t};
+         INSERT INTO defs.{t} (a) VALUES ('x');
+         RENAME TABLE defs.{t} TO defs.r{n};
+         DROP TABLE defs.r{n};\n"
+    )
+}
+
+/// A client program that is fed with statements for ever; what it prints goes to a channel.
+struct Client {
+    child: Child,
+    feeder: JoinHandle<()>,
+    reader: JoinHandle<()>,
+}
+
+impl Client {
+    fn start(
+        server: &Server<'_>,
+        session: usize,
+        script: impl Fn(u64) -> String + Send + 'static,
+        lines: Sender<Line>,
+    ) -> anyhow::Result<Client> {
+        if session == usize::MAX {
+            execute(server, "DROP DATABASE IF EXISTS defs; CREATE DATABASE defs")?;
+        }
+        let mut child = server
+            .client_command()
+            .args(["--batch", "--skip-column-names", "--unbuffered", "crash"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stdin = child.stdin.take().context("the client has a standard input")?;
+        let stdout = child.stdout.take().context("the client has a standard output")?;
+        let feeder = std::thread::spawn(move || {
+            // It ends when the client does: with the server.
+            let _ = (0..).try_for_each(|n| stdin.write_all(script(n).as_bytes()));
+        });
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if let Some((what, n)) = parse(&line) {
+                    // Nobody listens any more once the round is over.
+                    let _ = lines.send((session, what, n));
+                }
+            }
+        });
+        Ok(Client { child, feeder, reader })
+    }
+
+    /// Waits for the end of a client whose server is gone. Errors other than that have ended the load before, and are
+    /// shown.
+    fn end(self) {
+        let output = self.child.wait_with_output();
+        let (_, _) = (self.feeder.join(), self.reader.join());
+        let errors = output.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()).unwrap_or_default();
+        for line in errors.lines().filter(|l| !l.contains("ERROR 2013") && !l.contains("ERROR 2006")) {
+            println!("a client: {line}");
+        }
+    }
+}
+
+fn parse(line: &str) -> Option<(Told, u64)> {
+    let (what, n) = line.split_once(' ')?;
+    let what = match what {
+        "prepared" => Told::Prepared,
+        "committed" => Told::Committed,
+        _ => return None,
+    };
+    Some((what, n.parse().ok()?))
+}
+
+/// Everything that has to hold after a restart.
+fn audit(server: &Server<'_>, told: &mut [Session]) -> anyhow::Result<()> {
+    end_prepared(server, &mut told[WORKERS])?;
+    let ledger = pairs(&execute(server, "SELECT session, n FROM crash.ledger ORDER BY session, n")?)?;
+    for (session, at) in told.iter_mut().enumerate() {
+        let there: Vec<u64> = ledger.iter().filter(|(s, _)| *s == session as u64).map(|(_, n)| *n).collect();
+        let last = there.len() as u64;
+        ensure!(there.iter().copied().eq(1..=last), "session {session}: the ledger has gaps: {there:?}");
+        let acknowledged = at.committed;
+        ensure!(
+            last == acknowledged || last == acknowledged + 1,
+            "session {session}: {acknowledged} movements acknowledged, {last} in the ledger"
+        );
+        at.committed = last;
+    }
+    let wrong = execute(
+        server,
+        "SELECT a.id, a.balance FROM crash.accounts a WHERE a.balance <> 1000
+           + COALESCE((SELECT SUM(amount) FROM crash.ledger WHERE target = a.id), 0)
+           - COALESCE((SELECT SUM(amount) FROM crash.ledger WHERE source = a.id), 0)",
+    )?;
+    ensure!(wrong.is_empty(), "accounts that the ledger does not explain:\n{wrong}");
+    let logged = binary_log(server)?;
+    ensure!(
+        logged == ledger,
+        "only in the binary log: {:?}; only in the engine: {:?}",
+        logged.difference(&ledger).collect::<Vec<_>>(),
+        ledger.difference(&logged).collect::<Vec<_>>()
+    );
+    check_tables(server)
+}
+
+/// Commits what the XA session had prepared. If that was acknowledged, it has to be there.
+fn end_prepared(server: &Server<'_>, at: &mut Session) -> anyhow::Result<()> {
+    let listed = execute(server, "XA RECOVER")?;
+    let prepared: Vec<&str> = listed.lines().filter_map(|l| l.split('\t').nth(3)).collect();
+    ensure!(prepared.len() <= 1, "more than one prepared transaction:\n{listed}");
+    for xid in &prepared {
+        execute(server, &format!("XA COMMIT '{xid}'"))?;
+        let n: u64 = xid.trim_start_matches('m').parse().context("a strange xid")?;
+        ensure!(n == at.committed + 1, "prepared: movement {n}, committed before: {}", at.committed);
+    }
+    if at.prepared > at.committed && prepared.is_empty() {
+        // Its commit was under way and done.
+        let n = at.prepared;
+        let there = execute(server, &format!("SELECT 1 FROM crash.ledger WHERE session = {WORKERS} AND n = {n}"))?;
+        ensure!(!there.is_empty(), "the prepared transaction {n} is lost");
+    }
+    Ok(())
+}
+
+/// The movements that the binary logs have.
+fn binary_log(server: &Server<'_>) -> anyhow::Result<BTreeSet<(u64, u64)>> {
+    let mut files = server.data_files("bin.0")?;
+    files.sort();
+    let output = server.binlog_command().args(["-v", "--base64-output=decode-rows"]).args(files).output()?;
+    ensure!(output.status.success(), "mariadb-binlog: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = |line: Option<&str>, column: &str| -> anyhow::Result<u64> {
+        let value = line.and_then(|l| l.trim().strip_prefix("###")?.trim().strip_prefix(column));
+        value.and_then(|v| v.split_whitespace().next()?.parse().ok()).context("a row of the binary log is cut off")
+    };
+    let mut found = BTreeSet::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("### INSERT INTO `crash`.`ledger`") {
+            lines.next();
+            let session = value(lines.next(), "@1=")?;
+            found.insert((session, value(lines.next(), "@2=")?));
+        }
+    }
+    Ok(found)
+}
+
+fn check_tables(server: &Server<'_>) -> anyhow::Result<()> {
+    let tables = execute(
+        server,
+        "SELECT CONCAT('`', table_schema, '`.`', table_name, '`') FROM information_schema.tables WHERE engine = 'HOLDFAST'",
+    )?;
+    for table in tables.lines() {
+        let report = execute(server, &format!("CHECK TABLE {table} EXTENDED"))?;
+        ensure!(report.trim_end().ends_with("status\tOK"), "{report}");
+    }
+    Ok(())
+}
+
+/// Two columns of numbers.
+fn pairs(text: &str) -> anyhow::Result<BTreeSet<(u64, u64)>> {
+    let pair = |line: &str| {
+        let (a, b) = line.split_once('\t')?;
+        Some((a.parse().ok()?, b.parse().ok()?))
+    };
+    text.lines().map(|l| pair(l).with_context(|| format!("not two numbers: {l}"))).collect()
+}
+
+/// Executes statements; what the client prints.
+fn execute(server: &Server<'_>, sql: &str) -> anyhow::Result<String> {
+    let mut client: Command = server.client_command();
+    let output = client.args(["--batch", "--skip-column-names", "-e", sql]).output()?;
+    if !output.status.success() {
+        bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
