@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdfast_base::page::{self, PageType};
 use holdfast_base::{Error, PageId, PageNo, Result};
+use holdfast_io::ReadAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 use holdfast_policy::{ScanHint, Touch};
 
@@ -127,22 +128,61 @@ impl Core {
         Err(error)
     }
 
-    /// Brings page `no` in ahead of a request, if that needs no waiting and no writing. Whether it did.
-    pub(crate) fn bring_in_ahead(&self, space: &Space, no: PageNo, touch: &Touch) -> Result<bool> {
-        space.check_open()?;
-        let Some(claim) = self.try_claim(space, no) else { return Ok(false) };
-        space.check_open()?;
-        let Some(frame) = self.find_clean_frame() else { return Ok(false) };
-        self.occupy(frame, space.page_id(no), |value| claim.publish(value));
-        let filled = self.fill_quietly(space, no, frame);
-        if !matches!(filled, Ok(true)) {
-            self.vacate(frame, space, no);
-            return filled;
+    /// Brings pages of one space in ahead of requests, in one batch of reads: those that need no waiting and no
+    /// writing. Returns how many it brought.
+    pub(crate) fn bring_in_ahead(&self, space: &Space, pages: &[(PageNo, Touch)]) -> u64 {
+        let mut taken = Vec::with_capacity(pages.len());
+        for &(no, touch) in pages {
+            if space.check_open().is_err() {
+                break;
+            }
+            let Some(claim) = self.try_claim(space, no) else { continue };
+            if space.check_open().is_err() {
+                break;
+            }
+            let Some(frame) = self.find_clean_frame() else { break };
+            self.occupy(frame, space.page_id(no), |value| claim.publish(value));
+            taken.push((no, frame, touch));
         }
-        self.frames.header(frame).set(READ_AHEAD);
-        self.admit(frame, space.page_id(no), touch);
-        self.frames.header(frame).latch.release_exclusive(true);
-        Ok(true)
+        let all_read = self.read_all(space, &taken);
+        let mut brought = 0;
+        for (no, frame, touch) in taken {
+            let id = space.page_id(no);
+            // One page that cannot be read must not take the others along.
+            if (all_read || self.read(space, no, frame).is_ok()) && self.is_sound(frame, id) {
+                self.frames.header(frame).set(READ_AHEAD);
+                self.admit(frame, id, &touch);
+                self.frames.header(frame).latch.release_exclusive(true);
+                brought += 1;
+            } else {
+                self.vacate(frame, space, no);
+            }
+        }
+        brought
+    }
+
+    /// Reads pages into frames that the caller has latched exclusively, in one batch; whether that worked.
+    fn read_all(&self, space: &Space, pages: &[(PageNo, u32, Touch)]) -> bool {
+        if pages.is_empty() {
+            return true;
+        }
+        let mut reads: Vec<ReadAt<'_>> = pages
+            .iter()
+            .map(|&(no, frame, _)| {
+                // SAFETY: the caller holds the latches exclusively, and the frames are different ones.
+                let buf = unsafe { self.frames.page_mut(frame) };
+                ReadAt { offset: self.home(no), buf }
+            })
+            .collect();
+        let start = std::time::Instant::now();
+        let result = space.file.read_batch(&mut reads);
+        let took = start.elapsed();
+        self.metrics.record_wait(WaitClass::ReadIo, took);
+        self.metrics.record(Timing::PageRead, took);
+        if result.is_ok() {
+            self.metrics.add(Counter::PagesRead, pages.len() as u64);
+        }
+        result.is_ok()
     }
 
     /// Enters the page in `frame`, latched exclusively, into the policy.
@@ -231,16 +271,12 @@ impl Core {
         })
     }
 
-    /// Reads a page that nobody has asked for yet: damaged and blank pages are left to those who ask.
-    fn fill_quietly(&self, space: &Space, no: PageNo, frame: u32) -> Result<bool> {
-        match self.read(space, no, frame) {
-            Ok(()) => {}
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
-            Err(e) => return Err(e),
-        }
-        // SAFETY: the caller holds the latch exclusively.
+    /// Whether the page just read is one to keep although nobody has asked for it: damaged and blank pages are left to
+    /// those who ask. The caller holds the latch exclusively.
+    fn is_sound(&self, frame: u32, id: PageId) -> bool {
+        // SAFETY: as said.
         let page = unsafe { self.frames.page(frame) };
-        Ok(page::check(page, space.page_id(no)).is_ok() && !page::is_blank(page))
+        page::check(page, id).is_ok() && !page::is_blank(page)
     }
 
     fn read(&self, space: &Space, no: PageNo, frame: u32) -> Result<()> {

@@ -3,6 +3,9 @@
 //! It is charged to the scan budget: pages come in through the ring (or, for a scan that is to be kept, the normal
 //! way), and no more are queued than half the budget holds - a page that would be evicted before it is used is not
 //! worth reading. It never waits, writes, or fails: a page that cannot be had easily is left to whoever asks for it.
+//!
+//! What waits for the same file is read in one batch: a disk that seeks goes there once for all of it, and one that
+//! does not gets many requests at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +18,9 @@ use parking_lot::{Condvar, Mutex};
 use crate::core::Core;
 use crate::request::Access;
 use crate::space::Space;
+
+/// Most pages of a batch.
+const BATCH: usize = 64;
 
 struct Job {
     space: Arc<Space>,
@@ -47,23 +53,26 @@ impl ReadAheadQueue {
         self.idle.notify_all();
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next jobs, all of one space.
+    fn next(&self) -> Option<Vec<Job>> {
         let mut state = self.state.lock();
         loop {
             if state.stopped {
                 return None;
             }
-            if let Some(job) = state.jobs.pop_front() {
-                state.in_progress += 1;
-                return Some(job);
+            if let Some(first) = state.jobs.front() {
+                let space = first.space.id();
+                let same = state.jobs.iter().take(BATCH).take_while(|job| job.space.id() == space).count();
+                state.in_progress += same;
+                return Some(state.jobs.drain(..same).collect());
             }
             self.changed.wait(&mut state);
         }
     }
 
-    fn done(&self) {
+    fn done(&self, jobs: usize) {
         let mut state = self.state.lock();
-        state.in_progress -= 1;
+        state.in_progress -= jobs;
         if state.in_progress == 0 && state.jobs.is_empty() {
             self.idle.notify_all();
         }
@@ -86,7 +95,7 @@ impl Core {
         let missing = |&no: &PageNo| space.translation.frame(no).is_none() && self.home(no) < end;
         let wanted = pages.iter().copied().filter(missing).take(limit);
         let Some(space) = self.space(space.id()) else { return };
-        let mut jobs: Vec<Job> = wanted
+        let jobs: Vec<Job> = wanted
             .map(|no| {
                 let touch = acc.touch(space.page_id(no));
                 let scan = if touch.scan == ScanHint::None { ScanHint::Ring } else { touch.scan };
@@ -94,7 +103,7 @@ impl Core {
             })
             .collect();
         if !self.config.background {
-            jobs.drain(..).for_each(|job| self.read_ahead(&job));
+            jobs.chunks(BATCH).for_each(|jobs| self.read_ahead(jobs));
             return;
         }
         let mut state = self.read_ahead.state.lock();
@@ -107,17 +116,19 @@ impl Core {
         self.read_ahead.changed.notify_all();
     }
 
-    fn read_ahead(&self, job: &Job) {
-        if let Ok(true) = self.bring_in_ahead(&job.space, job.no, &job.touch) {
-            self.metrics.inc(Counter::ReadAhead);
-        }
+    /// Reads pages of one space.
+    fn read_ahead(&self, jobs: &[Job]) {
+        let Some(first) = jobs.first() else { return };
+        let pages: Vec<(PageNo, Touch)> = jobs.iter().map(|job| (job.no, job.touch)).collect();
+        let read = self.bring_in_ahead(&first.space, &pages);
+        self.metrics.add(Counter::ReadAhead, read);
     }
 }
 
 /// Runs until the pool stops.
 pub(crate) fn run_reader(core: &Core) {
-    while let Some(job) = core.read_ahead.next() {
-        core.read_ahead(&job);
-        core.read_ahead.done();
+    while let Some(jobs) = core.read_ahead.next() {
+        core.read_ahead(&jobs);
+        core.read_ahead.done(jobs.len());
     }
 }

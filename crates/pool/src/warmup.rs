@@ -98,10 +98,9 @@ impl Core {
                     return loaded;
                 }
                 let Some(space) = open(id.space).filter(|s| s.translation.frame(id.no).is_none()) else { continue };
-                if let Ok(true) = self.bring_in_ahead(&space, id.no, &Touch::new(0, self.tick())) {
-                    loaded += 1;
-                    self.metrics.inc(Counter::WarmupLoaded);
-                }
+                let brought = self.bring_in_ahead(&space, &[(id.no, Touch::new(0, self.tick()))]);
+                loaded += brought;
+                self.metrics.add(Counter::WarmupLoaded, brought);
             }
         }
         loaded

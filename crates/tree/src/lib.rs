@@ -28,4 +28,4 @@ pub use overflow::OverflowRef;
 pub use redo::{FindSpace, Redo, redo};
 pub use space::{Features, SpaceFile, SpaceInfo};
 pub use store::Store;
-pub use tree::{Action, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Tree, TreeStats};
+pub use tree::{Action, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Tree, TreeStats, Walk};

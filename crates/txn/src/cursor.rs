@@ -18,6 +18,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind, ScanPlan};
 
 pub use holdfast_tree::Direction;
+use holdfast_tree::Walk;
 
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{KeyRange, LockMode, Owner, RangeId, WaitMode};
@@ -130,7 +131,8 @@ pub struct RowCursor {
     plan: Option<ScanPlan>,
     /// The number that all its accesses to the pool carry.
     statement: u32,
-    leaves: u64,
+    /// How far it has come.
+    walk: Walk,
     from: Bound<Box<[u8]>>,
     to: Bound<Box<[u8]>>,
     changes: Arc<AtomicU64>,
@@ -181,7 +183,7 @@ impl Txn {
             scan: options.scan,
             plan: None,
             statement: self.system.store.pool().access(AccessKind::Range).statement(),
-            leaves: 0,
+            walk: Walk::default(),
             from: from.map(Box::from),
             to: to.map(Box::from),
             changes: Arc::clone(&self.changes),
@@ -304,13 +306,19 @@ impl RowCursor {
             None => start.as_ref().map(|b| &**b),
         };
         let mut cursor = self.index.tree().cursor(&acc);
+        let end = if forward { &self.to } else { &self.from };
+        let end_key = match end {
+            Bound::Included(key) | Bound::Excluded(key) => Some(&**key),
+            Bound::Unbounded => None,
+        };
+        cursor.continues(self.walk, end_key);
         cursor.seek(start, self.direction);
         while self.batch.len() < self.batch_len && self.batch.bytes.len() < BATCH_BYTES {
             let Some((key, payload)) = cursor.next()? else {
                 self.done = true;
                 break;
             };
-            let inside = match if forward { &self.to } else { &self.from } {
+            let inside = match end {
                 Bound::Unbounded => true,
                 Bound::Included(b) => {
                     if forward {
@@ -333,7 +341,7 @@ impl RowCursor {
             }
             self.batch.push(key, payload);
         }
-        self.leaves += cursor.leaves();
+        self.walk = cursor.walk();
         if self.done && self.plan.is_some() {
             acc.end_scan();
         }
@@ -349,7 +357,7 @@ impl RowCursor {
             Scan::Declared => true,
             Scan::Auto => {
                 let frames = self.system.store.pool().frames() as u64;
-                self.leaves > SCAN_AFTER_LEAVES.min(frames / SCAN_AFTER_DIVISOR)
+                self.walk.leaves > SCAN_AFTER_LEAVES.min(frames / SCAN_AFTER_DIVISOR)
             }
         };
         if !wanted || self.plan.is_some() {

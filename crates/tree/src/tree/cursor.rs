@@ -39,10 +39,26 @@ enum Seek {
     Behind,
 }
 
-/// Pages ahead that a walking cursor asks the pool for at a time.
-const READ_AHEAD_PAGES: usize = 16;
-/// Leaves that a cursor must have walked before it reads ahead.
-const READ_AHEAD_AFTER: u64 = 2;
+/// How far ahead of a cursor that has walked far the pool reads, in pages: an extent. It is asked for the rest when half
+/// of it is used up, so that the disk and the cursor work at the same time.
+const READ_AHEAD_PAGES: usize = 64;
+/// Leaves that a cursor must have walked before it reads ahead: a range of a hundred rows ends before.
+const READ_AHEAD_AFTER: u64 = 4;
+
+/// How far a walk has come; what tells a scan from a look at a few rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
+    /// Leaves visited. One that is entered again, because it has changed or because another cursor goes on there, counts once.
+    pub leaves: u64,
+    /// The last of them.
+    last: PageNo,
+}
+
+impl Default for Walk {
+    fn default() -> Walk {
+        Walk { leaves: 0, last: PageNo::NONE }
+    }
+}
 
 /// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by [`Cursor::seek`].
 pub struct Cursor<'t> {
@@ -63,10 +79,12 @@ pub struct Cursor<'t> {
     /// The last row returned came from this slot of the copy.
     returned: Option<usize>,
     done: bool,
-    leaves: u64,
+    walk: Walk,
     per_row_touches: bool,
     /// Pages asked for ahead that the cursor has not reached.
     ahead: usize,
+    /// The walk ends here, if it is known where: nothing behind is read ahead.
+    end: Option<&'t [u8]>,
 }
 
 /// The key range of the leaf, and what follows it under its parent.
@@ -86,7 +104,33 @@ struct ToPosition<'c> {
     direction: Direction,
     anchor: &'c [u8],
     bounds: &'c mut Bounds,
-    read_ahead: bool,
+    /// How many of the next leaves to note.
+    read_ahead: usize,
+    end: Option<&'c [u8]>,
+}
+
+impl ToPosition<'_> {
+    /// Notes the leaves that follow the one in `slot`, as far as the walk goes.
+    fn note_next<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>, slot: usize, count: usize) -> Option<()> {
+        self.bounds.next.clear();
+        // The slot of the leaf in which the end lies.
+        let last = match (self.end, self.direction) {
+            (Some(end), _) => node.child_slot(end)?,
+            (None, Direction::Forward) => count.checked_sub(1)?,
+            (None, Direction::Reverse) => 0,
+        };
+        let next = match self.direction {
+            Direction::Forward => slot + 1..(last + 1).min(slot + 1 + self.read_ahead),
+            Direction::Reverse => last.max(slot.saturating_sub(self.read_ahead))..slot,
+        };
+        for ahead in next {
+            self.bounds.next.push(node.child(ahead)?);
+        }
+        if self.direction == Direction::Reverse {
+            self.bounds.next.reverse();
+        }
+        Some(())
+    }
 }
 
 impl Way for ToPosition<'_> {
@@ -111,16 +155,8 @@ impl Way for ToPosition<'_> {
             node.key_to(slot + 1, &mut self.bounds.high)?;
             self.bounds.has_high = true;
         }
-        if self.read_ahead && node.level()? == 1 {
-            self.bounds.next.clear();
-            for i in 1..=READ_AHEAD_PAGES {
-                let ahead = match self.direction {
-                    Direction::Forward => Some(slot + i).filter(|&s| s < count),
-                    Direction::Reverse => slot.checked_sub(i),
-                };
-                let Some(ahead) = ahead else { break };
-                self.bounds.next.push(node.child(ahead)?);
-            }
+        if self.read_ahead > 0 && node.level()? == 1 {
+            self.note_next(node, slot, count)?;
         }
         Some(slot)
     }
@@ -171,14 +207,15 @@ impl Tree {
             key: Vec::new(),
             returned: None,
             done: true,
-            leaves: 0,
+            walk: Walk::default(),
             per_row_touches: self.store().pool().per_row_touches(),
             ahead: 0,
+            end: None,
         }
     }
 }
 
-impl Cursor<'_> {
+impl<'t> Cursor<'t> {
     /// Places the cursor so that [`Cursor::next`] returns the first entry of `from` and beyond in `direction`: with
     /// `Included` the key itself counts, with `Excluded` it does not, `Unbounded` begins at the end of the tree that the
     /// cursor comes from.
@@ -195,10 +232,26 @@ impl Cursor<'_> {
         (self.done, self.ahead) = (false, 0);
     }
 
-    /// Leaves visited since the cursor was made: what tells a scan from a look at a few rows.
+    /// How far the walk has come.
     #[must_use]
-    pub fn leaves(&self) -> u64 {
-        self.leaves
+    pub fn walk(&self) -> Walk {
+        self.walk
+    }
+
+    /// Says that this cursor goes on with a walk that others began, and where the walk ends, if that is known: leaves behind
+    /// it are not read ahead.
+    pub fn continues(&mut self, walk: Walk, end: Option<&'t [u8]>) {
+        (self.walk, self.end) = (walk, end);
+    }
+
+    /// How many leaves to ask the pool for before the next one is entered. The window grows with the walk: a range of
+    /// a few leaves must not read many that it will not reach.
+    fn read_ahead(&self) -> usize {
+        if self.walk.leaves < READ_AHEAD_AFTER {
+            return 0;
+        }
+        let window = usize::try_from(self.walk.leaves).unwrap_or(usize::MAX).min(READ_AHEAD_PAGES);
+        if self.ahead <= window / 2 { window } else { 0 }
     }
 
     fn forget_leaf(&mut self) {
@@ -308,14 +361,16 @@ impl Cursor<'_> {
 
     fn enter_leaf(&mut self) -> Result<()> {
         self.page.resize(self.tree.page_size(), 0);
-        let read_ahead = self.leaves >= READ_AHEAD_AFTER && self.ahead == 0;
+        let read_ahead = self.read_ahead();
         let (seek, direction, anchor) = (self.seek, self.direction, &self.anchor);
-        let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead };
+        let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead, end: self.end };
         let mut reader = CopyLeaf { seek, direction, anchor, page: &mut self.page };
         let (at, slot, count) = self.tree.read_leaf(&mut way, self.acc, &mut reader)?;
         (self.at, self.slot, self.count) = (Some(at), slot, count);
-        self.leaves += 1;
-        self.ahead = self.ahead.saturating_sub(1);
+        if at.no != self.walk.last {
+            self.walk = Walk { leaves: self.walk.leaves + 1, last: at.no };
+            self.ahead = self.ahead.saturating_sub(1);
+        }
         if !self.bounds.next.is_empty() {
             self.ahead = self.bounds.next.len();
             self.tree.store().pool().prefetch(self.tree.space.space(), &self.bounds.next, self.acc);

@@ -48,7 +48,7 @@ use crate::store::Store;
 
 pub use bulk::BulkLoader;
 pub use change::Action;
-pub use cursor::{Cursor, Direction};
+pub use cursor::{Cursor, Direction, Walk};
 pub use stats::{Estimate, LevelStats, TreeStats};
 pub use verify::FindOverflow;
 

@@ -1,0 +1,102 @@
+//! A long walk has the pages ahead of it read in time; a short one, and what lies behind a walk's end, costs nothing.
+//!
+//! The story behind: rows are read in batches, each with a cursor of its own that enters the last leaf of the batch before
+//! once more. Counted again each time, these leaves made a range of a hundred rows look like a long walk, and pages that
+//! nobody wanted were read through the scan ring, to be read once more when somebody did.
+
+mod common;
+
+use std::ops::Bound;
+
+use common::*;
+use holdfast_base::PageNo;
+use holdfast_metrics::Counter;
+use holdfast_tree::{Direction, Tree, Walk};
+
+/// A tree of about 600 leaves, none of them in the pool, and its number of entries.
+fn cold_tree() -> (Bed, PageNo, u32) {
+    let bed = Bed::new(Setup { frames: 2048, ..Setup::default() });
+    let tree = bed.new_tree();
+    let n = 20_000;
+    let acc = bed.access();
+    let mut loader = tree.bulk_loader(&acc).unwrap();
+    (0..n).for_each(|i| loader.push(&key(i), &[7; 100]).unwrap());
+    loader.finish().unwrap();
+    drop(acc);
+    let root = tree.root();
+    (bed.reopen(), root, n)
+}
+
+fn key(i: u32) -> [u8; 4] {
+    i.to_be_bytes()
+}
+
+fn pages_read(bed: &Bed) -> u64 {
+    bed.store.metrics().get(Counter::PagesRead)
+}
+
+/// Walks from `from` for `rows` rows, in batches of `batch`, as rows are read; returns the leaves that it counted.
+fn walk(bed: &Bed, tree: &Tree, direction: Direction, from: u32, rows: u32, batch: u32, end: Option<&[u8]>) -> u64 {
+    let (mut so_far, mut left) = (Walk::default(), rows);
+    let mut last: Option<[u8; 4]> = None;
+    while left > 0 {
+        let acc = bed.access();
+        let mut cursor = tree.cursor(&acc);
+        cursor.continues(so_far, end);
+        let from_key = key(from);
+        match &last {
+            None => cursor.seek(Bound::Included(&from_key), direction),
+            Some(last) => cursor.seek(Bound::Excluded(last), direction),
+        }
+        for _ in 0..batch.min(left) {
+            let (key, _) = cursor.next().unwrap().expect("there are rows left");
+            last = Some(<[u8; 4]>::try_from(key).unwrap());
+        }
+        left -= batch.min(left);
+        so_far = cursor.walk();
+    }
+    so_far.leaves
+}
+
+#[test]
+fn leaves_are_counted_once_however_small_the_batches_are() {
+    let (bed, root, n) = cold_tree();
+    let tree = bed.tree(root);
+    let at_once = walk(&bed, &tree, Direction::Forward, 0, n, n, None);
+    assert!(at_once > 500, "{at_once}");
+    assert_eq!(walk(&bed, &tree, Direction::Forward, 0, n, 7, None), at_once);
+    assert_eq!(walk(&bed, &tree, Direction::Reverse, n - 1, n, 7, None), at_once);
+}
+
+#[test]
+fn a_short_walk_reads_only_what_it_visits() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (bed, root, n) = cold_tree();
+        let tree = bed.tree(root);
+        walk(&bed, &tree, direction, n / 2, 1, 1, None);
+        let before = pages_read(&bed);
+        let leaves = walk(&bed, &tree, direction, n / 2, 60, 3, None);
+        assert!((2..=3).contains(&leaves), "{leaves}");
+        assert_eq!(pages_read(&bed) - before, leaves - 1, "the first leaf was there");
+    }
+}
+
+#[test]
+fn a_long_walk_reads_nothing_behind_its_end() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (bed, root, n) = cold_tree();
+        let tree = bed.tree(root);
+        let (rows, from) = (1000, n / 2);
+        let end = if direction == Direction::Forward { key(from + rows - 1) } else { key(from - rows + 1) };
+        walk(&bed, &tree, direction, from, 1, 1, None);
+        let before = pages_read(&bed);
+        let leaves = walk(&bed, &tree, direction, from, rows, 50, Some(&end));
+        assert!(leaves > 20, "{leaves}");
+        let read = pages_read(&bed) - before;
+        // A parent or two may be crossed.
+        assert!((leaves - 1..=leaves + 1).contains(&read), "{read} pages for {leaves} leaves");
+        let unbounded = walk(&bed, &tree, direction, from, rows, 50, None);
+        assert_eq!(unbounded, leaves);
+        assert!(pages_read(&bed) - before > leaves + 4, "without an end the walk reads on ahead");
+    }
+}
