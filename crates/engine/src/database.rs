@@ -224,7 +224,13 @@ impl Database {
         crate::stats::collect(&self.shared)
     }
 
-    /// All counters; see the crate `holdfast-metrics` for names and meaning.
+    /// All counters and gauges now; see the crate `holdfast-metrics` for names and meaning.
+    #[must_use]
+    pub fn metrics_snapshot(&self) -> holdfast_metrics::Snapshot {
+        self.shared.publish_metrics()
+    }
+
+    /// All counters; gauges as they were when somebody last asked for a snapshot by [`Database::metrics_snapshot`].
     #[must_use]
     pub fn metrics(&self) -> Arc<holdfast_metrics::Metrics> {
         Arc::clone(&self.shared.metrics)

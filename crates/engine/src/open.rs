@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use holdfast_base::{Error, Result, SpaceId, limits};
-use holdfast_io::{Clock, DirLock, Disk, File, FileDisk, FileKind, MemoryDisk, OpenOptions, RealClock};
-use holdfast_metrics::Metrics;
+use holdfast_io::{Clock, DirLock, Disk, File, FileDisk, FileKind, MemoryDisk, MeteredDisk, OpenOptions, RealClock};
+use holdfast_metrics::{Counter, Metrics};
 use holdfast_pool::{AccessKind, Pool, PoolConfig, Space, restore_torn_pages};
 use holdfast_tree::{Redo, SpaceFile, Store};
 use holdfast_txn::{TxnConfig, TxnSystem};
@@ -46,7 +46,9 @@ impl Ground {
     fn new(settings: &Builder, disk: Arc<dyn Disk>, read_only: bool) -> Result<Ground> {
         let lock = disk.lock()?;
         let clock = settings.clock.clone().unwrap_or_else(|| Arc::new(RealClock::new()));
-        Ok(Ground { settings: settings.clone(), disk, lock, clock, metrics: Metrics::new(), read_only })
+        let metrics = Metrics::new();
+        let disk = Arc::new(MeteredDisk::new(disk, Arc::clone(&metrics)));
+        Ok(Ground { settings: settings.clone(), disk, lock, clock, metrics, read_only })
     }
 
     fn wal_config(&self, page_size: usize) -> WalConfig {
@@ -172,7 +174,8 @@ fn open_on(ground: Ground) -> Result<Database> {
         let what = format!("page_size = {asked}, but the database has pages of {page_size} bytes; leave it out");
         return Err(Error::invalid(what));
     }
-    restore_torn_pages(&**disk, page_size, &mut |id| data_file(&**disk, id))?;
+    let torn = restore_torn_pages(&**disk, page_size, &mut |id| data_file(&**disk, id))?;
+    ground.metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
     let wal_config = ground.wal_config(page_size);
     let metrics = Arc::clone(&ground.metrics);
     let (wal, recovery) = Wal::open(Arc::clone(disk), meta.uuid, wal_config.clone(), metrics)?;
@@ -274,6 +277,7 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         policy: Mutex::new(ground.settings.policy),
         scan_hints: AtomicBool::new(ground.settings.scan_hints),
         status_since: Mutex::new(Previous::new(metrics.snapshot())),
+        pool_stats_since: Mutex::new(Previous::new(metrics.snapshot())),
         read_only: ground.read_only,
         settings: ground.settings,
         meta: files.meta,

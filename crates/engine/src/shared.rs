@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_base::SpaceId;
 use holdfast_io::{Clock, DirLock, Disk, File};
-use holdfast_metrics::Metrics;
+use holdfast_metrics::{Gauge, Metrics, Snapshot};
 use holdfast_policy::PolicyKind;
 use holdfast_pool::Pool;
 use holdfast_tree::{SpaceFile, Store};
@@ -42,7 +42,9 @@ pub(crate) struct Shared {
     pub ddl: Mutex<NextIds>,
     pub schema: RwLock<Arc<Schema>>,
     pub scan_hints: AtomicBool,
+    /// For the rates of the monitor, and of the listing of the pool's statistics.
     pub status_since: Mutex<Previous>,
+    pub pool_stats_since: Mutex<Previous>,
     pub closed: AtomicBool,
     pub store: Arc<Store>,
     /// Released last of all.
@@ -172,6 +174,25 @@ impl Shared {
         }
         self.pool().flush_all()?;
         self.pool().checkpoint().map(drop)
+    }
+
+    /// Brings gauges up to date that nobody keeps so, and takes a snapshot.
+    pub(crate) fn publish_metrics(&self) -> Snapshot {
+        self.pool().publish_metrics();
+        let (wal, txns) = (self.wal(), self.txns.stats());
+        let gauges = [
+            (Gauge::OpenTables, self.schema().tables().count() as u64),
+            (Gauge::LsnCurrent, wal.next_lsn().0),
+            (Gauge::LsnFlushed, wal.durable_lsn().0),
+            (Gauge::LsnCheckpoint, wal.checkpoint_lsn().0),
+            (Gauge::CheckpointAge, wal.age()),
+            (Gauge::HistoryListLength, txns.history_length as u64),
+            (Gauge::VersionsStored, txns.versions),
+            (Gauge::BytesVersions, txns.old_version_bytes),
+            (Gauge::MemoryCommitMap, txns.commit_map_memory as u64),
+        ];
+        gauges.into_iter().for_each(|(gauge, value)| self.metrics.set(gauge, value));
+        self.metrics.snapshot()
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -211,8 +211,8 @@ pub struct SpaceStats {
 pub struct MemoryStats {
     /// Page number to frame.
     pub translation_bytes: u64,
-    /// Frame headers and the replacement policy.
-    pub policy_bytes: u64,
+    /// Frame headers.
+    pub frame_header_bytes: u64,
     /// Log buffer.
     pub log_buffer_bytes: u64,
     /// Locks.
@@ -225,7 +225,11 @@ impl MemoryStats {
     /// The sum.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.translation_bytes + self.policy_bytes + self.log_buffer_bytes + self.lock_bytes + self.commit_map_bytes
+        self.translation_bytes
+            + self.frame_header_bytes
+            + self.log_buffer_bytes
+            + self.lock_bytes
+            + self.commit_map_bytes
     }
 }
 
@@ -235,6 +239,7 @@ impl Database {
     #[must_use]
     pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
         let shared = &self.shared;
+        shared.pool().publish_metrics();
         let residency = shared.pool().residency();
         let tables = shared.schema().tables().map(|table| table_stats(shared, table, &residency)).collect();
         (cache(shared, &shared.metrics.snapshot()), tables)
@@ -243,8 +248,7 @@ impl Database {
 
 /// Collects everything.
 pub(crate) fn collect(shared: &Shared) -> Stats {
-    shared.pool().publish_gauges();
-    let metrics = shared.metrics.snapshot();
+    let metrics = shared.publish_metrics();
     let schema = shared.schema();
     let residency = shared.pool().residency();
     let tables = schema.tables().map(|table| table_stats(shared, table, &residency)).collect();
@@ -286,9 +290,9 @@ fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
         pages_created: metrics.get(Counter::PagesCreated),
         pages_written: metrics.get(Counter::PagesWritten),
         evictions: evicted.iter().map(|c| metrics.get(*c)).sum(),
-        made_young: pool.policy.made_young,
-        not_young: pool.policy.not_young + metrics.get(Counter::PagesNotMadeYoung),
-        ghost_hits: pool.policy.ghost_hits,
+        made_young: metrics.get(Counter::PagesMadeYoung),
+        not_young: metrics.get(Counter::PagesNotMadeYoung),
+        ghost_hits: metrics.get(Counter::GhostHits),
     }
 }
 
@@ -300,7 +304,7 @@ fn policy_name(policy: ReplacementPolicy) -> &'static str {
     }
 }
 
-fn table_stats(shared: &Shared, table: &TableHandle, residency: &HashMap<Owner, Resident>) -> TableStats {
+pub(crate) fn table_stats(shared: &Shared, table: &TableHandle, residency: &HashMap<Owner, Resident>) -> TableStats {
     let page_size = shared.meta.page_size as u64;
     let index = |(no, index): (usize, &Arc<TableIndex>)| {
         let name = match no {
@@ -386,7 +390,7 @@ fn memory(shared: &Shared, metrics: &Snapshot) -> MemoryStats {
     let pool = shared.pool().stats();
     MemoryStats {
         translation_bytes: pool.translation_bytes,
-        policy_bytes: pool.header_bytes + metrics.gauge(Gauge::MemoryPolicy),
+        frame_header_bytes: pool.header_bytes,
         log_buffer_bytes: metrics.gauge(Gauge::MemoryLogBuffer),
         lock_bytes: shared.txns.locks().memory() as u64,
         commit_map_bytes: metrics.gauge(Gauge::MemoryCommitMap),

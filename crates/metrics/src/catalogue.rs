@@ -13,8 +13,8 @@ pub enum Unit {
     Pages,
     /// Bytes.
     Bytes,
-    /// Microseconds.
-    Micros,
+    /// Milliseconds.
+    Millis,
     /// Nanoseconds.
     Nanos,
 }
@@ -27,7 +27,7 @@ impl Unit {
             Unit::Count => "count",
             Unit::Pages => "pages",
             Unit::Bytes => "bytes",
-            Unit::Micros => "microseconds",
+            Unit::Millis => "milliseconds",
             Unit::Nanos => "nanoseconds",
         }
     }
@@ -127,7 +127,7 @@ catalogue! {
     PagesEvictedDrop, "pages_evicted_drop", Pages, "Pages discarded because their table was dropped or its file closed.";
     PagesEvictedResize, "pages_evicted_resize", Pages, "Pages evicted because the pool was made smaller.";
     PagesMadeYoung, "buffer_pool_pages_made_young", Pages, "Pages promoted to the protected part of the pool.";
-    PagesNotMadeYoung, "buffer_pool_pages_not_made_young", Pages, "Touches of unprotected pages that did not promote them (correlated or within old_blocks_time).";
+    PagesNotMadeYoung, "buffer_pool_pages_made_not_young", Pages, "Touches of unprotected pages that did not promote them (correlated or within old_blocks_time).";
     GhostHits, "buffer_pool_ghost_hits", Pages, "Misses of pages that had been evicted recently; admitted straight to the protected part.";
     FreeWaits, "buffer_pool_wait_free", Count, "Times a thread had to wait for a write because no clean frame was left.";
     ForegroundEvictions, "buffer_pool_foreground_evictions", Count, "Times a thread found no free frame and evicted a batch itself.";
@@ -139,7 +139,7 @@ catalogue! {
     WarmupLoaded, "buffer_pool_load_pages", Pages, "Pages reloaded by the warm-up after a restart.";
 
     // Flushing by cause.
-    FlushedLru, "buffer_pool_pages_flushed_lru", Pages, "Pages written ahead of eviction by the cleaner.";
+    FlushedLru, "buffer_pool_pages_lru_flushed", Pages, "Pages written ahead of eviction by the cleaner.";
     FlushedCheckpoint, "buffer_pool_pages_flushed_checkpoint", Pages, "Pages written to advance the checkpoint.";
     FlushedEviction, "buffer_pool_pages_flushed_eviction", Pages, "Pages written by a thread that needed a frame.";
     FlushedShutdown, "buffer_pool_pages_flushed_shutdown", Pages, "Pages written by a full flush: shutdown, backup, or a request.";
@@ -175,7 +175,6 @@ catalogue! {
     IndexPageSplits, "index_page_splits", Count, "Pages of B+trees split.";
     IndexPageMerges, "index_page_merge_successful", Count, "Pages of B+trees merged into a neighbour.";
     IndexRestarts, "index_restarts", Count, "Tree descents restarted because a page changed or had to be loaded.";
-    IndexPageReorganizations, "index_page_reorg_successful", Count, "Pages of B+trees compacted in place.";
     PagesAllocated, "pages_allocated", Pages, "Pages allocated in spaces.";
     PagesFreed, "pages_freed", Pages, "Pages given back to spaces.";
     OverflowReads, "overflow_reads", Count, "Large values read from overflow pages.";
@@ -191,8 +190,7 @@ catalogue! {
     TrxSnapshotTooOld, "trx_snapshot_too_old", Count, "Snapshots given up to keep old versions within their limit.";
     TrxRecovered, "trx_recovered", Count, "Unfinished transactions found at open and rolled back or kept prepared.";
     RowLockWaits, "row_lock_waits", Count, "Times a row lock had to be waited for.";
-    RowLockTime, "row_lock_time", Micros, "Time spent waiting for row locks.";
-    LockDeadlocks, "lock_deadlocks", Count, "Deadlocks; each had one victim.";
+    LockDeadlocks, "deadlocks", Count, "Deadlocks; each had one victim.";
     LockTimeouts, "lock_timeouts", Count, "Lock waits that ended with a timeout.";
     LockEscalations, "lock_escalations", Count, "Row locks of one table escalated to a table lock.";
 
@@ -211,8 +209,6 @@ catalogue! {
     RowsInserted, "rows_inserted", Count, "Rows inserted.";
     RowsUpdated, "rows_updated", Count, "Rows updated.";
     RowsDeleted, "rows_deleted", Count, "Rows deleted.";
-    IndexCoveredReads, "index_covered_reads", Count, "Rows answered from a secondary index entry alone.";
-    IndexRowVisits, "index_row_visits", Count, "Secondary index entries that made a visit to the row necessary.";
 }
 
 catalogue! {
@@ -229,7 +225,6 @@ catalogue! {
     BytesDirty, "buffer_pool_bytes_dirty", Bytes, "Bytes of dirty pages in the pool.";
     PageSize, "page_size", Bytes, "Size of a page.";
     MemoryTranslation, "mem_translation", Bytes, "Memory of the page translation tables.";
-    MemoryPolicy, "mem_policy", Bytes, "Memory of the replacement policy, ghosts included.";
     MemoryLocks, "mem_locks", Bytes, "Memory of explicit row locks.";
     MemoryCommitMap, "mem_commit_map", Bytes, "Memory of the map from transactions to commits.";
     MemoryLogBuffer, "mem_log_buffer", Bytes, "Memory of the log buffer.";
@@ -245,6 +240,16 @@ catalogue! {
     BytesVersions, "bytes_versions", Bytes, "Bytes of undo logs and of the version tree.";
     RecoveryProgress, "recovery_progress", Bytes, "Bytes of log that recovery still has to read.";
     OpenTables, "open_tables", Count, "Tables that are open.";
+}
+
+catalogue! {
+    /// Numbers that are made of the others when they are shown: InnoDB's names, in InnoDB's units.
+    Derived, Gauge;
+
+    PagesFlushed, "buffer_pool_pages_flushed", Pages, "Pages written to their files, for whatever cause.";
+    RowLockTime, "row_lock_time", Millis, "Time spent waiting for row locks.";
+    RowLockTimeAverage, "row_lock_time_avg", Millis, "Mean time of a wait for a row lock.";
+    RowLockTimeMaximum, "row_lock_time_max", Millis, "Longest wait for a row lock.";
 }
 
 catalogue! {
@@ -275,10 +280,10 @@ catalogue! {
     Sync, "sync_io", Nanos, "A sync of a file.";
 }
 
-/// The whole catalogue: counters, gauges, timings, waits.
+/// The whole catalogue: counters, gauges, derived numbers, timings, waits.
 pub fn catalogue() -> impl Iterator<Item = &'static Description> {
     let counters = Counter::ALL.iter().map(|c| c.description());
-    let gauges = Gauge::ALL.iter().map(|g| g.description());
+    let gauges = Gauge::ALL.iter().map(|g| g.description()).chain(Derived::ALL.iter().map(|d| d.description()));
     let timings = Timing::ALL.iter().map(|t| t.description());
     let waits = WaitClass::ALL.iter().map(|w| w.description());
     counters.chain(gauges).chain(timings).chain(waits)

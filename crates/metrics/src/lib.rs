@@ -16,7 +16,7 @@ mod metrics;
 mod prometheus;
 mod snapshot;
 
-pub use catalogue::{Counter, Description, Gauge, Kind, Timing, Unit, WaitClass, catalogue, markdown_table};
+pub use catalogue::{Counter, Derived, Description, Gauge, Kind, Timing, Unit, WaitClass, catalogue, markdown_table};
 pub use histogram::Distribution;
 pub use metrics::{Metrics, WaitTimer};
 pub use snapshot::{Snapshot, WaitTotals};

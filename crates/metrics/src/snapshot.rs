@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Counter, Description, Distribution, Gauge, Timing, WaitClass};
+use crate::{Counter, Derived, Description, Distribution, Gauge, Timing, WaitClass};
 
 /// The waits of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,16 +66,35 @@ impl Snapshot {
         }
     }
 
-    /// Counters and gauges with their descriptions, in the order of the catalogue: what a status listing shows.
+    /// A number that is made of others.
+    #[must_use]
+    pub fn derived(&self, derived: Derived) -> u64 {
+        let locks = self.wait(WaitClass::Lock);
+        let average = || locks.total.as_nanos().checked_div(u128::from(locks.count)).unwrap_or(0) / 1_000_000;
+        match derived {
+            Derived::PagesFlushed => self.get(Counter::PagesWritten),
+            Derived::RowLockTime => saturating(locks.total.as_millis()),
+            Derived::RowLockTimeAverage => saturating(average()),
+            Derived::RowLockTimeMaximum => saturating(locks.max.as_millis()),
+        }
+    }
+
+    /// Counters, gauges and derived numbers with their descriptions, in the order of the catalogue: what a status
+    /// listing shows.
     pub fn values(&self) -> impl Iterator<Item = (&'static Description, u64)> + '_ {
         let counters = Counter::ALL.iter().map(|c| (c.description(), self.get(*c)));
         let gauges = Gauge::ALL.iter().map(|g| (g.description(), self.gauge(*g)));
-        counters.chain(gauges)
+        let derived = Derived::ALL.iter().map(|d| (d.description(), self.derived(*d)));
+        counters.chain(gauges).chain(derived)
     }
 
-    /// The value of the counter or gauge called `name`.
+    /// The value of the counter, gauge or derived number called `name`.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<u64> {
         self.values().find(|(d, _)| d.name == name).map(|(_, value)| value)
     }
+}
+
+fn saturating(n: u128) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }

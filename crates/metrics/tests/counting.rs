@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_metrics::{Counter, Gauge, Metrics, Timing, WaitClass};
+use holdfast_metrics::{Counter, Derived, Gauge, Metrics, Timing, WaitClass};
 
 #[test]
 fn counts_from_many_threads_add_up() {
@@ -55,4 +55,20 @@ fn a_gauge_goes_up_and_down() {
     assert_eq!(metrics.gauge(Gauge::TrxActive), 2);
     metrics.adjust(Gauge::TrxActive, -5);
     assert_eq!(metrics.gauge(Gauge::TrxActive), 0, "never a huge number");
+}
+
+/// InnoDB shows these in milliseconds, and so do we; waits shorter than one add up all the same.
+#[test]
+fn lock_waits_are_shown_in_milliseconds() {
+    let metrics = Metrics::new();
+    assert_eq!(metrics.snapshot().derived(Derived::RowLockTimeAverage), 0);
+    for _ in 0..10 {
+        metrics.record_wait(WaitClass::Lock, Duration::from_micros(700));
+    }
+    metrics.record_wait(WaitClass::Lock, Duration::from_millis(20));
+    metrics.add(Counter::PagesWritten, 4);
+    let shown = metrics.snapshot();
+    let value = |name| shown.by_name(name).unwrap();
+    assert_eq!((value("row_lock_time"), value("row_lock_time_avg"), value("row_lock_time_max")), (27, 2, 20));
+    assert_eq!(value("buffer_pool_pages_flushed"), 4);
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use holdfast_base::{Lsn, PageId, Result, SpaceId};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
-use holdfast_policy::{Policy, TouchEffect, TouchRules};
+use holdfast_policy::{Policy, PolicyStats, TouchEffect, TouchRules};
 use holdfast_wal::Wal;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::checkpoint::{CheckpointPayload, Unsynced};
 use crate::cleaner::Signals;
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) read_ahead: ReadAheadQueue,
     /// Pages that came in, those of declared scans not included.
     turnover: AtomicU64,
+    /// What the metrics know of the policies' counts.
+    pub(crate) policy_counted: Mutex<PolicyStats>,
     /// Victims taken so far: the cleaner's measure of the demand for frames.
     pub(crate) evicted: AtomicU64,
 }
@@ -69,6 +71,7 @@ impl Core {
             signals: Signals::default(),
             read_ahead: ReadAheadQueue::default(),
             turnover: AtomicU64::new(0),
+            policy_counted: Mutex::default(),
             evicted: AtomicU64::new(0),
             config,
         })

@@ -78,7 +78,7 @@ mod translation;
 mod warmup;
 
 #[cfg(not(any(loom, shuttle)))]
-pub use holdfast_policy::ScanPlan;
+pub use holdfast_policy::{Queue, ScanPlan};
 #[cfg(not(any(loom, shuttle)))]
 pub use {
     access::{OptPage, PageRead},
@@ -88,5 +88,5 @@ pub use {
     pool::Pool,
     request::{Access, AccessKind, AccessStats},
     space::Space,
-    stats::{Owner, PoolStats, Resident},
+    stats::{FrameInfo, Owner, PoolStats, Resident},
 };

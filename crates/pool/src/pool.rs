@@ -14,13 +14,14 @@ use holdfast_policy::{Policy, PolicyKind};
 use holdfast_wal::Wal;
 use parking_lot::Mutex;
 
+use crate::access::OptPage;
 use crate::config::PoolConfig;
 use crate::core::Core;
 use crate::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
 use crate::miss::Fill;
 use crate::request::{Access, AccessKind};
 use crate::space::Space;
-use crate::stats::{Owner, PoolStats, Resident};
+use crate::stats::{FrameInfo, Owner, PoolStats, Resident};
 use crate::{cleaner, readahead};
 
 /// The buffer pool of one database.
@@ -338,9 +339,15 @@ impl Pool {
         self.core.stats()
     }
 
-    /// Brings the pool's gauges in the metrics up to date.
-    pub fn publish_gauges(&self) {
-        self.core.publish_gauges();
+    /// Brings the pool's gauges in the metrics up to date, and the counters that the policies keep.
+    pub fn publish_metrics(&self) {
+        self.core.publish_metrics();
+    }
+
+    /// Calls `each` for every frame that holds a page. Nothing is latched or touched: what is read of a page may be half
+    /// changed, or of another page by now, and is good for statistics only.
+    pub fn each_page(&self, each: &mut dyn FnMut(&FrameInfo, &OptPage<'_>)) {
+        self.core.each_page(each);
     }
 
     /// What is in the pool, by space, index and page type.

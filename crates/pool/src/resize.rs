@@ -104,8 +104,10 @@ impl Core {
     pub(crate) fn set_policy(&self, kind: PolicyKind) {
         let touch = Touch::new(0, self.tick());
         let key_of = |slot| self.frames.header(slot).page().map_or(0, |id| id.to_u64());
-        for partition in &self.partitions {
-            partition.with_policy(|policy| policy.change_kind(kind, &key_of, &touch, &HeaderWords(&self.frames)));
-        }
+        self.count_policy(|| {
+            for partition in &self.partitions {
+                partition.with_policy(|policy| policy.change_kind(kind, &key_of, &touch, &HeaderWords(&self.frames)));
+            }
+        });
     }
 }

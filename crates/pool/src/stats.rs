@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use holdfast_base::page::{self, PageType};
-use holdfast_base::{IndexId, Lsn, SpaceId};
-use holdfast_metrics::Gauge;
+use holdfast_base::{IndexId, Lsn, PageId, SpaceId};
+use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyStats, Queue, TouchRules};
 
 use crate::access::{OptPage, PageRead};
 use crate::core::Core;
-use crate::header::READ_AHEAD;
+use crate::header::{READ_AHEAD, WRITING};
 
 /// Totals of a pool at one moment; the numbers are taken one after the other while others go on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +34,27 @@ pub struct PoolStats {
     pub header_bytes: u64,
     /// Where the checkpoint is held; [`Lsn::MAX`] if nothing is dirty.
     pub oldest_dirty: Lsn,
+}
+
+/// A frame that holds a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameInfo {
+    /// Number of the frame.
+    pub frame: u32,
+    /// Its page.
+    pub id: PageId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The page's last change.
+    pub lsn: Lsn,
+    /// The first change that its file does not have; `None` if it is clean.
+    pub dirty_since: Option<Lsn>,
+    /// Where the replacement policy keeps it.
+    pub queue: Queue,
+    /// It is on its way to disk.
+    pub writing: bool,
+    /// It was read ahead, and nobody has used it yet.
+    pub read_ahead: bool,
 }
 
 /// What the pages of one kind and owner add up to.
@@ -73,22 +94,7 @@ impl Owner {
 impl Core {
     pub(crate) fn stats(&self) -> PoolStats {
         let frames = self.active_frames();
-        let mut policy = PolicyStats::default();
-        for partition in &self.partitions {
-            let s = partition.lock().stats();
-            policy.resident += s.resident;
-            policy.small += s.small;
-            policy.main += s.main;
-            policy.ring += s.ring;
-            policy.ghost += s.ghost;
-            policy.old += s.old;
-            policy.insertions += s.insertions;
-            policy.evictions += s.evictions;
-            policy.made_young += s.made_young;
-            policy.not_young += s.not_young;
-            policy.ghost_hits += s.ghost_hits;
-            policy.ring_rescued += s.ring_rescued;
-        }
+        let policy = self.policy_stats();
         let (resident, dirty) = (policy.resident, self.dirty_pages() as usize);
         PoolStats {
             frames,
@@ -104,8 +110,45 @@ impl Core {
         }
     }
 
-    /// Brings the pool's gauges up to date.
-    pub(crate) fn publish_gauges(&self) {
+    /// Lengths and counts of the partitions' policies, added up.
+    fn policy_stats(&self) -> PolicyStats {
+        let mut sum = PolicyStats::default();
+        for partition in &self.partitions {
+            let s = partition.lock().stats();
+            sum.resident += s.resident;
+            sum.small += s.small;
+            sum.main += s.main;
+            sum.ring += s.ring;
+            sum.ghost += s.ghost;
+            sum.old += s.old;
+            sum.insertions += s.insertions;
+            sum.evictions += s.evictions;
+            sum.made_young += s.made_young;
+            sum.not_young += s.not_young;
+            sum.ghost_hits += s.ghost_hits;
+            sum.ring_rescued += s.ring_rescued;
+        }
+        sum
+    }
+
+    /// Adds to the metrics what the policies have counted since the last time. `change` runs in between and may replace
+    /// the policies: the new ones begin at zero, the counters go on.
+    pub(crate) fn count_policy(&self, change: impl FnOnce()) {
+        let mut counted = self.policy_counted.lock();
+        let now = self.policy_stats();
+        let counters = [
+            (Counter::PagesMadeYoung, now.made_young, counted.made_young),
+            (Counter::PagesNotMadeYoung, now.not_young, counted.not_young),
+            (Counter::GhostHits, now.ghost_hits, counted.ghost_hits),
+        ];
+        counters.into_iter().for_each(|(counter, now, then)| self.metrics.add(counter, now.saturating_sub(then)));
+        change();
+        *counted = self.policy_stats();
+    }
+
+    /// Brings the pool's gauges up to date, and the counters that the policies keep.
+    pub(crate) fn publish_metrics(&self) {
+        self.count_policy(|| {});
         let s = self.stats();
         let page = self.frames.page_size() as u64;
         let gauges = [
@@ -122,9 +165,23 @@ impl Core {
         gauges.into_iter().for_each(|(gauge, value)| self.metrics.set(gauge, value));
     }
 
-    /// Walks all frames. Pages that change hands meanwhile may be missed or counted for their former owner.
+    /// Adds up the pages by owner. Pages that change hands meanwhile may be missed or counted for their former owner.
     pub(crate) fn residency(&self) -> HashMap<Owner, Resident> {
         let mut owners: HashMap<Owner, Resident> = HashMap::new();
+        self.each_page(&mut |page, _| {
+            let sum = owners.entry(page.owner).or_default();
+            sum.pages += 1;
+            sum.dirty += usize::from(page.dirty_since.is_some());
+            sum.hot += usize::from(matches!(page.queue, Queue::Main | Queue::Young));
+            sum.ring += usize::from(page.queue == Queue::Ring);
+            sum.read_ahead += usize::from(page.read_ahead);
+        });
+        owners
+    }
+
+    /// Walks all frames that hold a page. Nothing is latched or touched: what `each` reads of a page may be half changed
+    /// and of another page by now, and is good for statistics only.
+    pub(crate) fn each_page(&self, each: &mut dyn FnMut(&FrameInfo, &OptPage<'_>)) {
         for frame in 0..self.supply.active() {
             let header = self.frames.header(frame);
             let Some(id) = header.page() else { continue };
@@ -134,16 +191,20 @@ impl Core {
             let bytes = unsafe { OptPage::new(self.frames.bytes(frame), self.frames.page_size()) };
             let index = IndexId(bytes.u32(page::OFF_INDEX).unwrap_or(0));
             let page_type = bytes.u8(page::OFF_TYPE).unwrap_or(0);
+            let rec_lsn = header.rec_lsn();
+            let info = FrameInfo {
+                frame,
+                id,
+                owner: Owner { space: id.space, index, page_type },
+                lsn: Lsn(bytes.u64(page::OFF_LSN).unwrap_or(0)),
+                dirty_since: (rec_lsn != 0).then_some(Lsn(rec_lsn)),
+                queue: TouchRules::queue(header.policy.load(std::sync::atomic::Ordering::Relaxed)),
+                writing: header.has(WRITING),
+                read_ahead: header.has(READ_AHEAD),
+            };
+            each(&info, &bytes);
             #[cfg(miri)]
             header.latch.release_shared();
-            let queue = TouchRules::queue(header.policy.load(std::sync::atomic::Ordering::Relaxed));
-            let sum = owners.entry(Owner { space: id.space, index, page_type }).or_default();
-            sum.pages += 1;
-            sum.dirty += usize::from(header.rec_lsn() != 0);
-            sum.hot += usize::from(matches!(queue, Queue::Main | Queue::Young));
-            sum.ring += usize::from(queue == Queue::Ring);
-            sum.read_ahead += usize::from(header.has(READ_AHEAD));
         }
-        owners
     }
 }

@@ -1,9 +1,12 @@
 //! What INFORMATION_SCHEMA and the monitor show of the transactions.
 
+use std::time::Duration;
+
 use holdfast_base::{CommitNo, TxnId};
 
-use crate::lock::Serial;
-use crate::system::TxnSystem;
+use crate::lock::{Serial, Session, WantedLock};
+use crate::options::Isolation;
+use crate::system::{OpenTxn, TxnSystem};
 
 /// One open transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,14 +15,20 @@ pub struct TrxInfo {
     pub serial: Serial,
     /// Its transaction id; [`TxnId::NONE`] while it has changed nothing.
     pub txn: TxnId,
-    /// What the layer above calls it.
-    pub label: String,
+    /// Its isolation level.
+    pub isolation: Isolation,
+    /// Whether it may only read.
+    pub read_only: bool,
+    /// For how long it has existed.
+    pub age: Duration,
+    /// Who runs it.
+    pub session: Option<Session>,
     /// Undo records written.
     pub undo_records: u64,
     /// Row locks held explicitly.
     pub row_locks: usize,
-    /// What it waits for now, in words.
-    pub waiting_for: Option<String>,
+    /// What it waits for now, and for how long it has.
+    pub waiting: Option<(WantedLock, Duration)>,
 }
 
 /// The transaction system in numbers.
@@ -50,19 +59,21 @@ pub struct TxnStats {
 }
 
 impl TxnSystem {
-    /// The open transactions.
+    /// The open transactions, oldest first.
     #[must_use]
     pub fn transactions(&self) -> Vec<TrxInfo> {
-        let owners = self.owners();
-        let info = owners.iter().map(|o| TrxInfo {
-            serial: o.serial(),
-            txn: o.txn(),
-            label: o.label(),
-            undo_records: o.undo_records(),
-            row_locks: o.row_locks(),
-            waiting_for: o.waits_for(),
-        });
-        info.collect()
+        let info = |open: &OpenTxn| TrxInfo {
+            serial: open.owner.serial(),
+            txn: open.owner.txn(),
+            isolation: open.isolation,
+            read_only: open.read_only,
+            age: open.owner.age(),
+            session: self.locks.session(open.owner.serial()),
+            undo_records: open.owner.undo_records(),
+            row_locks: open.owner.row_locks(),
+            waiting: open.owner.wait_in_progress(),
+        };
+        self.open_txns().iter().map(info).collect()
     }
 
     /// The system in numbers.

@@ -60,7 +60,10 @@ pub mod view;
 #[cfg(not(shuttle))]
 mod visibility;
 
-pub use lock::{DeadlockReport, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, WaitMode};
+pub use lock::{
+    DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, Session,
+    WaitMode, WantedLock,
+};
 #[cfg(not(shuttle))]
 pub use {
     cursor::{CursorOptions, Direction, RowCursor, Scan},

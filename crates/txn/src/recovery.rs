@@ -13,7 +13,7 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
 use crate::index::IndexKind;
-use crate::options::TxnConfig;
+use crate::options::{TxnConfig, TxnOptions};
 use crate::system::{History, Loser, Phase, TxnSystem};
 use crate::undo::{LogState, UndoLog, UndoSpace};
 use crate::versions::VersionTree;
@@ -124,7 +124,7 @@ impl TxnSystem {
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);
-            let owner = system.new_owner();
+            let owner = system.new_owner(&TxnOptions::default());
             system.adopt_active(found.txn, &owner);
             owner.set_undo_records(log.records());
             let loser = Loser { owner, log };

@@ -25,7 +25,7 @@ use crate::background::Background;
 use crate::commit_map::CommitMap;
 use crate::index::TableIndex;
 use crate::lock::{LockManager, Owner, Serial};
-use crate::options::{Durability, TxnConfig, TxnOptions};
+use crate::options::{Durability, Isolation, TxnConfig, TxnOptions};
 use crate::purge::PurgeState;
 use crate::recovery::{Checkpointed, PreparedTxn};
 use crate::txn::Txn;
@@ -118,6 +118,14 @@ pub(crate) struct Loser {
     pub log: UndoLog,
 }
 
+/// A transaction that has not ended.
+#[derive(Clone)]
+pub(crate) struct OpenTxn {
+    pub owner: Arc<Owner>,
+    pub isolation: Isolation,
+    pub read_only: bool,
+}
+
 /// The transaction system. One per database, shared by all its transactions.
 pub struct TxnSystem {
     pub(crate) store: Arc<Store>,
@@ -131,7 +139,7 @@ pub struct TxnSystem {
     indexes: RwLock<HashMap<IndexId, Arc<TableIndex>>>,
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
-    owners: Mutex<BTreeMap<Serial, Arc<Owner>>>,
+    open: Mutex<BTreeMap<Serial, OpenTxn>>,
     active: Mutex<HashMap<TxnId, Arc<Owner>>>,
     serial: AtomicU64,
     commit: Mutex<CommitNo>,
@@ -201,7 +209,7 @@ impl TxnSystem {
             versions,
             indexes: RwLock::new(HashMap::new()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
-            owners: Mutex::new(BTreeMap::new()),
+            open: Mutex::new(BTreeMap::new()),
             active: Mutex::new(HashMap::new()),
             serial: AtomicU64::new(1),
             commit: Mutex::new(from.last_commit),
@@ -263,15 +271,16 @@ impl TxnSystem {
     /// Begins a transaction. It takes a view with its first read and a transaction id with its first change.
     #[must_use]
     pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
-        let owner = self.new_owner();
+        let owner = self.new_owner(&options);
         self.metrics.inc(Counter::TrxBegun);
         self.metrics.adjust(Gauge::TrxActive, 1);
         Txn::new(Arc::clone(self), owner, options)
     }
 
-    pub(crate) fn new_owner(&self) -> Arc<Owner> {
+    pub(crate) fn new_owner(&self, options: &TxnOptions) -> Arc<Owner> {
         let owner = Owner::new(self.serial.fetch_add(1, Ordering::Relaxed));
-        self.owners.lock().insert(owner.serial(), Arc::clone(&owner));
+        let open = OpenTxn { owner: Arc::clone(&owner), isolation: options.isolation, read_only: options.read_only };
+        self.open.lock().insert(owner.serial(), open);
         owner
     }
 
@@ -350,7 +359,7 @@ impl TxnSystem {
             self.active.lock().remove(&id);
         }
         self.locks.release_all(owner);
-        self.owners.lock().remove(&owner.serial());
+        self.open.lock().remove(&owner.serial());
     }
 
     /// Waits until the log is as durable as asked for.
@@ -365,7 +374,7 @@ impl TxnSystem {
     /// Interrupts the lock wait of a transaction, now or the next one of its statement.
     /// Returns whether there is such a transaction.
     pub fn kill(&self, serial: Serial) -> bool {
-        let owner = self.owners.lock().get(&serial).cloned();
+        let owner = self.open.lock().get(&serial).map(|open| Arc::clone(&open.owner));
         owner.inspect(|o| o.kill()).is_some()
     }
 
@@ -375,8 +384,9 @@ impl TxnSystem {
         &self.locks
     }
 
-    pub(crate) fn owners(&self) -> Vec<Arc<Owner>> {
-        self.owners.lock().values().cloned().collect()
+    /// Those that have not ended, oldest first.
+    pub(crate) fn open_txns(&self) -> Vec<OpenTxn> {
+        self.open.lock().values().cloned().collect()
     }
 
     /// The prepared transactions of an earlier run, waiting for somebody to decide.

@@ -110,11 +110,6 @@ impl Txn {
         self.log.as_ref().map_or(0, UndoLog::records)
     }
 
-    /// What listings and deadlock reports call it.
-    pub fn set_label(&self, label: &str) {
-        self.owner.set_label(label);
-    }
-
     /// A statement begins: at READ COMMITTED it will see what is committed now; a kill that came too late is
     /// forgotten. Returns where to roll back to if the statement fails.
     ///

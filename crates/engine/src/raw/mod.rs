@@ -18,7 +18,7 @@ use std::sync::Arc;
 use holdfast_txn::TxnOptions;
 use parking_lot::Mutex;
 
-pub use holdfast_txn::{Direction, Scan};
+pub use holdfast_txn::{Direction, Scan, Session};
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawTransaction};
 
@@ -141,6 +141,12 @@ impl RawDatabase {
             wait: None,
         });
         Ok(RawTransaction::new(shared, txn))
+    }
+
+    /// Lets `find` say which sessions run the transactions, for listings, the monitor and deadlock reports. It is called
+    /// without any latch or lock but the one of deadlock reports, and must not wait for a transaction. The first one stays.
+    pub fn set_sessions(&self, find: impl Fn(u64) -> Option<Session> + Send + Sync + 'static) {
+        self.shared().txns.locks().set_sessions(Box::new(find));
     }
 
     /// Ends the lock wait of the transaction with this number, if it is in one.

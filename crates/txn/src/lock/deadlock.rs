@@ -6,23 +6,43 @@
 //! time a cycle is found; a victim is only made of a transaction that still waits.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use holdfast_base::TxnId;
 use holdfast_metrics::Counter;
 
 use super::owner::{Outcome, Owner, Target};
-use super::{LockManager, Serial};
+use super::{LockManager, Serial, Session, WantedLock};
 
 /// The latest deadlock, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadlockReport {
+    /// When.
+    pub at: SystemTime,
     /// Who was rolled back.
     pub victim: Serial,
-    /// The transactions of the cycle, each waiting for the next.
-    pub cycle: Vec<Serial>,
-    /// The text of LATEST DETECTED DEADLOCK.
-    pub text: String,
+    /// The transactions of the cycle, each waiting for the next, the last for the first.
+    pub cycle: Vec<DeadlockParty>,
+}
+
+/// A transaction in a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadlockParty {
+    /// Its number.
+    pub serial: Serial,
+    /// Its transaction id; [`TxnId::NONE`] while it has changed nothing.
+    pub txn: TxnId,
+    /// For how long it had existed.
+    pub age: Duration,
+    /// Undo records that it had written.
+    pub undo_records: u64,
+    /// Row locks that it held explicitly.
+    pub row_locks: usize,
+    /// Who ran it.
+    pub session: Option<Session>,
+    /// What it waited for; `None` if that was granted just then.
+    pub wanted: Option<WantedLock>,
 }
 
 #[derive(Debug, Default)]
@@ -89,32 +109,16 @@ impl LockManager {
     }
 
     fn describe(&self, cycle: &[Arc<Owner>], victim: &Arc<Owner>) -> DeadlockReport {
-        let mut text = String::new();
-        for (i, owner) in cycle.iter().enumerate() {
-            let n = i + 1;
-            let _ = writeln!(text, "*** ({n}) TRANSACTION:");
-            let _ = writeln!(
-                text,
-                "TRANSACTION {}, session transaction {}, {} row lock(s), undo log entries {}",
-                owner.txn(),
-                owner.serial(),
-                owner.row_locks(),
-                owner.undo_records()
-            );
-            let label = owner.label();
-            if !label.is_empty() {
-                let _ = writeln!(text, "{label}");
-            }
-            let _ = writeln!(text, "*** ({n}) WAITING FOR THIS LOCK TO BE GRANTED:");
-            match owner.waiting_for() {
-                Some(target) => {
-                    let _ = writeln!(text, "{target}");
-                }
-                None => text.push_str("(granted meanwhile)\n"),
-            }
-        }
-        let at = cycle.iter().position(|o| o.serial() == victim.serial()).unwrap_or(0) + 1;
-        let _ = writeln!(text, "*** WE ROLL BACK TRANSACTION ({at})");
-        DeadlockReport { victim: victim.serial(), cycle: cycle.iter().map(|o| o.serial()).collect(), text }
+        let party = |owner: &Arc<Owner>| DeadlockParty {
+            serial: owner.serial(),
+            txn: owner.txn(),
+            age: owner.age(),
+            undo_records: owner.undo_records(),
+            row_locks: owner.row_locks(),
+            session: self.session(owner.serial()),
+            wanted: owner.wait_in_progress().map(|(wanted, _)| wanted),
+        };
+        let cycle = cycle.iter().map(party).collect();
+        DeadlockReport { at: SystemTime::now(), victim: victim.serial(), cycle }
     }
 }

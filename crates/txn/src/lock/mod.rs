@@ -29,7 +29,7 @@ mod shuttle_tests;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use holdfast_base::sync::Mutex;
@@ -37,10 +37,10 @@ use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
 use holdfast_base::{Error, IndexId, Result, checksum};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
-pub use deadlock::DeadlockReport;
+pub use deadlock::{DeadlockParty, DeadlockReport};
 pub use owner::{Owner, Serial};
 pub use range::{KeyRange, RangeId};
-pub use report::{LockInfo, LockKind, LockWaitInfo};
+pub use report::{FindSession, LockInfo, LockKind, LockWaitInfo, Session, WantedLock};
 
 use owner::{Outcome, Target};
 use queue::{Mode, Queue, Verdict};
@@ -105,6 +105,7 @@ pub struct LockManager {
     table_locks: AtomicUsize,
     pub(crate) ranges: RangeLocks,
     graph: Mutex<deadlock::Graph>,
+    sessions: OnceLock<Box<FindSession>>,
     used: AtomicUsize,
     budget: usize,
     metrics: Arc<Metrics>,
@@ -126,6 +127,7 @@ impl LockManager {
             table_locks: AtomicUsize::new(0),
             ranges: RangeLocks::new(),
             graph: Mutex::new(deadlock::Graph::default()),
+            sessions: OnceLock::new(),
             used: AtomicUsize::new(0),
             budget,
             metrics,
@@ -292,9 +294,7 @@ impl LockManager {
         let begun = Instant::now();
         self.detect(owner);
         let outcome = owner.block(limit);
-        let waited = begun.elapsed();
-        self.metrics.record_wait(WaitClass::Lock, waited);
-        self.metrics.add(Counter::RowLockTime, u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
+        self.metrics.record_wait(WaitClass::Lock, begun.elapsed());
         self.metrics.adjust(Gauge::RowLockCurrentWaits, -1);
         let error = match outcome {
             Outcome::Granted => return Ok(()),

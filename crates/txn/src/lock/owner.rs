@@ -11,6 +11,7 @@ use holdfast_base::sync::{Condvar, Mutex};
 use holdfast_base::{IndexId, TxnId};
 
 use super::queue::Mode;
+use super::report::WantedLock;
 
 /// Number of a transaction as listings and `kill` know it; every transaction has one, readers too.
 pub type Serial = u64;
@@ -36,6 +37,8 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct WaitState {
     pub on: Option<Target>,
+    /// When that began.
+    pub since: Instant,
     pub outcome: Outcome,
     pub killed: bool,
 }
@@ -55,7 +58,7 @@ pub struct Owner {
     serial: Serial,
     txn: AtomicU64,
     undo_records: AtomicU64,
-    label: Mutex<String>,
+    begun: Instant,
     pub(crate) wait: Mutex<WaitState>,
     pub(crate) wake: Condvar,
     pub(crate) held: Mutex<Held>,
@@ -65,12 +68,13 @@ impl Owner {
     /// The owner with number `serial`.
     #[must_use]
     pub fn new(serial: Serial) -> Arc<Owner> {
+        let begun = Instant::now();
         Arc::new(Owner {
             serial,
             txn: AtomicU64::new(0),
             undo_records: AtomicU64::new(0),
-            label: Mutex::new(String::new()),
-            wait: Mutex::new(WaitState { on: None, outcome: Outcome::Idle, killed: false }),
+            begun,
+            wait: Mutex::new(WaitState { on: None, since: begun, outcome: Outcome::Idle, killed: false }),
             wake: Condvar::new(),
             held: Mutex::new(Held::default()),
         })
@@ -104,17 +108,10 @@ impl Owner {
         self.undo_records.store(n, Ordering::Relaxed);
     }
 
-    /// What the layer above calls it (a connection, a query).
+    /// For how long it has existed.
     #[must_use]
-    pub fn label(&self) -> String {
-        self.label.lock().clone()
-    }
-
-    /// Names it for listings.
-    pub fn set_label(&self, label: &str) {
-        let mut own = self.label.lock();
-        own.clear();
-        own.push_str(label);
+    pub fn age(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// Number of row locks held explicitly.
@@ -144,10 +141,12 @@ impl Owner {
         self.wait.lock().killed
     }
 
-    /// What it waits for now, in words.
+    /// The lock that it waits for now, and for how long it has.
     #[must_use]
-    pub fn waits_for(&self) -> Option<String> {
-        self.waiting_for().map(|target| target.to_string())
+    pub fn wait_in_progress(&self) -> Option<(WantedLock, Duration)> {
+        let wait = self.wait.lock();
+        let target = wait.on.as_ref().filter(|_| wait.outcome == Outcome::Waiting)?;
+        Some((target.wanted(), wait.since.elapsed()))
     }
 
     /// What it waits for now.
@@ -164,6 +163,7 @@ impl Owner {
             return false;
         }
         wait.on = Some(target);
+        wait.since = Instant::now();
         wait.outcome = Outcome::Waiting;
         true
     }

@@ -1,7 +1,5 @@
 //! What INFORMATION_SCHEMA and the monitor show of the locks.
 
-use std::fmt;
-
 use holdfast_base::{IndexId, TxnId};
 
 use super::owner::{Owner, Serial, Target};
@@ -36,6 +34,17 @@ pub struct LockInfo {
     pub granted: bool,
 }
 
+/// A lock that is waited for. A range is that of a key to be inserted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedLock {
+    /// Where.
+    pub index: IndexId,
+    /// What.
+    pub kind: LockKind,
+    /// As in [`LockInfo`].
+    pub mode: &'static str,
+}
+
 /// One edge of the waits-for graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockWaitInfo {
@@ -43,37 +52,55 @@ pub struct LockWaitInfo {
     pub waiting: Serial,
     /// For whom.
     pub blocking: Serial,
-    /// What for, in words.
-    pub wanted: String,
+    /// What for.
+    pub wanted: WantedLock,
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// What the layer above knows of the session that runs a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its number there.
+    pub id: u64,
+    /// Its statement; empty if it runs none.
+    pub query: String,
+    /// Who it is and what it does, in words.
+    pub description: String,
+}
+
+/// Finds the session of a transaction by its number.
+pub type FindSession = dyn Fn(Serial) -> Option<Session> + Send + Sync;
+
+/// The mode of range locks.
+const GAP: &str = "GAP";
+
+impl Target {
+    /// For listings.
+    pub(crate) fn wanted(&self) -> WantedLock {
         match self {
             Target::Row { index, key, mode } => {
-                write!(f, "RECORD LOCK index {index} key {} lock mode {}", Hex(key), mode.name())
+                WantedLock { index: *index, kind: LockKind::Row((**key).into()), mode: mode.name() }
             }
-            Target::Table { index, mode } => write!(f, "TABLE LOCK index {index} lock mode {}", mode.name()),
+            Target::Table { index, mode } => WantedLock { index: *index, kind: LockKind::Table, mode: mode.name() },
             Target::Range { index, key } => {
-                write!(f, "RANGE LOCK index {index} insert of key {} before it", Hex(key))
+                WantedLock { index: *index, kind: LockKind::Range(KeyRange::point(key)), mode: GAP }
             }
         }
-    }
-}
-
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 32;
-        for byte in self.0.iter().take(SHOWN) {
-            write!(f, "{byte:02x}")?;
-        }
-        if self.0.len() > SHOWN { write!(f, "... ({} bytes)", self.0.len()) } else { Ok(()) }
     }
 }
 
 impl LockManager {
+    /// Lets `find` say which sessions run the transactions, for listings and deadlock reports. It is called without any
+    /// lock of the lock manager but that of the graph, and must not wait for a transaction. The first one stays.
+    pub fn set_sessions(&self, find: Box<FindSession>) {
+        let _ = self.sessions.set(find);
+    }
+
+    /// The session of a transaction, if somebody knows.
+    #[must_use]
+    pub fn session(&self, of: Serial) -> Option<Session> {
+        self.sessions.get()?(of)
+    }
+
     /// All explicit locks. A listing, not a snapshot: shards are looked at one after the other.
     #[must_use]
     pub fn locks(&self) -> Vec<LockInfo> {
@@ -90,10 +117,10 @@ impl LockManager {
         }
         for (index, ranges) in self.ranges.lock().iter() {
             for lock in &ranges.locks {
-                out.push(info(&lock.owner, *index, LockKind::Range(lock.range.clone()), "GAP", true));
+                out.push(info(&lock.owner, *index, LockKind::Range(lock.range.clone()), GAP, true));
             }
             for (owner, key) in &ranges.waiting {
-                out.push(info(owner, *index, LockKind::Range(KeyRange::point(key)), "GAP", false));
+                out.push(info(owner, *index, LockKind::Range(KeyRange::point(key)), GAP, false));
             }
         }
         out
@@ -114,7 +141,7 @@ impl LockManager {
         for owner in waiting {
             let Some(target) = owner.waiting_for() else { continue };
             for blocker in self.blockers(&owner) {
-                let wanted = target.to_string();
+                let wanted = target.wanted();
                 out.push(LockWaitInfo { waiting: owner.serial(), blocking: blocker.serial(), wanted });
             }
         }

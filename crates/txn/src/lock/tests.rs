@@ -5,7 +5,7 @@ use holdfast_base::{Error, IndexId};
 use holdfast_metrics::{Counter, Metrics};
 
 use super::LockMode::{Exclusive, Shared};
-use super::{Implicit, KeyRange, LockManager, Owner, WaitMode};
+use super::{Implicit, KeyRange, LockKind, LockManager, Owner, Session, WaitMode, WantedLock};
 
 const T: IndexId = IndexId(1);
 const LONG: WaitMode = WaitMode::For(Duration::from_secs(60));
@@ -71,7 +71,9 @@ fn the_cheapest_of_a_cycle_is_the_victim_and_the_report_names_all() {
     let (a, b) = (Owner::new(1), Owner::new(2));
     a.set_undo_records(1);
     b.set_undo_records(5);
-    b.set_label("UPDATE t");
+    m.set_sessions(Box::new(|serial| {
+        (serial == 2).then(|| Session { query: "UPDATE t".into(), ..Session::default() })
+    }));
     m.lock_row(&a, T, b"1", Exclusive, LONG, None).unwrap();
     m.lock_row(&b, T, b"2", Exclusive, LONG, None).unwrap();
     std::thread::scope(|s| {
@@ -86,9 +88,13 @@ fn the_cheapest_of_a_cycle_is_the_victim_and_the_report_names_all() {
     });
     let report = m.latest_deadlock().unwrap();
     assert_eq!(report.victim, 1);
+    let party = |serial| report.cycle.iter().find(|p| p.serial == serial).unwrap();
     assert_eq!(report.cycle.len(), 2);
-    assert!(report.text.contains("UPDATE t") && report.text.contains("WE ROLL BACK"), "{}", report.text);
-    assert!(report.text.contains("key 31 lock mode X"), "{}", report.text);
+    assert_eq!(party(1).session, None);
+    assert_eq!(party(2).session.as_ref().unwrap().query, "UPDATE t");
+    assert_eq!((party(2).undo_records, party(2).row_locks), (5, 1));
+    let wanted = |key: &[u8]| Some(WantedLock { index: T, kind: LockKind::Row(key.into()), mode: "X" });
+    assert_eq!((&party(1).wanted, &party(2).wanted), (&wanted(b"2"), &wanted(b"1")));
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl<T> Pending<T> {
                 Err(TryRecvError::Disconnected) => panic!("the session ended"),
                 Err(TryRecvError::Empty) => {}
             }
-            let waits = |t: &TrxInfo| t.serial == self.serial && t.waiting_for.is_some();
+            let waits = |t: &TrxInfo| t.serial == self.serial && t.waiting.is_some();
             if self.sys.transactions().iter().any(waits) {
                 return self;
             }

@@ -2,11 +2,15 @@
 //!
 //! Rates are per second since the previous call, or since the open.
 
+mod calendar;
+mod transactions;
+
 use std::fmt::{self, Write as _};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
-use holdfast_metrics::{Counter, Gauge, Snapshot};
+use holdfast_metrics::{Counter, Snapshot};
 
+use crate::names::Names;
 use crate::shared::Shared;
 use crate::stats::{self, Stats};
 
@@ -20,16 +24,26 @@ impl Previous {
     pub(crate) fn new(snapshot: Snapshot) -> Previous {
         Previous { at: Instant::now(), snapshot }
     }
+
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// What was counted since `earlier`, and for how many seconds.
+    pub(crate) fn since(&self, earlier: &Previous) -> (Snapshot, f64) {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64().max(1e-3);
+        (self.snapshot.delta(&earlier.snapshot), seconds)
+    }
 }
 
 pub(crate) fn text(shared: &Shared) -> String {
     let stats = stats::collect(shared);
-    let now = Previous::new(shared.metrics.snapshot());
+    let now = Previous::new(shared.publish_metrics());
+    let names = Names::of(shared);
     let mut previous = shared.status_since.lock();
-    let seconds = now.at.duration_since(previous.at).as_secs_f64().max(1e-3);
-    let delta = now.snapshot.delta(&previous.snapshot);
+    let (delta, seconds) = now.since(&previous);
     let mut out = String::new();
-    let page = Page { stats: &stats, total: &now.snapshot, delta: &delta, seconds };
+    let page = Page { shared, names, stats: &stats, total: &now.snapshot, delta: &delta, seconds };
     // Writing to a string cannot fail.
     let _ = page.write(&mut out);
     *previous = now;
@@ -37,6 +51,8 @@ pub(crate) fn text(shared: &Shared) -> String {
 }
 
 struct Page<'a> {
+    shared: &'a Shared,
+    names: Names,
     stats: &'a Stats,
     total: &'a Snapshot,
     delta: &'a Snapshot,
@@ -49,11 +65,15 @@ impl Page<'_> {
     }
 
     fn write(&self, out: &mut String) -> fmt::Result {
-        let rule = "=".repeat(38);
-        writeln!(out, "{rule}\nHOLDFAST MONITOR OUTPUT\n{rule}")?;
+        let rule = "=".repeat(47);
+        let now = calendar::utc(SystemTime::now());
+        writeln!(out, "{rule}\n{now} HOLDFAST MONITOR OUTPUT\n{rule}")?;
         writeln!(out, "Per second averages calculated from the last {:.0} seconds", self.seconds)?;
         self.semaphores(out)?;
-        self.transactions(out)?;
+        let deadlock = self.shared.txns.locks().latest_deadlock();
+        transactions::deadlock(out, deadlock.as_ref(), &self.names)?;
+        let open = self.shared.txns.transactions();
+        transactions::transactions(out, &self.stats.transactions, &open, &self.names)?;
         self.file_io(out)?;
         self.log(out)?;
         self.pool(out)?;
@@ -67,19 +87,6 @@ impl Page<'_> {
         for wait in &self.stats.waits {
             let (ms, max) = (wait.total.as_secs_f64() * 1e3, wait.max.as_secs_f64() * 1e3);
             writeln!(out, "{} waits {}, {ms:.1} ms in all, {max:.1} ms at most", wait.class, wait.count)?;
-        }
-        Ok(())
-    }
-
-    fn transactions(&self, out: &mut String) -> fmt::Result {
-        section(out, "TRANSACTIONS")?;
-        let t = &self.stats.transactions;
-        writeln!(out, "History list length {}", t.history_length)?;
-        writeln!(out, "{} transactions active, {} read views open", t.active, t.read_views)?;
-        writeln!(out, "{} old versions kept, {} bytes; {} locks", t.versions, t.version_bytes, t.locks)?;
-        writeln!(out, "{} commits, {} rollbacks, {} deadlocks", t.commits, t.rollbacks, t.deadlocks)?;
-        if t.recovering > 0 {
-            writeln!(out, "{} transactions found unfinished at open are being rolled back", t.recovering)?;
         }
         Ok(())
     }
@@ -161,7 +168,7 @@ impl Page<'_> {
 
     fn tables(&self, out: &mut String) -> fmt::Result {
         section(out, "TABLES IN THE BUFFER POOL")?;
-        writeln!(out, "{} tables open", self.total.gauge(Gauge::OpenTables).max(self.stats.tables.len() as u64))?;
+        writeln!(out, "{} tables open", self.stats.tables.len())?;
         for table in &self.stats.tables {
             for index in &table.indexes {
                 writeln!(
