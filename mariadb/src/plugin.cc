@@ -8,6 +8,8 @@
 
 #include "errors.h"
 #include "ha_holdfast.h"
+#include "information_schema.h"
+#include "sessions.h"
 #include "status.h"
 #include "transaction.h"
 #include "variables.h"
@@ -43,10 +45,16 @@ static int init(void *p)
   hton->show_status= show_status;
   hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
   set_transaction_hooks(hton);
+  if (check_settings())
+    return 1;
   hf_settings settings= database_settings();
   if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database"))
     return 1;
   drop_leftovers();
+  show_settings_found();
+  if (logged_error(collect_status_variables(), "listing what is counted") ||
+      logged_error(answer_about_sessions(), "naming sessions"))
+    return 1;
   return 0;
 }
 
@@ -61,20 +69,38 @@ static struct st_mysql_storage_engine interface= {MYSQL_HANDLERTON_INTERFACE_VER
 
 } // namespace holdfast
 
+#define AUTHOR "the Holdfast authors"
+#define VERSION_AND_MATURITY "0.1", MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+
+/* A table of INFORMATION_SCHEMA, by its name and the number of the engine's listing. */
+#define LISTING(NAME, NUMBER, ABOUT) \
+{ \
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &holdfast::information_schema, NAME, AUTHOR, ABOUT, PLUGIN_LICENSE_GPL, \
+  holdfast::begin_as<NUMBER>, nullptr, 0x0001, nullptr, nullptr, VERSION_AND_MATURITY \
+}
+
 maria_declare_plugin(holdfast)
 {
   MYSQL_STORAGE_ENGINE_PLUGIN,
   &holdfast::interface,
   "HOLDFAST",
-  "the Holdfast authors",
+  AUTHOR,
   "Transactional engine whose cache cannot be washed out",
   PLUGIN_LICENSE_GPL,
   holdfast::init,
   holdfast::deinit,
   0x0001,
-  nullptr,
+  holdfast::status_variables,
   holdfast::system_variables,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-}
+  VERSION_AND_MATURITY
+},
+LISTING("HOLDFAST_BUFFER_PAGE", 0, "Pages in Holdfast's cache"),
+LISTING("HOLDFAST_BUFFER_POOL_STATS", 1, "Holdfast's cache in numbers"),
+LISTING("HOLDFAST_BUFFER_POOL_PAGES_INDEX", 2, "Pages of indexes in Holdfast's cache"),
+LISTING("HOLDFAST_SYS_TABLES", 3, "Holdfast's tables"),
+LISTING("HOLDFAST_SYS_INDEXES", 4, "Indexes of Holdfast's tables"),
+LISTING("HOLDFAST_TRX", 5, "Holdfast's open transactions"),
+LISTING("HOLDFAST_LOCKS", 6, "Holdfast's locks"),
+LISTING("HOLDFAST_LOCK_WAITS", 7, "Who waits for whose locks in Holdfast"),
+LISTING("HOLDFAST_METRICS", 8, "Everything that Holdfast counts")
 maria_declare_plugin_end;

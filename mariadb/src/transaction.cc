@@ -6,6 +6,7 @@
 
 #include "transaction.h"
 #include "errors.h"
+#include "sessions.h"
 #include "variables.h"
 #include "set_var.h"
 #include "sql_lex.h"
@@ -19,7 +20,10 @@ Connection *Connection::of(THD *thd)
   {
     connection= new (std::nothrow) Connection;
     if (connection)
+    {
       thd_set_ha_data(thd, hton, connection);
+      session_begins(thd, connection);
+    }
   }
   return connection;
 }
@@ -198,6 +202,7 @@ static int close_connection(handlerton *, THD *thd)
 {
   Connection *connection= Connection::existing(thd);
   thd_set_ha_data(thd, hton, nullptr);
+  session_ends(connection);
   delete connection;
   return 0;
 }

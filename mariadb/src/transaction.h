@@ -44,6 +44,9 @@ public:
   void kill();
   ~Connection();
 
+  /* The number of its transaction; 0 if there is none. */
+  uint64_t number() const { return serial; }
+
   hf_transaction *transaction= nullptr;
 
 private:

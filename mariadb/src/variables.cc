@@ -5,34 +5,70 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "variables.h"
+#include "backup.h"
 #include "errors.h"
+#include "sql_error.h"
 
 namespace holdfast {
 
-static ulonglong buffer_pool_size, log_file_size, log_buffer_size, buffer_pool_size_max;
+static const ulonglong SMALLEST_POOL= 5ULL << 20;
+
+static ulonglong buffer_pool_size, log_file_size, log_buffer_size, buffer_pool_size_max, version_limit, undo_limit;
+static ulonglong backup_rate_limit;
 static ulong page_size, flush_log_at_trx_commit, replacement_policy, flush_method;
 static uint old_blocks_pct, old_blocks_time;
-static char *data_home_dir;
+static my_bool scan_hints, buffer_pool_load_at_startup;
+static char *data_home_dir, *backup_dir;
 
+enum Policy { POLICY_HOLDFAST, POLICY_MIDPOINT_LRU, POLICY_LRU };
 static const char *policy_names[]= {"holdfast", "midpoint_lru", "lru", NullS};
 static TYPELIB policy_typelib= {array_elements(policy_names) - 1, "", policy_names, nullptr};
 static const char *flush_method_names[]= {"O_DIRECT", "fsync", NullS};
 static TYPELIB flush_method_typelib= {array_elements(flush_method_names) - 1, "", flush_method_names, nullptr};
 
-static void apply_policy()
+/* The largest pool without a restart. */
+static ulonglong largest_pool()
 {
-  hf_code code= hf_set_policy(database, (uint32_t) replacement_policy, old_blocks_pct, old_blocks_time);
+  return buffer_pool_size_max ? buffer_pool_size_max : 4 * buffer_pool_size;
+}
+
+static void refused(hf_code code)
+{
   if (code != HF_OK)
     my_printf_error(ER_WRONG_VALUE_FOR_VAR, "Holdfast: %s", MYF(0), hf_error_message());
+}
+
+/* A pool of any other size is refused, so that nobody believes in it. */
+static int check_pool_size(THD *, struct st_mysql_sys_var *, void *save, struct st_mysql_value *value)
+{
+  longlong wanted;
+  if (value->val_int(value, &wanted))
+    return 1;
+  bool is_negative= wanted < 0 && !value->is_unsigned(value);
+  ulonglong bytes= is_negative ? 0 : (ulonglong) wanted;
+  if (bytes < SMALLEST_POOL || bytes > largest_pool())
+  {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR,
+                    "Variable 'holdfast_buffer_pool_size' can be set to %llu up to %llu (holdfast_buffer_pool_size_max, "
+                    "which is chosen at start)", MYF(0), SMALLEST_POOL, largest_pool());
+    return 1;
+  }
+  *static_cast<ulonglong *>(save)= bytes;
+  return 0;
 }
 
 static void update_pool_size(THD *, struct st_mysql_sys_var *, void *, const void *save)
 {
   ulonglong bytes= *static_cast<const ulonglong *>(save);
-  if (hf_set_cache_size(database, bytes) == HF_OK)
+  hf_code code= hf_set_cache_size(database, bytes);
+  if (code == HF_OK)
     buffer_pool_size= bytes;
-  else
-    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "Holdfast: %s", MYF(0), hf_error_message());
+  refused(code);
+}
+
+static void apply_policy()
+{
+  refused(hf_set_policy(database, (uint32_t) replacement_policy, old_blocks_pct, old_blocks_time));
 }
 
 static void update_policy(THD *, struct st_mysql_sys_var *, void *, const void *save)
@@ -41,17 +77,46 @@ static void update_policy(THD *, struct st_mysql_sys_var *, void *, const void *
   apply_policy();
 }
 
-static void update_old_blocks(THD *, struct st_mysql_sys_var *, void *variable, const void *save)
+static void update_old_blocks(THD *thd, struct st_mysql_sys_var *var, void *variable, const void *save)
 {
   *static_cast<uint *>(variable)= *static_cast<const uint *>(save);
-  apply_policy();
+  if (replacement_policy == POLICY_MIDPOINT_LRU)
+    apply_policy();
+  else
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR,
+                        "It takes effect when holdfast_replacement_policy is midpoint_lru; the policy %s needs no such "
+                        "setting", policy_names[replacement_policy]);
+}
+
+static void update_scan_hints(THD *, struct st_mysql_sys_var *, void *, const void *save)
+{
+  scan_hints= *static_cast<const my_bool *>(save);
+  refused(hf_set_scan_hints(database, scan_hints));
+}
+
+/* Makes the backup, because a check can fail and an update cannot. */
+static int check_backup_dir(THD *, struct st_mysql_sys_var *, void *save, struct st_mysql_value *value)
+{
+  char buffer[FN_REFLEN];
+  int length= sizeof(buffer);
+  const char *dir= value->val_str(value, buffer, &length);
+  if (!dir || !length)
+  {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "Variable 'holdfast_backup_dir' takes the name of a new directory", MYF(0));
+    return 1;
+  }
+  if (back_up(std::string(dir, length), backup_rate_limit))
+    return 1;
+  // What the value points to may live in the buffer here.
+  *static_cast<const char **>(save)= thd_strmake(current_thd, dir, length);
+  return 0;
 }
 
 static MYSQL_SYSVAR_STR(data_home_dir, data_home_dir, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "Folder of the database, below the server's data folder unless it begins with a slash",
   nullptr, nullptr, "holdfast");
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG,
-  "Bytes of the page cache", nullptr, update_pool_size, 128ULL << 20, 5ULL << 20, ULLONG_MAX >> 1, 0);
+  "Bytes of the page cache", check_pool_size, update_pool_size, 128ULL << 20, SMALLEST_POOL, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size_max, buffer_pool_size_max, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "The largest value that buffer_pool_size may be set to while the server runs; address space for it is reserved. "
   "0: four times buffer_pool_size", nullptr, nullptr, 0, 0, ULLONG_MAX >> 1, 0);
@@ -75,6 +140,23 @@ static MYSQL_SYSVAR_UINT(old_blocks_pct, old_blocks_pct, PLUGIN_VAR_RQCMDARG,
 static MYSQL_SYSVAR_UINT(old_blocks_time, old_blocks_time, PLUGIN_VAR_RQCMDARG,
   "Of midpoint_lru: milliseconds for which further touches do not make a page young",
   nullptr, update_old_blocks, 1000, 0, UINT_MAX32, 0);
+static MYSQL_SYSVAR_BOOL(scan_hints, scan_hints, PLUGIN_VAR_OPCMDARG,
+  "Whether the cache is told which reads are scans; off, the replacement policy finds out from the references alone",
+  nullptr, update_scan_hints, true);
+static MYSQL_SYSVAR_BOOL(buffer_pool_load_at_startup, buffer_pool_load_at_startup,
+  PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Remember the hot pages at shutdown and load them in the background at startup", nullptr, nullptr, true);
+static MYSQL_SYSVAR_ULONGLONG(version_limit, version_limit, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+  "Bytes of old row versions kept for long snapshots; beyond it the oldest snapshot is given up",
+  nullptr, nullptr, 1ULL << 30, 1ULL << 20, ULLONG_MAX >> 1, 0);
+static MYSQL_SYSVAR_ULONGLONG(undo_limit, undo_limit, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+  "Bytes of undo log of the transactions that run; a statement that needs more fails",
+  nullptr, nullptr, 4ULL << 30, 1ULL << 20, ULLONG_MAX >> 1, 0);
+static MYSQL_SYSVAR_STR(backup_dir, backup_dir, PLUGIN_VAR_NOCMDOPT | PLUGIN_VAR_MEMALLOC,
+  "Setting it copies the database and the definitions of its tables, as of the end of the statement, into this new "
+  "directory", check_backup_dir, nullptr, nullptr);
+static MYSQL_SYSVAR_ULONGLONG(backup_rate_limit, backup_rate_limit, PLUGIN_VAR_RQCMDARG,
+  "Bytes a second that a backup copies at most; 0: as fast as the disks go", nullptr, nullptr, 0, 0, ULLONG_MAX >> 1, 0);
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
   "Seconds to wait for a row lock; 0: do not wait", nullptr, nullptr, 50, 0, 100000000, 0);
 static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
@@ -93,6 +175,12 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(replacement_policy),
   MYSQL_SYSVAR(old_blocks_pct),
   MYSQL_SYSVAR(old_blocks_time),
+  MYSQL_SYSVAR(scan_hints),
+  MYSQL_SYSVAR(buffer_pool_load_at_startup),
+  MYSQL_SYSVAR(version_limit),
+  MYSQL_SYSVAR(undo_limit),
+  MYSQL_SYSVAR(backup_dir),
+  MYSQL_SYSVAR(backup_rate_limit),
   MYSQL_SYSVAR(lock_wait_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
   nullptr
@@ -103,6 +191,23 @@ const char *data_dir()
   return data_home_dir;
 }
 
+bool check_settings()
+{
+  if (page_size != 16384 && page_size != 32768 && page_size != 65536)
+  {
+    sql_print_error("Holdfast: holdfast_page_size=%lu is not possible; choose 16384, 32768 or 65536", page_size);
+    return true;
+  }
+  if (buffer_pool_size_max && buffer_pool_size_max < buffer_pool_size)
+  {
+    sql_print_warning("Holdfast: holdfast_buffer_pool_size_max=%llu is less than holdfast_buffer_pool_size=%llu, which is "
+                      "taken for it", buffer_pool_size_max, buffer_pool_size);
+    buffer_pool_size_max= buffer_pool_size;
+  }
+  buffer_pool_size_max= largest_pool();
+  return false;
+}
+
 hf_settings database_settings()
 {
   hf_settings settings;
@@ -110,12 +215,30 @@ hf_settings database_settings()
   settings.cache_size_max= buffer_pool_size_max;
   settings.log_capacity= log_file_size;
   settings.log_buffer= log_buffer_size;
-  settings.page_size= page_size == 49152 ? 32768 : page_size;
+  settings.page_size= page_size;
+  settings.version_limit= version_limit;
+  settings.undo_limit= undo_limit;
   settings.flush_method= (uint32_t) flush_method;
   settings.policy= (uint32_t) replacement_policy;
   settings.old_blocks_pct= old_blocks_pct;
   settings.old_blocks_time= old_blocks_time;
+  settings.warm_up= buffer_pool_load_at_startup;
+  settings.scan_hints= scan_hints;
   return settings;
+}
+
+extern "C" void take_page_size(void *, hf_slice name, uint64_t value)
+{
+  if (std::string((const char *) name.data, name.len) != "page_size" || value == page_size)
+    return;
+  sql_print_information("Holdfast: the database has pages of %llu bytes; holdfast_page_size is for one that is created",
+                        (ulonglong) value);
+  page_size= (ulong) value;
+}
+
+void show_settings_found()
+{
+  hf_metrics(database, take_page_size, nullptr);
 }
 
 hf_flush flush_at_commit()

@@ -17,7 +17,13 @@ extern struct st_mysql_sys_var *system_variables[];
 
 /* Where the database is, relative to the server's data. */
 const char *data_dir();
+
+/* Before the database is opened: whether the settings are impossible together; the error log says why. */
+bool check_settings();
 hf_settings database_settings();
+
+/* After it was opened: variables show what the database has, where that is not up to the settings. */
+void show_settings_found();
 
 hf_flush flush_at_commit();
 uint64_t lock_wait_timeout_ms(THD *thd);

@@ -61,10 +61,14 @@ typedef struct {
   uint64_t log_capacity;
   uint64_t log_buffer;
   uint64_t page_size;
+  uint64_t version_limit;
+  uint64_t undo_limit;
   uint32_t flush_method; /* 0 O_DIRECT, 1 fsync */
   uint32_t policy;       /* 0 holdfast, 1 midpoint_lru, 2 lru */
   uint32_t old_blocks_pct;
   uint32_t old_blocks_time;
+  bool warm_up;
+  bool scan_hints;
 } hf_settings;
 
 hf_code hf_open(hf_slice path, const hf_settings *settings, hf_database **out);
@@ -74,13 +78,68 @@ hf_code hf_key_limit(const hf_database *database, uint64_t *out);
 hf_code hf_flush_log(const hf_database *database);
 hf_code hf_set_cache_size(const hf_database *database, uint64_t bytes);
 hf_code hf_set_policy(const hf_database *database, uint32_t policy, uint32_t old_blocks_pct, uint32_t old_blocks_time);
+hf_code hf_set_scan_hints(const hf_database *database, bool on);
 hf_code hf_status_text(const hf_database *database, hf_buffer *out);
 hf_code hf_metrics(const hf_database *database, void (*each)(void *context, hf_slice name, uint64_t value),
                    void *context);
 
 hf_code hf_buffer_new(hf_buffer **out);
 hf_code hf_buffer_bytes(const hf_buffer *buffer, hf_slice *out);
+hf_code hf_buffer_append(hf_buffer *buffer, hf_slice bytes);
 hf_code hf_buffer_free(hf_buffer *buffer);
+
+/* Listings */
+
+typedef enum { HF_NULL= 0, HF_NUMBER= 1, HF_REAL= 2, HF_TEXT= 3, HF_TIME= 4 } hf_kind;
+
+typedef struct {
+  hf_slice name;
+  uint32_t kind; /* hf_kind */
+  uint32_t chars;
+  bool nullable;
+} hf_column;
+
+typedef struct {
+  uint32_t kind; /* hf_kind */
+  uint64_t number;
+  double real;
+  hf_slice text;
+} hf_cell;
+
+typedef struct {
+  hf_slice name;
+  uint64_t count;
+  uint64_t total_us;
+  uint64_t max_us;
+} hf_wait_class;
+
+hf_code hf_listing_name(uint32_t number, hf_slice *out);
+hf_code hf_listing_columns(uint32_t number, void (*each)(void *context, const hf_column *column), void *context);
+hf_code hf_listing_rows(const hf_database *database, uint32_t number,
+                        bool (*each)(void *context, const hf_cell *cells, size_t count), void *context);
+hf_code hf_waits(const hf_database *database, void (*each)(void *context, const hf_wait_class *waits), void *context);
+
+/* Sessions */
+
+typedef struct {
+  uint64_t id;
+  hf_buffer *query;
+  hf_buffer *description;
+} hf_session;
+
+hf_code hf_set_sessions(const hf_database *database, bool (*find)(void *context, uint64_t serial, hf_session *out),
+                        void *context);
+
+/* Backup */
+
+typedef struct {
+  uint64_t files;
+  uint64_t bytes;
+  uint64_t log_bytes;
+  uint64_t lsn;
+} hf_backup_report;
+
+hf_code hf_backup(const hf_database *database, hf_slice dir, uint64_t rate_limit, hf_backup_report *out);
 
 /* Tables */
 

@@ -9,7 +9,7 @@ use crate::raw;
 /// An open database.
 pub struct Database(pub(crate) raw::Database);
 
-/// Settings of a database; 0 stands for the default of each.
+/// Settings of a database; 0 stands for the default of each size.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -23,6 +23,10 @@ pub struct Settings {
     pub log_buffer: u64,
     /// Page size, for a database that is created.
     pub page_size: u64,
+    /// Bytes of old row versions kept for long snapshots.
+    pub version_limit: u64,
+    /// Bytes of undo log of the transactions that run.
+    pub undo_limit: u64,
     /// 0 `O_DIRECT`, 1 `fsync`.
     pub flush_method: u32,
     /// 0 holdfast, 1 midpoint_lru, 2 lru.
@@ -31,6 +35,24 @@ pub struct Settings {
     pub old_blocks_pct: u32,
     /// Of midpoint_lru: milliseconds.
     pub old_blocks_time: u32,
+    /// Whether the hot pages are remembered at close and loaded again at open.
+    pub warm_up: bool,
+    /// Whether the cache is told which reads are scans.
+    pub scan_hints: bool,
+}
+
+/// What a backup copied.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BackupReport {
+    /// Files of pages.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes of log.
+    pub log_bytes: u64,
+    /// It holds what was committed up to this position of the log.
+    pub lsn: u64,
 }
 
 entry_points! {
@@ -77,6 +99,21 @@ entry_points! {
     /// Changes the replacement policy; the values of [`Settings`].
     fn hf_set_policy(database: *const Database, policy: u32, old_blocks_pct: u32, old_blocks_time: u32) {
         take!(shared(database))?.0.set_policy(policy, old_blocks_pct, old_blocks_time)?;
+        Ok(Code::Ok)
+    }
+
+    /// Whether the cache is told which reads are scans.
+    fn hf_set_scan_hints(database: *const Database, on: bool) {
+        take!(shared(database))?.0.set_scan_hints(on);
+        Ok(Code::Ok)
+    }
+
+    /// Copies the database, as of the end of the call, into the directory `dir`, which is new or empty, while it is in
+    /// use; at most `rate_limit` bytes a second unless that is 0.
+    fn hf_backup(database: *const Database, dir: Slice, rate_limit: u64, out: *mut BackupReport) {
+        let report = take!(shared(database))?.0.backup(take!(dir.text())?, rate_limit)?;
+        let (files, bytes, log_bytes, lsn) = (report.files, report.bytes, report.log_bytes, report.lsn);
+        take!(put(out, BackupReport { files, bytes, log_bytes, lsn }));
         Ok(Code::Ok)
     }
 

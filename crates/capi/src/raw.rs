@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast::metrics::{WaitClass, WaitTotals};
 use holdfast::raw::{Direction, RawDatabase, RawLock, RawOptions, RawTable, RawTransaction, Scan};
-use holdfast::{Error, FlushAtCommit, Isolation, ReplacementPolicy, Result};
+use holdfast::{
+    BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
+};
 use holdfast_io::FlushMethod;
 use holdfast_txn::{RowCursor, Savepoint};
 
@@ -48,6 +51,8 @@ impl Database {
         let s = settings;
         let mut builder = holdfast::Database::builder()
             .snapshot_isolation(false)
+            .warm_up(s.warm_up)
+            .scan_hints(s.scan_hints)
             .replacement_policy(policy(s.policy, s.old_blocks_pct, s.old_blocks_time)?)
             .flush_method(if s.flush_method == 0 { FlushMethod::ODirect } else { FlushMethod::Fsync });
         if s.cache_size != 0 {
@@ -61,6 +66,12 @@ impl Database {
         }
         if s.log_buffer != 0 {
             builder = builder.log_buffer_bytes(s.log_buffer);
+        }
+        if s.version_limit != 0 {
+            builder = builder.version_limit_bytes(s.version_limit);
+        }
+        if s.undo_limit != 0 {
+            builder = builder.undo_limit_bytes(s.undo_limit);
         }
         let found = builder.open(Path::new(path));
         let database = match found {
@@ -103,9 +114,34 @@ impl Database {
     }
 
     pub fn metrics(&self, each: &mut dyn FnMut(&str, u64)) {
-        for (description, value) in self.0.database().metrics().snapshot().values() {
+        for (description, value) in self.0.database().metrics_snapshot().values() {
             each(description.name, value);
         }
+    }
+
+    pub fn waits(&self, each: &mut dyn FnMut(&str, WaitTotals)) {
+        let snapshot = self.0.database().metrics_snapshot();
+        for class in WaitClass::ALL {
+            each(class.name(), snapshot.wait(*class));
+        }
+    }
+
+    pub fn list(&self, listing: Listing, each: &mut dyn FnMut(&[Cell<'_>]) -> bool) {
+        self.0.database().list(listing, each);
+    }
+
+    pub fn set_sessions(&self, find: impl Fn(u64) -> Option<holdfast::raw::Session> + Send + Sync + 'static) {
+        self.0.set_sessions(find);
+    }
+
+    pub fn backup(&self, dir: &str, rate_limit: u64) -> Result<BackupReport> {
+        let options = BackupOptions::new();
+        let options = if rate_limit == 0 { options } else { options.rate_limit_bytes_per_second(rate_limit) };
+        self.0.database().backup(Path::new(dir), &options)
+    }
+
+    pub fn set_scan_hints(&self, on: bool) {
+        self.0.database().set_scan_hints(on);
     }
 
     /// `indexes[0]` holds the rows.

@@ -32,10 +32,14 @@ fn open(path: &str) -> *mut Database {
         log_capacity: 0,
         log_buffer: 0,
         page_size: 0,
+        version_limit: 0,
+        undo_limit: 0,
         flush_method: 1,
         policy: 0,
         old_blocks_pct: 0,
         old_blocks_time: 0,
+        warm_up: true,
+        scan_hints: true,
     };
     let mut database = null_mut();
     ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));

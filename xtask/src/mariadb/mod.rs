@@ -9,12 +9,17 @@
 //! src/    headers of the server's source
 //! build/  objects and ha_holdfast.so
 //! run/    the private server: data, socket, log
+//! ...     those of the tests, and the Debian package
 //! ```
 
 mod apt;
+mod backup;
 mod compile;
 mod crash;
+#[cfg(test)]
+mod docs;
 mod headers;
+mod package;
 mod server;
 mod smoke;
 
@@ -46,6 +51,10 @@ pub enum What {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Make the Debian package, and try it: unpacked, a private server starts with it
+    Package,
+    /// Back up a server under load, restore the copy into another one, and compare
+    Backup,
     /// Kill a server under load, round after round, and check that nothing is lost
     Crash {
         /// How often
@@ -76,6 +85,14 @@ pub fn run(what: What) -> anyhow::Result<()> {
         }
         What::Down => server::Server::new(&cache, "run").down(),
         What::Client { args } => server::Server::new(&cache, "run").client(&args),
+        What::Package => {
+            let plugin = build(&cache)?;
+            package::run(&cache, &plugin, &apt::fetch(&cache)?)
+        }
+        What::Backup => {
+            build(&cache)?;
+            backup::run(&cache)
+        }
         What::Crash { rounds } => {
             build(&cache)?;
             crash::run(&cache, rounds)

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,12 +18,19 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Server<'c> {
     cache: &'c Cache,
     dir: PathBuf,
+    /// Where the engine is if it is not in the cache, and the configuration that loads it.
+    engine: Option<(PathBuf, PathBuf)>,
 }
 
 impl<'c> Server<'c> {
     /// The server whose files are in the folder `name` of the cache.
     pub fn new(cache: &'c Cache, name: &str) -> Server<'c> {
-        Server { cache, dir: cache.path(name) }
+        Server { cache, dir: cache.path(name), engine: None }
+    }
+
+    /// With the engine of the folder `plugins`, loaded by the file `configuration`.
+    pub fn with_engine(self, plugins: PathBuf, configuration: PathBuf) -> Server<'c> {
+        Server { engine: Some((plugins, configuration)), ..self }
     }
 
     /// Starts the server with the engine loaded. One that runs already is left as it is.
@@ -42,10 +49,17 @@ impl<'c> Server<'c> {
         }
         let log = fs::File::create(self.dir.join("error.log"))?;
         let mut command = self.program("usr/sbin/mariadbd");
-        command.arg("--no-defaults").args(self.common());
+        match &self.engine {
+            Some((_, configuration)) => command.arg(format!("--defaults-file={}", configuration.display())),
+            None => command.arg("--no-defaults"),
+        };
+        command.args(self.common());
         command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1");
         command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
-        command.args(["--plugin-maturity=experimental", "--plugin-load-add=ha_holdfast.so", "--loose-holdfast=FORCE"]);
+        if self.engine.is_none() {
+            command.args(["--plugin-maturity=experimental", "--plugin-load-add=ha_holdfast.so"]);
+        }
+        command.arg("--loose-holdfast=FORCE");
         command.args(options).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // Its own process group: Ctrl-C in this terminal is not meant for it.
         command.process_group(0);
@@ -139,6 +153,36 @@ impl<'c> Server<'c> {
         command
     }
 
+    /// What statements give, without column names; an error of one of them.
+    pub fn query(&self, sql: &str) -> anyhow::Result<String> {
+        let output = self
+            .client_command()
+            .args(["--batch", "--skip-column-names", "-e", sql])
+            .output()
+            .context("the client could not be started")?;
+        if !output.status.success() {
+            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    }
+
+    /// Copies the content of the folder `from` into the data of the server, which is not running: what is there under the
+    /// same name goes.
+    pub fn put_into_data(&self, from: &Path) -> anyhow::Result<()> {
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let to = self.dir.join("data").join(entry.file_name());
+            if to.exists() {
+                fs::remove_dir_all(&to)?;
+            }
+            let status = Command::new("cp").arg("-a").arg(entry.path()).arg(&to).status()?;
+            if !status.success() {
+                bail!("{} could not be copied", entry.path().display());
+            }
+        }
+        Ok(())
+    }
+
     /// Tells the user.
     pub fn say_how_to_connect(&self, port: u16) {
         println!("server is up; connect by `cargo xtask mariadb client`, or");
@@ -167,10 +211,11 @@ impl<'c> Server<'c> {
 
     fn common(&self) -> Vec<String> {
         let usr = self.cache.root("usr");
+        let plugins = self.engine.as_ref().map_or_else(|| usr.join("lib/mysql/plugin"), |(plugins, _)| plugins.clone());
         vec![
             format!("--basedir={}", usr.display()),
             format!("--datadir={}", self.dir.join("data").display()),
-            format!("--plugin-dir={}", usr.join("lib/mysql/plugin").display()),
+            format!("--plugin-dir={}", plugins.display()),
             format!("--lc-messages-dir={}", usr.join("share/mysql").display()),
             self.socket(),
             // Without it the server refuses to run for root; for others it has no meaning.

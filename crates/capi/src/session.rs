@@ -1,0 +1,59 @@
+//! Whose transactions are whose: the caller says which of its sessions runs a transaction, for listings and the monitor.
+
+use std::ffi::c_void;
+
+use crate::handle::{Slice, entry_points, exclusive, shared, take};
+use crate::{Buffer, Code, Database};
+
+/// What the caller knows of a session. The buffers are the library's; the caller appends to them.
+#[repr(C)]
+pub struct Session {
+    /// Its number.
+    pub id: u64,
+    /// Its statement.
+    pub query: *mut Buffer,
+    /// Who it is and what it does, in words.
+    pub description: *mut Buffer,
+}
+
+/// Finds the session of the transaction with a number, as `hf_transaction_info` tells it; whether there is one.
+pub type FindSession = extern "C" fn(context: *mut c_void, serial: u64, out: *mut Session) -> bool;
+
+/// The caller's function with what it wants to be called with.
+struct Finder(FindSession, *mut c_void);
+
+// SAFETY: the caller promises that its function may be called from any thread with this context.
+unsafe impl Send for Finder {}
+// SAFETY: as above.
+unsafe impl Sync for Finder {}
+
+impl Finder {
+    fn find(&self, serial: u64) -> Option<holdfast::raw::Session> {
+        let (mut query, mut description) = (Buffer(Vec::new()), Buffer(Vec::new()));
+        let mut found = Session { id: 0, query: &raw mut query, description: &raw mut description };
+        if !self.0(self.1, serial, &raw mut found) {
+            return None;
+        }
+        let text = |buffer: Buffer| String::from_utf8_lossy(&buffer.0).into_owned();
+        Some(holdfast::raw::Session { id: found.id, query: text(query), description: text(description) })
+    }
+}
+
+entry_points! {
+    /// Lets `find` say which sessions run the transactions. It is called from any thread, with `context`, until the
+    /// database is closed; it must not call the database nor wait for a transaction. The first one stays.
+    fn hf_set_sessions(database: *const Database, find: Option<FindSession>, context: *mut c_void) {
+        let database = take!(shared(database))?;
+        if let Some(find) = find {
+            let finder = Finder(find, context);
+            database.0.set_sessions(move |serial| finder.find(serial));
+        }
+        Ok(Code::Ok)
+    }
+
+    /// Appends to a buffer.
+    fn hf_buffer_append(buffer: *mut Buffer, bytes: Slice) {
+        take!(exclusive(buffer))?.0.extend_from_slice(take!(bytes.bytes()));
+        Ok(Code::Ok)
+    }
+}

@@ -1,0 +1,110 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+#include "backup.h"
+#include "errors.h"
+#include "variables.h"
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace holdfast {
+
+namespace fs= std::filesystem;
+
+/* Files of definitions by their path below the data directory, with the time of their last change. */
+typedef std::map<std::string, fs::file_time_type> Definitions;
+
+static bool failed(const std::string &doing, const std::error_code &error)
+{
+  my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s: %s", MYF(0), doing.c_str(), error.message().c_str());
+  return true;
+}
+
+extern "C" void collect_name(void *context, hf_slice name, hf_slice)
+{
+  static_cast<std::set<std::string> *>(context)->emplace((const char *) name.data, name.len);
+}
+
+/* The definitions of the engine's tables: of a partitioned one, those of the whole. */
+static bool find_definitions(Definitions *found)
+{
+  std::set<std::string> tables;
+  if (hf_table_list(database, collect_name, &tables) != HF_OK)
+  {
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
+    return true;
+  }
+  std::set<std::string> stems;
+  for (const std::string &table : tables)
+    stems.insert(table.substr(0, table.find("#P#")));
+  for (const std::string &stem : stems)
+  {
+    for (const std::string &name : {stem + ".frm", stem + ".par", stem.substr(0, stem.find('/')) + "/db.opt"})
+    {
+      std::error_code error;
+      fs::file_time_type changed= fs::last_write_time(name, error);
+      if (!error)
+        (*found)[name]= changed;
+    }
+  }
+  return false;
+}
+
+static bool copy_definitions(const Definitions &definitions, const fs::path &dir)
+{
+  for (const auto &definition : definitions)
+  {
+    std::error_code error;
+    fs::path to= dir / definition.first;
+    fs::create_directories(to.parent_path(), error);
+    if (error)
+      return failed("making " + to.parent_path().string(), error);
+    fs::copy_file(definition.first, to, error);
+    if (error)
+      return failed("copying " + definition.first, error);
+  }
+  return false;
+}
+
+/* Under which name the database lies in the data directory when the backup is put there. */
+static fs::path database_name()
+{
+  fs::path name= fs::path(data_dir()).filename();
+  return name.empty() ? fs::path("holdfast") : name;
+}
+
+bool back_up(const std::string &name, uint64_t rate_limit)
+{
+  fs::path dir(name);
+  std::error_code error;
+  if (!fs::create_directory(dir, error))
+    return failed("making the new directory " + name, error ? error : std::make_error_code(std::errc::file_exists));
+  Definitions before, after;
+  if (find_definitions(&before) || copy_definitions(before, dir))
+    return true;
+  hf_backup_report report;
+  if (hf_backup(database, slice((dir / database_name()).string()), rate_limit, &report) != HF_OK)
+  {
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
+    return true;
+  }
+  if (find_definitions(&after))
+    return true;
+  if (before != after)
+  {
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: tables were created, changed or dropped meanwhile; try again, or "
+                    "keep others from it by BACKUP STAGE BLOCK_DDL", MYF(0));
+    return true;
+  }
+  sql_print_information("Holdfast: backup into %s: %llu files, %llu bytes, %llu bytes of log, up to log sequence number "
+                        "%llu", name.c_str(), (ulonglong) report.files, (ulonglong) report.bytes,
+                        (ulonglong) report.log_bytes, (ulonglong) report.lsn);
+  return false;
+}
+
+} // namespace holdfast

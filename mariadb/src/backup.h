@@ -1,0 +1,22 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Backup: the database, and the files in which the server keeps the definitions of its tables, into a new directory of
+   the shape of the server's data directory. */
+
+#ifndef HOLDFAST_BACKUP_H
+#define HOLDFAST_BACKUP_H
+
+#include "server.h"
+
+namespace holdfast {
+
+/* Whether it failed; then the client has been told why, and what was copied is left for him to look at and to remove. */
+bool back_up(const std::string &dir, uint64_t rate_limit);
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,31 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Which connection runs which transaction, for listings, the monitor and deadlock reports.
+
+   The engine asks from any thread, also for connections of others. A connection is on the list as long as it has state
+   of this engine; it leaves it under the list's mutex, so what is found there under the mutex is alive.
+
+   Lock order: the engine's mutex of deadlock reports -> the list -> LOCK_thd_data, which the server only tries to take. */
+
+#ifndef HOLDFAST_SESSIONS_H
+#define HOLDFAST_SESSIONS_H
+
+#include "server.h"
+
+namespace holdfast {
+
+class Connection;
+
+void session_begins(THD *thd, const Connection *connection);
+void session_ends(const Connection *connection);
+
+/* Lets the engine ask. */
+hf_code answer_about_sessions();
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,122 @@
+//! The backup test: a server is backed up while transactions run, and the copy is restored into another server.
+//!
+//! Every transaction adds a row to two tables, so a copy that is not of one moment shows. What was committed before the
+//! backup began must be in it, and the copy must be a database that takes further changes. The restore is the one of the
+//! user's guide: a new data directory, into which the backup is copied.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, bail, ensure};
+
+use super::Cache;
+use super::server::Server;
+
+const PORT: u16 = 13319;
+
+const SCHEMA: &str = "
+    CREATE DATABASE shop; CREATE DATABASE `odd-name`; USE shop;
+    CREATE TABLE orders (id BIGINT AUTO_INCREMENT PRIMARY KEY, amount INT, note VARCHAR(200), KEY (amount)) ENGINE=HOLDFAST;
+    CREATE TABLE ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, amount INT) ENGINE=HOLDFAST;
+    CREATE TABLE parts (id INT PRIMARY KEY, doc LONGTEXT) ENGINE=HOLDFAST PARTITION BY HASH (id) PARTITIONS 3;
+    CREATE TABLE `odd-name`.`a.b` (id INT PRIMARY KEY) ENGINE=HOLDFAST;
+    CREATE TABLE elsewhere (id INT) ENGINE=InnoDB;
+    INSERT INTO parts SELECT seq, REPEAT(seq, 5000) FROM seq_1_to_300;
+    INSERT INTO `odd-name`.`a.b` SELECT seq FROM seq_1_to_100;
+    INSERT INTO orders (amount, note) SELECT seq, REPEAT('n', seq % 200) FROM seq_1_to_20000;
+    INSERT INTO ledger (amount) SELECT amount FROM orders";
+
+/// Never ends by itself.
+const TRADE: &str = "CREATE PROCEDURE shop.trade() BEGIN
+      DECLARE n INT DEFAULT 0;
+      LOOP
+        SET n = n + 1;
+        START TRANSACTION;
+        INSERT INTO orders (amount, note) VALUES (n, 'traded');
+        UPDATE orders SET note = 'changed' WHERE id = n;
+        INSERT INTO ledger (amount) VALUES (n);
+        COMMIT;
+      END LOOP;
+    END";
+
+/// What does not change while the backup runs.
+const STILL: &str = "CHECKSUM TABLE shop.parts, `odd-name`.`a.b`; SHOW CREATE TABLE shop.parts";
+const COUNTS: &str = "SELECT (SELECT COUNT(*) FROM shop.orders), (SELECT COUNT(*) FROM shop.ledger),
+    (SELECT SUM(amount) FROM shop.orders) = (SELECT SUM(amount) FROM shop.ledger)";
+
+/// Backs up, restores, compares.
+pub fn run(cache: &Cache) -> anyhow::Result<()> {
+    let server = Server::new(cache, "backup/server");
+    // Pages are evicted and the log goes round while the copy is made.
+    let options = ["--holdfast-buffer-pool-size=5M", "--holdfast-log-file-size=8M"].map(str::to_string);
+    server.up(PORT, true, &options)?;
+    let copy = cache.path("backup/copy");
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?;
+    }
+    server.query(SCHEMA)?;
+    let made = server.client_command().args(["--delimiter=//", "-e", TRADE]).status()?;
+    ensure!(made.success(), "the procedure could not be created");
+    let mut traders = [trader(&server)?, trader(&server)?];
+    let made = back_up(&server, &copy);
+    for trader in &mut traders {
+        trader.kill()?;
+        trader.wait()?;
+    }
+    let (before, still) = made?;
+    let last = counts(&server.query(COUNTS)?)?;
+    server.down()?;
+    ensure!(last > before, "nothing was committed while the backup ran: it proves nothing");
+    ensure!(!copy.join("shop/elsewhere.frm").exists(), "the backup has a table of another engine");
+
+    let restored = Server::new(cache, "backup/restored");
+    restored.up(PORT, true, &[])?;
+    restored.down()?;
+    restored.put_into_data(&copy)?;
+    restored.up(PORT, false, &[])?;
+    let result = compare(&restored, before, last, &still);
+    if result.is_err() {
+        println!("log of the server:\n{}", restored.log_tail());
+    }
+    restored.down()?;
+    result
+}
+
+fn trader(server: &Server<'_>) -> anyhow::Result<Child> {
+    let mut client = server.client_command();
+    client.args(["-e", "CALL trade()", "shop"]).stdout(Stdio::null()).stderr(Stdio::null());
+    client.spawn().context("the client could not be started")
+}
+
+/// Rows that the backup has to have at least, and what stays as it is.
+fn back_up(server: &Server<'_>, copy: &Path) -> anyhow::Result<(u64, String)> {
+    let still = server.query(STILL)?;
+    let before = counts(&server.query(COUNTS)?)?;
+    server.query(&format!(
+        "BACKUP STAGE START; BACKUP STAGE BLOCK_DDL; SET GLOBAL holdfast_backup_dir = '{}'; BACKUP STAGE END",
+        copy.display()
+    ))?;
+    let refused = server.query(&format!("SET GLOBAL holdfast_backup_dir = '{}'", copy.display()));
+    let error = refused.err().map(|e| e.to_string()).unwrap_or_default();
+    ensure!(error.contains("File exists"), "a second backup into the same directory: `{error}`");
+    Ok((before, still))
+}
+
+fn compare(restored: &Server<'_>, before: u64, last: u64, still: &str) -> anyhow::Result<()> {
+    let found = counts(&restored.query(COUNTS)?)?;
+    ensure!((before..=last).contains(&found), "the backup has {found} rows, not {before} to {last}");
+    ensure!(restored.query(STILL)? == still, "tables that nobody changed are not what they were");
+    restored.query("INSERT INTO shop.orders (amount) VALUES (1); INSERT INTO shop.ledger (amount) VALUES (1)")?;
+    ensure!(counts(&restored.query(COUNTS)?)? == found + 1, "a row does not go in");
+    println!("ok      a backup of {found} rows, made while {before} became {last}, restored");
+    Ok(())
+}
+
+/// Rows of both tables, which must be equal.
+fn counts(line: &str) -> anyhow::Result<u64> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [orders, ledger, "1"] = fields[..] else { bail!("rows and sums are not equal: {line}") };
+    ensure!(orders == ledger, "there are {orders} orders and {ledger} in the ledger");
+    orders.parse().context("a number of rows")
+}
