@@ -25,6 +25,15 @@ static bool failed(const std::string &doing, const std::error_code &error)
   return true;
 }
 
+static bool copy_failed(hf_code code)
+{
+  if (code == HF_INTERRUPTED)
+    my_error(ER_QUERY_INTERRUPTED, MYF(0));
+  else if (code != HF_OK)
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
+  return code != HF_OK;
+}
+
 extern "C" void collect_name(void *context, hf_slice name, hf_slice)
 {
   static_cast<std::set<std::string> *>(context)->emplace((const char *) name.data, name.len);
@@ -34,11 +43,8 @@ extern "C" void collect_name(void *context, hf_slice name, hf_slice)
 static bool find_definitions(Definitions *found)
 {
   std::set<std::string> tables;
-  if (hf_table_list(database, collect_name, &tables) != HF_OK)
-  {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
+  if (copy_failed(hf_table_list(database, collect_name, &tables)))
     return true;
-  }
   std::set<std::string> stems;
   for (const std::string &table : tables)
     stems.insert(table.substr(0, table.find("#P#")));
@@ -71,6 +77,11 @@ static bool copy_definitions(const Definitions &definitions, const fs::path &dir
   return false;
 }
 
+extern "C" bool is_killed(void *thd)
+{
+  return thd_killed(static_cast<THD *>(thd));
+}
+
 /* Under which name the database lies in the data directory when the backup is put there. */
 static fs::path database_name()
 {
@@ -78,7 +89,7 @@ static fs::path database_name()
   return name.empty() ? fs::path("holdfast") : name;
 }
 
-bool back_up(const std::string &name, uint64_t rate_limit)
+bool back_up(THD *thd, const std::string &name, uint64_t rate_limit)
 {
   fs::path dir(name);
   std::error_code error;
@@ -88,12 +99,8 @@ bool back_up(const std::string &name, uint64_t rate_limit)
   if (find_definitions(&before) || copy_definitions(before, dir))
     return true;
   hf_backup_report report;
-  if (hf_backup(database, slice((dir / database_name()).string()), rate_limit, &report) != HF_OK)
-  {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
-    return true;
-  }
-  if (find_definitions(&after))
+  std::string to= (dir / database_name()).string();
+  if (copy_failed(hf_backup(database, slice(to), rate_limit, is_killed, thd, &report)) || find_definitions(&after))
     return true;
   if (before != after)
   {

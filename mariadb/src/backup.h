@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-/* Whether it failed; then the client has been told why, and what was copied is left for him to look at and to remove. */
-bool back_up(const std::string &dir, uint64_t rate_limit);
+/* Can be killed. Whether it failed; then the client has been told why, and what was copied is left for him to look at and to remove. */
+bool back_up(THD *thd, const std::string &dir, uint64_t rate_limit);
 
 } // namespace holdfast
 

@@ -5,6 +5,8 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "errors.h"
+#include "status.h"
+#include "variables.h"
 
 namespace holdfast {
 
@@ -60,7 +62,11 @@ int server_error(hf_code code, THD *thd, int not_found)
 {
   int error= plain_error(code, not_found);
   if (code == HF_DEADLOCK)
+  {
+    if (print_all_deadlocks())
+      log_deadlock();
     thd->mark_transaction_to_rollback(true);
+  }
   else if (error == HA_ERR_GENERIC || error == HA_ERR_CRASHED)
     my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(ME_ERROR_LOG), hf_error_message());
   return error;

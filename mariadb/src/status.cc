@@ -42,6 +42,10 @@ extern "C" void add_waits(void *, const hf_wait_class *waits)
 
 hf_code collect_status_variables()
 {
+  // The library stays when the plugin goes, and comes again with it.
+  variables.clear();
+  values.clear();
+  names.clear();
   hf_code code= hf_metrics(database, add_metric, nullptr);
   if (code == HF_OK)
     code= hf_waits(database, add_waits, nullptr);
@@ -88,6 +92,21 @@ struct st_mysql_show_var status_variables[]= {
   {"Holdfast", (void *) show_variables, SHOW_FUNC},
   {nullptr, nullptr, SHOW_LONG}
 };
+
+void log_deadlock()
+{
+  hf_buffer *buffer= nullptr;
+  hf_slice bytes= {nullptr, 0};
+  if (hf_buffer_new(&buffer) == HF_OK && hf_latest_deadlock(database, buffer) == HF_OK &&
+      hf_buffer_bytes(buffer, &bytes) == HF_OK)
+  {
+    // Line by line: the server cuts what is longer than a kilobyte.
+    std::string report= text(bytes);
+    for (size_t begin= 0, end; (end= report.find('\n', begin)) != std::string::npos; begin= end + 1)
+      sql_print_information("Holdfast: %s", report.substr(begin, end - begin).c_str());
+  }
+  hf_buffer_free(buffer);
+}
 
 static bool show_monitor(THD *thd, stat_print_fn *print)
 {

@@ -18,6 +18,9 @@ extern struct st_mysql_show_var status_variables[];
 /* Asks the engine what there is to count. Before anything is shown. */
 hf_code collect_status_variables();
 
+/* Writes the latest deadlock to the error log. */
+void log_deadlock();
+
 bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, enum ha_stat_type what);
 
 } // namespace holdfast

@@ -17,7 +17,7 @@ static ulonglong buffer_pool_size, log_file_size, log_buffer_size, buffer_pool_s
 static ulonglong backup_rate_limit;
 static ulong page_size, flush_log_at_trx_commit, replacement_policy, flush_method;
 static uint old_blocks_pct, old_blocks_time;
-static my_bool scan_hints, buffer_pool_load_at_startup;
+static my_bool scan_hints, buffer_pool_load_at_startup, print_all_deadlocks_to_log;
 static char *data_home_dir, *backup_dir;
 
 enum Policy { POLICY_HOLDFAST, POLICY_MIDPOINT_LRU, POLICY_LRU };
@@ -95,7 +95,7 @@ static void update_scan_hints(THD *, struct st_mysql_sys_var *, void *, const vo
 }
 
 /* Makes the backup, because a check can fail and an update cannot. */
-static int check_backup_dir(THD *, struct st_mysql_sys_var *, void *save, struct st_mysql_value *value)
+static int check_backup_dir(THD *thd, struct st_mysql_sys_var *, void *save, struct st_mysql_value *value)
 {
   char buffer[FN_REFLEN];
   int length= sizeof(buffer);
@@ -105,10 +105,10 @@ static int check_backup_dir(THD *, struct st_mysql_sys_var *, void *save, struct
     my_printf_error(ER_WRONG_VALUE_FOR_VAR, "Variable 'holdfast_backup_dir' takes the name of a new directory", MYF(0));
     return 1;
   }
-  if (back_up(std::string(dir, length), backup_rate_limit))
+  if (back_up(thd, std::string(dir, length), backup_rate_limit))
     return 1;
   // What the value points to may live in the buffer here.
-  *static_cast<const char **>(save)= thd_strmake(current_thd, dir, length);
+  *static_cast<const char **>(save)= thd_strmake(thd, dir, length);
   return 0;
 }
 
@@ -146,6 +146,8 @@ static MYSQL_SYSVAR_BOOL(scan_hints, scan_hints, PLUGIN_VAR_OPCMDARG,
 static MYSQL_SYSVAR_BOOL(buffer_pool_load_at_startup, buffer_pool_load_at_startup,
   PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Remember the hot pages at shutdown and load them in the background at startup", nullptr, nullptr, true);
+static MYSQL_SYSVAR_BOOL(print_all_deadlocks, print_all_deadlocks_to_log, PLUGIN_VAR_OPCMDARG,
+  "Write every deadlock to the error log", nullptr, nullptr, false);
 static MYSQL_SYSVAR_ULONGLONG(version_limit, version_limit, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "Bytes of old row versions kept for long snapshots; beyond it the oldest snapshot is given up",
   nullptr, nullptr, 1ULL << 30, 1ULL << 20, ULLONG_MAX >> 1, 0);
@@ -177,6 +179,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(old_blocks_time),
   MYSQL_SYSVAR(scan_hints),
   MYSQL_SYSVAR(buffer_pool_load_at_startup),
+  MYSQL_SYSVAR(print_all_deadlocks),
   MYSQL_SYSVAR(version_limit),
   MYSQL_SYSVAR(undo_limit),
   MYSQL_SYSVAR(backup_dir),
@@ -244,6 +247,11 @@ void show_settings_found()
 hf_flush flush_at_commit()
 {
   return static_cast<hf_flush>(flush_log_at_trx_commit);
+}
+
+bool print_all_deadlocks()
+{
+  return print_all_deadlocks_to_log;
 }
 
 uint64_t lock_wait_timeout_ms(THD *thd)

@@ -26,6 +26,7 @@ hf_settings database_settings();
 void show_settings_found();
 
 hf_flush flush_at_commit();
+bool print_all_deadlocks();
 uint64_t lock_wait_timeout_ms(THD *thd);
 bool snapshot_isolation(THD *thd);
 

@@ -79,6 +79,7 @@ hf_code hf_flush_log(const hf_database *database);
 hf_code hf_set_cache_size(const hf_database *database, uint64_t bytes);
 hf_code hf_set_policy(const hf_database *database, uint32_t policy, uint32_t old_blocks_pct, uint32_t old_blocks_time);
 hf_code hf_set_scan_hints(const hf_database *database, bool on);
+hf_code hf_latest_deadlock(const hf_database *database, hf_buffer *out);
 hf_code hf_status_text(const hf_database *database, hf_buffer *out);
 hf_code hf_metrics(const hf_database *database, void (*each)(void *context, hf_slice name, uint64_t value),
                    void *context);
@@ -139,7 +140,8 @@ typedef struct {
   uint64_t lsn;
 } hf_backup_report;
 
-hf_code hf_backup(const hf_database *database, hf_slice dir, uint64_t rate_limit, hf_backup_report *out);
+hf_code hf_backup(const hf_database *database, hf_slice dir, uint64_t rate_limit, bool (*stop)(void *context),
+                  void *context, hf_backup_report *out);
 
 /* Tables */
 

@@ -55,6 +55,20 @@ pub struct BackupReport {
     pub lsn: u64,
 }
 
+/// What a function of the caller wants to be called with.
+struct Caller(*mut c_void);
+
+// SAFETY: the function is called by the thread that made the call, and within it.
+unsafe impl Send for Caller {}
+// SAFETY: as above.
+unsafe impl Sync for Caller {}
+
+impl Caller {
+    fn context(&self) -> *mut c_void {
+        self.0
+    }
+}
+
 entry_points! {
     /// Opens the database in the directory `path`, or creates it; recovers it first if it was not closed.
     fn hf_open(path: Slice, settings: *const Settings, out: *mut *mut Database) {
@@ -109,11 +123,29 @@ entry_points! {
     }
 
     /// Copies the database, as of the end of the call, into the directory `dir`, which is new or empty, while it is in
-    /// use; at most `rate_limit` bytes a second unless that is 0.
-    fn hf_backup(database: *const Database, dir: Slice, rate_limit: u64, out: *mut BackupReport) {
-        let report = take!(shared(database))?.0.backup(take!(dir.text())?, rate_limit)?;
+    /// use; at most `rate_limit` bytes a second unless that is 0. `stop` is asked now and then; if it says so, the copy is
+    /// given up with [`Code::Interrupted`].
+    fn hf_backup(
+        database: *const Database,
+        dir: Slice,
+        rate_limit: u64,
+        stop: Option<extern "C" fn(context: *mut c_void) -> bool>,
+        context: *mut c_void,
+        out: *mut BackupReport,
+    ) {
+        let database = take!(shared(database))?;
+        let caller = Caller(context);
+        let stops = move || stop.is_some_and(|stop| stop(caller.context()));
+        let report = database.0.backup(take!(dir.text())?, rate_limit, stops)?;
         let (files, bytes, log_bytes, lsn) = (report.files, report.bytes, report.log_bytes, report.lsn);
         take!(put(out, BackupReport { files, bytes, log_bytes, lsn }));
+        Ok(Code::Ok)
+    }
+
+    /// The latest deadlock as text into `out`; [`Code::NotFound`] if there was none.
+    fn hf_latest_deadlock(database: *const Database, out: *mut Buffer) {
+        let Some(text) = take!(shared(database))?.0.latest_deadlock() else { return Ok(Code::NotFound) };
+        take!(exclusive(out))?.0 = text.into_bytes();
         Ok(Code::Ok)
     }
 

@@ -134,8 +134,17 @@ impl Database {
         self.0.set_sessions(find);
     }
 
-    pub fn backup(&self, dir: &str, rate_limit: u64) -> Result<BackupReport> {
-        let options = BackupOptions::new();
+    pub fn latest_deadlock(&self) -> Option<String> {
+        self.0.database().latest_deadlock()
+    }
+
+    pub fn backup(
+        &self,
+        dir: &str,
+        rate_limit: u64,
+        stop: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<BackupReport> {
+        let options = BackupOptions::new().stop_when(stop);
         let options = if rate_limit == 0 { options } else { options.rate_limit_bytes_per_second(rate_limit) };
         self.0.database().backup(Path::new(dir), &options)
     }

@@ -29,12 +29,15 @@ use crate::{Error, Result};
 
 /// Who is told how far a backup has come.
 type ProgressFn = dyn Fn(&BackupProgress) + Send + Sync;
+/// Who says whether to stop.
+type StopFn = dyn Fn() -> bool + Send + Sync;
 
 /// How to back up.
 #[derive(Clone, Default)]
 pub struct BackupOptions {
     rate_limit_bytes_per_second: Option<u64>,
     progress: Option<Arc<ProgressFn>>,
+    stop: Option<Arc<StopFn>>,
 }
 
 impl BackupOptions {
@@ -48,6 +51,13 @@ impl BackupOptions {
     #[must_use]
     pub fn rate_limit_bytes_per_second(mut self, bytes: u64) -> BackupOptions {
         self.rate_limit_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Asked now and then: true ends the backup with [`Error::Interrupted`]. What was copied is no database.
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> BackupOptions {
+        self.stop = Some(Arc::new(stop));
         self
     }
 
@@ -95,6 +105,9 @@ pub struct BackupReport {
 
 /// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
+
+/// How long a backup that was asked to stop may take no notice while it waits for its rate.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Reads of a page from its file before it is taken from the cache.
 const READ_ATTEMPTS: u32 = 8;
@@ -186,7 +199,7 @@ impl<'a> Backup<'a> {
             at += n as u64;
             self.progress.bytes_done += n as u64;
             self.copy_log()?;
-            self.pause();
+            self.pause()?;
         }
         target.sync()
     }
@@ -233,12 +246,18 @@ impl<'a> Backup<'a> {
     }
 
     /// Waits until as many bytes were due as have been copied.
-    fn pause(&self) {
-        let Some(rate) = self.options.rate_limit_bytes_per_second else { return };
-        let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate.max(1) as f64);
-        let spent = self.shared.clock.now().saturating_sub(self.started);
-        if due > spent {
-            self.shared.clock.sleep(due - spent);
+    fn pause(&self) -> Result<()> {
+        loop {
+            if self.options.stop.as_ref().is_some_and(|stop| stop()) {
+                return Err(Error::Interrupted);
+            }
+            let Some(rate) = self.options.rate_limit_bytes_per_second else { return Ok(()) };
+            let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate.max(1) as f64);
+            let spent = self.shared.clock.now().saturating_sub(self.started);
+            if due <= spent {
+                return Ok(());
+            }
+            self.shared.clock.sleep((due - spent).min(PAUSE));
         }
     }
 

@@ -242,6 +242,12 @@ impl Database {
         crate::status::text(&self.shared)
     }
 
+    /// The latest deadlock as text: who waited for which lock of whom. `None` if there was none.
+    #[must_use]
+    pub fn latest_deadlock(&self) -> Option<String> {
+        crate::status::deadlock(&self.shared)
+    }
+
     /// Checks every page and what hangs together: checksums, order of the trees, allocation, index entries against
     /// rows. Runs beside everything else. Damage is in the report; an error means that the check could not be done.
     ///

@@ -69,3 +69,21 @@ fn while_others_write() {
         txn.open_table(&TableDefinition::<u64, u64>::named(table)).unwrap();
     }
 }
+
+/// One that a user does not want any more, at a rate at which it would take for ever.
+#[test]
+fn it_can_be_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = common::small().create(dir.path().join("db")).unwrap();
+    common::fill(&db, 0, 100);
+    let copy = dir.path().join("copy");
+    let asked = std::sync::Arc::new(AtomicU64::new(0));
+    let counted = std::sync::Arc::clone(&asked);
+    let stop = move || counted.fetch_add(1, Ordering::Relaxed) > 0;
+    let options = BackupOptions::new().rate_limit_bytes_per_second(1).stop_when(stop);
+    assert!(matches!(db.backup(&copy, &options), Err(Error::Interrupted)));
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    // Nobody takes it for a database.
+    assert!(matches!(Database::open(&copy), Err(Error::NotADatabase(_))));
+    assert!(db.backup(dir.path().join("another"), &BackupOptions::new()).is_ok());
+}

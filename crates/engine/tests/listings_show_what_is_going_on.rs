@@ -160,6 +160,7 @@ fn the_monitor_shows_the_latest_deadlock() {
     db.set_sessions(|serial| Some(Session { description: format!("session of {serial}"), ..Session::default() }));
     let table = db.open_table("test/t").unwrap();
     assert!(!db.database().status_text().contains("DEADLOCK"));
+    assert_eq!(db.database().latest_deadlock(), None);
     let (mut a, mut b) = (begin(&db, Isolation::RepeatableRead), begin(&db, Isolation::RepeatableRead));
     let (first, second) = (a.txn().serial(), b.txn().serial());
     a.update(&table, 0, b"a", b"1").unwrap();
@@ -173,6 +174,7 @@ fn the_monitor_shows_the_latest_deadlock() {
         assert!(waits.join().unwrap());
     });
     let text = db.database().status_text();
+    assert!(text.contains(&db.database().latest_deadlock().unwrap()), "{text}");
     let (_, report) = text.split_once("LATEST DETECTED DEADLOCK\n").unwrap();
     let report = report.split_once("------------\nTRANSACTIONS").unwrap().0;
     let lines: Vec<&str> = report.lines().collect();

@@ -59,7 +59,7 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
     let made = server.client_command().args(["--delimiter=//", "-e", TRADE]).status()?;
     ensure!(made.success(), "the procedure could not be created");
     let mut traders = [trader(&server)?, trader(&server)?];
-    let made = back_up(&server, &copy);
+    let made = back_up(&server, &copy).and_then(|made| killed(&server, &cache.path("backup/killed")).map(|()| made));
     for trader in &mut traders {
         trader.kill()?;
         trader.wait()?;
@@ -101,6 +101,27 @@ fn back_up(server: &Server<'_>, copy: &Path) -> anyhow::Result<(u64, String)> {
     let error = refused.err().map(|e| e.to_string()).unwrap_or_default();
     ensure!(error.contains("File exists"), "a second backup into the same directory: `{error}`");
     Ok((before, still))
+}
+
+/// A backup that would take hours ends when it is killed.
+fn killed(server: &Server<'_>, dir: &Path) -> anyhow::Result<()> {
+    const FIND: &str =
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SET GLOBAL holdfast_backup_dir%'";
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    server.query("SET GLOBAL holdfast_backup_rate_limit = 1000")?;
+    let mut client = server.client_command();
+    client.args(["-e", &format!("SET GLOBAL holdfast_backup_dir = '{}'", dir.display())]);
+    let client = client.stderr(Stdio::piped()).spawn().context("the client could not be started")?;
+    let mut session = String::new();
+    while session.is_empty() {
+        session = server.query(FIND)?;
+    }
+    server.query(&format!("KILL QUERY {session}"))?;
+    let error = String::from_utf8_lossy(&client.wait_with_output()?.stderr).into_owned();
+    ensure!(error.contains("interrupted"), "a backup was killed, and said `{error}`");
+    server.query("SET GLOBAL holdfast_backup_rate_limit = DEFAULT").map(drop)
 }
 
 fn compare(restored: &Server<'_>, before: u64, last: u64, still: &str) -> anyhow::Result<()> {

@@ -14,6 +14,15 @@ use crate::names::Names;
 use crate::shared::Shared;
 use crate::stats::{self, Stats};
 
+/// The latest deadlock, as the monitor shows it; nothing if there was none.
+pub(crate) fn deadlock(shared: &Shared) -> Option<String> {
+    let report = shared.txns.locks().latest_deadlock()?;
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = transactions::deadlock(&mut out, Some(&report), &Names::of(shared));
+    Some(out)
+}
+
 /// What the previous call saw, for the rates.
 pub(crate) struct Previous {
     at: Instant,
