@@ -211,6 +211,13 @@ bool check_settings()
   return false;
 }
 
+extern "C" void tell_recovery(uint64_t done, uint64_t total)
+{
+  if (total)
+    sql_print_information("Holdfast: recovery: %llu of %llu bytes of log are applied", (ulonglong) done,
+                          (ulonglong) total);
+}
+
 hf_settings database_settings()
 {
   hf_settings settings;
@@ -227,6 +234,7 @@ hf_settings database_settings()
   settings.old_blocks_time= old_blocks_time;
   settings.warm_up= buffer_pool_load_at_startup;
   settings.scan_hints= scan_hints;
+  settings.recovery_progress= tell_recovery;
   return settings;
 }
 

@@ -69,6 +69,7 @@ typedef struct {
   uint32_t old_blocks_time;
   bool warm_up;
   bool scan_hints;
+  void (*recovery_progress)(uint64_t done, uint64_t total); /* bytes of log; may be null */
 } hf_settings;
 
 hf_code hf_open(hf_slice path, const hf_settings *settings, hf_database **out);

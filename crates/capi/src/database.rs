@@ -39,6 +39,8 @@ pub struct Settings {
     pub warm_up: bool,
     /// Whether the cache is told which reads are scans.
     pub scan_hints: bool,
+    /// Called now and then by `hf_open` while it recovers, with the bytes of log that are applied and that there are.
+    pub recovery_progress: Option<extern "C" fn(done: u64, total: u64)>,
 }
 
 /// What a backup copied.

@@ -73,6 +73,9 @@ impl Database {
         if s.undo_limit != 0 {
             builder = builder.undo_limit_bytes(s.undo_limit);
         }
+        if let Some(progress) = s.recovery_progress {
+            builder = builder.on_recovery_progress(move |p| progress(p.log_bytes_done, p.log_bytes_total));
+        }
         let found = builder.open(Path::new(path));
         let database = match found {
             Err(Error::NotADatabase(_)) => {

@@ -1,6 +1,7 @@
 //! The interface as C uses it: tables, entries, savepoints, cursors, marks; closed and opened again.
 
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_capi::*;
 
@@ -25,6 +26,13 @@ macro_rules! code {
     }};
 }
 
+static RECOVERED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count_recovery(done: u64, total: u64) {
+    assert!(done <= total);
+    RECOVERED.fetch_add(1, Ordering::Relaxed);
+}
+
 fn open(path: &str) -> *mut Database {
     let settings = Settings {
         cache_size: 0,
@@ -40,6 +48,7 @@ fn open(path: &str) -> *mut Database {
         old_blocks_time: 0,
         warm_up: true,
         scan_hints: true,
+        recovery_progress: Some(count_recovery),
     };
     let mut database = null_mut();
     ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
@@ -109,6 +118,7 @@ fn rows_entries_and_marks_are_there_again() {
     ok!(hf_close(database));
 
     let database = open(&path);
+    assert!(RECOVERED.load(Ordering::Relaxed) > 0, "an open says how far it is");
     let t = table(database);
     let txn = begin(database);
     assert_eq!(keys(t, 0, txn), [b"1"]);
