@@ -168,7 +168,7 @@ impl SideloadArgs {
             threads: usize::from(self.threads),
             rate: self.rate.unwrap_or_else(|| scale.rate()),
             dump_rows_per_second: (dump_rate > 0.0).then_some(dump_rate),
-            turns: 9,
+            turns: 15,
             turn_minutes: if common.quick { 0.3 } else { 0.5 },
             rate_minutes: if common.quick { 3.0 } else { 4.0 },
             cold_minutes: 8.0,

@@ -134,6 +134,9 @@ impl Policy for AnyPolicy {
     fn stats(&self) -> PolicyStats {
         each!(self, p => p.stats())
     }
+    fn scan_room(&self) -> usize {
+        each!(self, p => p.scan_room())
+    }
     fn per_row_touches(&self) -> bool {
         each!(self, p => p.per_row_touches())
     }

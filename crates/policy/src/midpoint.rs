@@ -13,6 +13,7 @@ use crate::bits;
 use crate::list::{Links, List, NIL};
 use crate::lru::REFUSALS;
 use crate::policy::{Policy, PolicyStats, Slot, Words};
+use crate::scan::scan_budget;
 use crate::touch::{Queue, Touch, TouchEffect, TouchRules};
 
 /// Shortest list that has an old sublist, in pages (or half of the frames, if that is less).
@@ -274,6 +275,11 @@ impl Policy for MidpointLru {
 
     fn stats(&self) -> PolicyStats {
         PolicyStats { resident: self.list.len(), old: self.old_len, ..self.stats }
+    }
+
+    /// What is read ahead waits in the old sublist.
+    fn scan_room(&self) -> usize {
+        scan_budget(self.capacity).min(self.capacity * usize::from(self.old_pct) / 100).max(1)
     }
 
     fn per_row_touches(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The trait of the engine's policies.
 
+use crate::scan::scan_budget;
 use crate::touch::{Touch, TouchEffect, TouchRules};
 
 /// A frame, as the policy sees it. Slots should be dense: memory grows with the largest one.
@@ -97,6 +98,11 @@ pub trait Policy: Send {
 
     /// Lengths and counters.
     fn stats(&self) -> PolicyStats;
+
+    /// Pages of a scan that the cache has room for before the scan has read them: more, and they push each other out.
+    fn scan_room(&self) -> usize {
+        scan_budget(self.capacity())
+    }
 
     /// Whether a cursor is to report one touch per row instead of one per visit of a leaf: the historic policies
     /// count so.

@@ -106,6 +106,8 @@ impl Core {
             };
             self.occupy(frame, space.page_id(no), |value| claim.publish(value));
             self.fill(space, no, frame, fill).inspect_err(|_| self.vacate(frame, space, no))?;
+            // The read took its time: a page that comes in is not older than it is.
+            acc.refresh_tick();
             let touch = acc.touch(space.page_id(no));
             self.admit(frame, space.page_id(no), &touch);
             if fill == Fill::Zero {

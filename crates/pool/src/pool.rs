@@ -150,6 +150,13 @@ impl Pool {
     /// # Errors
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had, of the writes that failed.
     pub fn load(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
+        let result = self.bring_in_or_wait(space, no, acc);
+        // The touch that follows is not older than the page's arrival.
+        acc.refresh_tick();
+        result
+    }
+
+    fn bring_in_or_wait(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
         let core = &*self.core;
         if let Some(frame) = space.translation.frame(no) {
             let header = core.frames.header(frame);

@@ -1,7 +1,7 @@
 //! Read-ahead: a few threads that bring pages in before they are asked for.
 //!
 //! It is charged to the scan budget: pages come in through the ring (or, for a scan that is to be kept, the normal
-//! way), and no more are queued than half the budget holds - a page that would be evicted before it is used is not
+//! way), and no more are queued than half of what the policy has room for - a page that would be evicted before it is used is not
 //! worth reading. It never waits, writes, or fails: a page that cannot be had easily is left to whoever asks for it.
 //!
 //! What waits for the same file is read in one batch: a disk that seeks goes there once for all of it, and one that
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
-use holdfast_policy::{ScanHint, Touch, scan_budget};
+use holdfast_policy::{Policy, ScanHint, Touch};
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
@@ -90,7 +90,7 @@ impl ReadAheadQueue {
 impl Core {
     /// See [`Pool::prefetch`](crate::Pool::prefetch).
     pub(crate) fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
-        let limit = (scan_budget(self.active_frames()) / 2).max(1);
+        let limit = self.read_ahead_limit();
         let end = space.file.len().unwrap_or(0);
         let missing = |&no: &PageNo| space.translation.frame(no).is_none() && self.home(no) < end;
         let wanted = pages.iter().copied().filter(missing).take(limit);
@@ -114,6 +114,12 @@ impl Core {
         state.jobs.extend(jobs.into_iter().take(room));
         drop(state);
         self.read_ahead.changed.notify_all();
+    }
+
+    /// Most pages queued or being read.
+    fn read_ahead_limit(&self) -> usize {
+        // Partitions differ by a frame at most.
+        (self.partitions[0].lock().scan_room() * self.partitions.len() / 2).max(1)
     }
 
     /// Reads pages of one space.

@@ -195,8 +195,8 @@ impl<'a> Access<'a> {
         self.plan.get().is_some_and(|plan| !plan.admits_all())
     }
 
-    /// Takes the time of the touches that follow anew; for statements that last.
-    pub fn refresh_tick(&self) {
+    /// Takes the time of the touches that follow anew, after a wait.
+    pub(crate) fn refresh_tick(&self) {
         self.tick.set(self.core.tick());
     }
 

@@ -43,7 +43,7 @@ enum Seek {
 /// of it is used up, so that the disk and the cursor work at the same time.
 const READ_AHEAD_PAGES: usize = 64;
 /// Leaves that a cursor must have walked before it reads ahead: a range of a hundred rows ends before.
-const READ_AHEAD_AFTER: u64 = 4;
+const READ_AHEAD_AFTER: usize = 4;
 
 /// How far a walk has come; what tells a scan from a look at a few rows.
 #[derive(Clone, Copy, Debug)]
@@ -94,8 +94,10 @@ struct Bounds {
     has_low: bool,
     high: Vec<u8>,
     has_high: bool,
-    /// The next leaves in the cursor's direction.
+    /// The next leaves in the cursor's direction; where they are the parent's last, the next parent too.
     next: Vec<PageNo>,
+    /// The parent's neighbour in the cursor's direction, as far as the grandparent knows.
+    next_parent: Option<PageNo>,
 }
 
 /// The way to a position; notes the bounds.
@@ -129,6 +131,31 @@ impl ToPosition<'_> {
         if self.direction == Direction::Reverse {
             self.bounds.next.reverse();
         }
+        let goes_beyond = match self.direction {
+            Direction::Forward => last + 1 == count,
+            Direction::Reverse => last == 0,
+        };
+        if goes_beyond && self.bounds.next.len() < self.read_ahead {
+            self.bounds.next.extend(self.bounds.next_parent);
+        }
+        Some(())
+    }
+
+    /// Notes the neighbour of the child in `slot`, a parent of leaves.
+    fn note_next_parent<P: PageRead + ?Sized>(
+        &mut self,
+        node: NodeRef<'_, P>,
+        slot: usize,
+        count: usize,
+    ) -> Option<()> {
+        let next = match self.direction {
+            Direction::Forward => Some(slot + 1).filter(|&next| next < count),
+            Direction::Reverse => slot.checked_sub(1),
+        };
+        self.bounds.next_parent = match next {
+            Some(next) => Some(node.child(next)?),
+            None => None,
+        };
         Some(())
     }
 }
@@ -137,6 +164,7 @@ impl Way for ToPosition<'_> {
     fn start(&mut self) {
         (self.bounds.has_low, self.bounds.has_high) = (false, false);
         self.bounds.next.clear();
+        self.bounds.next_parent = None;
     }
 
     fn choose<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>) -> Option<usize> {
@@ -155,8 +183,10 @@ impl Way for ToPosition<'_> {
             node.key_to(slot + 1, &mut self.bounds.high)?;
             self.bounds.has_high = true;
         }
-        if self.read_ahead > 0 && node.level()? == 1 {
-            self.note_next(node, slot, count)?;
+        match node.level()? {
+            1 if self.read_ahead > 0 => self.note_next(node, slot, count)?,
+            2 if self.read_ahead > 0 => self.note_next_parent(node, slot, count)?,
+            _ => {}
         }
         Some(slot)
     }
@@ -244,13 +274,15 @@ impl<'t> Cursor<'t> {
         (self.walk, self.end) = (walk, end);
     }
 
-    /// How many leaves to ask the pool for before the next one is entered. The window grows with the walk: a range of
-    /// a few leaves must not read many that it will not reach.
+    /// How many leaves to ask the pool for before the next one is entered. The window grows with the walk: a range of a few
+    /// leaves must not read many that it will not reach. What is known to be a scan goes far from the start.
     fn read_ahead(&self) -> usize {
-        if self.walk.leaves < READ_AHEAD_AFTER {
-            return 0;
-        }
-        let window = usize::try_from(self.walk.leaves).unwrap_or(usize::MAX).min(READ_AHEAD_PAGES);
+        let leaves = usize::try_from(self.walk.leaves).unwrap_or(usize::MAX);
+        let window = match leaves {
+            _ if self.acc.is_ring_scan() => READ_AHEAD_PAGES,
+            READ_AHEAD_AFTER.. => leaves.saturating_mul(2).min(READ_AHEAD_PAGES),
+            _ => 0,
+        };
         if self.ahead <= window / 2 { window } else { 0 }
     }
 

@@ -149,6 +149,7 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
 fn text(outcomes: &[Outcome], ceiling: &Ceiling, document: &Document, scale: &Scale) -> String {
     let mut text = format!("{}\n\n", scale.in_words());
     text.push_str(&listing::results(outcomes, ceiling, scale));
+    text.push_str("\nAt a rate that was asked for, \"of ceiling\" is of that rate; above 100 % requests that had waited are made up for.\n");
     text.push_str("\nContent of the pool:\n\n");
     for outcome in outcomes {
         text.push_str(&listing::pool_content(outcome));
