@@ -6,6 +6,7 @@
 
 /* Creating, opening, renaming and dropping tables. */
 
+#include "definition.h"
 #include "errors.h"
 #include "ha_holdfast.h"
 
@@ -103,21 +104,6 @@ static bool keys_fit(const TABLE *form, uint64_t limit)
   return true;
 }
 
-/* What the catalog keeps with a table: format 1, flags, the server's version of the definition. */
-static const char DEFINITION_FORMAT= 1, TEMPORARY= 1;
-
-static std::string definition_bytes(const TABLE_SHARE *definition, bool temporary)
-{
-  std::string bytes= {DEFINITION_FORMAT, temporary ? TEMPORARY : (char) 0};
-  const LEX_CUSTRING &version= definition->tabledef_version;
-  return bytes.append((const char *) version.str, version.length);
-}
-
-static bool is_temporary(hf_slice definition)
-{
-  return definition.len > 1 && (definition.data[1] & TEMPORARY);
-}
-
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
 {
   if (const char *part= unsupported_part(info_arg))
@@ -142,7 +128,7 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     indexes[index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
   }
   std::string table= table_name(path);
-  std::string kept= definition_bytes(definition, info_arg->tmp_table());
+  std::string kept= Definition(definition, info_arg->tmp_table()).bytes();
   hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept));
   if (code != HF_OK)
     return fail(code);
@@ -192,7 +178,7 @@ typedef std::vector<Listed_table> Table_list;
 extern "C" void collect_table(void *context, hf_slice name, hf_slice definition)
 {
   std::string text((const char *) name.data, name.len);
-  static_cast<Table_list *>(context)->push_back({text, is_temporary(definition)});
+  static_cast<Table_list *>(context)->push_back({text, Definition(definition).temporary});
 }
 
 static void drop_listed(const Listed_table &table)

@@ -22,6 +22,8 @@
 /* Bytes of a key in the server's format, and of a hidden row id. */
 static const uint MAX_ENGINE_KEY= 3072, ROW_ID_LENGTH= 8;
 
+class Findings;
+
 class ha_holdfast final : public handler
 {
 public:
@@ -90,6 +92,7 @@ public:
   double scan_time() override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
+  int check(THD *thd, HA_CHECK_OPT *options) override;
 
 private:
   holdfast::Share *get_share();
@@ -122,7 +125,12 @@ private:
   void note_auto_increment();
   void range_bytes(uint index, const key_range *min, const key_range *max, holdfast::Bytes *from,
                    holdfast::Bytes *to) const;
-  void set_rec_per_key();
+  void show_sizes(const holdfast::Statistics &counted, uint64_t rows);
+  void set_rec_per_key(const holdfast::Statistics &counted);
+  int count_entries(uint index, ha_rows *count);
+  int find_entry(uint key_no, bool *found);
+  int check_rows(Findings *findings, ha_rows *rows);
+  int check_entries(Findings *findings);
 
   holdfast::Share *share= nullptr;
   holdfast::Connection *connection= nullptr;
@@ -148,6 +156,7 @@ private:
   bool range_end_known= false;
   hf_buffer *row= nullptr;
   uint duplicate_key= MAX_KEY;
+  std::shared_ptr<const holdfast::Statistics> seen;  // by the optimiser's numbers
   uint rows_read= 0;
 };
 

@@ -510,6 +510,18 @@ void Index_key::append_rest(TABLE *table, const uchar *record, Bytes *rest) cons
     part.append_rest(table, record, rest);
 }
 
+size_t Index_key::end_of(const uchar *entry, size_t length, size_t wanted) const
+{
+  const uchar *at= entry, *end= entry + length;
+  for (size_t i= 0; i < wanted && i < parts.size(); i++)
+  {
+    at= parts[i].skip(at, end);
+    if (!at)
+      return length;
+  }
+  return (size_t) (at - entry);
+}
+
 bool Index_key::has_null(const uchar *record) const
 {
   for (const Index_key_part &part : parts)

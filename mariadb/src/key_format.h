@@ -120,6 +120,9 @@ public:
               const uchar *rest_end) const;
   void append_rest(TABLE *table, const uchar *record, Bytes *rest) const;
 
+  /* Where the first `count` parts of an entry end; its length if they cannot be told. */
+  size_t end_of(const uchar *entry, size_t length, size_t count) const;
+
   /* Whether a part of the key is NULL in the record, so that uniqueness does not count. */
   bool has_null(const uchar *record) const;
 

@@ -20,7 +20,7 @@ void append_length(size_t n, Bytes *out)
 bool take_length(const uchar **from, const uchar *end, size_t *n)
 {
   *n= 0;
-  for (uint shift= 0; *from < end && shift < 35; shift+= 7)
+  for (uint shift= 0; *from < end && shift < 63; shift+= 7)
   {
     uchar byte= *(*from)++;
     *n|= (size_t) (byte & 0x7F) << shift;

@@ -5,6 +5,7 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "share.h"
+#include "definition.h"
 
 namespace holdfast {
 
@@ -21,7 +22,11 @@ static std::vector<Index_key> keys_of(const TABLE *table)
   return keys;
 }
 
-Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table)) {}
+Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table))
+{
+  for (uint i= 0; i < table->s->keys; i++)
+    index_numbers.push_back(index_no(table->s, i));
+}
 
 Share::~Share()
 {
@@ -34,7 +39,11 @@ hf_code Share::open(const std::string &name)
   if (open_table)
     return HF_OK;
   openings++;
-  return hf_table_open(database, slice(name), &open_table);
+  hf_page_size(database, &bytes_of_page);
+  hf_code code= hf_table_open(database, slice(name), &open_table);
+  if (code == HF_OK && !load_statistics(name))
+    known= std::make_shared<Statistics>();
+  return code;
 }
 
 hf_code Share::reopen(const std::string &name)
@@ -42,6 +51,59 @@ hf_code Share::reopen(const std::string &name)
   hf_table_close(open_table);
   open_table= nullptr;
   return open(name);
+}
+
+bool Share::load_statistics(const std::string &name)
+{
+  Definition definition;
+  if (read_definition(name, &definition) != HF_OK)
+    return false;
+  std::shared_ptr<Statistics> kept= std::make_shared<Statistics>();
+  const uchar *from= (const uchar *) definition.statistics.data();
+  if (!kept->decode(from, from + definition.statistics.size(), keys))
+    return false;
+  known= kept;
+  return true;
+}
+
+hf_code Share::count(const Effort &effort)
+{
+  std::shared_ptr<Statistics> fresh= std::make_shared<Statistics>();
+  hf_code code= holdfast::count(open_table, keys, index_numbers, effort, fresh.get());
+  if (code == HF_OK)
+    known= fresh;
+  return code;
+}
+
+/* Whether so many rows are too many or too few for what was counted at `then` rows. */
+static bool out_of_date(uint64_t now, uint64_t then)
+{
+  uint64_t change= now > then ? now - then : then - now;
+  return change > then / 10 + 8;
+}
+
+std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
+{
+  std::lock_guard<std::mutex> guard(statistics_mutex);
+  // Where counting fails, the old numbers have to do; who reads the rows will hear of it.
+  if (known->leaves.empty() || out_of_date(rows, known->rows))
+    count(IN_PASSING);
+  return known;
+}
+
+hf_code Share::analyze(const std::string &name)
+{
+  std::lock_guard<std::mutex> guard(statistics_mutex);
+  Definition definition;
+  hf_code code= count(THOROUGH);
+  if (code == HF_OK)
+    code= read_definition(name, &definition);
+  if (code != HF_OK)
+    return code;
+  Bytes bytes;
+  known->encode(&bytes);
+  definition.statistics.assign((const char *) bytes.data(), bytes.size());
+  return write_definition(name, definition);
 }
 
 } // namespace holdfast

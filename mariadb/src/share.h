@@ -9,8 +9,12 @@
 #ifndef HOLDFAST_SHARE_H
 #define HOLDFAST_SHARE_H
 
+#include "cardinality.h"
 #include "key_format.h"
 #include "row_format.h"
+
+#include <memory>
+#include <mutex>
 
 namespace holdfast {
 
@@ -39,18 +43,32 @@ public:
   hf_code reopen(const std::string &name);
 
   hf_table *table() const { return open_table; }
+  uint64_t page_bytes() const { return bytes_of_page; }
 
   /* Changes with every opening: cursors of another one are of the table that was. */
   uint generation() const { return openings; }
   bool has_primary_key() const { return primary_key != MAX_KEY; }
+
+  /* The statistics: those that there are, counted anew when the number of rows has changed by a tenth since. */
+  std::shared_ptr<const Statistics> statistics(uint64_t rows);
+
+  /* Counts thoroughly, and keeps that in the catalog. */
+  hf_code analyze(const std::string &name);
 
   const uint primary_key;
   const Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers
 
 private:
+  bool load_statistics(const std::string &name);
+  hf_code count(const Effort &effort);
+
+  std::mutex statistics_mutex;
+  std::shared_ptr<const Statistics> known;
+  std::vector<uint> index_numbers;  // by the server's key numbers
   hf_table *open_table= nullptr;
   uint openings= 0;
+  uint64_t bytes_of_page= 0;
 };
 
 } // namespace holdfast

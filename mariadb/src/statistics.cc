@@ -13,32 +13,18 @@ using namespace holdfast;
 
 int ha_holdfast::info(uint flag)
 {
-  if (flag & HA_STATUS_VARIABLE)
+  if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST))
   {
-    uint64_t rows= 0, bytes= 0;
+    uint64_t rows= 0;
     hf_table_rows(share->table(), 0, &rows);
-    hf_table_bytes(share->table(), 0, &bytes);
+    std::shared_ptr<const Statistics> now= share->statistics(rows);
+    show_sizes(*now, rows);
+    if (now != seen || flag & HA_STATUS_CONST)
+      set_rec_per_key(*now);
+    seen= now;
     // Who asks while rows may just be coming must not take the table for empty.
     if (rows == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
-      rows= 1;
-    stats.records= rows;
-    stats.deleted= 0;
-    stats.data_file_length= bytes;
-    stats.mean_rec_length= rows ? (ulong) (bytes / rows) : 0;
-    stats.index_file_length= 0;
-    for (uint key_no= 0; key_no < table->s->keys; key_no++)
-    {
-      if (key_no == share->primary_key)
-        continue;
-      bytes= 0;
-      hf_table_bytes(share->table(), index_no_of(key_no), &bytes);
-      stats.index_file_length+= bytes;
-    }
-  }
-  if (flag & HA_STATUS_CONST)
-  {
-    stats.block_size= 16384;
-    set_rec_per_key();
+      stats.records= 1;
   }
   if (flag & HA_STATUS_AUTO)
   {
@@ -51,19 +37,38 @@ int ha_holdfast::info(uint flag)
   return 0;
 }
 
-/* Rows per value of the first parts of each key: guessed, each part as distinct as the others. */
-void ha_holdfast::set_rec_per_key()
+/* Rows, and bytes of rows and indexes: as counted, grown with the rows since. */
+void ha_holdfast::show_sizes(const Statistics &counted, uint64_t rows)
 {
-  double rows= (double) MY_MAX(stats.records, 1);
+  double growth= counted.rows ? (double) rows / (double) counted.rows : 1;
+  ulonglong entries= 0;
+  for (size_t i= 1; i < counted.leaves.size(); i++)
+    entries+= counted.leaves[i];
+  ulonglong own= counted.leaves.empty() ? 1 : counted.leaves[0];
+  stats.block_size= (uint) share->page_bytes();
+  stats.records= rows;
+  stats.deleted= 0;
+  stats.data_file_length= (ulonglong) ((double) own * growth) * stats.block_size;
+  stats.index_file_length= (ulonglong) ((double) entries * growth) * stats.block_size;
+  stats.mean_rec_length= rows ? (ulong) (stats.data_file_length / rows) : 0;
+}
+
+/* Rows per value of the first parts of each key. The parts of the primary key that the server puts behind a key make it
+   unique. */
+void ha_holdfast::set_rec_per_key(const Statistics &counted)
+{
+  double rows= (double) MY_MAX(counted.rows, 1);
   for (uint key_no= 0; key_no < table->s->keys; key_no++)
   {
     KEY &key= table->key_info[key_no];
     bool unique= (key.flags & (HA_NOSAME | HA_NULL_PART_KEY)) == HA_NOSAME;
     uint parts= key.user_defined_key_parts;
-    // Without a count, ten rows are taken to share a key that may be repeated.
-    double at_end= unique ? 1 : MY_MIN(10.0, rows);
-    for (uint i= 0; i < parts; i++)
-      key.rec_per_key[i]= (ulong) MY_MAX(1.0, pow(rows, 1 - (double) (i + 1) / parts) * at_end);
+    for (uint i= 0; i < key.ext_key_parts; i++)
+    {
+      bool is_known= i < parts && key_no < counted.distinct.size() && i < counted.distinct[key_no].size();
+      double per_value= is_known ? rows / (double) MY_MAX(counted.distinct[key_no][i], 1) : 1;
+      key.rec_per_key[i]= unique && i + 1 >= parts ? 1 : (ulong) MY_MAX(1.0, per_value + 0.5);
+    }
   }
 }
 
@@ -103,13 +108,12 @@ double ha_holdfast::scan_time()
   return (double) stats.data_file_length / stats.block_size + 1;
 }
 
+/* What is kept survives a restart, and stands until the number of rows has changed by a tenth. */
 int ha_holdfast::analyze(THD *, HA_CHECK_OPT *)
 {
-  int error= info(HA_STATUS_TIME | HA_STATUS_CONST | HA_STATUS_VARIABLE);
-  return error ? HA_ADMIN_FAILED : HA_ADMIN_OK;
-}
-
-int ha_holdfast::optimize(THD *, HA_CHECK_OPT *)
-{
-  return HA_ADMIN_TRY_ALTER;
+  hf_code code= share->analyze(name);
+  if (code == HF_OK && !info(HA_STATUS_TIME | HA_STATUS_CONST | HA_STATUS_VARIABLE))
+    return HA_ADMIN_OK;
+  fail(code);
+  return HA_ADMIN_FAILED;
 }

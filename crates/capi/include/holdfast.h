@@ -75,6 +75,7 @@ typedef struct {
 hf_code hf_open(hf_slice path, const hf_settings *settings, hf_database **out);
 hf_code hf_close(hf_database *database);
 hf_code hf_checkpoint(const hf_database *database);
+hf_code hf_page_size(const hf_database *database, uint64_t *out);
 hf_code hf_key_limit(const hf_database *database, uint64_t *out);
 hf_code hf_flush_log(const hf_database *database);
 hf_code hf_set_cache_size(const hf_database *database, uint64_t bytes);
@@ -158,16 +159,24 @@ hf_code hf_table_create(const hf_database *database, hf_slice name, const hf_ind
 hf_code hf_table_open(const hf_database *database, hf_slice name, hf_table **out);
 hf_code hf_table_close(hf_table *table);
 hf_code hf_table_drop(const hf_database *database, hf_slice name);
+hf_code hf_table_definition(const hf_database *database, hf_slice name, hf_buffer *out);
+hf_code hf_table_set_definition(const hf_database *database, hf_slice name, hf_slice definition);
 hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to);
 hf_code hf_table_truncate(const hf_database *database, hf_slice name);
 hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name, hf_slice definition),
                       void *context);
+hf_code hf_table_verify(const hf_database *database, hf_slice name, void (*each)(void *context, hf_slice finding),
+                        void *context);
 hf_code hf_mark_get(const hf_table *table, hf_mark mark, uint64_t *out);
 hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64_t *out);
 hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next);
 hf_code hf_mark_set(const hf_table *table, hf_mark mark, uint64_t next);
 hf_code hf_table_rows(const hf_table *table, uint32_t index, uint64_t *out);
-hf_code hf_table_bytes(const hf_table *table, uint32_t index, uint64_t *out);
+hf_code hf_table_bytes(const hf_table *table, uint64_t *out);
+hf_code hf_index_leaves(const hf_table *table, uint32_t index, uint64_t *out);
+hf_code hf_index_sample(const hf_table *table, uint32_t index, size_t leaves,
+                        void (*each)(void *context, hf_slice key, bool first), void *context);
+hf_code hf_index_first_key(const hf_table *table, uint32_t index, hf_slice from, hf_buffer *out);
 hf_code hf_estimate(const hf_table *table, uint32_t index, hf_slice from, hf_slice to, uint64_t *out);
 
 /* Transactions */

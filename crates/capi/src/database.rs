@@ -93,6 +93,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Bytes of a page.
+    fn hf_page_size(database: *const Database, out: *mut u64) {
+        let bytes = take!(shared(database))?.0.page_size();
+        take!(put(out, bytes));
+        Ok(Code::Ok)
+    }
+
     /// Bytes of the longest key.
     fn hf_key_limit(database: *const Database, out: *mut u64) {
         let limit = take!(shared(database))?.0.key_limit();

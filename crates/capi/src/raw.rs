@@ -9,6 +9,7 @@ use holdfast::metrics::{WaitClass, WaitTotals};
 use holdfast::raw::{Direction, RawDatabase, RawLock, RawOptions, RawTable, RawTransaction, Scan};
 use holdfast::{
     BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
+    VerifyOptions,
 };
 use holdfast_io::FlushMethod;
 use holdfast_txn::{RowCursor, Savepoint};
@@ -96,6 +97,10 @@ impl Database {
         self.0.database().checkpoint()
     }
 
+    pub fn page_size(&self) -> u64 {
+        self.0.page_size() as u64
+    }
+
     pub fn key_limit(&self) -> u64 {
         self.0.key_limit()
     }
@@ -181,6 +186,19 @@ impl Database {
         self.0.tables()
     }
 
+    pub fn definition(&self, name: &str) -> Result<Vec<u8>> {
+        self.0.options(name)
+    }
+
+    pub fn set_definition(&self, name: &str, definition: &[u8]) -> Result<()> {
+        self.0.set_options(name, definition)
+    }
+
+    pub fn verify_table(&self, name: &str) -> Result<Vec<String>> {
+        let report = self.0.database().verify(&VerifyOptions::new().table(name), &mut |_| {})?;
+        Ok(report.findings.into_iter().map(|finding| finding.what).collect())
+    }
+
     pub fn begin(&self, options: &TransactionOptions) -> Result<Transaction> {
         let raw = self.0.begin(&RawOptions {
             isolation: isolation(options.isolation),
@@ -201,11 +219,6 @@ impl Database {
     pub fn adopt(&self, xid: &[u8]) -> Result<Transaction> {
         self.0.adopt(xid).map(Transaction::new)
     }
-}
-
-/// Bytes of an index, as far as that is known: all of the file for the rows.
-pub fn bytes(table: &Table, index: u32) -> Result<u64> {
-    if index == 0 { table.file_bytes() } else { Ok(0) }
 }
 
 /// See [`crate::Transaction`].

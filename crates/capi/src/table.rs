@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::handle::{Slice, close, entry_points, give, put, shared, take};
-use crate::{Code, Database, raw};
+use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Buffer, Code, Database, raw};
 
 /// An open table.
 pub struct Table(pub(crate) Arc<raw::Table>);
@@ -68,6 +68,18 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Puts the bytes that a table was created with, or that were set since, into `out`.
+    fn hf_table_definition(database: *const Database, name: Slice, out: *mut Buffer) {
+        take!(exclusive(out))?.0 = take!(shared(database))?.0.definition(take!(name.text())?)?;
+        Ok(Code::Ok)
+    }
+
+    /// Replaces those bytes.
+    fn hf_table_set_definition(database: *const Database, name: Slice, definition: Slice) {
+        take!(shared(database))?.0.set_definition(take!(name.text())?, take!(definition.bytes()))?;
+        Ok(Code::Ok)
+    }
+
     /// Gives a table another name.
     fn hf_table_rename(database: *const Database, from: Slice, to: Slice) {
         take!(shared(database))?.0.rename_table(take!(from.text())?, take!(to.text())?)?;
@@ -89,6 +101,22 @@ entry_points! {
         if let Some(each) = each {
             for (name, definition) in take!(shared(database))?.0.list_tables() {
                 each(context, Slice::of(name.as_bytes()), Slice::of(&definition));
+            }
+        }
+        Ok(Code::Ok)
+    }
+
+    /// Reads all pages of a table and checks its trees, and that the entries of its indexes lead to rows; calls `each`
+    /// with whatever is wrong.
+    fn hf_table_verify(
+        database: *const Database,
+        name: Slice,
+        each: Option<extern "C" fn(context: *mut c_void, finding: Slice)>,
+        context: *mut c_void,
+    ) {
+        for finding in take!(shared(database))?.0.verify_table(take!(name.text())?)? {
+            if let Some(each) = each {
+                each(context, Slice::of(finding.as_bytes()));
             }
         }
         Ok(Code::Ok)
@@ -127,11 +155,44 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Bytes of the pages of index `index`.
-    fn hf_table_bytes(table: *const Table, index: u32, out: *mut u64) {
-        let bytes = raw::bytes(&take!(shared(table))?.0, index)?;
+    /// Bytes of the table's file.
+    fn hf_table_bytes(table: *const Table, out: *mut u64) {
+        let bytes = take!(shared(table))?.0.file_bytes()?;
         take!(put(out, bytes));
         Ok(Code::Ok)
+    }
+
+    /// About how many leaves index `index` has.
+    fn hf_index_leaves(table: *const Table, index: u32, out: *mut u64) {
+        let leaves = take!(shared(table))?.0.leaves(index)?;
+        take!(put(out, leaves));
+        Ok(Code::Ok)
+    }
+
+    /// Calls `each` with the keys of at most `leaves` leaves of an index, spread evenly over it; `first` says that a leaf
+    /// begins.
+    fn hf_index_sample(
+        table: *const Table,
+        index: u32,
+        leaves: usize,
+        each: Option<extern "C" fn(context: *mut c_void, key: Slice, first: bool)>,
+        context: *mut c_void,
+    ) {
+        if let Some(each) = each {
+            take!(shared(table))?.0.sample(index, leaves, &mut |keys| {
+                for (i, key) in keys.iter().enumerate() {
+                    each(context, Slice::of(key), i == 0);
+                }
+            })?;
+        }
+        Ok(Code::Ok)
+    }
+
+    /// Puts the first key of an index from `from` on into `out`; [`Code::NotFound`] if there is none.
+    fn hf_index_first_key(table: *const Table, index: u32, from: Slice, out: *mut Buffer) {
+        let out = &mut take!(exclusive(out))?.0;
+        let found = take!(shared(table))?.0.first_key(index, take!(from.bytes()), out)?;
+        Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
     /// About how many entries lie in `[from, to)`; an end without bytes is open.

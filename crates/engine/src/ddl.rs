@@ -275,6 +275,19 @@ fn replace(
     Ok((table, replaced))
 }
 
+/// Changes the bytes that a layer above keeps with a table.
+pub(crate) fn set_options(shared: &Shared, name: &str, options: &[u8]) -> Result<()> {
+    shared.check_writable()?;
+    let _ddl = shared.ddl.lock();
+    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    let mut record = table.record.clone();
+    record.options = options.to_vec();
+    shared.catalog.replace(&shared.txns, name, &record)?;
+    let changed = TableHandle { name: name.into(), record, store: Arc::clone(&table.store) };
+    shared.publish(Some(name), Some(Arc::new(changed)));
+    Ok(())
+}
+
 pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> {
     shared.check_writable()?;
     check_name("a table", to)?;

@@ -7,7 +7,7 @@
 //! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
 //!   account has what the ledger says;
 //! * a prepared XA transaction is there to be committed;
-//! * the binary log has exactly the movements that the ledger has;
+//! * the binary log has exactly the movements that the ledger has (but for an XA PREPARE under way);
 //! * every table can be used, and `CHECK TABLE` finds nothing.
 
 use std::collections::BTreeSet;
@@ -231,7 +231,8 @@ impl Client {
         let output = self.child.wait_with_output();
         let (_, _) = (self.feeder.join(), self.reader.join());
         let errors = output.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()).unwrap_or_default();
-        for line in errors.lines().filter(|l| !l.contains("ERROR 2013") && !l.contains("ERROR 2006")) {
+        let lost = ["ERROR 2013", "ERROR 2006"];
+        for line in errors.lines().filter(|l| l.starts_with("ERROR") && !lost.iter().any(|e| l.starts_with(e))) {
             println!("a client: {line}");
         }
     }
@@ -269,7 +270,13 @@ fn audit(server: &Server<'_>, told: &mut [Session]) -> anyhow::Result<()> {
            - COALESCE((SELECT SUM(amount) FROM crash.ledger WHERE source = a.id), 0)",
     )?;
     ensure!(wrong.is_empty(), "accounts that the ledger does not explain:\n{wrong}");
-    let logged = binary_log(server)?;
+    let mut logged = binary_log(server)?;
+    // The server writes an XA PREPARE to the binary log before it asks the engines: with InnoDB, too, a crash between the two
+    // leaves a prepare in the log that nobody was told of.
+    let under_way = (WORKERS as u64, told[WORKERS].committed + 1);
+    if told[WORKERS].prepared < under_way.1 {
+        logged.remove(&under_way);
+    }
     ensure!(
         logged == ledger,
         "only in the binary log: {:?}; only in the engine: {:?}",

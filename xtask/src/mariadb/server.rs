@@ -233,7 +233,8 @@ impl<'c> Server<'c> {
             .output()
             .context("mariadb-install-db could not be started")?;
         if !output.status.success() {
-            bail!("mariadb-install-db failed:\n{}", String::from_utf8_lossy(&output.stdout));
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            bail!("mariadb-install-db failed:\n{out}{err}");
         }
         Ok(())
     }

@@ -81,17 +81,16 @@ impl RawDatabase {
     pub fn open_table(&self, name: &str) -> Result<RawTable> {
         let shared = self.shared();
         let handle = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
-        let mut marks = self.marks.lock();
-        let known = marks.get(&handle.record.table_id);
-        let marks = match known {
-            Some(known) => Arc::clone(known),
-            None => {
-                let loaded = Arc::new(Marks::load(shared, &handle.store)?);
-                marks.insert(handle.record.table_id, Arc::clone(&loaded));
-                loaded
-            }
-        };
-        Ok(RawTable { handle, shared: Arc::clone(shared), marks })
+        let mut known = self.marks.lock();
+        let id = handle.record.table_id;
+        if let Some(marks) = known.get(&id) {
+            return Ok(RawTable { handle, shared: Arc::clone(shared), marks: Arc::clone(marks) });
+        }
+        let marks = Arc::new(Marks::load(shared, &handle.store)?);
+        let table = RawTable { handle, shared: Arc::clone(shared), marks };
+        table.count_again()?;
+        known.insert(id, Arc::clone(&table.marks));
+        Ok(table)
     }
 
     /// Removes a table.
@@ -119,6 +118,24 @@ impl RawDatabase {
             self.marks.lock().remove(&id);
         }
         Ok(())
+    }
+
+    /// The options of a table.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`].
+    pub fn options(&self, name: &str) -> Result<Vec<u8>> {
+        let schema = self.shared().schema();
+        let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
+        Ok(table.record.options.clone())
+    }
+
+    /// Changes the options of a table, by a change of the catalog.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`]; those of the log.
+    pub fn set_options(&self, name: &str, options: &[u8]) -> Result<()> {
+        crate::ddl::set_options(self.shared(), name, options)
     }
 
     /// The tables' names and options.
@@ -169,10 +186,16 @@ impl RawDatabase {
         Ok(RawTransaction::new(shared, shared.txns.adopt(xid)?))
     }
 
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        self.shared().meta.page_size
+    }
+
     /// Bytes of the longest key.
     #[must_use]
     pub fn key_limit(&self) -> u64 {
-        holdfast_base::limits::key_len_max(self.shared().meta.page_size) as u64
+        holdfast_base::limits::key_len_max(self.page_size()) as u64
     }
 
     /// Makes all commits so far durable.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_pool::AccessKind;
-use holdfast_txn::TableIndex;
+use holdfast_txn::{Direction, TableIndex};
 
 use super::marks::Marks;
 use crate::schema::TableHandle;
@@ -54,6 +54,48 @@ impl RawTable {
     pub fn estimate(&self, index: u32, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<u64> {
         let access = self.shared.pool().access(AccessKind::Point);
         Ok(self.index(index)?.tree().estimate(from, to, &access)?.entries)
+    }
+
+    /// About how many leaves an index has.
+    ///
+    /// # Errors
+    /// As [`RawTable::estimate`].
+    pub fn leaves(&self, index: u32) -> Result<u64> {
+        let access = self.shared.pool().access(AccessKind::Point);
+        Ok(self.index(index)?.tree().estimate(Bound::Unbounded, Bound::Unbounded, &access)?.leaves)
+    }
+
+    /// Shows the keys of at most `leaves` leaves of an index, spread evenly over it, whatever their versions.
+    ///
+    /// # Errors
+    /// As [`RawTable::estimate`].
+    pub fn sample(&self, index: u32, leaves: usize, see: &mut dyn FnMut(&[Vec<u8>])) -> Result<()> {
+        let access = self.shared.pool().access(AccessKind::Maintenance);
+        self.index(index)?.tree().sample(leaves, &access, see)
+    }
+
+    /// The first key of an index from `from` on, whatever its version; whether there is one.
+    ///
+    /// # Errors
+    /// As [`RawTable::estimate`].
+    pub fn first_key(&self, index: u32, from: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let access = self.shared.pool().access(AccessKind::Point);
+        let mut cursor = self.index(index)?.tree().cursor(&access);
+        cursor.seek(Bound::Included(from), Direction::Forward);
+        out.clear();
+        let Some((key, _)) = cursor.next()? else { return Ok(false) };
+        out.extend_from_slice(key);
+        Ok(true)
+    }
+
+    /// If the number of rows was lost, takes the estimate for it.
+    pub(super) fn count_again(&self) -> Result<()> {
+        let rows = self.index(0)?;
+        if !self.handle.store.counted && rows.rows() == 0 {
+            let access = self.shared.pool().access(AccessKind::Point);
+            rows.set_rows(rows.tree().estimate(Bound::Unbounded, Bound::Unbounded, &access)?.total);
+        }
+        Ok(())
     }
 
     /// The next number of mark `which`; nothing is taken.

@@ -112,7 +112,60 @@ impl LeafReader for Position<'_> {
     }
 }
 
+/// The way to the leaf that lies at a fraction of the tree, all children of a node taken for equal.
+struct AtFraction {
+    at: f64,
+    left: f64,
+}
+
+impl Way for AtFraction {
+    fn start(&mut self) {
+        self.left = self.at;
+    }
+
+    fn choose<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>) -> Option<usize> {
+        let count = node.count()?;
+        let place = self.left * count as f64;
+        let slot = (place as usize).min(count.checked_sub(1)?);
+        self.left = place - slot as f64;
+        Some(slot)
+    }
+}
+
+/// Copies all keys of a leaf.
+struct CopyKeys<'o>(&'o mut Vec<Vec<u8>>);
+
+impl LeafReader for CopyKeys<'_> {
+    type Out = PageNo;
+
+    fn read<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>, _: &P, at: LeafAt) -> Option<PageNo> {
+        self.0.clear();
+        for i in 0..node.count()? {
+            let mut key = Vec::new();
+            node.key_to(i, &mut key)?;
+            self.0.push(key);
+        }
+        Some(at.no)
+    }
+}
+
 impl Tree {
+    /// Shows the keys of at most `leaves` leaves, spread evenly over the tree.
+    ///
+    /// # Errors
+    /// Damage; those of reading pages.
+    pub fn sample(&self, leaves: usize, acc: &Access<'_>, see: &mut dyn FnMut(&[Vec<u8>])) -> Result<()> {
+        let (mut keys, mut last) = (Vec::new(), None);
+        for i in 0..leaves {
+            let mut way = AtFraction { at: (i as f64 + 0.5) / leaves as f64, left: 0.0 };
+            let leaf = self.read_leaf(&mut way, acc, &mut CopyKeys(&mut keys))?;
+            if last.replace(leaf) != Some(leaf) {
+                see(&keys);
+            }
+        }
+        Ok(())
+    }
+
     /// Estimates the number of entries between two bounds by one descent to each; exact if both lie in one leaf.
     ///
     /// # Errors

@@ -1,0 +1,56 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+#include "definition.h"
+
+namespace holdfast {
+
+static const char FORMAT= 1, TEMPORARY= 1;
+
+Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(temporary)
+{
+  const LEX_CUSTRING &id= table->tabledef_version;
+  version.assign((const char *) id.str, id.length);
+  version.resize(MY_UUID_SIZE);
+}
+
+Definition::Definition(hf_slice bytes)
+{
+  const char *at= (const char *) bytes.data;
+  if (bytes.len < 2 + MY_UUID_SIZE || at[0] != FORMAT)
+    return;
+  temporary= at[1] & TEMPORARY;
+  version.assign(at + 2, MY_UUID_SIZE);
+  statistics.assign(at + 2 + MY_UUID_SIZE, bytes.len - 2 - MY_UUID_SIZE);
+}
+
+std::string Definition::bytes() const
+{
+  return std::string{FORMAT, temporary ? TEMPORARY : (char) 0} + version + statistics;
+}
+
+hf_code read_definition(const std::string &name, Definition *out)
+{
+  hf_buffer *buffer= nullptr;
+  hf_code code= hf_buffer_new(&buffer);
+  if (code == HF_OK)
+    code= hf_table_definition(database, slice(name), buffer);
+  if (code == HF_OK)
+  {
+    hf_slice bytes;
+    hf_buffer_bytes(buffer, &bytes);
+    *out= Definition(bytes);
+  }
+  hf_buffer_free(buffer);
+  return code;
+}
+
+hf_code write_definition(const std::string &name, const Definition &definition)
+{
+  return hf_table_set_definition(database, slice(name), slice(definition.bytes()));
+}
+
+} // namespace holdfast
