@@ -86,7 +86,7 @@ extern "C" bool is_killed(void *thd)
 static fs::path database_name()
 {
   fs::path name= fs::path(data_dir()).filename();
-  return name.empty() ? fs::path("holdfast") : name;
+  return name.empty() ? fs::path("#holdfast") : name;
 }
 
 bool back_up(THD *thd, const std::string &name, uint64_t rate_limit)

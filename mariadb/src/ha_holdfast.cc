@@ -34,7 +34,8 @@ handler::Table_flags ha_holdfast::table_flags() const
 
 ulong ha_holdfast::index_flags(uint index, uint, bool) const
 {
-  ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY;
+  ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY |
+    HA_DO_INDEX_COND_PUSHDOWN;
   if (table_share && index == table_share->primary_key)
     flags|= HA_CLUSTERED_INDEX;
   return flags;
@@ -127,6 +128,7 @@ int ha_holdfast::reset()
   if (cursor)
     hf_cursor_release(cursor);
   at_entry= false;
+  mrr.dsmrr_close();
   return 0;
 }
 
@@ -195,10 +197,42 @@ int ha_holdfast::fetch(uchar *record, int not_found)
       return fail(code, not_found);
     entry_key.assign(key.data, key.data + key.len);
     at_entry= true;
+    row_was_got= false;
     int error= show_entry(record, key, value);
-    // The row is gone, or locked and passed over.
+    if (error == HA_ERR_END_OF_FILE)
+      return not_found;
+    // The row is gone, or locked and passed over, or the pushed condition does not hold for it.
     if (error != HA_ERR_KEY_NOT_FOUND)
       return error;
+    unlock_row();
+  }
+}
+
+/* The columns of an index, and those of the primary key, from an entry. */
+bool ha_holdfast::decode_entry(uchar *record, hf_slice key, hf_slice value)
+{
+  const uchar *at= key.data, *end= at + key.len, *rest= value.data, *rest_end= rest + value.len;
+  size_t prefix;
+  return take_length(&rest, rest_end, &prefix) &&
+    share->keys[active_index].decode(table, record, &at, end, &rest, rest_end) &&
+    (!share->has_primary_key() || primary_key().decode(table, record, &at, end, &rest, rest_end));
+}
+
+/* What the condition that was pushed down says about an entry: 0 it holds, HA_ERR_KEY_NOT_FOUND it does not, else why
+   no more entries are to be read. */
+int ha_holdfast::check_pushed_condition(hf_slice key, hf_slice value)
+{
+  if (!decode_entry(table->record[0], key, value))
+    return damaged();
+  switch (handler_index_cond_check(this)) {
+  case CHECK_POS:
+    return 0;
+  case CHECK_OUT_OF_RANGE:
+    return HA_ERR_END_OF_FILE;
+  case CHECK_ABORTED_BY_USER:
+    return HA_ERR_ABORTED_BY_USER;
+  default:
+    return HA_ERR_KEY_NOT_FOUND;
   }
 }
 
@@ -209,18 +243,19 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
     row_key.assign(key.data, key.data + key.len);
     return share->layout.decode(table, record, value.data, value.len, all_columns()) ? 0 : damaged();
   }
-  const uchar *at= key.data, *end= at + key.len, *rest= value.data, *rest_end= rest + value.len;
+  const uchar *rest= value.data;
   size_t prefix;
-  if (!take_length(&rest, rest_end, &prefix) || prefix > key.len)
+  if (!take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
     return damaged();
-  row_key.assign(at + prefix, end);
-  if (!is_covered())
-    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
-  if (!share->keys[active_index].decode(table, record, &at, end, &rest, rest_end))
-    return damaged();
-  if (share->has_primary_key() && !primary_key().decode(table, record, &at, end, &rest, rest_end))
-    return damaged();
-  return 0;
+  row_key.assign(key.data + prefix, key.data + key.len);
+  if (is_covered())
+    return decode_entry(record, key, value) ? 0 : damaged();
+  if (pushed_idx_cond && pushed_idx_cond_keyno == active_index && record == table->record[0])
+  {
+    if (int error= check_pushed_condition(key, value))
+      return error;
+  }
+  return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
 }
 
 /* The row under `row_key`. */
@@ -229,9 +264,22 @@ int ha_holdfast::read_by_row_key(uchar *record, int not_found)
   hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), read_lock, skip_locked, row);
   if (code != HF_OK)
     return fail(code, not_found);
+  row_was_got= true;
   hf_slice bytes;
   hf_buffer_bytes(row, &bytes);
   return share->layout.decode(table, record, bytes.data, bytes.len, all_columns()) ? 0 : damaged();
+}
+
+/* The row read last does not qualify. At READ COMMITTED its locks are given up, unless the transaction had them before. */
+void ha_holdfast::unlock_row()
+{
+  if (read_lock == HF_LOCK_NONE || !connection || !transaction())
+    return;
+  if (row_was_got)
+    hf_unlock(transaction(), share->table(), 0, slice(row_key));
+  if (cursor && at_entry)
+    hf_cursor_unlock(cursor);
+  row_was_got= false;
 }
 
 /* Scans */
@@ -254,7 +302,7 @@ int ha_holdfast::rnd_next(uchar *record)
   return fetch(record, HA_ERR_END_OF_FILE);
 }
 
-/* A position is the row's key; one of variable length with its length in front. */
+/* A position is the row's key; one of variable length with its length at the end, so that positions sort like keys. */
 void ha_holdfast::position(const uchar *record)
 {
   key_a.clear();
@@ -268,8 +316,8 @@ void ha_holdfast::position(const uchar *record)
     memcpy(ref, key_a.data(), ref_length);
     return;
   }
-  int2store(ref, key_a.size());
-  memcpy(ref + 2, key_a.data(), MY_MIN(key_a.size(), ref_length - 2));
+  memcpy(ref, key_a.data(), MY_MIN(key_a.size(), ref_length - 2));
+  int2store(ref + ref_length - 2, key_a.size());
 }
 
 int ha_holdfast::rnd_pos(uchar *record, uchar *position)
@@ -280,7 +328,7 @@ int ha_holdfast::rnd_pos(uchar *record, uchar *position)
   if (fixed)
     row_key.assign(position, position + ref_length);
   else
-    row_key.assign(position + 2, position + 2 + uint2korr(position));
+    row_key.assign(position, position + uint2korr(position + ref_length - 2));
   return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
 }
 

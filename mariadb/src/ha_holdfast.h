@@ -40,7 +40,7 @@ public:
   uint max_supported_key_length() const override { return MAX_ENGINE_KEY; }
   uint max_supported_key_part_length() const override { return MAX_ENGINE_KEY; }
   uint lock_count() const override { return 0; }
-  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_TRANSACT; }
 
   /* DDL. */
   int open(const char *name, int mode, uint test_if_locked) override;
@@ -50,6 +50,9 @@ public:
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
   handler *clone(const char *name, MEM_ROOT *mem_root) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
   /* Statements. */
   THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
@@ -63,6 +66,7 @@ public:
   int rnd_next(uchar *record) override;
   int rnd_pos(uchar *record, uchar *position) override;
   void position(const uchar *record) override;
+  void unlock_row() override;
   int index_init(uint index, bool sorted) override;
   int index_end() override;
   int index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find) override;
@@ -76,6 +80,14 @@ public:
   int index_first(uchar *record) override;
   int index_last(uchar *record) override;
   int read_range_first(const key_range *from, const key_range *to, bool eq_range, bool sorted) override;
+  Item *idx_cond_push(uint index, Item *condition) override;
+  int multi_range_read_init(RANGE_SEQ_IF *ranges, void *param, uint count, uint mode, HANDLER_BUFFER *buffer) override;
+  int multi_range_read_next(range_id_t *range) override;
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *param, uint count, uint *buffer_size,
+                                      uint *flags, Cost_estimate *cost) override;
+  ha_rows multi_range_read_info(uint index, uint count, uint keys, uint key_parts, uint *buffer_size, uint *flags,
+                                Cost_estimate *cost) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t size) override;
 
   /* Writing. */
   int write_row(const uchar *record) override;
@@ -112,6 +124,8 @@ private:
   int read_by_row_key(uchar *record, int not_found);
   int show_entry(uchar *record, hf_slice key, hf_slice value);
   bool is_covered();
+  bool decode_entry(uchar *record, hf_slice key, hf_slice value);
+  int check_pushed_condition(hf_slice key, hf_slice value);
   bool all_columns() const;
 
   int take_row_id();
@@ -146,6 +160,7 @@ private:
   /* The cursor's range ends before its index does: what comes behind has to be sought. */
   bool cursor_bounded= false;
   bool at_entry= false;
+  bool row_was_got= false;     // by its key, not by the cursor
   holdfast::Bytes entry_key;   // where the index stands
   holdfast::Bytes row_key;     // of the row read last
   holdfast::Bytes new_row_key;
@@ -158,12 +173,16 @@ private:
   uint duplicate_key= MAX_KEY;
   std::shared_ptr<const holdfast::Statistics> seen;  // by the optimiser's numbers
   uint rows_read= 0;
+  DsMrr_impl mrr;
 };
 
 namespace holdfast {
 
 int drop_table(handlerton *hton, const char *path);
 void drop_database(handlerton *hton, char *path);
+
+/* 0 if the table has this version of its definition. */
+int check_version(handlerton *hton, const char *path, const LEX_CUSTRING *version, ulonglong create_id);
 
 /* Drops the temporary tables of an earlier run that was cut short. */
 void drop_leftovers();

@@ -481,6 +481,28 @@ Index_key::Index_key(const KEY &info)
     parts.emplace_back(info.key_part[i]);
 }
 
+void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key *primary_arg)
+{
+  primary= primary_arg;
+  uint offset= 0;
+  for (uint i= 0; i < info.ext_key_parts; i++)
+  {
+    image_offsets.push_back(offset);
+    offset+= info.key_part[i].store_length;
+  }
+  for (uint i= 0; i < primary_info.user_defined_key_parts; i++)
+  {
+    const KEY_PART_INFO &wanted= primary_info.key_part[i];
+    uint at= 0;
+    while (at < info.ext_key_parts &&
+           (info.key_part[at].fieldnr != wanted.fieldnr || info.key_part[at].length != wanted.length))
+      at++;
+    if (at == info.ext_key_parts)
+      return;
+    primary_parts.push_back(at);
+  }
+}
+
 void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) const
 {
   for (const Index_key_part &part : parts)
@@ -489,8 +511,18 @@ void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) con
 
 void Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const
 {
-  for (size_t i= 0; i < parts.size() && (map >> i & 1); i++)
-    parts[i].encode_image(table, &key, out);
+  const uchar *at= key;
+  for (size_t i= 0; i < parts.size(); i++)
+  {
+    if (!(map >> i & 1))
+      return;
+    parts[i].encode_image(table, &at, out);
+  }
+  for (size_t i= 0; i < primary_parts.size() && (map >> primary_parts[i] & 1); i++)
+  {
+    at= key + image_offsets[primary_parts[i]];
+    primary->parts[i].encode_image(table, &at, out);
+  }
 }
 
 bool Index_key::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,

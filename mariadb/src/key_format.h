@@ -111,9 +111,13 @@ public:
   Index_key() = default;
   explicit Index_key(const KEY &info);
 
+  /* Behind its own parts, an entry of this key has the primary key; the server's key may hold parts of that, too.
+     `primary` stays where it is. */
+  void extend(const KEY &info, const KEY &primary_info, const Index_key *primary);
+
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
 
-  /* Appends the parts in `map` of a key in the server's format. */
+  /* Appends the parts in `map` of a key in the server's format, those of the primary key included. */
   void encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
 
   bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
@@ -137,6 +141,9 @@ public:
 
 private:
   std::vector<Index_key_part> parts;
+  const Index_key *primary= nullptr;
+  std::vector<uint> primary_parts;  // where the server's key has those of the primary key, as far as it has them
+  std::vector<uint> image_offsets;  // of the parts of the server's key
 };
 
 /* Turns `key` into the first byte string behind all that begin with it; empty if there is none. */

@@ -14,6 +14,9 @@
 #include "transaction.h"
 #include "variables.h"
 
+/* Of the server; no header declares it. */
+void ignore_db_dirs_append(const char *name);
+
 namespace holdfast {
 
 handlerton *hton;
@@ -42,11 +45,15 @@ static int init(void *p)
   hton->create= create_handler;
   hton->drop_table= drop_table;
   hton->drop_database= drop_database;
+  hton->check_version= check_version;
   hton->show_status= show_status;
-  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
+  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_hooks(hton);
   if (check_settings())
     return 1;
+  // A folder beside those of the schemas: SHOW DATABASES would list it, and DROP DATABASE remove it.
+  if (data_dir()[0] != '/')
+    ignore_db_dirs_append(data_dir());
   hf_settings settings= database_settings();
   if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database"))
     return 1;

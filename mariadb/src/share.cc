@@ -25,7 +25,11 @@ static std::vector<Index_key> keys_of(const TABLE *table)
 Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table))
 {
   for (uint i= 0; i < table->s->keys; i++)
+  {
     index_numbers.push_back(index_no(table->s, i));
+    if (has_primary_key() && i != primary_key)
+      keys[i].extend(table->key_info[i], table->key_info[primary_key], &keys[primary_key]);
+  }
 }
 
 Share::~Share()

@@ -53,8 +53,8 @@ void ha_holdfast::show_sizes(const Statistics &counted, uint64_t rows)
   stats.mean_rec_length= rows ? (ulong) (stats.data_file_length / rows) : 0;
 }
 
-/* Rows per value of the first parts of each key. The parts of the primary key that the server puts behind a key make it
-   unique. */
+/* Rows per value of the first parts of each key. All parts of the primary key that the server puts behind a key make it
+   unique; a part of them is taken to go half of the way. */
 void ha_holdfast::set_rec_per_key(const Statistics &counted)
 {
   double rows= (double) MY_MAX(counted.rows, 1);
@@ -65,8 +65,11 @@ void ha_holdfast::set_rec_per_key(const Statistics &counted)
     uint parts= key.user_defined_key_parts;
     for (uint i= 0; i < key.ext_key_parts; i++)
     {
-      bool is_known= i < parts && key_no < counted.distinct.size() && i < counted.distinct[key_no].size();
-      double per_value= is_known ? rows / (double) MY_MAX(counted.distinct[key_no][i], 1) : 1;
+      double per_value= 1;
+      if (i < parts && key_no < counted.distinct.size() && i < counted.distinct[key_no].size())
+        per_value= rows / (double) MY_MAX(counted.distinct[key_no][i], 1);
+      else if (i >= parts && i + 1 < key.ext_key_parts)
+        per_value= sqrt((double) key.rec_per_key[i - 1]);
       key.rec_per_key[i]= unique && i + 1 >= parts ? 1 : (ulong) MY_MAX(1.0, per_value + 0.5);
     }
   }

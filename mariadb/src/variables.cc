@@ -114,7 +114,7 @@ static int check_backup_dir(THD *thd, struct st_mysql_sys_var *, void *save, str
 
 static MYSQL_SYSVAR_STR(data_home_dir, data_home_dir, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "Folder of the database, below the server's data folder unless it begins with a slash",
-  nullptr, nullptr, "holdfast");
+  nullptr, nullptr, "#holdfast");
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG,
   "Bytes of the page cache", check_pool_size, update_pool_size, 128ULL << 20, SMALLEST_POOL, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size_max, buffer_pool_size_max, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,

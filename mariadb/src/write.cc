@@ -207,8 +207,9 @@ void ha_holdfast::note_auto_increment()
   longlong value= field->val_int();
   if (value <= 0 && !(field->flags & UNSIGNED_FLAG))
     return;
-  if ((ulonglong) value < ULONGLONG_MAX)
-    hf_mark_raise(share->table(), HF_AUTO_INCREMENT, (ulonglong) value + 1);
+  // Behind the last number there is none: then the next insert fails.
+  ulonglong next= (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
+  hf_mark_raise(share->table(), HF_AUTO_INCREMENT, next);
 }
 
 /* The least number from `from` on that is `offset` more than a multiple of `increment`. */

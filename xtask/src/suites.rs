@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::run::{cargo, cargo_nightly, check, works};
-use crate::{bench, fuzz};
+use crate::{bench, fuzz, mariadb};
 
 /// How a suite ended.
 enum Outcome {
@@ -33,6 +33,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "examples", budget_minutes: 0.5, long: false, job: examples },
     Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
     Suite { name: "model", budget_minutes: 1.5, long: false, job: model_checkers },
+    Suite { name: "mariadb", budget_minutes: 5.0, long: false, job: mariadb_short },
     Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
     Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
@@ -123,6 +124,11 @@ fn examples() -> anyhow::Result<Outcome> {
 fn crash_short() -> anyhow::Result<Outcome> {
     check(&mut cargo("run --quiet --package holdfast-sim -- crash --seeds 1000"))?;
     passed(check(&mut cargo("run --quiet --package holdfast-sim -- kill --rounds 20")))
+}
+
+/// The engine inside the server. The packages are fetched once.
+fn mariadb_short() -> anyhow::Result<Outcome> {
+    Ok(mariadb::short_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 fn crash_long() -> anyhow::Result<Outcome> {

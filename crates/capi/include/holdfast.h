@@ -213,6 +213,7 @@ hf_code hf_insert_unique(hf_transaction *transaction, const hf_table *table, uin
                          size_t prefix, hf_slice value);
 hf_code hf_update(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value);
 hf_code hf_delete(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
+hf_code hf_unlock(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
 hf_code hf_get(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_lock lock,
                bool skip_locked, hf_buffer *out);
 
@@ -229,6 +230,7 @@ typedef struct {
 
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);
 hf_code hf_cursor_close(hf_cursor *cursor);
+hf_code hf_cursor_unlock(hf_cursor *cursor);
 hf_code hf_cursor_release(hf_cursor *cursor);
 hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
 hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);

@@ -47,6 +47,12 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Gives up the lock of the entry given last, as `hf_unlock` does.
+    fn hf_cursor_unlock(cursor: *mut Cursor) {
+        take!(exclusive(cursor))?.raw.unlock();
+        Ok(Code::Ok)
+    }
+
     /// Closes a cursor.
     fn hf_cursor_close(cursor: *mut Cursor) {
         drop(take!(close(cursor)));

@@ -315,6 +315,10 @@ impl Transaction {
     ) -> Result<bool> {
         self.raw.get(table, index, key, raw_lock(lock, skip_locked), out)
     }
+
+    pub fn unlock(&mut self, table: &Table, index: u32, key: &[u8]) -> Result<()> {
+        self.raw.unlock(table, index, key)
+    }
 }
 
 fn raw_lock(lock: Lock, skip_locked: bool) -> Option<RawLock> {
@@ -361,6 +365,12 @@ impl Cursor {
 
     pub fn release(&mut self) {
         self.rows = None;
+    }
+
+    pub fn unlock(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.unlock();
+        }
     }
 
     /// The next entry, valid until the next call.

@@ -51,6 +51,14 @@ entry_points! {
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
+    /// Gives up the lock that `hf_get` took last, on an entry that did not qualify: at READ COMMITTED, if the
+    /// transaction did not have it before.
+    fn hf_unlock(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice) {
+        let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
+        transaction.0.unlock(&table.0, index, take!(key.bytes()))?;
+        Ok(Code::Ok)
+    }
+
     /// Replaces the content of `out` by the value of an entry; [`Code::NotFound`] if there is none.
     fn hf_get(
         transaction: *mut Transaction,

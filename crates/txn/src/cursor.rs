@@ -116,6 +116,8 @@ struct Locking {
     range: Option<RangeId>,
     first_updater_wins: bool,
     keep: bool,
+    /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
+    is_new: bool,
 }
 
 /// A cursor. Obtained from [`Txn::cursor`].
@@ -171,7 +173,14 @@ impl Txn {
             let range = if keep { locks.lock_range(&self.owner, index.id(), KeyRange::new(from, to)) } else { None };
             let first_updater_wins =
                 self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
-            Locking { mode, wait: options.wait.unwrap_or(self.wait_mode()), range, first_updater_wins, keep }
+            Locking {
+                mode,
+                wait: options.wait.unwrap_or(self.wait_mode()),
+                range,
+                first_updater_wins,
+                keep,
+                is_new: false,
+            }
         });
         Ok(RowCursor {
             view: self.current_view(),
@@ -244,6 +253,16 @@ impl RowCursor {
         }
         self.view.check()?;
         Ok(if header.deleted { Newest::Absent } else { Newest::Seen })
+    }
+
+    /// Gives up the lock of the entry given last, which did not qualify. Only at READ COMMITTED, and only if the
+    /// transaction did not have it before the cursor came; elsewhere nothing happens.
+    pub fn unlock(&mut self) {
+        if let Some(locking) = &mut self.locking
+            && std::mem::take(&mut locking.is_new)
+        {
+            self.system.locks.unlock_row(&self.owner, self.index.id(), &self.key);
+        }
     }
 
     /// The index that it walks.
@@ -389,7 +408,8 @@ impl RowCursor {
 
     /// Locks the entry and reads its newest version; false if there is none, or if it is to be skipped.
     fn lock_entry(&mut self) -> Result<bool> {
-        let Some(locking) = &self.locking else { return Ok(false) };
+        let Some(locking) = &mut self.locking else { return Ok(false) };
+        locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
         let mut payload = Vec::new();

@@ -57,6 +57,8 @@ impl Txn {
         let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut payload = std::mem::take(&mut self.payload);
+        let read_committed = self.options.isolation == Isolation::ReadCommitted;
+        self.newly_locked = read_committed && !system.locks.holds_row(&self.owner, index.id(), key);
         let seen = lock_and_read(&system, &self.owner, index, key, mode, wait, &acc, &mut payload);
         let result = seen.and_then(|seen| self.judge_locked(index, key, &payload, seen, &acc, value));
         self.payload = payload;
@@ -88,10 +90,10 @@ impl Txn {
         Ok(true)
     }
 
-    /// Gives up the lock of an entry that was locked by a read and did not qualify. Only at READ COMMITTED; elsewhere
-    /// nothing happens. Own changes stay locked.
+    /// Gives up the lock of the entry that [`Txn::get_locked`] locked last and that did not qualify. Only at READ
+    /// COMMITTED, and only if the transaction did not have it before; elsewhere nothing happens. Own changes stay locked.
     pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
-        if self.options.isolation == Isolation::ReadCommitted {
+        if std::mem::take(&mut self.newly_locked) {
             self.system.locks.unlock_row(&self.owner, index.id(), key);
         }
     }

@@ -46,6 +46,8 @@ pub struct Txn {
     /// Counts own changes, so that open cursors notice them.
     pub(crate) changes: Arc<AtomicU64>,
     pub(crate) state: State,
+    /// The lock of the last locking read was not held before.
+    pub(crate) newly_locked: bool,
     xid: Vec<u8>,
     commit_lsn: Lsn,
     pub(crate) payload: Vec<u8>,
@@ -64,6 +66,7 @@ impl Txn {
             deltas: Vec::new(),
             changes: Arc::default(),
             state: State::Active,
+            newly_locked: false,
             xid: Vec::new(),
             commit_lsn: Lsn(0),
             payload: Vec::new(),

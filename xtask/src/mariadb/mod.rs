@@ -19,6 +19,7 @@ mod crash;
 #[cfg(test)]
 mod docs;
 mod headers;
+mod mtr;
 mod package;
 mod server;
 mod smoke;
@@ -61,6 +62,14 @@ pub enum What {
         #[arg(default_value_t = 20)]
         rounds: u32,
     },
+    /// Run the server's own test suites on this engine
+    Mtr {
+        /// Which; engines/iuds and engines/funcs if none is named
+        suites: Vec<String>,
+        /// Only these tests
+        #[arg(long = "test")]
+        tests: Vec<String>,
+    },
     /// Run the SQL scripts of `mariadb/tests` on a private server, on this engine and on InnoDB, and compare
     Smoke {
         /// Rewrite the `.result` files of scripts that are not compared with InnoDB
@@ -97,11 +106,29 @@ pub fn run(what: What) -> anyhow::Result<()> {
             build(&cache)?;
             crash::run(&cache, rounds)
         }
+        What::Mtr { suites, tests } => {
+            build(&cache)?;
+            mtr::run(&cache, &suites, &tests)
+        }
         What::Smoke { record, only } => {
             build(&cache)?;
             smoke::run(&cache, &only, record)
         }
     }
+}
+
+/// The part of all this that every run of the tests contains: the smoke scripts, a few tests of the server's suites, some
+/// kills. Where the server's packages cannot be had, the reason.
+pub fn short_suite() -> anyhow::Result<Option<String>> {
+    let cache = Cache::new();
+    if let Err(error) = apt::fetch(&cache) {
+        return Ok(Some(format!("the server's packages cannot be fetched by apt: {error}")));
+    }
+    build(&cache)?;
+    smoke::run(&cache, &[], false)?;
+    mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
+    crash::run(&cache, 3)?;
+    Ok(None)
 }
 
 /// Makes the plugin; returns its path.

@@ -166,6 +166,15 @@ impl RawTransaction {
         }
     }
 
+    /// Gives up the lock of the entry that [`RawTransaction::get`] locked last; see [`Txn::unlock`].
+    ///
+    /// # Errors
+    /// As [`RawTable::rows`].
+    pub fn unlock(&mut self, table: &RawTable, index: u32, key: &[u8]) -> Result<()> {
+        self.txn.unlock(table.index(index)?, key);
+        Ok(())
+    }
+
     /// A cursor over the entries of an index within bounds.
     ///
     /// # Errors

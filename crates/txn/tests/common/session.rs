@@ -125,7 +125,7 @@ impl Session {
                 let Some((k, v)) = cursor.next()? else { return Ok(n) };
                 let (k, v) = (k.to_vec(), std::str::from_utf8(v).unwrap().parse::<u64>().unwrap());
                 if !filter(v) {
-                    t.unlock(&rows, &k);
+                    cursor.unlock();
                     continue;
                 }
                 n += 1;

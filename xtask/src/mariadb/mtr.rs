@@ -1,0 +1,152 @@
+//! The server's own test suites, run on this engine.
+//!
+//! `mariadb-test-run.pl` wants a tree that it can write to: a farm of links to the unpacked packages. Suites that run the same
+//! tests on several engines get this one by their `combinations` file. A test that is known not to pass stands in
+//! `mariadb/mtr/differences`, with the reason; a run fails if any other one does.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+
+use super::Cache;
+use crate::run::{check, root};
+
+/// Run when none is named.
+const SUITES: [&str; 2] = ["engines/iuds", "engines/funcs"];
+
+/// Tests of engines/iuds that take seconds together.
+pub const QUICK: [&str; 6] =
+    ["insert_time", "insert_year", "update_time", "update_year", "delete_time", "delete_year"];
+
+/// What makes a server of the suites use this engine. It opens a file for each table, and some tests make many.
+const COMBINATION: &str = "[holdfast]
+plugin-load-add=ha_holdfast.so
+plugin-maturity=experimental
+default-storage-engine=holdfast
+loose-holdfast-buffer-pool-size=16M
+open-files-limit=8192
+partition
+";
+
+/// Runs suites, or single tests of them.
+pub fn run(cache: &Cache, suites: &[String], tests: &[String]) -> anyhow::Result<()> {
+    let farm = farm(cache)?;
+    let known = differences()?;
+    let suites: Vec<String> = if suites.is_empty() { SUITES.map(String::from).to_vec() } else { suites.to_vec() };
+    for suite in &suites {
+        let combinations = farm.join("mysql-test/suite").join(suite).join("combinations");
+        ensure!(combinations.parent().is_some_and(Path::exists), "there is no suite {suite}");
+        // A link to the packages' own: it is replaced, not written through.
+        let _ = fs::remove_file(&combinations);
+        fs::write(&combinations, COMBINATION)?;
+    }
+    let mut command = Command::new("perl");
+    command.current_dir(farm.join("mysql-test")).env("LD_LIBRARY_PATH", cache.library_dir());
+    command.args(["mariadb-test-run.pl", "--force", "--max-test-fail=0", "--retry=0", "--nowarnings", "--parallel=2"]);
+    command.arg(format!("--vardir={}", cache.path("mtr-var").display()));
+    command.arg(format!("--suite={}", suites.join(","))).args(tests);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("perl is missing")?;
+    let output = child.stdout.take().context("the run has an output")?;
+    let log_file = cache.path("mtr.log");
+    let mut log = fs::File::create(&log_file)?;
+    let mut results = BTreeMap::new();
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        if let Some((test, result)) = parse(&line) {
+            results.insert(test, result);
+            println!("{line}");
+        }
+        writeln!(log, "{line}")?;
+    }
+    child.wait()?;
+    judge(&results, &known, &log_file)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Pass,
+    Fail,
+    Skipped,
+}
+
+/// The test and its outcome, if the line tells one.
+fn parse(line: &str) -> Option<(String, Outcome)> {
+    let (head, tail) = line.split_once(" [ ")?;
+    let outcome = match tail.split_whitespace().next()? {
+        "pass" => Outcome::Pass,
+        "fail" => Outcome::Fail,
+        "skipped" => Outcome::Skipped,
+        _ => return None,
+    };
+    Some((head.split_whitespace().next()?.to_string(), outcome))
+}
+
+fn judge(results: &BTreeMap<String, Outcome>, known: &BTreeMap<String, String>, log: &Path) -> anyhow::Result<()> {
+    let count = |outcome| results.values().filter(|o| **o == outcome).count();
+    let failed = results.iter().filter(|(_, o)| **o == Outcome::Fail).map(|(test, _)| test);
+    let mut unknown = Vec::new();
+    for test in failed {
+        match known.get(test) {
+            Some(reason) => println!("known   {test}: {reason}"),
+            None => unknown.push(test.as_str()),
+        }
+    }
+    for test in known.keys().filter(|t| results.get(*t) == Some(&Outcome::Pass)) {
+        println!("passes  {test}, although it is listed as known not to");
+    }
+    let (pass, fail) = (count(Outcome::Pass), count(Outcome::Fail));
+    println!("{pass} pass, {fail} fail, {} skipped; log: {}", count(Outcome::Skipped), log.display());
+    ensure!(pass + fail > 0, "no test was run");
+    if unknown.is_empty() { Ok(()) } else { bail!("{} tests fail: {}", unknown.len(), unknown.join(", ")) }
+}
+
+/// The tests that are known not to pass: `suite.test reason` on a line.
+fn differences() -> anyhow::Result<BTreeMap<String, String>> {
+    let text = fs::read_to_string(root().join("mariadb/mtr/differences"))?;
+    let lines = text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let pair = |line: &str| line.split_once(' ').map(|(test, reason)| (test.to_string(), reason.trim().to_string()));
+    lines.map(|l| pair(l).with_context(|| format!("a difference without a reason: {l}"))).collect()
+}
+
+/// The tree that the runner works in. The plugins are copied: a build meanwhile does not disturb a run.
+fn farm(cache: &Cache) -> anyhow::Result<PathBuf> {
+    let farm = cache.path("mtr");
+    if !farm.join("mysql-test").exists() {
+        fs::create_dir_all(farm.join("lib/mysql"))?;
+        for (name, to) in [("bin", "usr/bin"), ("sbin", "usr/sbin"), ("share", "usr/share/mysql")] {
+            let link = farm.join(name);
+            if !link.exists() {
+                symlink(cache.root(to), link)?;
+            }
+        }
+        let tests = cache.root("usr/share/mysql/mysql-test");
+        check(Command::new("cp").arg("-rs").arg(tests).arg(farm.join("mysql-test")))?;
+    }
+    let plugins = farm.join("lib/mysql/plugin");
+    fs::create_dir_all(&plugins)?;
+    for entry in fs::read_dir(cache.root("usr/lib/mysql/plugin"))? {
+        let entry = entry?;
+        if entry.path().is_file() {
+            fs::copy(entry.path(), plugins.join(entry.file_name()))?;
+        }
+    }
+    Ok(farm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_runner_are_understood() {
+        let pass = parse("engines/iuds.update_time 'holdfast'      w1 [ pass ]    322");
+        assert_eq!(pass, Some(("engines/iuds.update_time".to_string(), Outcome::Pass)));
+        assert_eq!(parse("main.x [ skipped ]  no").map(|p| p.1), Some(Outcome::Skipped));
+        assert_eq!(parse("The servers were restarted 2 times"), None);
+    }
+}
