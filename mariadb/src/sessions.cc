@@ -10,6 +10,10 @@
 #include <mutex>
 #include <unordered_map>
 
+/* Of the server; no header declares them. */
+extern "C" int thd_need_wait_reports(const MYSQL_THD thd);
+extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+
 namespace holdfast {
 
 /* Characters of a statement that are shown: as many as InnoDB shows. */
@@ -35,14 +39,43 @@ static void append(hf_buffer *buffer, const char *text)
   hf_buffer_append(buffer, slice(text, strlen(text)));
 }
 
+/* The session that runs the transaction with a number. The caller holds the mutex. */
+static THD *session_of(uint64_t serial)
+{
+  for (const auto &session : sessions)
+  {
+    if (session.first->number() == serial)
+      return session.second;
+  }
+  return nullptr;
+}
+
+/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
+   for another one, the server ends that one, and it starts again. */
+extern "C" void session_waits(void *, uint64_t waiter, uint64_t holder)
+{
+  THD *thd= current_thd;
+  if (!thd || !thd_need_wait_reports(thd))
+    return;
+  std::lock_guard<std::mutex> guard(mutex);
+  if (thd == session_of(waiter))
+    thd_rpl_deadlock_check(thd, session_of(holder));
+}
+
+/* The server's thread pool runs others meanwhile. */
+extern "C" void session_sleeps(void *, bool begins)
+{
+  if (begins)
+    thd_wait_begin(nullptr, THD_WAIT_ROW_LOCK);
+  else
+    thd_wait_end(nullptr);
+}
+
 extern "C" bool find_session(void *, uint64_t serial, hf_session *out)
 {
   std::lock_guard<std::mutex> guard(mutex);
-  for (const auto &session : sessions)
+  if (THD *thd= session_of(serial))
   {
-    if (session.first->number() != serial)
-      continue;
-    THD *thd= session.second;
     out->id= thd_get_thread_id(thd);
     char text[2 * QUERY_SHOWN];
     thd_query_safe(thd, text, QUERY_SHOWN);
@@ -55,7 +88,8 @@ extern "C" bool find_session(void *, uint64_t serial, hf_session *out)
 
 hf_code answer_about_sessions()
 {
-  return hf_set_sessions(database, find_session, nullptr);
+  hf_code code= hf_set_sessions(database, find_session, nullptr);
+  return code == HF_OK ? hf_observe_waits(database, session_waits, session_sleeps, nullptr) : code;
 }
 
 } // namespace holdfast

@@ -142,6 +142,10 @@ impl Database {
         self.0.set_sessions(find);
     }
 
+    pub fn set_wait_observer(&self, observer: impl holdfast::raw::WaitObserver + 'static) {
+        self.0.set_wait_observer(observer);
+    }
+
     pub fn latest_deadlock(&self) -> Option<String> {
         self.0.database().latest_deadlock()
     }

@@ -39,7 +39,50 @@ impl Finder {
     }
 }
 
+/// Is told that a transaction is going to wait for another one, both by their numbers.
+pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, holder: u64);
+
+/// Is told that the calling thread is going to sleep, or has woken up.
+pub type Sleeps = extern "C" fn(context: *mut c_void, begins: bool);
+
+/// The caller's functions with what they want to be called with.
+struct Observer(WaitsFor, Sleeps, *mut c_void);
+
+// SAFETY: the caller promises that its functions may be called from any thread with this context.
+unsafe impl Send for Observer {}
+// SAFETY: as above.
+unsafe impl Sync for Observer {}
+
+impl holdfast::raw::WaitObserver for Observer {
+    fn waits_for(&self, waiter: u64, holder: u64) {
+        self.0(self.2, waiter, holder);
+    }
+
+    fn begins(&self) {
+        self.1(self.2, true);
+    }
+
+    fn ends(&self) {
+        self.1(self.2, false);
+    }
+}
+
 entry_points! {
+    /// Lets two functions be told of waits for locks, by the threads that wait. They are called with `context` until the
+    /// database is closed, and must not call the database nor wait for a transaction. The first ones stay.
+    fn hf_observe_waits(
+        database: *const Database,
+        waits_for: Option<WaitsFor>,
+        sleeps: Option<Sleeps>,
+        context: *mut c_void,
+    ) {
+        let database = take!(shared(database))?;
+        if let (Some(waits_for), Some(sleeps)) = (waits_for, sleeps) {
+            database.0.set_wait_observer(Observer(waits_for, sleeps, context));
+        }
+        Ok(Code::Ok)
+    }
+
     /// Lets `find` say which sessions run the transactions. It is called from any thread, with `context`, until the
     /// database is closed; it must not call the database nor wait for a transaction. The first one stays.
     fn hf_set_sessions(database: *const Database, find: Option<FindSession>, context: *mut c_void) {

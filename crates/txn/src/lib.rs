@@ -62,7 +62,7 @@ mod visibility;
 
 pub use lock::{
     DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, Session,
-    WaitMode, WantedLock,
+    WaitMode, WaitObserver, WantedLock,
 };
 #[cfg(not(shuttle))]
 pub use {

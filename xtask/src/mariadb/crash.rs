@@ -85,7 +85,8 @@ struct Session {
     committed: u64,
 }
 
-fn create(server: &Server<'_>) -> anyhow::Result<()> {
+/// The tables of the bank.
+pub(super) fn create(server: &Server<'_>) -> anyhow::Result<()> {
     execute(
         server,
         &format!(
@@ -158,7 +159,8 @@ fn changes(session: usize, n: u64) -> String {
     sql + &format!("INSERT INTO ledger VALUES ({session}, {n}, {source}, {target}, {amount});\n")
 }
 
-fn movement(session: usize, n: u64) -> String {
+/// One movement of a session, as statements.
+pub(super) fn movement(session: usize, n: u64) -> String {
     format!("BEGIN;\n{}COMMIT;\nSELECT 'committed {n}';\n", changes(session, n))
 }
 
@@ -350,7 +352,7 @@ fn pairs(text: &str) -> anyhow::Result<BTreeSet<(u64, u64)>> {
 }
 
 /// Executes statements; what the client prints.
-fn execute(server: &Server<'_>, sql: &str) -> anyhow::Result<String> {
+pub(super) fn execute(server: &Server<'_>, sql: &str) -> anyhow::Result<String> {
     let mut client: Command = server.client_command();
     let output = client.args(["--batch", "--skip-column-names", "-e", sql]).output()?;
     if !output.status.success() {

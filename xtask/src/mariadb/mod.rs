@@ -21,6 +21,7 @@ mod docs;
 mod headers;
 mod mtr;
 mod package;
+mod replication;
 mod server;
 mod smoke;
 
@@ -62,6 +63,8 @@ pub enum What {
         #[arg(default_value_t = 20)]
         rounds: u32,
     },
+    /// A primary under load and a parallel replica, compared at the end
+    Replication,
     /// Run the server's own test suites on this engine
     Mtr {
         /// Which; engines/iuds and engines/funcs if none is named
@@ -105,6 +108,10 @@ pub fn run(what: What) -> anyhow::Result<()> {
         What::Crash { rounds } => {
             build(&cache)?;
             crash::run(&cache, rounds)
+        }
+        What::Replication => {
+            build(&cache)?;
+            replication::run(&cache)
         }
         What::Mtr { suites, tests } => {
             build(&cache)?;

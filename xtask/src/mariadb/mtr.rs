@@ -20,8 +20,7 @@ use crate::run::{check, root};
 const SUITES: [&str; 2] = ["engines/iuds", "engines/funcs"];
 
 /// Tests of engines/iuds that take seconds together.
-pub const QUICK: [&str; 6] =
-    ["insert_time", "insert_year", "update_time", "update_year", "delete_time", "delete_year"];
+pub const QUICK: [&str; 6] = ["insert_time", "insert_year", "update_time", "update_year", "delete_time", "delete_year"];
 
 /// What makes a server of the suites use this engine. It opens a file for each table, and some tests make many.
 const COMBINATION: &str = "[holdfast]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use holdfast_txn::TxnOptions;
 use parking_lot::Mutex;
 
-pub use holdfast_txn::{Direction, Scan, Session};
+pub use holdfast_txn::{Direction, Scan, Session, WaitObserver};
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawTransaction};
 
@@ -164,6 +164,11 @@ impl RawDatabase {
     /// without any latch or lock but the one of deadlock reports, and must not wait for a transaction. The first one stays.
     pub fn set_sessions(&self, find: impl Fn(u64) -> Option<Session> + Send + Sync + 'static) {
         self.shared().txns.locks().set_sessions(Box::new(find));
+    }
+
+    /// Lets `observer` be told of waits for locks, by the threads that wait. The first one stays.
+    pub fn set_wait_observer(&self, observer: impl WaitObserver + 'static) {
+        self.shared().txns.locks().set_wait_observer(Box::new(observer));
     }
 
     /// Ends the lock wait of the transaction with this number, if it is in one.

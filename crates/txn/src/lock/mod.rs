@@ -96,6 +96,17 @@ pub struct Implicit<'a> {
     pub active: &'a (dyn Fn() -> bool + Sync),
 }
 
+/// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must not wait for a
+/// transaction itself.
+pub trait WaitObserver: Send + Sync {
+    /// The transaction `waiter` is going to wait for `holder`.
+    fn waits_for(&self, waiter: Serial, holder: Serial);
+    /// This thread is going to sleep.
+    fn begins(&self);
+    /// It has woken up.
+    fn ends(&self);
+}
+
 type Rows = HashMap<IndexId, HashMap<Arc<[u8]>, Queue>>;
 
 /// The lock manager of one database.
@@ -106,6 +117,7 @@ pub struct LockManager {
     pub(crate) ranges: RangeLocks,
     graph: Mutex<deadlock::Graph>,
     sessions: OnceLock<Box<FindSession>>,
+    observer: OnceLock<Box<dyn WaitObserver>>,
     used: AtomicUsize,
     budget: usize,
     metrics: Arc<Metrics>,
@@ -128,10 +140,16 @@ impl LockManager {
             ranges: RangeLocks::new(),
             graph: Mutex::new(deadlock::Graph::default()),
             sessions: OnceLock::new(),
+            observer: OnceLock::new(),
             used: AtomicUsize::new(0),
             budget,
             metrics,
         }
+    }
+
+    /// Lets `observer` be told of waits. The first one stays.
+    pub fn set_wait_observer(&self, observer: Box<dyn WaitObserver>) {
+        let _ = self.observer.set(observer);
     }
 
     /// Bytes of memory that explicit locks take.
@@ -293,7 +311,15 @@ impl LockManager {
         self.metrics.adjust(Gauge::RowLockCurrentWaits, 1);
         let begun = Instant::now();
         self.detect(owner);
+        let observer = self.observer.get();
+        if let Some(observer) = observer {
+            self.blockers(owner).iter().for_each(|holder| observer.waits_for(owner.serial(), holder.serial()));
+            observer.begins();
+        }
         let outcome = owner.block(limit);
+        if let Some(observer) = observer {
+            observer.ends();
+        }
         self.metrics.record_wait(WaitClass::Lock, begun.elapsed());
         self.metrics.adjust(Gauge::RowLockCurrentWaits, -1);
         let error = match outcome {

@@ -1,0 +1,137 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Whole keys: their parts one behind the other, and behind those the primary key's. */
+
+#include "key_format.h"
+
+namespace holdfast {
+
+Index_key::Index_key(const KEY &info)
+{
+  parts.reserve(info.user_defined_key_parts);
+  for (uint i= 0; i < info.user_defined_key_parts; i++)
+    parts.emplace_back(info.key_part[i]);
+}
+
+void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key *primary_arg)
+{
+  primary= primary_arg;
+  uint offset= 0;
+  for (uint i= 0; i < info.ext_key_parts; i++)
+  {
+    image_offsets.push_back(offset);
+    offset+= info.key_part[i].store_length;
+  }
+  for (uint i= 0; i < primary_info.user_defined_key_parts; i++)
+  {
+    const KEY_PART_INFO &wanted= primary_info.key_part[i];
+    uint at= 0;
+    while (at < info.ext_key_parts &&
+           (info.key_part[at].fieldnr != wanted.fieldnr || info.key_part[at].length != wanted.length))
+      at++;
+    if (at == info.ext_key_parts)
+      return;
+    primary_parts.push_back(at);
+  }
+}
+
+void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) const
+{
+  for (const Index_key_part &part : parts)
+    part.encode_record(table, record, out);
+}
+
+void Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const
+{
+  const uchar *at= key;
+  for (size_t i= 0; i < parts.size(); i++)
+  {
+    if (!(map >> i & 1))
+      return;
+    parts[i].encode_image(table, &at, out);
+  }
+  for (size_t i= 0; i < primary_parts.size() && (map >> primary_parts[i] & 1); i++)
+  {
+    at= key + image_offsets[primary_parts[i]];
+    primary->parts[i].encode_image(table, &at, out);
+  }
+}
+
+bool Index_key::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
+                 const uchar *rest_end) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.decode(table, record, from, end, rest, rest_end))
+      return false;
+  }
+  return true;
+}
+
+void Index_key::append_rest(TABLE *table, const uchar *record, Bytes *rest) const
+{
+  for (const Index_key_part &part : parts)
+    part.append_rest(table, record, rest);
+}
+
+size_t Index_key::end_of(const uchar *entry, size_t length, size_t wanted) const
+{
+  const uchar *at= entry, *end= entry + length;
+  for (size_t i= 0; i < wanted && i < parts.size(); i++)
+  {
+    at= parts[i].skip(at, end);
+    if (!at)
+      return length;
+  }
+  return (size_t) (at - entry);
+}
+
+bool Index_key::has_null(const uchar *record) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (part.is_null(record))
+      return true;
+  }
+  return false;
+}
+
+size_t Index_key::max_length() const
+{
+  size_t sum= 0;
+  for (const Index_key_part &part : parts)
+    sum+= part.max_length();
+  return sum;
+}
+
+size_t Index_key::usual_length() const
+{
+  size_t sum= 0;
+  for (const Index_key_part &part : parts)
+    sum+= part.usual_length();
+  return sum;
+}
+
+bool Index_key::is_fixed() const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.is_fixed())
+      return false;
+  }
+  return true;
+}
+
+void step_over_prefix(Bytes *key)
+{
+  while (!key->empty() && key->back() == 0xFF)
+    key->pop_back();
+  if (!key->empty())
+    key->back()++;
+}
+
+} // namespace holdfast

@@ -1,0 +1,90 @@
+//! Replication: a primary under load and a replica whose workers apply its transactions in parallel, both on this engine.
+//! At the end every table has the same checksum on both.
+//!
+//! The workers are optimistic: they apply transactions that change the same rows at the same time, and the one that comes first in
+//! the primary's log has to win. The engine tells the server who waits for whom; without that a worker waits for a lock
+//! that only its successor could release, until the lock wait times out.
+
+use std::ops::RangeInclusive;
+
+use anyhow::{Context, ensure};
+
+use super::Cache;
+use super::crash::{create, execute, movement};
+use super::server::Server;
+
+const PRIMARY_PORT: u16 = 13336;
+const REPLICA_PORT: u16 = 13337;
+const SESSIONS: usize = 4;
+/// Transactions of each session.
+const MOVEMENTS: u64 = 800;
+/// That many at a time are handed to a client.
+const PIECE: u64 = 100;
+/// Seconds that the replica may take for them: less than a lock wait.
+const CATCH_UP: u32 = 45;
+
+const BOTH: [&str; 4] =
+    ["--log-bin=bin", "--binlog-format=ROW", "--holdfast-buffer-pool-size=8M", "--holdfast-lock-wait-timeout=60"];
+const PRIMARY: [&str; 1] = ["--server-id=1"];
+const REPLICA: [&str; 4] =
+    ["--server-id=2", "--log-slave-updates", "--slave-parallel-threads=4", "--slave-parallel-mode=optimistic"];
+
+/// Runs it; stops both servers again.
+pub fn run(cache: &Cache) -> anyhow::Result<()> {
+    let (primary, replica) = (Server::new(cache, "primary"), Server::new(cache, "replica"));
+    let options = |own: &[&str]| BOTH.iter().chain(own).map(|o| (*o).to_string()).collect::<Vec<_>>();
+    primary.up(PRIMARY_PORT, true, &options(&PRIMARY))?;
+    replica.up(REPLICA_PORT, true, &options(&REPLICA))?;
+    let result = replicate(&primary, &replica);
+    if result.is_err() {
+        println!("log of the replica:\n{}", replica.log_tail());
+    }
+    replica.down()?;
+    primary.down()?;
+    result
+}
+
+fn replicate(primary: &Server<'_>, replica: &Server<'_>) -> anyhow::Result<()> {
+    execute(primary, "CREATE USER repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'")?;
+    let connect = format!(
+        "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {PRIMARY_PORT}, master_user = 'repl',
+           master_password = 'repl', master_use_gtid = slave_pos"
+    );
+    execute(replica, &connect)?;
+    create(primary)?;
+    // The first half waits for the replica, so that its workers have enough to get in each other's way.
+    load(primary, 1..=MOVEMENTS / 2)?;
+    execute(replica, "START SLAVE")?;
+    load(primary, MOVEMENTS / 2 + 1..=MOVEMENTS)?;
+    let position = execute(primary, "SELECT @@gtid_binlog_pos")?;
+    let waited = execute(replica, &format!("SELECT MASTER_GTID_WAIT('{}', {CATCH_UP})", position.trim()))?;
+    let status = || execute(replica, "SHOW SLAVE STATUS\\G").unwrap_or_default();
+    ensure!(waited.trim() == "0", "the replica is not there after {CATCH_UP} s:\n{}", status());
+    let sums = "CHECKSUM TABLE crash.accounts, crash.ledger; CHECK TABLE crash.accounts, crash.ledger";
+    let (ours, theirs) = (execute(primary, sums)?, execute(replica, sums)?);
+    ensure!(ours == theirs, "primary:\n{ours}\nreplica:\n{theirs}");
+    let retried = execute(replica, "SHOW GLOBAL STATUS LIKE 'Slave_retried_transactions'")?;
+    println!("{} transactions replicated; {}", SESSIONS as u64 * MOVEMENTS, retried.trim().replace('\t', " "));
+    println!("{}", theirs.trim());
+    Ok(())
+}
+
+/// All sessions at once.
+fn load(primary: &Server<'_>, movements: RangeInclusive<u64>) -> anyhow::Result<()> {
+    std::thread::scope(|scope| {
+        let start = |session| {
+            let movements = movements.clone();
+            scope.spawn(move || load_session(primary, session, movements))
+        };
+        let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
+        sessions.into_iter().try_for_each(|s| s.join().ok().context("a session panicked")?)
+    })
+}
+
+fn load_session(primary: &Server<'_>, session: usize, movements: RangeInclusive<u64>) -> anyhow::Result<()> {
+    for first in movements.step_by(PIECE as usize) {
+        let statements: String = (first..first + PIECE).map(|n| movement(session, n)).collect();
+        execute(primary, &format!("USE crash;\n{statements}"))?;
+    }
+    Ok(())
+}
