@@ -36,6 +36,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "mariadb", budget_minutes: 5.0, long: false, job: mariadb_short },
     Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
     Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
+    Suite { name: "faults", budget_minutes: 30.0, long: true, job: faults_exhaustive },
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
@@ -129,6 +130,15 @@ fn crash_short() -> anyhow::Result<Outcome> {
 /// The engine inside the server. The packages are fetched once.
 fn mariadb_short() -> anyhow::Result<Outcome> {
     Ok(mariadb::short_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+/// The tests that take a sample of all faults by default take all of them.
+fn faults_exhaustive() -> anyhow::Result<Outcome> {
+    let tests = ["a_failing_disk_loses_nothing", "a_small_cache_meets_a_failing_disk", "flipped_bits_are_noticed"];
+    for name in tests {
+        check(cargo(&format!("test --package holdfast-engine --test {name}")).env("HOLDFAST_EXHAUSTIVE", "1"))?;
+    }
+    Ok(Outcome::Passed)
 }
 
 fn crash_long() -> anyhow::Result<Outcome> {

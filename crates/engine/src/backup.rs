@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::{Lsn, PageId, PageNo, SpaceId, page};
-use holdfast_io::{AlignedBuf, Create, Disk, File, FileDisk, FileKind, FlushMethod, OpenOptions};
+use holdfast_io::{AlignedBuf, Create, Disk, FileDisk, FileKind, FlushMethod, OpenOptions};
 use holdfast_pool::AccessKind;
+use holdfast_tree::SpaceFile;
 use holdfast_wal::{LogCopy, LogTail};
 
 use crate::settings::Builder;
@@ -121,14 +122,14 @@ pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Re
     let target: Arc<dyn Disk> = Arc::new(target);
     let mut backup = Backup::begin(shared, target, options)?;
     let held = shared.schema();
-    for (id, file) in shared.space_files(&held) {
-        backup.copy_file(id, &*file)?;
+    for space in shared.space_files(&held) {
+        backup.copy_file(&space)?;
     }
     let lsn = {
         let _ddl = shared.ddl.lock();
         let schema = shared.schema();
-        for (id, file) in shared.space_files(&schema) {
-            backup.copy_file(id, &*file)?;
+        for space in shared.space_files(&schema) {
+            backup.copy_file(&space)?;
         }
         backup.copy_log_to_end()?
     };
@@ -162,14 +163,16 @@ impl<'a> Backup<'a> {
             }
         };
         let copy = LogCopy::create(Arc::clone(&target), shared.meta.uuid, &shared.wal_config, first)?;
-        let bytes_total = shared.space_files(&shared.schema()).iter().map(|(_, f)| f.len().unwrap_or(0)).sum();
+        let bytes_total =
+            shared.space_files(&shared.schema()).iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
         let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
         let (copied, started) = (HashSet::new(), shared.clock.now());
         Ok(Backup { shared, options, target, tail, copy, payload, first, copied, progress, started })
     }
 
     /// Copies the file of a space, unless that was done.
-    fn copy_file(&mut self, id: SpaceId, file: &dyn File) -> Result<()> {
+    fn copy_file(&mut self, space: &SpaceFile) -> Result<()> {
+        let (id, file) = (space.id(), space.space().file());
         if !self.copied.insert(id) {
             return Ok(());
         }
@@ -193,7 +196,7 @@ impl<'a> Backup<'a> {
             }
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);
-                self.check_page(PageId::new(id, no), file, bytes)?;
+                self.check_page(space, PageId::new(id, no), bytes)?;
             }
             target.write_at(at, &buf)?;
             at += n as u64;
@@ -204,18 +207,20 @@ impl<'a> Backup<'a> {
         target.sync()
     }
 
-    /// Makes sure that `bytes` are a whole page, one way or another.
-    fn check_page(&self, id: PageId, file: &dyn File, bytes: &mut [u8]) -> Result<()> {
+    /// Makes sure that `bytes` are a whole page, one way or another, unless it is free.
+    fn check_page(&self, space: &SpaceFile, id: PageId, bytes: &mut [u8]) -> Result<()> {
         for _ in 0..READ_ATTEMPTS {
             if page::check(bytes, id).is_ok() {
                 return Ok(());
             }
-            file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
+            space.space().file().read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
         }
         let pool = self.shared.pool();
-        let space = pool.space(id.space).ok_or(Error::Closed("the table's file"))?;
         let access = pool.access(AccessKind::Backup);
-        let guard = pool.fix_shared(&space, id.no, &access)?;
+        if !space.is_allocated(id.no, &access)? {
+            return Ok(());
+        }
+        let guard = pool.fix_shared(space.space(), id.no, &access)?;
         bytes.copy_from_slice(&guard);
         drop(guard);
         page::seal(bytes);

@@ -1,5 +1,10 @@
 //! Making files smaller while they are in use.
 //!
+//! First what a crash lost is given back: pages of large values that nothing leads to, since the crash came between writing them and
+//! writing the row, or between forgetting them and freeing them. Only the newest rows can be asked, so that is done while
+//! no old version is kept and nobody has written to the table since before the look; otherwise it is left for another time.
+//! What nothing leads to then, nothing can lead to later.
+//!
 //! Table by table: the last node of the file is moved into the first free page, by one mini-transaction each, until the
 //! last page cannot be moved (a root, or a part of a large value) or nothing in front of it is free. Then the page
 //! count is lowered, and after a checkpoint, when no log record can ask for the pages any more, the file is cut.
@@ -8,11 +13,12 @@ use std::sync::Arc;
 
 use holdfast_base::{Lsn, PageNo, page};
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::SpaceFile;
+use holdfast_tree::{PageSet, SpaceFile};
 
 use crate::Result;
 use crate::schema::TableHandle;
 use crate::shared::Shared;
+use crate::verify::walk_trees;
 
 /// What a compaction did.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +30,14 @@ pub struct CompactReport {
     pub bytes_after: u64,
     /// Pages moved.
     pub pages_moved: u64,
+    /// Pages given back that a crash had lost.
+    pub pages_reclaimed: u64,
 }
 
 pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
     shared.check_writable()?;
+    // Another one would move nodes between the look at a tree and that at the allocation.
+    let _compacting = shared.compacting.lock();
     shared.purge_now()?;
     let schema = shared.schema();
     let mut report = CompactReport::default();
@@ -39,6 +49,7 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
             continue;
         }
         let access = shared.pool().access(AccessKind::Maintenance);
+        report.pages_reclaimed += reclaim(shared, table, space, &access)?;
         report.pages_moved += move_tail(shared, table, space, &access)?;
         let (pages, lsn) = space.shrink(&access)?;
         if pages > 0 {
@@ -59,6 +70,18 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
         }
     }
     Ok(report)
+}
+
+/// Gives back pages that nothing leads to, if that can be told. How many.
+fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
+    let gate = &table.store.gate;
+    let Some(entered) = gate.quiet() else { return Ok(0) };
+    if !shared.txns.keeps_nothing_old()? {
+        return Ok(0);
+    }
+    let (mut reached, mut sound) = (PageSet::new(), true);
+    walk_trees(table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
+    if sound && gate.quiet() == Some(entered) { space.reclaim(&reached, access) } else { Ok(0) }
 }
 
 /// Moves nodes from the end of the file to the front as long as that is possible. How many.

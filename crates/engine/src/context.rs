@@ -137,10 +137,11 @@ impl Context {
             let _ = txn.rollback();
             return error;
         }
-        match txn.rollback_to(start) {
+        let error = match txn.rollback_to(start) {
             Ok(()) => error,
             Err(worse) => worse,
-        }
+        };
+        self.shared.txns.or_stopped(error)
     }
 
     fn check_alive(&self) -> Result<()> {

@@ -213,8 +213,12 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
 
 /// Keeps new writers out of a table and waits for those that there are.
 fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
-    // What an earlier run left unfinished may have changed it.
-    shared.txns.roll_back_losers()?;
+    // What an earlier run left unfinished may have changed it. Damage may keep it unfinished, and must not keep the
+    // damaged table: rollback passes over what is dropped.
+    match shared.txns.roll_back_losers() {
+        Err(error) if error.is_damage() => {}
+        result => drop(result?),
+    }
     table.store.gate.close(shared.settings.lock_wait_timeout)
 }
 

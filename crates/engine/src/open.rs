@@ -1,4 +1,4 @@
-//! Creating a database, and opening one: lock, `holdfast.meta`, torn pages, log, redo, transactions, catalog.
+//! Creating a database, and opening one: lock, `holdfast.meta`, log, torn pages, redo, transactions, catalog.
 //!
 //! A database exists as soon as `holdfast.meta` does, which is written last when it is created; what an attempt that was
 //! cut short leaves is removed by the next one. Opening checks everything before it starts anything; what fails names
@@ -174,11 +174,11 @@ fn open_on(ground: Ground) -> Result<Database> {
         let what = format!("page_size = {asked}, but the database has pages of {page_size} bytes; leave it out");
         return Err(Error::invalid(what));
     }
-    let torn = restore_torn_pages(&**disk, page_size, &mut |id| data_file(&**disk, id))?;
-    ground.metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
     let wal_config = ground.wal_config(page_size);
     let metrics = Arc::clone(&ground.metrics);
     let (wal, recovery) = Wal::open(Arc::clone(disk), meta.uuid, wal_config.clone(), metrics)?;
+    let torn = restore_torn_pages(&**disk, page_size, recovery.checkpoint_lsn(), &mut |id| data_file(&**disk, id))?;
+    ground.metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
     let store = ground.store(page_size, &wal)?;
     let open = |(id, name): (SpaceId, &str)| SpaceFile::open(&store, &**disk, id, name, meta.uuid, false);
     let (system, undo) = (open(SYSTEM)?, open(UNDO)?);
@@ -230,8 +230,15 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
             return Ok(None);
         }
         let file = opened.entry(id).or_insert_with(|| open_table(&*disk, &store, &meta, id));
-        Ok(file.as_ref().ok().map(|f| Arc::clone(f.space())))
-    });
+        match file {
+            Ok(file) => Ok(Some(Arc::clone(file.space()))),
+            // Its table is lost to those who use it, with what the log has for it.
+            Err(error) if error.is_damage() => Ok(None),
+            // It may be there the next time, and this log may not.
+            Err(error) => Err(error.clone()),
+        }
+    })
+    .pass_over(|id| id != SYSTEM.0 && id != UNDO.0);
     let access = files.store.pool().access(AccessKind::Recovery);
     let report = |recovery: &Recovery| {
         if let Some(callback) = &ground.settings.on_recovery_progress {
@@ -291,6 +298,7 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         txns,
         ddl: Mutex::new(next),
         schema: RwLock::default(),
+        compacting: Mutex::default(),
         closed: AtomicBool::new(false),
         store: files.store,
         _lock: ground.lock,

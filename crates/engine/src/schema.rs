@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use holdfast_base::{IndexId, SpaceId};
-use holdfast_io::{Disk, File};
+use holdfast_io::Disk;
 use holdfast_tree::{SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
 use parking_lot::{Condvar, Mutex};
@@ -53,8 +53,8 @@ impl Schema {
     }
 
     /// The files of the tables that could be opened.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (SpaceId, Arc<dyn File>)> {
-        self.tables.values().filter_map(|t| t.store.space().ok()).map(|s| (s.id(), Arc::clone(s.space().file())))
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = Arc<SpaceFile>> {
+        self.tables.values().filter_map(|t| t.store.space().ok().cloned())
     }
 }
 
@@ -155,6 +155,8 @@ pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
 #[derive(Default)]
 struct Writers {
     count: usize,
+    /// How many have come so far.
+    entered: u64,
     closed: bool,
 }
 
@@ -171,6 +173,7 @@ impl WriterGate {
         let mut writers = self.writers.lock();
         if !writers.closed {
             writers.count += 1;
+            writers.entered += 1;
         }
         !writers.closed
     }
@@ -178,6 +181,12 @@ impl WriterGate {
     pub(crate) fn leave(&self) {
         self.writers.lock().count -= 1;
         self.changed.notify_all();
+    }
+
+    /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between.
+    pub(crate) fn quiet(&self) -> Option<u64> {
+        let writers = self.writers.lock();
+        if writers.count == 0 { Some(writers.entered) } else { None }
     }
 
     /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.

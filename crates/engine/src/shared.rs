@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdfast_base::SpaceId;
-use holdfast_io::{Clock, DirLock, Disk, File};
+use holdfast_io::{Clock, DirLock, Disk};
 use holdfast_metrics::{Gauge, Metrics, Snapshot};
 use holdfast_policy::PolicyKind;
 use holdfast_pool::Pool;
@@ -41,6 +40,8 @@ pub(crate) struct Shared {
     /// Held while definitions change.
     pub ddl: Mutex<NextIds>,
     pub schema: RwLock<Arc<Schema>>,
+    /// Held during a compaction.
+    pub compacting: Mutex<()>,
     pub scan_hints: AtomicBool,
     /// For the rates of the monitor, and of the listing of the pool's statistics.
     pub status_since: Mutex<Previous>,
@@ -111,9 +112,9 @@ impl Shared {
     }
 
     /// All files of pages: the system's, then those of the tables of `schema` that could be opened.
-    pub(crate) fn space_files(&self, schema: &Schema) -> Vec<(SpaceId, Arc<dyn File>)> {
-        let own = [&self.system, &self.undo].map(|s| (s.id(), Arc::clone(s.space().file())));
-        own.into_iter().chain(schema.files()).collect()
+    pub(crate) fn space_files(&self, schema: &Schema) -> Vec<Arc<SpaceFile>> {
+        let own = [&self.system, &self.undo].map(Arc::clone);
+        own.into_iter().chain(schema.spaces()).collect()
     }
 
     pub(crate) fn list_tables(&self) -> Vec<TableInfo> {

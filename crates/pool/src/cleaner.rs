@@ -118,8 +118,10 @@ pub(crate) fn run_cleaner(core: &Core) {
 pub(crate) fn run_checkpointer(core: &Core) {
     let mut controller = Controller::new(core.wal.next_lsn());
     while core.signals.next_checkpoint().is_some() {
-        // A failure is counted and keeps the pages dirty; whoever waits for log space gets it from the log.
-        let _ = core.advance_checkpoint(&mut controller);
+        // A failure keeps the pages dirty; those who wait for log space must not wait for a disk that may stay broken.
+        if let Err(error) = core.advance_checkpoint(&mut controller) {
+            core.wal.checkpoint_failed(error);
+        }
     }
 }
 

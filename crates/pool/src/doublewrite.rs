@@ -10,7 +10,14 @@
 //! other one becomes the current one, after everything written home from it has been synced there. The slot of a page whose home
 //! write failed is not reused until that page has been written after all.
 //!
-//! At open, [`restore_torn_pages`] replaces every page that is damaged at home by its newest good image.
+//! At open, [`restore_torn_pages`] replaces pages that are damaged at home by their newest good image, if that image
+//! cannot be stale. Images stay in the file until their slot is used again, so the newest one that is found may be older than
+//! what was at home before a bit rotted there. Two things tell:
+//! - Its page LSN lies beyond the checkpoint: whatever changed the page later is in the log, and redo does it again.
+//!   A write that a power cut tore is always such a case, because it held the checkpoint.
+//! - The damaged page carries the image's LSN and checksum: it was that very image.
+//!
+//! Otherwise the page stays damaged, and says so to those who read it: an old image would be a silent step back in time.
 //!
 //! Lock order: `state` is a leaf; nothing is waited for under it but its own condition variable, whose waiters wait
 //! for home writes of other threads.
@@ -252,6 +259,13 @@ fn write_merged(file: &dyn File, writes: &[WriteAt<'_>]) -> Result<()> {
     file.write_batch(writes)
 }
 
+/// Whether the damaged page `home` says that it was `image`.
+fn was_image(home: &[u8], image: &[u8]) -> bool {
+    [page::OFF_CHECKSUM..page::OFF_SPACE, page::OFF_LSN..page::OFF_INDEX]
+        .into_iter()
+        .all(|part| home[part.clone()] == image[part])
+}
+
 /// What [`restore_torn_pages`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
@@ -259,17 +273,20 @@ pub struct RestoreReport {
     pub images: usize,
     /// Pages that were damaged at home and have been replaced by their images.
     pub restored: Vec<PageId>,
+    /// Pages that are damaged at home and whose newest image may be older than what was there: left as they are.
+    pub stale: Vec<PageId>,
 }
 
 /// To be called when a database is opened, before redo and before its pool is made: replaces every page that is damaged
-/// in its file, and has a good image in the double-write file, by that image. `resolve` gives the file of a space, or
-/// `None` if the space does not exist any more.
+/// in its file, and has a good image in the double-write file that is not stale, by that image. `checkpoint`: where redo will begin.
+/// `resolve` gives the file of a space, or `None` if the space does not exist any more.
 ///
 /// # Errors
 /// Of the reads and writes.
 pub fn restore_torn_pages(
     disk: &dyn Disk,
     page_size: usize,
+    checkpoint: Lsn,
     resolve: &mut dyn FnMut(SpaceId) -> Result<Option<Arc<dyn File>>>,
 ) -> Result<RestoreReport> {
     let mut report = RestoreReport::default();
@@ -293,23 +310,31 @@ pub fn restore_torn_pages(
         }
     }
     let mut home = AlignedBuf::zeroed(page_size);
-    let mut images: Vec<(PageId, u64)> = newest.into_iter().map(|(id, (_, offset))| (id, offset)).collect();
+    let mut images: Vec<(PageId, Lsn, u64)> = newest.into_iter().map(|(id, (lsn, offset))| (id, lsn, offset)).collect();
     images.sort_unstable();
-    for (id, offset) in images {
+    for (id, lsn, offset) in images {
         let Some(target) = resolve(id.space)? else { continue };
         let at = u64::from(id.no.0) * page_size as u64;
         let damaged = match target.read_at(at, &mut home) {
             Ok(()) => page::check(&home, id).is_err(),
             // The file ends before or within the page.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => true,
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+                home.fill(0);
+                true
+            }
             Err(e) => return Err(e),
         };
-        if damaged {
-            file.read_at(offset, &mut image)?;
-            target.write_at(at, &image)?;
-            target.sync()?;
-            report.restored.push(id);
+        if !damaged {
+            continue;
         }
+        file.read_at(offset, &mut image)?;
+        if lsn <= checkpoint && !was_image(&home, &image) {
+            report.stale.push(id);
+            continue;
+        }
+        target.write_at(at, &image)?;
+        target.sync()?;
+        report.restored.push(id);
     }
     Ok(report)
 }

@@ -27,8 +27,9 @@ use crate::translation::{CLAIMED, CLAIMED_WAITED};
 /// What becomes of the bytes of a frame that a page is brought into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fill {
-    /// They are read from the file. `blank`: also a page that was never written is fine.
-    Read { blank: bool },
+    /// They are read from the file. `blank`: also a page that was never written is fine. `redo`: one that is damaged may be free by
+    /// the end of the log, so it does not disable its table yet.
+    Read { blank: bool, redo: bool },
     /// They are zeroed: the page is about to be made.
     Zero,
 }
@@ -86,7 +87,7 @@ impl Core {
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
     pub(crate) fn bring_in(&self, space: &Space, no: PageNo, fill: Fill, acc: &Access<'_>) -> Result<Option<u32>> {
         let mut lease = Lease::new(self, None);
-        if fill == (Fill::Read { blank: false }) {
+        if matches!(fill, Fill::Read { blank: false, .. }) {
             self.check_reach(space, no)?;
         }
         loop {
@@ -242,7 +243,7 @@ impl Core {
 
     fn fill(&self, space: &Space, no: PageNo, frame: u32, fill: Fill) -> Result<()> {
         let id = space.page_id(no);
-        let Fill::Read { blank } = fill else {
+        let Fill::Read { blank, redo } = fill else {
             self.zero(frame, id);
             return Ok(());
         };
@@ -269,7 +270,9 @@ impl Core {
         });
         checked.inspect_err(|e| {
             self.metrics.inc(Counter::PagesDamaged);
-            space.mark_damaged(e);
+            if !redo {
+                space.mark_damaged(e);
+            }
         })
     }
 

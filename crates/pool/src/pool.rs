@@ -167,7 +167,7 @@ impl Pool {
                 return Ok(());
             }
         }
-        let fill = Fill::Read { blank: acc.expects_blank() };
+        let fill = acc.fill();
         if let Some(frame) = core.bring_in(space, no, fill, acc)? {
             core.frames.header(frame).latch.release_exclusive(true);
         }
@@ -190,7 +190,7 @@ impl Pool {
                 }
                 header.latch.release_shared();
             }
-            let fill = Fill::Read { blank: acc.expects_blank() };
+            let fill = acc.fill();
             if let Some(frame) = core.bring_in(space, no, fill, acc)? {
                 let header = core.frames.header(frame);
                 core.touch(frame, header, id, acc);
@@ -205,7 +205,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::load`].
     pub fn fix_exclusive<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
-        self.latch_or_bring_in(space, no, Fill::Read { blank: acc.expects_blank() }, acc).map(|(guard, _)| guard)
+        self.latch_or_bring_in(space, no, acc.fill(), acc).map(|(guard, _)| guard)
     }
 
     /// Latches a page that is about to be made (or made anew) exclusively: it is not read, and is all zeros but for its

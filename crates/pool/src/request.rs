@@ -12,6 +12,7 @@ use holdfast_policy::{ScanHint, ScanHistory, ScanPlan, Touch};
 use parking_lot::Mutex;
 
 use crate::core::Core;
+use crate::miss::Fill;
 
 /// Why pages are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -232,8 +233,9 @@ impl<'a> Access<'a> {
         Touch { scan, statement: self.statement, tick: self.tick.get() }
     }
 
-    pub(crate) fn expects_blank(&self) -> bool {
-        self.blank.get()
+    /// How a page that is not there is brought in.
+    pub(crate) fn fill(&self) -> Fill {
+        Fill::Read { blank: self.blank.get(), redo: self.kind == AccessKind::Recovery }
     }
 
     #[inline]

@@ -78,7 +78,7 @@ fn redo(pool: &Pool, space: &Space, payload: &[u8], end: Lsn, start: Lsn) -> Res
 fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
     let metrics = Metrics::new();
     let (wal, mut recovery) = Wal::open(disk.clone(), UUID, wal_config(), metrics.clone())?;
-    restore_torn_pages(&**disk, PAGE, &mut |id| {
+    restore_torn_pages(&**disk, PAGE, recovery.checkpoint_lsn(), &mut |id| {
         let name = file_name(id);
         if !disk.exists(&name)? {
             return Ok(None);

@@ -9,7 +9,8 @@ use holdfast_pool::{DoubleWrite, restore_torn_pages};
 
 fn restore(bed: &Bed) -> Vec<u32> {
     let file = bed.space.file().clone();
-    let report = restore_torn_pages(&*bed.disk, PAGE, &mut |_| Ok(Some(file.clone()))).unwrap();
+    let report =
+        restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut |_| Ok(Some(file.clone()))).unwrap();
     report.restored.iter().map(|id| id.no.0).collect()
 }
 
@@ -53,7 +54,7 @@ fn torn_images_and_dropped_spaces_are_passed_over() {
         copies.write_at(slot * PAGE as u64 + 2048, &[0xee; 512]).unwrap();
     }
     assert_eq!(restore(&bed), [0; 0], "no good image is left");
-    let report = restore_torn_pages(&*bed.disk, PAGE, &mut |_| Ok(None)).unwrap();
+    let report = restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut |_| Ok(None)).unwrap();
     assert!(report.restored.is_empty());
 }
 
@@ -74,6 +75,45 @@ fn the_image_of_a_page_whose_write_failed_is_kept() {
     }
     assert_eq!(restore(&bed), [1]);
     assert_eq!(value(&home(&bed, 1)), 77);
+}
+
+/// Images stay until their slot is used again, so the newest one that is left may be older than the page was when a bit
+/// rotted in it. It once replaced the page, and what had been committed since was gone without a word.
+#[test]
+fn a_stale_image_replaces_nothing() {
+    let bed = Bed::new(64);
+    bed.create_many(4);
+    bed.update(3, 100).unwrap();
+    bed.pool.flush_all().unwrap();
+    let images = bed.disk.open("doublewrite", holdfast_io::OpenOptions::default()).unwrap();
+    let mut old = vec![0; images.len().unwrap() as usize];
+    images.read_at(0, &mut old).unwrap();
+    bed.update(3, 200).unwrap();
+    bed.pool.flush_all().unwrap();
+    bed.pool.checkpoint().unwrap();
+    // The slot of the newer image has been used for another page meanwhile.
+    images.write_at(0, &old).unwrap();
+    tear(&bed, 3);
+    let before = home(&bed, 3);
+    let file = bed.space.file().clone();
+    let report =
+        restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut |_| Ok(Some(file.clone()))).unwrap();
+    assert!(report.restored.is_empty());
+    assert_eq!(report.stale.iter().map(|id| id.no.0).collect::<Vec<_>>(), [3]);
+    assert_eq!(home(&bed, 3), before);
+}
+
+/// The image of just that version repairs the page, however old both are.
+#[test]
+fn the_very_image_of_a_damaged_page_repairs_it() {
+    let bed = Bed::new(64);
+    bed.create_many(4);
+    bed.update(3, 200).unwrap();
+    bed.pool.flush_all().unwrap();
+    bed.pool.checkpoint().unwrap();
+    tear(&bed, 3);
+    assert_eq!(restore(&bed), [3]);
+    assert_eq!(value(&home(&bed, 3)), 200);
 }
 
 #[test]

@@ -26,7 +26,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn damage(page: PageId, what: impl Into<String>) -> Finding {
+    /// Stored bytes of `page` are wrong.
+    #[must_use]
+    pub fn damage(page: PageId, what: impl Into<String>) -> Finding {
         Finding { severity: Severity::Damage, page, what: what.into() }
     }
 

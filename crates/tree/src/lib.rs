@@ -25,7 +25,7 @@ mod tree;
 pub use finding::{Finding, PageSet, Severity};
 pub use mtr::{Mtr, PageRef};
 pub use overflow::OverflowRef;
-pub use redo::{FindSpace, Redo, redo};
+pub use redo::{FindSpace, Redo};
 pub use space::{Features, SpaceFile, SpaceInfo};
 pub use store::Store;
 pub use tree::{Action, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Tree, TreeStats, Walk};

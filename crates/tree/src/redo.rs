@@ -7,6 +7,9 @@
 //! A page that a group initialises is not read from disk: what it becomes does not depend on what it was, and all that came
 //! later is in the log behind the group. So torn pages, pages beyond the end of the file and pages whose
 //! storage was given back do no harm.
+//!
+//! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it: it stays damaged, and says so to
+//! whoever reads it, while all others get their records. So one bad page does not keep a database shut.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +29,7 @@ pub type FindSpace<'a> = dyn FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a;
 pub struct Redo<'a> {
     store: &'a Store,
     find: Box<FindSpace<'a>>,
+    may_pass_over: Box<dyn Fn(SpaceId) -> bool + 'a>,
     spaces: Vec<Arc<Space>>,
     missing: BTreeSet<SpaceId>,
 }
@@ -33,16 +37,59 @@ pub struct Redo<'a> {
 impl<'a> Redo<'a> {
     /// Redo into the pool of `store`; spaces are looked up with `find`.
     pub fn new(store: &'a Store, find: impl FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a) -> Redo<'a> {
-        Redo { store, find: Box::new(find), spaces: Vec::new(), missing: BTreeSet::new() }
+        let may_pass_over = Box::new(|_| false);
+        Redo { store, find: Box::new(find), may_pass_over, spaces: Vec::new(), missing: BTreeSet::new() }
     }
 
-    /// Applies one group, logged from `start` to `end`. `acc`: of the kind recovery.
+    /// Damaged pages of the spaces that `which` names are left as they are, instead of being an error.
+    #[must_use]
+    pub fn pass_over(self, which: impl Fn(SpaceId) -> bool + 'a) -> Redo<'a> {
+        Redo { may_pass_over: Box::new(which), ..self }
+    }
+
+    /// Applies one group, logged from `start` to `end`, to the pages that do not have it yet. Records of spaces that do not exist
+    /// are skipped. `acc`: of the kind recovery.
     ///
     /// # Errors
-    /// Damage in the log or in a page; those of reading pages.
+    /// [`Error::DamagedFile`] if `payload` is no sequence of records, [`Error::DamagedPage`] if one does not fit its page; those
+    /// of reading pages.
     pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8], acc: &Access<'_>) -> Result<()> {
         let store = self.store;
-        redo(store, start, end, payload, acc, &mut |id| self.space(id))
+        let mut pages: Vec<Latched<'_>> = Vec::new();
+        let mut from = Reader::new(payload);
+        let mut last = None;
+        while !from.is_empty() {
+            let (id, op) = PageOp::decode(&mut from, last)
+                .ok_or_else(|| Error::damaged_file("the log", format!("the group at {} is not decodable", start.0)))?;
+            last = Some(id);
+            let at = match pages.iter().position(|p| p.id == id) {
+                Some(at) => at,
+                None => {
+                    let Some(space) = self.space(id.space)? else { continue };
+                    let guard = match latch(store, &space, id, &op, acc) {
+                        Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => None,
+                        latched => Some(latched?),
+                    };
+                    let guard = guard.filter(|guard| op.initialises() || guard.lsn() < end);
+                    pages.push(Latched { id, guard, changed: false });
+                    pages.len() - 1
+                }
+            };
+            let page = &mut pages[at];
+            let Some(guard) = &mut page.guard else {
+                store.metrics().add(Counter::RecoveryPagesSkipped, 1);
+                continue;
+            };
+            op.apply(id, guard.bytes_mut())?;
+            page.changed = true;
+        }
+        for page in pages.iter_mut().filter(|p| p.changed) {
+            if let Some(guard) = &mut page.guard {
+                guard.mark_dirty(start, end);
+            }
+        }
+        store.metrics().add(Counter::RecoveryGroups, 1);
+        Ok(())
     }
 
     fn space(&mut self, id: SpaceId) -> Result<Option<Arc<Space>>> {
@@ -76,54 +123,10 @@ impl std::fmt::Debug for Redo<'_> {
 }
 
 struct Latched<'p> {
-    guard: ExclusiveGuard<'p>,
-    /// The page has this group already.
-    skip: bool,
+    id: PageId,
+    /// None: the page has this group already, or is damaged and passed over.
+    guard: Option<ExclusiveGuard<'p>>,
     changed: bool,
-}
-
-/// Applies one group of records, logged from `start` to `end`, to the pages that do not have it yet. Records of spaces that
-/// `find` does not find are skipped.
-///
-/// # Errors
-/// [`Error::DamagedFile`] if `payload` is no sequence of records, [`Error::DamagedPage`] if one does not fit its page; those of
-/// reading pages.
-pub fn redo(
-    store: &Store,
-    start: Lsn,
-    end: Lsn,
-    payload: &[u8],
-    acc: &Access<'_>,
-    find: &mut FindSpace<'_>,
-) -> Result<()> {
-    let mut pages: Vec<Latched<'_>> = Vec::new();
-    let mut from = Reader::new(payload);
-    let mut last = None;
-    while !from.is_empty() {
-        let (id, op) = PageOp::decode(&mut from, last)
-            .ok_or_else(|| Error::damaged_file("the log", format!("the group at {} is not decodable", start.0)))?;
-        last = Some(id);
-        let at = match pages.iter().position(|p| p.guard.id() == id) {
-            Some(at) => at,
-            None => {
-                let Some(space) = find(id.space)? else { continue };
-                pages.push(latch(store, &space, id, &op, end, acc)?);
-                pages.len() - 1
-            }
-        };
-        let page = &mut pages[at];
-        if page.skip {
-            store.metrics().add(Counter::RecoveryPagesSkipped, 1);
-            continue;
-        }
-        op.apply(id, page.guard.bytes_mut())?;
-        page.changed = true;
-    }
-    for page in pages.iter_mut().filter(|p| p.changed) {
-        page.guard.mark_dirty(start, end);
-    }
-    store.metrics().add(Counter::RecoveryGroups, 1);
-    Ok(())
 }
 
 fn latch<'p>(
@@ -131,14 +134,11 @@ fn latch<'p>(
     space: &Space,
     id: PageId,
     op: &PageOp<'_>,
-    end: Lsn,
     acc: &Access<'_>,
-) -> Result<Latched<'p>> {
-    let pool = store.pool();
+) -> Result<ExclusiveGuard<'p>> {
     if op.initialises() {
-        return Ok(Latched { guard: pool.fix_new(space, id.no, acc)?, skip: false, changed: false });
+        store.pool().fix_new(space, id.no, acc)
+    } else {
+        store.pool().fix_exclusive(space, id.no, acc)
     }
-    let guard = pool.fix_exclusive(space, id.no, acc)?;
-    let skip = guard.lsn() >= end;
-    Ok(Latched { guard, skip, changed: false })
 }

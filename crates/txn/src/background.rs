@@ -120,6 +120,9 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
                 }
             });
             if let Err(e) = result {
+                // It is tried again though nobody commits: the rows of a transaction that could not be rolled back are
+                // locked, and a disk that was full may have room by then.
+                signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
                 *system.background.last_error.lock() = Some(e);
             }
             system.background.commits.store(0, Ordering::Relaxed);

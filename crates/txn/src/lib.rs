@@ -22,6 +22,8 @@ mod background;
 #[cfg(not(shuttle))]
 mod change;
 #[cfg(not(shuttle))]
+mod check;
+#[cfg(not(shuttle))]
 pub mod commit_map;
 #[cfg(not(shuttle))]
 mod cursor;

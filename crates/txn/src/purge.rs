@@ -16,12 +16,14 @@
 //!
 //! Then the log is free. So a long view costs one version per entry that was changed, however often.
 //!
+//! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and the others must not wait.
+//!
 //! # Crash safety
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image is there, else to the
 //! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing is
 //! dropped from the version tree while a log is half purged. So a crash may lose a chain, but never frees one twice.
 
-use holdfast_base::{Result, RollPtr, TxnId};
+use holdfast_base::{Error, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -50,6 +52,14 @@ const HELP_RECORDS: usize = 32;
 pub(crate) struct PurgeState {
     /// A sweep of the version tree is due, or under way behind this key.
     pub sweep: Option<Vec<u8>>,
+}
+
+/// `None` if the page that stood in the way is a damaged one of the index's own file.
+fn unless_damaged<T>(index: &TableIndex, result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::DamagedPage { page, .. }) if page.space == index.tree().space().id() => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 impl TxnSystem {
@@ -150,8 +160,11 @@ impl TxnSystem {
         let Some(index) = self.index(record.index) else { return Ok(()) };
         let Some(_pinned) = index.pin() else { return Ok(()) };
         let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
-        if record.deletes && self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc)? {
-            entry.pending = Some(roll);
+        if record.deletes {
+            match unless_damaged(&index, self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc))? {
+                Some(pending) => entry.pending = pending.then_some(roll),
+                None => return Ok(()),
+            }
         }
         if let Some(payload) = record.prior {
             let prior = crate::visibility::split(&index, payload)?.0;
@@ -185,17 +198,20 @@ impl TxnSystem {
             let pinned = index.as_ref().and_then(|i| i.pin());
             let mut dead_chain = None;
             if let (Some(index), Some(_)) = (&index, &pinned) {
-                if marks && record.deletes {
-                    self.remove_mark(index, record.key, txn, roll, true, acc)?;
+                let removed = match marks && record.deletes {
+                    true => unless_damaged(index, self.remove_mark(index, record.key, txn, roll, true, acc))?,
+                    false => Some(false),
+                };
+                if removed.is_some() {
+                    dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
                 }
-                dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
             }
             let emptied = history.log.pop();
             if emptied || dead_chain.is_some() {
                 history.log.cut(&self.undo, acc)?;
             }
             if let (Some(index), Some(chain)) = (&index, dead_chain) {
-                values::free(index.tree().space(), index.id(), chain, acc)?;
+                unless_damaged(index, values::free(index.tree().space(), index.id(), chain, acc))?;
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
@@ -291,13 +307,13 @@ impl TxnSystem {
             return Ok(());
         }
         if let Some(roll) = entry.pending {
-            self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc)?;
+            unless_damaged(index, self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
         }
         self.versions.drop_entry(key, value, acc)?;
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow
         {
-            values::free(index.tree().space(), index.id(), body, acc)?;
+            unless_damaged(index, values::free(index.tree().space(), index.id(), body, acc))?;
         }
         Ok(())
     }

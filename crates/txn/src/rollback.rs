@@ -4,13 +4,17 @@
 //! back; one that does not was never changed, or was restored already: so a rollback can be cut off anywhere and begun
 //! again. The log is cut page by page behind the work, and before an overflow chain is freed.
 //!
+//! A damaged page stops the rollback there, and with it the end of the transaction; but one bad page disables one table, so
+//! the changes before that are undone as far as they can be, their records left in the log for the next attempt.
+//!
 //! A prior image that is only a delete mark everybody sees is not put back: purge has passed, or will find nothing.
 //! Both decisions are made under the leaf's latch, and "everybody sees it" never becomes false again, so no mark is left
 //! that nobody would remove.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use holdfast_base::{IndexId, Result, RollPtr, TxnId};
+use holdfast_base::{Error, IndexId, Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -25,13 +29,33 @@ impl TxnSystem {
     /// Undoes the records of `log` beyond the first `keep`. `undone` is told by how much the number of live entries of
     /// an index changes.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
+        self.undo_records(log, keep, undone).map_err(|error| self.or_stopped(error))
+    }
+
+    /// The error, or that the database has stopped if that may be why: a mini-transaction that broke off leaves pages in
+    /// memory that look damaged, and are not.
+    #[must_use]
+    pub fn or_stopped(&self, error: Error) -> Error {
+        match self.store.wal().check_poisoned() {
+            Err(stopped) if error.is_damage() => stopped,
+            _ => error,
+        }
+    }
+
+    fn undo_records(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         while log.records() > keep
             && let Some(roll) = log.last_record(&self.undo, &acc, &mut bytes)?
         {
             let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-            let change = self.undo_change(log.txn(), roll, &record, &acc)?;
+            let change = match self.undo_change(log.txn(), roll, &record, &acc) {
+                Err(e) if e.is_damage() => {
+                    self.undo_around_damage(log, keep, &acc)?;
+                    return Err(e);
+                }
+                change => change?,
+            };
             if change != 0 {
                 undone(record.index, change);
             }
@@ -47,6 +71,20 @@ impl TxnSystem {
             }
         }
         log.cut(&self.undo, &acc)
+    }
+
+    /// Undoes what comes before a change that cannot be undone, and keeps the records: so other tables' rows are free.
+    fn undo_around_damage(&self, log: &UndoLog, keep: u64, acc: &Access<'_>) -> Result<()> {
+        let mut bytes = Vec::new();
+        for n in (keep..log.records().saturating_sub(1)).rev() {
+            let roll = log.record(n, &self.undo, acc, &mut bytes)?;
+            let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
+            match self.undo_change(log.txn(), roll, &record, acc) {
+                Err(e) if e.is_damage() => {}
+                result => drop(result?),
+            }
+        }
+        Ok(())
     }
 
     fn undo_change(&self, txn: TxnId, roll: RollPtr, record: &UndoRecord<'_>, acc: &Access<'_>) -> Result<i64> {
@@ -70,7 +108,7 @@ impl TxnSystem {
     }
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
-    pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, holdfast_base::Error)>> {
+    pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
         if let Err(e) = self.undo_to(&mut loser.log, 0, &mut |_, _| {}) {
             return Err(Box::new((loser, e)));
         }
@@ -93,17 +131,23 @@ impl TxnSystem {
     /// Rolls back what recovery found unfinished. Returns how many transactions that were.
     ///
     /// # Errors
-    /// Those of reading and writing pages; the transaction concerned stays unfinished and its rows locked.
+    /// Those of reading and writing pages, the first one; the transactions concerned stay unfinished and their rows locked.
     pub fn roll_back_losers(&self) -> Result<usize> {
-        let mut n = 0;
+        let (mut n, mut failed) = (0, Vec::new());
+        let mut error = None;
+        self.rolling_back.fetch_add(1, Ordering::SeqCst);
         loop {
-            let Some(loser) = self.losers.lock().pop() else { return Ok(n) };
-            if let Err(failed) = self.roll_back_loser(loser) {
-                let (loser, e) = *failed;
-                self.losers.lock().push(loser);
-                return Err(e);
+            let Some(loser) = self.losers.lock().pop() else { break };
+            match self.roll_back_loser(loser) {
+                Ok(()) => n += 1,
+                Err(unfinished) => {
+                    failed.push(unfinished.0);
+                    error.get_or_insert(unfinished.1);
+                }
             }
-            n += 1;
         }
+        self.losers.lock().extend(failed);
+        self.rolling_back.fetch_sub(1, Ordering::SeqCst);
+        error.map_or(Ok(n), Err)
     }
 }

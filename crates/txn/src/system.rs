@@ -19,6 +19,7 @@ use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Metrics};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
+use holdfast_wal::Poison;
 use parking_lot::{Mutex, RwLock};
 
 use crate::background::Background;
@@ -111,6 +112,17 @@ impl HistoryQueue {
     }
 }
 
+/// The transactions that have not ended.
+type OpenTxns = Mutex<BTreeMap<Serial, OpenTxn>>;
+
+/// The database has stopped: whoever waits for a lock waits in vain. Runs on the thread that noticed; the list of owners and
+/// their wait states are locks under which nobody calls the log.
+fn stop_waits(open: &OpenTxns, poison: &Poison) {
+    if let Err(error) = poison.check() {
+        open.lock().values().for_each(|txn| txn.owner.stop(error.clone()));
+    }
+}
+
 /// An unfinished transaction of an earlier run.
 #[derive(Debug)]
 pub(crate) struct Loser {
@@ -139,13 +151,15 @@ pub struct TxnSystem {
     indexes: RwLock<HashMap<IndexId, Arc<TableIndex>>>,
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
-    open: Mutex<BTreeMap<Serial, OpenTxn>>,
+    open: Arc<OpenTxns>,
     active: Mutex<HashMap<TxnId, Arc<Owner>>>,
     serial: AtomicU64,
     commit: Mutex<CommitNo>,
     pub(crate) history: HistoryQueue,
     pub(crate) purge: Mutex<PurgeState>,
     pub(crate) losers: Mutex<Vec<Loser>>,
+    /// Threads that are rolling losers back; those in their hands are not in the list.
+    pub(crate) rolling_back: AtomicUsize,
     /// Prepared transactions by xid: those of an earlier run or whose user let go of them, and `None` for others.
     prepared: Mutex<BTreeMap<Vec<u8>, Option<Loser>>>,
     unique: Box<[Mutex<()>]>,
@@ -196,6 +210,9 @@ impl TxnSystem {
         active: &[TxnId],
     ) -> Arc<TxnSystem> {
         let metrics = Arc::clone(store.metrics());
+        let open = Arc::<OpenTxns>::default();
+        let (waiting, poison) = (Arc::clone(&open), Arc::clone(store.wal().shared_poison()));
+        store.wal().shared_poison().on_set(move || stop_waits(&waiting, &poison));
         let map = CommitMap::new(config.commit_window, TxnId(from.max_txn.0 + 1), active);
         metrics.set(Gauge::MemoryCommitMap, map.memory() as u64);
         Arc::new(TxnSystem {
@@ -209,13 +226,14 @@ impl TxnSystem {
             versions,
             indexes: RwLock::new(HashMap::new()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
-            open: Mutex::new(BTreeMap::new()),
+            open,
             active: Mutex::new(HashMap::new()),
             serial: AtomicU64::new(1),
             commit: Mutex::new(from.last_commit),
             history: HistoryQueue::default(),
             purge: Mutex::new(PurgeState::default()),
             losers: Mutex::new(Vec::new()),
+            rolling_back: AtomicUsize::new(0),
             prepared: Mutex::new(BTreeMap::new()),
             unique: (0..UNIQUE_STRIPES).map(|_| Mutex::new(())).collect(),
             background: Background::new(),
@@ -280,7 +298,13 @@ impl TxnSystem {
     pub(crate) fn new_owner(&self, options: &TxnOptions) -> Arc<Owner> {
         let owner = Owner::new(self.serial.fetch_add(1, Ordering::Relaxed));
         let open = OpenTxn { owner: Arc::clone(&owner), isolation: options.isolation, read_only: options.read_only };
-        self.open.lock().insert(owner.serial(), open);
+        let mut all = self.open.lock();
+        all.insert(owner.serial(), open);
+        // Either the hook finds the owner in the list, or the poison is found set here.
+        if let Err(error) = self.store.wal().check_poisoned() {
+            owner.stop(error);
+        }
+        drop(all);
         owner
     }
 
@@ -423,6 +447,12 @@ impl TxnSystem {
     /// The transaction with this xid has ended, or was not prepared after all.
     pub(crate) fn release_xid(&self, xid: &[u8]) {
         self.prepared.lock().remove(xid);
+    }
+
+    /// Whether there are transactions without a user that are neither committed nor rolled back.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        let prepared = self.prepared.lock().values().any(Option::is_some);
+        prepared || !self.losers.lock().is_empty() || self.rolling_back.load(Ordering::SeqCst) > 0
     }
 
     /// Lists a prepared transaction that nobody holds (any more).

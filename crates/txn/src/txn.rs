@@ -260,7 +260,12 @@ impl Txn {
         if self.commit_lsn == Lsn(0) {
             return Ok(());
         }
-        self.system.wait_durable(self.commit_lsn, durability)?;
+        if let Err(error) = self.system.wait_durable(self.commit_lsn, durability) {
+            // Everybody sees the commit by now, and its user is told that it failed: only recovery can settle that.
+            let wal = self.system.store.wal();
+            wal.poison(&format!("a commit could not be made durable: {error}"));
+            return Err(error);
+        }
         self.system.metrics.record(Timing::Commit, begun.elapsed());
         self.system.background.committed();
         self.system.help_purge();

@@ -29,7 +29,7 @@ use holdfast_base::codec::{Reader, Writer};
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{Action, Direction, SpaceFile, Tree};
+use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree};
 use holdfast_wal::SpaceClass;
 
 use crate::commit_map::CommitMap;
@@ -100,6 +100,12 @@ impl Entry {
     }
 }
 
+/// The chain that the value of an entry goes on in.
+pub(crate) fn spilled(value: &[u8]) -> Option<OverflowRef> {
+    let (flags, body) = value.split_first()?;
+    if flags & SPILLED != 0 { values::decode(body).ok() } else { None }
+}
+
 /// The two parts of a version tree key that are needed to decode the value.
 fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
     let index = u32::from_be_bytes(key.get(..4)?.try_into().ok()?);
@@ -136,6 +142,12 @@ impl VersionTree {
 
     fn new(tree: Tree, hash: [u64; 2]) -> VersionTree {
         VersionTree { tree, hash, count: AtomicI64::new(0), bytes: AtomicI64::new(0) }
+    }
+
+    /// Whether there are no versions, those of an earlier run included.
+    pub fn is_empty(&self) -> Result<bool> {
+        let acc = self.file().store().pool().access(holdfast_pool::AccessKind::Purge);
+        Ok(self.batch(&[], 1, &acc)?.is_empty())
     }
 
     /// The tree, for verification.

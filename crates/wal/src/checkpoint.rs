@@ -10,7 +10,8 @@
 //!   48     4    epoch: the newest one  52  4  least epoch of the group at the checkpoint LSN
 //!   56     8    LSN at which the newest epoch began
 //!   64     8    durable LSN when the slot was written: a log that ends before it is damaged
-//!   72     8    zeros
+//!   72     1    1: the log was closed; nothing was ever appended beyond the durable LSN
+//!   73     7    zeros
 //!   80  2048    payload of the floors above
 //! 4092     4    CRC-32C of bytes 0..4092
 //! ```
@@ -47,13 +48,24 @@ pub(crate) struct Checkpoint {
     pub epoch_start: u64,
     pub min_epoch: u32,
     pub durable: u64,
+    pub closed: bool,
     pub payload: Vec<u8>,
 }
 
 impl Checkpoint {
     /// The first one of a log that starts at `lsn`.
     pub fn first(uuid: [u8; 16], lsn: u64) -> Checkpoint {
-        Checkpoint { uuid, sequence: 0, lsn, epoch: 1, epoch_start: lsn, min_epoch: 1, durable: lsn, payload: vec![] }
+        Checkpoint {
+            uuid,
+            sequence: 0,
+            lsn,
+            epoch: 1,
+            epoch_start: lsn,
+            min_epoch: 1,
+            durable: lsn,
+            closed: false,
+            payload: vec![],
+        }
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -68,6 +80,7 @@ impl Checkpoint {
         put_u32(&mut slot, 52, self.min_epoch);
         put_u64(&mut slot, 56, self.epoch_start);
         put_u64(&mut slot, 64, self.durable);
+        slot[72] = u8::from(self.closed);
         slot[PAYLOAD_AT..PAYLOAD_AT + self.payload.len()].copy_from_slice(&self.payload);
         let crc = checksum(&slot[..CRC_AT]);
         put_u32(&mut slot, CRC_AT, crc);
@@ -101,6 +114,7 @@ impl Checkpoint {
             min_epoch: get_u32(slot, 52)?,
             epoch_start: get_u64(slot, 56)?,
             durable: get_u64(slot, 64)?,
+            closed: *slot.get(72)? == 1,
             payload: slot.get(PAYLOAD_AT..PAYLOAD_AT + payload_len)?.to_vec(),
         })
     }

@@ -178,7 +178,10 @@ impl Recovery {
             };
             for _ in 0..2 {
                 let (current, durable) = (file.current().clone(), end);
-                wal.store_checkpoint(&mut file, Checkpoint { epoch, epoch_start: end, durable, ..current })?;
+                wal.store_checkpoint(
+                    &mut file,
+                    Checkpoint { epoch, epoch_start: end, durable, closed: false, ..current },
+                )?;
             }
             wal.set_epoch(epoch);
         }

@@ -14,6 +14,10 @@
 //! always. A dropped ticket looks at `waiting` after its read-modify-write of `outstanding`: either the waiter's
 //! attempt came after that and saw the room, or the drop's acquires the waiter's registration.
 //!
+//! Failure: when the checkpoint could not be moved, those who wait for it fail with that error ([`SpaceGate::fail`])
+//! instead of waiting for a disk that may stay broken; the next who has to wait makes it try again. A waiter takes
+//! the number of failures *before* it wakes the checkpointer, so the failure of that attempt is never missed.
+//!
 //! Lock order: the mutex is a leaf; it is not held while segments are prepared.
 
 use std::fmt;
@@ -21,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::Result;
+use holdfast_base::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::config::Geometry;
@@ -67,6 +71,9 @@ pub(crate) struct SpaceGate {
 struct Turns {
     next: u64,
     serving: u64,
+    /// Attempts to move the checkpoint that failed, and why the last one did.
+    failures: u64,
+    failure: Option<Error>,
 }
 
 impl SpaceGate {
@@ -136,15 +143,30 @@ impl SpaceGate {
         }
     }
 
-    /// Waits for a ticket. `prepare(lsn)` prepares segments up to `lsn`; the caller keeps his turn meanwhile. `stop`
-    /// fails when waiting has become useless; it is asked after every wake-up.
+    /// How often the checkpoint could not be moved.
+    pub fn failures(&self) -> u64 {
+        self.turns.lock().failures
+    }
+
+    /// The checkpoint could not be moved: whoever waits for it fails.
+    pub fn fail(&self, error: Error) {
+        let mut turns = self.turns.lock();
+        turns.failures += 1;
+        turns.failure = Some(error);
+        self.room.notify_all();
+    }
+
+    /// Waits for a ticket. `failures`: what [`SpaceGate::failures`] said before the checkpointer was woken. `prepare(lsn)`
+    /// prepares segments up to `lsn`; the caller keeps his turn meanwhile. `stop` fails when waiting has become useless;
+    /// it is asked after every wake-up.
     ///
     /// # Errors
-    /// Of `prepare` and `stop`.
+    /// Of `prepare` and `stop`; that of [`SpaceGate::fail`] if there is no room.
     pub fn wait(
         self: &Arc<Self>,
         bytes: u64,
         class: SpaceClass,
+        failures: u64,
         position: impl Fn() -> Position,
         prepare: impl Fn(u64) -> Result<()>,
         stop: impl Fn() -> Result<()>,
@@ -167,6 +189,11 @@ impl SpaceGate {
                         Err(e) => break Err(e),
                     },
                 }
+            }
+            if turns.failures > failures
+                && let Some(error) = &turns.failure
+            {
+                break Err(error.clone());
             }
             self.room.wait(&mut turns);
         };

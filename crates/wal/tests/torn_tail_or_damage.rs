@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use common::*;
 use holdfast_base::Lsn;
-use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
-use holdfast_wal::EndReason;
+use holdfast_io::{Disk, Fault, FaultDisk, FaultOp, FileKind, MemoryDisk, OpenOptions};
+use holdfast_metrics::Metrics;
+use holdfast_wal::{EndReason, Wal, WalConfig};
 
 /// A log of `n` groups, each flushed by itself; not closed.
 fn flushed_one_by_one(n: u64) -> (Arc<MemoryDisk>, Vec<(Lsn, Lsn)>) {
@@ -56,6 +57,38 @@ fn after_a_clean_close_even_the_last_flush_is_known() {
     patch(disk.as_ref(), &name, offset + 40, 1, |b| b[0] ^= 1);
     let err = open(&disk).unwrap_err();
     assert!(err.is_damage() && err.to_string().contains("durable up to"), "{err}");
+}
+
+/// An open after a clean close looked for groups behind the end, in all segments prepared ahead: the larger the capacity, the longer.
+#[test]
+fn after_a_clean_close_nothing_is_looked_for_behind_the_end() {
+    let disk = Arc::new(MemoryDisk::new());
+    // Segments that are larger than what is read at a time.
+    let config = WalConfig { capacity_bytes: 64 << 20, ..small() };
+    let wal = Wal::create(disk.clone(), UUID, config, Metrics::new()).unwrap();
+    let (_, end) = append_synced(&wal, b"the last one");
+    wal.close().unwrap();
+    let faults = Arc::new(FaultDisk::new(disk));
+    // The second read of each would be that of its log; the first is that of its header.
+    for number in 2..=5 {
+        faults.schedule(Fault::nth(FaultOp::Read, 2).on(format!("wal.{number:06}")).sticky());
+    }
+    let (groups, found) = read(&faults).unwrap();
+    assert_eq!((groups.len(), found.lsn), (1, end));
+}
+
+/// What a clean close wrote down holds until the next open.
+#[test]
+fn in_the_life_after_a_clean_close_damage_is_found_again() {
+    let disk = Arc::new(MemoryDisk::new());
+    create(&disk).close().unwrap();
+    let (wal, _) = recover(&disk).unwrap();
+    let (torn, _) = append_synced(&wal, b"torn");
+    append_synced(&wal, b"a proof that it was durable");
+    drop(wal);
+    let (name, offset) = place(torn);
+    patch(disk.as_ref(), &name, offset + 33, 1, |b| b[0] ^= 1);
+    assert!(open(&disk).unwrap_err().is_damage());
 }
 
 #[test]

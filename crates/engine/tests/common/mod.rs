@@ -1,10 +1,17 @@
 //! What several tests use.
 #![allow(dead_code)]
 
+pub mod script;
+
 use std::sync::Arc;
 
 use holdfast::io::{CrashDisk, Disk, MemoryDisk};
 use holdfast::{Builder, Database, TableDefinition};
+
+/// Whether the long form of a test is wanted: every case instead of a sample.
+pub fn exhaustive() -> bool {
+    std::env::var_os("HOLDFAST_EXHAUSTIVE").is_some()
+}
 
 /// The table that most tests write to.
 pub const ROWS: TableDefinition<u64, &str> = TableDefinition::new("rows");

@@ -53,7 +53,11 @@ impl SpaceFile {
             sink(Finding::damage(self.page_id(no), "it should be an allocation bitmap"));
             return;
         }
-        for bit in 0..bitmap::pages_covered(self.page_size()) {
+        let covered = bitmap::pages_covered(self.page_size());
+        let inside = pages.saturating_sub(first).min(covered);
+        // Behind the end all should be free: looked at one by one only if they are not.
+        let end = if bitmap::all_equal(page, inside, covered - inside, false) { inside } else { covered };
+        for bit in 0..end {
             let at = PageNo(first + bit);
             let allocated = bitmap::all_equal(page, bit, 1, true);
             let own = at.0 == 0 || bitmap::is_bitmap(at, self.page_size());

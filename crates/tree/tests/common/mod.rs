@@ -76,11 +76,11 @@ impl Bed {
     /// Opens what is on `disk`: torn pages, redo, a checkpoint.
     pub fn open(disk: Arc<dyn Disk>, setup: Setup) -> Result<Bed> {
         let metrics = Metrics::new();
-        restore_torn_pages(disk.as_ref(), setup.page_size, &mut |id| {
+        let (wal, mut recovery) = Wal::open(disk.clone(), UUID, setup.wal(), metrics.clone())?;
+        restore_torn_pages(disk.as_ref(), setup.page_size, recovery.checkpoint_lsn(), &mut |id| {
             assert_eq!(id, SPACE);
             disk.open(FILE, OpenOptions::new(FileKind::Data)).map(Some)
         })?;
-        let (wal, mut recovery) = Wal::open(disk.clone(), UUID, setup.wal(), metrics.clone())?;
         let pool = Pool::new(setup.pool(&disk), wal.clone(), metrics.clone())?;
         pool.set_checkpoint_payload(|_| Vec::new());
         let store = Store::new(pool, wal, metrics);

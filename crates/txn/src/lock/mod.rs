@@ -176,7 +176,7 @@ impl LockManager {
     ///
     /// # Errors
     /// [`Error::WouldBlock`], [`Error::LockTimeout`], [`Error::Deadlock`] (roll the transaction back),
-    /// [`Error::Interrupted`] if the owner was killed.
+    /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database stopped.
     pub fn lock_row(
         &self,
         owner: &Arc<Owner>,
@@ -245,9 +245,7 @@ impl LockManager {
             Verdict::Busy { upgrade } => {
                 let Some((shared_key, _)) = rows.get_key_value(key) else { return Ok(Step::Done) };
                 let target = Target::Row { index, key: Arc::clone(shared_key), mode: mode.row() };
-                if !owner.start_wait(target) {
-                    return Err(Error::Interrupted);
-                }
+                owner.start_wait(target)?;
                 if let Some(queue) = rows.get_mut(key) {
                     queue.enqueue(owner, mode.row(), upgrade);
                 }
@@ -326,6 +324,7 @@ impl LockManager {
             Outcome::Granted => return Ok(()),
             Outcome::Deadlock => Error::Deadlock,
             Outcome::Killed => Error::Interrupted,
+            Outcome::Stopped => owner.stopped().unwrap_or(Error::Interrupted),
             Outcome::TimedOut | Outcome::Waiting | Outcome::Idle => {
                 self.metrics.inc(Counter::LockTimeouts);
                 Error::LockTimeout
@@ -390,10 +389,10 @@ impl LockManager {
         if wait_limit(wait).is_none() {
             return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };
         }
-        match self.ranges.enqueue(owner, index, key) {
-            Ok(true) => self.wait(owner, wait, &|| self.ranges.remove_waiter(owner, index)),
-            Ok(false) => Ok(()),
-            Err(()) => Err(Error::Interrupted),
+        if self.ranges.enqueue(owner, index, key)? {
+            self.wait(owner, wait, &|| self.ranges.remove_waiter(owner, index))
+        } else {
+            Ok(())
         }
     }
 
@@ -524,9 +523,7 @@ impl LockManager {
     fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, keep: bool) -> Result<()> {
         let mut tables = self.tables.lock();
         let queue = tables.entry(index).or_default();
-        if !owner.start_wait(Target::Table { index, mode }) {
-            return Err(Error::Interrupted);
-        }
+        owner.start_wait(Target::Table { index, mode })?;
         let upgrade = keep && queue.mode_of(owner).is_some();
         queue.enqueue(owner, mode, upgrade);
         self.regrant_table(queue, index); // It may have become free since the caller looked.

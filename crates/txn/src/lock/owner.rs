@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::sync::{Condvar, Mutex};
-use holdfast_base::{IndexId, TxnId};
+use holdfast_base::{Error, IndexId, Result, TxnId};
 
 use super::queue::Mode;
 use super::report::WantedLock;
@@ -31,6 +31,7 @@ pub(crate) enum Outcome {
     Granted,
     Deadlock,
     Killed,
+    Stopped,
     TimedOut,
 }
 
@@ -41,6 +42,8 @@ pub(crate) struct WaitState {
     pub since: Instant,
     pub outcome: Outcome,
     pub killed: bool,
+    /// Why nobody may wait any more.
+    pub stopped: Option<Error>,
 }
 
 /// What an owner holds. `closed`: the transaction has ended, nothing may be added any more.
@@ -74,7 +77,13 @@ impl Owner {
             txn: AtomicU64::new(0),
             undo_records: AtomicU64::new(0),
             begun,
-            wait: Mutex::new(WaitState { on: None, since: begun, outcome: Outcome::Idle, killed: false }),
+            wait: Mutex::new(WaitState {
+                on: None,
+                since: begun,
+                outcome: Outcome::Idle,
+                killed: false,
+                stopped: None,
+            }),
             wake: Condvar::new(),
             held: Mutex::new(Held::default()),
         })
@@ -130,6 +139,22 @@ impl Owner {
         }
     }
 
+    /// Ends a wait for a lock with `error`, now, and every later one when it begins: the database has stopped, nobody
+    /// will grant anything.
+    pub fn stop(&self, error: Error) {
+        let mut wait = self.wait.lock();
+        wait.stopped = Some(error);
+        if wait.outcome == Outcome::Waiting {
+            wait.outcome = Outcome::Stopped;
+            self.wake.notify_all();
+        }
+    }
+
+    /// The error of [`Owner::stop`].
+    pub(crate) fn stopped(&self) -> Option<Error> {
+        self.wait.lock().stopped.clone()
+    }
+
     /// Takes back a kill that found nothing to interrupt; called when a statement begins.
     pub fn clear_kill(&self) {
         self.wait.lock().killed = false;
@@ -155,17 +180,23 @@ impl Owner {
         if wait.outcome == Outcome::Waiting { wait.on.clone() } else { None }
     }
 
-    /// Says that it waits for `target`. Returns false if it was killed meanwhile. Called before the queue that
-    /// holds the request is unlocked, so that a grant cannot come too early.
-    pub(crate) fn start_wait(&self, target: Target) -> bool {
+    /// Says that it waits for `target`. Called before the queue that holds the request is unlocked, so that a grant
+    /// cannot come too early.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if it was killed meanwhile; that of [`Owner::stop`].
+    pub(crate) fn start_wait(&self, target: Target) -> Result<()> {
         let mut wait = self.wait.lock();
+        if let Some(error) = &wait.stopped {
+            return Err(error.clone());
+        }
         if wait.killed {
-            return false;
+            return Err(Error::Interrupted);
         }
         wait.on = Some(target);
         wait.since = Instant::now();
         wait.outcome = Outcome::Waiting;
-        true
+        Ok(())
     }
 
     /// Ends the wait with `outcome` if it is still going on. Returns whether it was.

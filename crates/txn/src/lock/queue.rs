@@ -169,7 +169,7 @@ mod tests {
 
     fn waits(queue: &mut Queue, owner: &Arc<Owner>, mode: Mode) {
         let Verdict::Busy { upgrade } = queue.verdict(owner, mode) else { panic!("it is free") };
-        owner.start_wait(crate::lock::owner::Target::Table { index: holdfast_base::IndexId(1), mode });
+        owner.start_wait(crate::lock::owner::Target::Table { index: holdfast_base::IndexId(1), mode }).unwrap();
         queue.enqueue(owner, mode, upgrade);
     }
 

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_base::IndexId;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering, fence};
 use holdfast_base::sync::{Mutex, MutexGuard};
+use holdfast_base::{IndexId, Result};
 
 use super::owner::{Outcome, Owner, Target};
 
@@ -173,17 +173,17 @@ impl RangeLocks {
     }
 
     /// Makes `owner` a waiter for `key`, unless nothing covers it (then false).
-    /// `Err`: it was killed.
-    pub fn enqueue(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) -> Result<bool, ()> {
+    ///
+    /// # Errors
+    /// If it may not wait: it was killed, or the database has stopped.
+    pub fn enqueue(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) -> Result<bool> {
         let mut indexes = self.indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return Ok(false) };
         if !entry.covered(owner, key) {
             return Ok(false);
         }
         let key: Arc<[u8]> = key.into();
-        if !owner.start_wait(Target::Range { index, key: Arc::clone(&key) }) {
-            return Err(());
-        }
+        owner.start_wait(Target::Range { index, key: Arc::clone(&key) })?;
         entry.waiting.push((Arc::clone(owner), key));
         Ok(true)
     }

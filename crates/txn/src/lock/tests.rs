@@ -66,6 +66,20 @@ fn a_kill_interrupts_a_wait() {
 }
 
 #[test]
+fn a_stop_ends_all_waits_now_and_later() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| m.lock_row(&b, T, b"k", Exclusive, LONG, None));
+        while_waiting(&b, || b.stop(Error::Poisoned("a test".into())));
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Poisoned(_))));
+    });
+    b.clear_kill();
+    assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, LONG, None), Err(Error::Poisoned(_))));
+}
+
+#[test]
 fn the_cheapest_of_a_cycle_is_the_victim_and_the_report_names_all() {
     let m = manager();
     let (a, b) = (Owner::new(1), Owner::new(2));

@@ -179,7 +179,11 @@ impl UndoLog {
     }
 
     /// Copies the last record into `out` and says where it is; `None` if the log is empty.
-    pub fn last_record(&self, space: &UndoSpace, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Option<RollPtr>> {
+    pub fn last_record(&mut self, space: &UndoSpace, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Option<RollPtr>> {
+        if self.count == 0 && self.pages.len() > 1 {
+            // A cut failed after the last record of a page was popped: without it the pages before would be passed over.
+            self.cut(space, acc)?;
+        }
         if self.count == 0 {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ pub(crate) mod record;
 pub(crate) mod space;
 
 pub(crate) use log::UndoLog;
-pub(crate) use page::LogState;
+pub(crate) use page::{Directory, LogState, UndoPage};
 pub(crate) use record::UndoRecord;
 pub(crate) use space::UndoSpace;
 

@@ -120,6 +120,11 @@ impl UndoSpace {
         Ok((space, found, max))
     }
 
+    /// The first page of the directory.
+    pub fn first_directory(&self, acc: &Access<'_>) -> Result<PageNo> {
+        Ok(PageNo(u32::try_from(self.file.mark(MARK_DIRECTORY, acc)?).unwrap_or(0)))
+    }
+
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

@@ -127,11 +127,11 @@ impl Db {
     /// Opens what is on `disk`: torn pages, redo, the transaction system. Losers are not rolled back yet.
     pub fn open(disk: Arc<dyn Disk>, setup: Setup) -> Result<Db> {
         let metrics = Metrics::new();
-        restore_torn_pages(disk.as_ref(), setup.page_size, &mut |id| {
+        let (wal, mut recovery) = Wal::open(disk.clone(), UUID, Db::wal_config(&setup), metrics.clone())?;
+        restore_torn_pages(disk.as_ref(), setup.page_size, recovery.checkpoint_lsn(), &mut |id| {
             let (_, name) = FILES.iter().find(|(space, _)| *space == id).unwrap();
             disk.open(name, OpenOptions::new(FileKind::Data)).map(Some)
         })?;
-        let (wal, mut recovery) = Wal::open(disk.clone(), UUID, Db::wal_config(&setup), metrics.clone())?;
         let payload = recovery.checkpoint_payload().to_vec();
         let pool = Pool::new(Db::pool_config(&setup, &disk), wal.clone(), metrics.clone())?;
         pool.set_checkpoint_payload(move |_| Vec::new());
@@ -214,6 +214,9 @@ impl Db {
             index.tree().verify(&acc, &mut reached, chain, &mut |f| findings.push(f)).unwrap();
         }
         self.files[1].verify(&reached, &acc, &mut |f| findings.push(f)).unwrap();
+        let mut reached = PageSet::new();
+        self.sys.verify(&acc, &mut reached, &mut |f| findings.push(f)).unwrap();
+        self.files[0].verify(&reached, &acc, &mut |f| findings.push(f)).unwrap();
         findings
     }
 

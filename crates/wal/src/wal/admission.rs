@@ -26,16 +26,18 @@ impl Wal {
     ///
     /// # Errors
     /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no segment can be
-    /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says.
+    /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says: also what kept the
+    /// checkpoint from moving ([`Wal::checkpoint_failed`]), if there is no room without that.
     pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket> {
         if let Some(ticket) = self.try_reserve(bytes, class)? {
             return Ok(ticket);
         }
         self.metrics.inc(Counter::LogSpaceWaits);
         let _timer = self.metrics.wait(WaitClass::LogSpace);
+        let failures = self.gate.failures();
         self.call_all_growth_hooks();
         let (position, prepare) = (|| self.space_position(), |lsn| self.segments.prepare_to(lsn));
-        self.gate.wait(bytes, class, position, prepare, || self.check_appendable())
+        self.gate.wait(bytes, class, failures, position, prepare, || self.check_appendable())
     }
 
     /// As [`Wal::reserve`], but `None` instead of waiting.
@@ -56,6 +58,12 @@ impl Wal {
                 Err(Refusal::Prepare(lsn)) => self.segments.prepare_to(lsn)?,
             }
         }
+    }
+
+    /// Tells those who wait for log space that the checkpoint could not be moved: they fail with `error`. The next who
+    /// has to wait wakes the checkpointer again.
+    pub fn checkpoint_failed(&self, error: Error) {
+        self.gate.fail(error);
     }
 
     fn space_position(&self) -> Position {

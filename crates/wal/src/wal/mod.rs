@@ -342,7 +342,7 @@ impl Wal {
             // From where this life began on, only its own groups can follow.
             let min_epoch = if lsn.0 >= current.epoch_start { current.epoch } else { current.min_epoch };
             let (durable, payload) = (self.commit.durable(), payload.to_vec());
-            let next = Checkpoint { lsn: lsn.0, min_epoch, durable, payload, ..current.clone() };
+            let next = Checkpoint { lsn: lsn.0, min_epoch, durable, closed: false, payload, ..current.clone() };
             self.store_checkpoint(&mut file, next)?;
             self.checkpoint_lsn.store(lsn.0, Ordering::Release);
         }
@@ -415,7 +415,8 @@ impl Wal {
         self.flush_to(self.next_lsn())?;
         let mut file = self.checkpoint.lock();
         // With the end on record, even the very last flush is known to have been durable.
-        let next = Checkpoint { durable: self.commit.durable(), ..file.current().clone() };
+        let durable = self.commit.durable();
+        let next = Checkpoint { durable, closed: durable == self.next_lsn().0, ..file.current().clone() };
         self.store_checkpoint(&mut file, next)
     }
 
