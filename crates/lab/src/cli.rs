@@ -156,7 +156,7 @@ impl SideloadArgs {
     fn options(&self) -> sideload::Options {
         let common = &self.common;
         let (size, speed) = match (common.quick, common.full) {
-            (true, _) => (30.0, 6.0),
+            (true, _) => (36.0, 5.0),
             (_, true) => (1.0, 1.0),
             _ => (20.0, 5.0),
         };
