@@ -184,7 +184,7 @@ fn open_new(
 ) -> Result<Arc<TableHandle>> {
     let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), true);
     store.indexes()?[0].set_rows(rows);
-    Ok(Arc::new(TableHandle { name: plan.name.clone(), record, store: Arc::new(store) }))
+    Ok(Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store))))
 }
 
 /// Creates the trees.
@@ -287,7 +287,7 @@ pub(crate) fn set_options(shared: &Shared, name: &str, options: &[u8]) -> Result
     let mut record = table.record.clone();
     record.options = options.to_vec();
     shared.catalog.replace(&shared.txns, name, &record)?;
-    let changed = TableHandle { name: name.into(), record, store: Arc::clone(&table.store) };
+    let changed = TableHandle::new(name.into(), record, Arc::clone(&table.store));
     shared.publish(Some(name), Some(Arc::new(changed)));
     Ok(())
 }
@@ -304,7 +304,7 @@ pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> 
     let mut record = table.record.clone();
     record.version += 1;
     shared.catalog.rename(&shared.txns, from, to, &record)?;
-    let renamed = TableHandle { name: to.into(), record, store: Arc::clone(&table.store) };
+    let renamed = TableHandle::new(to.into(), record, Arc::clone(&table.store));
     shared.publish(Some(from), Some(Arc::new(renamed)));
     Ok(())
 }

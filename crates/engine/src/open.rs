@@ -308,7 +308,7 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         let space = files.opened.remove(&id);
         let space = space.unwrap_or_else(|| open_table(&*shared.disk, &shared.store, &shared.meta, id));
         let store = Arc::new(TableStore::open(&shared, &record, space, false));
-        Arc::new(TableHandle { name, record, store })
+        Arc::new(TableHandle::new(name, record, store))
     };
     let schema = Schema::new(records.into_iter().map(table));
     *shared.schema.write() = Arc::new(schema);

@@ -4,6 +4,7 @@
 //! transaction holds the version that it began with, and so the tables in it: a [`TableStore`] whose table was dropped
 //! gives its file back when the last holder lets go of it.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,9 +64,15 @@ pub(crate) struct TableHandle {
     pub name: String,
     pub record: TableRecord,
     pub store: Arc<TableStore>,
+    /// The types of the last program that was found to mean this table: names are compared once.
+    known: OnceLock<(TypeId, TypeId)>,
 }
 
 impl TableHandle {
+    pub(crate) fn new(name: String, record: TableRecord, store: Arc<TableStore>) -> TableHandle {
+        TableHandle { name, record, store, known: OnceLock::new() }
+    }
+
     fn mismatch(&self, what: String) -> Error {
         Error::TableMismatch { table: self.name.clone(), what }
     }
@@ -83,13 +90,18 @@ impl TableHandle {
 
     /// Whether the program means this table.
     pub(crate) fn check_types<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
+        let types = (TypeId::of::<K>(), TypeId::of::<V>());
+        if !definition.typed || self.known.get() == Some(&types) {
+            return Ok(());
+        }
         let (key, value) = definition.type_names();
-        if definition.typed && (key != self.record.key_type || value != self.record.value_type) {
+        if key != self.record.key_type || value != self.record.value_type {
             return Err(self.mismatch(format!(
                 "it was created as {} -> {}, not as {key} -> {value}",
                 self.record.key_type, self.record.value_type
             )));
         }
+        let _ = self.known.set(types);
         Ok(())
     }
 
@@ -98,8 +110,8 @@ impl TableHandle {
         &self,
         definition: &TableDefinition<K, V>,
     ) -> Result<Vec<Arc<IndexSpec>>> {
-        let (key, value) = definition.type_names();
-        if key != self.record.key_type || value != self.record.value_type {
+        let is_known = self.known.get() == Some(&(TypeId::of::<K>(), TypeId::of::<V>()));
+        if !is_known && definition.type_names() != (self.record.key_type.clone(), self.record.value_type.clone()) {
             let (key, value) = (&self.record.key_type, &self.record.value_type);
             return Err(self.mismatch(format!("it holds {key} -> {value} and cannot be written to as plain bytes")));
         }

@@ -15,8 +15,10 @@ mod histogram;
 mod metrics;
 mod prometheus;
 mod snapshot;
+mod thread;
 
 pub use catalogue::{Counter, Derived, Description, Gauge, Kind, Timing, Unit, WaitClass, catalogue, markdown_table};
 pub use histogram::Distribution;
 pub use metrics::{Metrics, WaitTimer};
 pub use snapshot::{Snapshot, WaitTotals};
+pub use thread::thread_number;

@@ -3,14 +3,14 @@
 //! Invariant: every thread adds to the shard of its own number (modulo the number of shards), so the sum over the
 //! shards is the count. All operations are relaxed: a metric orders nothing.
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
 use crate::histogram::Histogram;
+use crate::thread::thread_number;
 use crate::{Counter, Gauge, Snapshot, Timing, WaitClass, WaitTotals};
 
 /// Copies of each counter. More threads than this share copies, which is slower but not wrong.
@@ -18,6 +18,8 @@ const SHARDS: usize = 32;
 
 struct Shard {
     counters: [AtomicU64; Counter::ALL.len()],
+    /// What gauges were adjusted by.
+    gauges: [AtomicI64; Gauge::ALL.len()],
     waits: [AtomicU64; WaitClass::ALL.len()],
     wait_nanos: [AtomicU64; WaitClass::ALL.len()],
 }
@@ -26,26 +28,17 @@ impl Shard {
     fn new() -> Shard {
         Shard {
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
+            gauges: [const { AtomicI64::new(0) }; Gauge::ALL.len()],
             waits: [const { AtomicU64::new(0) }; WaitClass::ALL.len()],
             wait_nanos: [const { AtomicU64::new(0) }; WaitClass::ALL.len()],
         }
     }
 }
 
-/// The calling thread's shard: threads are numbered as they first count.
+/// The calling thread's shard.
 #[inline]
 fn shard_of_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    const UNSET: usize = usize::MAX;
-    thread_local!(static SHARD: Cell<usize> = const { Cell::new(UNSET) });
-    SHARD.with(|shard| {
-        let mut s = shard.get();
-        if s == UNSET {
-            s = NEXT.fetch_add(1, Relaxed) % SHARDS;
-            shard.set(s);
-        }
-        s
-    })
+    thread_number() % SHARDS
 }
 
 /// What one database counts. Shared by all its floors.
@@ -96,13 +89,15 @@ impl Metrics {
     /// Moves a gauge up or down. Do not mix with [`Metrics::set`] on one gauge: the two race.
     #[inline]
     pub fn adjust(&self, gauge: Gauge, by: i64) {
-        self.gauges[gauge as usize].fetch_add(by, Relaxed);
+        self.shards[shard_of_thread()].gauges[gauge as usize].fetch_add(by, Relaxed);
     }
 
     /// The value of a gauge now; one that was adjusted below zero reads as 0.
     #[must_use]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
-        u64::try_from(self.gauges[gauge as usize].load(Relaxed)).unwrap_or(0)
+        let adjusted = self.shards.iter().map(|s| s.gauges[gauge as usize].load(Relaxed));
+        let value = adjusted.fold(self.gauges[gauge as usize].load(Relaxed), i64::wrapping_add);
+        u64::try_from(value).unwrap_or(0)
     }
 
     /// Starts a wait; it is counted and timed when the guard is dropped.

@@ -6,8 +6,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use holdfast_base::PageId;
-use holdfast_metrics::Counter;
+use holdfast_metrics::{Counter, thread_number};
 use holdfast_policy::{ScanHint, ScanHistory, ScanPlan, Touch};
 use parking_lot::Mutex;
 
@@ -37,24 +38,40 @@ pub enum AccessKind {
 /// What all accesses to one index, or one space, add up to. Shared.
 #[derive(Debug, Default)]
 pub struct AccessStats {
+    shards: [CachePadded<StatsShard>; STATS_SHARDS],
+    scans: Mutex<ScanHistory>,
+}
+
+/// Copies of the numbers of an [`AccessStats`], so that two threads mostly do not write to one cache line.
+const STATS_SHARDS: usize = 8;
+
+#[derive(Debug, Default)]
+struct StatsShard {
     requests: AtomicU64,
     reads: AtomicU64,
     created: AtomicU64,
-    scans: Mutex<ScanHistory>,
 }
 
 impl AccessStats {
     /// Pages asked for.
     pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.sum(|shard| &shard.requests)
     }
     /// Pages read from disk because they were asked for.
     pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+        self.sum(|shard| &shard.reads)
     }
     /// Pages created.
     pub fn created(&self) -> u64 {
-        self.created.load(Ordering::Relaxed)
+        self.sum(|shard| &shard.created)
+    }
+
+    fn sum(&self, number: impl Fn(&StatsShard) -> &AtomicU64) -> u64 {
+        self.shards.iter().map(|shard| number(shard).load(Ordering::Relaxed)).sum()
+    }
+
+    fn of_thread(&self) -> &StatsShard {
+        &self.shards[thread_number() % STATS_SHARDS]
     }
 }
 
@@ -72,7 +89,8 @@ pub struct Access<'a> {
     stats: Option<&'a AccessStats>,
     kind: AccessKind,
     statement: u32,
-    tick: Cell<u32>,
+    /// The time of its touches, once there is one: most find a page that is hot already.
+    tick: Cell<Option<u32>>,
     plan: Cell<Option<ScanPlan>>,
     blank: Cell<bool>,
     requests: Cell<u64>,
@@ -113,7 +131,7 @@ impl<'a> Access<'a> {
             stats: None,
             kind,
             statement: next_statement(),
-            tick: Cell::new(core.tick()),
+            tick: Cell::new(None),
             plan: Cell::new(scan.then_some(ScanPlan::RING)),
             blank: Cell::new(blank),
             requests: Cell::new(0),
@@ -198,7 +216,7 @@ impl<'a> Access<'a> {
 
     /// Takes the time of the touches that follow anew, after a wait.
     pub(crate) fn refresh_tick(&self) {
-        self.tick.set(self.core.tick());
+        self.tick.set(None);
     }
 
     /// Counts an optimistic read that was repeated.
@@ -220,6 +238,9 @@ impl<'a> Access<'a> {
 
     /// Gives the frames reserved with [`Pool::reserve_frames`](crate::Pool::reserve_frames) back that were not used.
     pub fn release_frames(&self) {
+        if self.reservation.borrow().promised == 0 {
+            return; // Frames are promised before they are had.
+        }
         let unused = std::mem::take(&mut *self.reservation.borrow_mut());
         self.core.end_reservation(unused);
     }
@@ -230,7 +251,9 @@ impl<'a> Access<'a> {
             None => ScanHint::None,
             Some(plan) => plan.hint(id.to_u64()),
         };
-        Touch { scan, statement: self.statement, tick: self.tick.get() }
+        let tick = self.tick.get().unwrap_or_else(|| self.core.tick());
+        self.tick.set(Some(tick));
+        Touch { scan, statement: self.statement, tick }
     }
 
     /// How a page that is not there is brought in.
@@ -282,8 +305,9 @@ impl Drop for Access<'_> {
             }
         }
         if let Some(stats) = self.stats {
+            let own = stats.of_thread();
             for (total, n) in
-                [(&stats.requests, &self.requests), (&stats.reads, &self.reads), (&stats.created, &self.created)]
+                [(&own.requests, &self.requests), (&own.reads, &self.reads), (&own.created, &self.created)]
             {
                 if n.get() > 0 {
                     total.fetch_add(n.get(), Ordering::Relaxed);

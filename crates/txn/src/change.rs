@@ -11,7 +11,6 @@
 //! Nobody waits for a lock while holding a latch, and the unique check's stripe is given up before waiting, too.
 
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdfast_base::limits::key_len_max;
@@ -192,15 +191,15 @@ impl Txn {
             Blocker::Writer(id) => self.wait_for_writer(index, key, id, LockMode::Exclusive),
             Blocker::Lock => {
                 let wait = self.wait_mode();
-                self.system.locks.lock_row(&self.owner, index.id(), key, LockMode::Exclusive, wait, None).map(|_| ())
+                self.system.locks.lock_row(self.owner(), index.id(), key, LockMode::Exclusive, wait, None).map(|_| ())
             }
-            Blocker::Range => self.system.locks.wait_range(&self.owner, index.id(), key, self.wait_mode()),
+            Blocker::Range => self.system.locks.wait_range(self.owner(), index.id(), key, self.wait_mode()),
             Blocker::Changed => Ok(()),
         }
     }
 
     fn wait_for_writer(&self, index: &TableIndex, key: &[u8], writer: TxnId, mode: LockMode) -> Result<()> {
-        wait_for_writer(&self.system, &self.owner, index, key, writer, mode, self.wait_mode())
+        wait_for_writer(&self.system, self.owner(), index, key, writer, mode, self.wait_mode())
     }
 
     /// One attempt.
@@ -273,7 +272,7 @@ impl Txn {
         {
             return Some(Blocker::Writer(h.txn));
         }
-        self.system.locks.blocked(&self.owner, index.id(), key).then_some(Blocker::Lock)
+        self.system.locks.blocked(self.owner(), index.id(), key).then_some(Blocker::Lock)
     }
 
     /// With snapshot isolation: the newest version must be visible.
@@ -285,10 +284,11 @@ impl Txn {
             self.current_view(); // The snapshot of a transaction that begins with a change is taken now.
             return Ok(());
         };
-        if self.current_view().sees(header.txn, &self.system.map) {
+        let (view, system) = self.view_in_system();
+        if view.sees(header.txn, &system.map) {
             return Ok(());
         }
-        self.system.metrics.inc(Counter::TrxConflicts);
+        system.metrics.inc(Counter::TrxConflicts);
         Err(Error::Conflict)
     }
 
@@ -299,7 +299,7 @@ impl Txn {
             Isolation::RepeatableRead => !self.options.snapshot_isolation,
             Isolation::Serializable => true,
         };
-        if !promised || self.system.locks.holds_row(&self.owner, index.id(), key) {
+        if !promised || self.system.locks.holds_row(self.owner(), index.id(), key) {
             return Ok(Step::Done(false));
         }
         self.clear_way(index, key, Blocker::Lock)?;
@@ -332,7 +332,7 @@ impl Txn {
         let header = VersionHeader { deleted: new.deleted, overflow: new.overflow, txn: self.id, roll };
         let payload = header.encode(&new.body);
         let comes_to_life = !new.deleted && seen.is_none_or(|h| h.deleted);
-        let (locks, owner, id) = (&self.system.locks, &self.owner, index.id());
+        let (locks, owner, id) = (&self.system.locks, self.owner(), index.id());
         let mut blocker = None;
         let mut decide = |current: Option<&[u8]>| {
             let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
@@ -367,7 +367,7 @@ impl Txn {
         acc: &Access<'_>,
     ) -> Result<RollPtr> {
         if self.id == TxnId::NONE {
-            self.id = self.system.new_txn_id(&self.owner);
+            self.id = self.system.new_txn_id(self.owner());
         }
         let new_chain = new.overflow.then_some(new.body.as_slice());
         let record = UndoRecord { index: index.id(), key, prior, new_chain, deletes: new.deleted };
@@ -384,8 +384,8 @@ impl Txn {
     }
 
     fn count_change(&mut self, index: &TableIndex, was_live: bool, deleted: bool) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        self.owner.set_undo_records(self.changes());
+        self.owner().changed();
+        self.owner().set_undo_records(self.changes());
         let by = i64::from(!deleted) - i64::from(was_live);
         if by != 0 {
             add_delta(&mut self.deltas, index.id(), by);

@@ -11,7 +11,6 @@
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::Counter;
@@ -125,7 +124,7 @@ pub struct RowCursor {
     system: Arc<TxnSystem>,
     owner: Arc<Owner>,
     index: Arc<TableIndex>,
-    view: Arc<OpenView>,
+    view: OpenView,
     locking: Option<Locking>,
     direction: Direction,
     scan: Scan,
@@ -137,7 +136,6 @@ pub struct RowCursor {
     walk: Walk,
     from: Bound<Box<[u8]>>,
     to: Bound<Box<[u8]>>,
-    changes: Arc<AtomicU64>,
     changes_seen: u64,
     batch: Batch,
     /// The next entry of the batch.
@@ -170,7 +168,7 @@ impl Txn {
         let locking = mode.map(|mode| {
             let keep = self.options.isolation != Isolation::ReadCommitted;
             let locks = &self.system.locks;
-            let range = if keep { locks.lock_range(&self.owner, index.id(), KeyRange::new(from, to)) } else { None };
+            let range = if keep { locks.lock_range(self.owner(), index.id(), KeyRange::new(from, to)) } else { None };
             let first_updater_wins =
                 self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
             Locking {
@@ -183,9 +181,9 @@ impl Txn {
             }
         });
         Ok(RowCursor {
-            view: self.current_view(),
+            view: self.current_view().share(),
             system: Arc::clone(&self.system),
-            owner: Arc::clone(&self.owner),
+            owner: Arc::clone(self.owner()),
             index: Arc::clone(index),
             locking,
             direction: options.direction,
@@ -195,8 +193,7 @@ impl Txn {
             walk: Walk::default(),
             from: from.map(Box::from),
             to: to.map(Box::from),
-            changes: Arc::clone(&self.changes),
-            changes_seen: self.changes.load(Ordering::Relaxed),
+            changes_seen: self.owner().changes(),
             batch: Batch::default(),
             at: 0,
             rows_read: 0,
@@ -273,7 +270,7 @@ impl RowCursor {
 
     /// The place in the batch of the next entry of the tree, whatever its version.
     fn next_entry(&mut self) -> Result<Option<usize>> {
-        let changes = self.changes.load(Ordering::Relaxed);
+        let changes = self.owner.changes();
         if changes != self.changes_seen {
             self.changes_seen = changes;
             self.forget_batch();
@@ -364,7 +361,7 @@ impl RowCursor {
         if self.done && self.plan.is_some() {
             acc.end_scan();
         }
-        self.batch_len = (self.batch_len * 4).min(BATCH_MAX);
+        self.batch_len = (self.batch_len * 2).min(BATCH_MAX);
         Ok(())
     }
 

@@ -63,11 +63,14 @@ fn unless_damaged<T>(index: &TableIndex, result: Result<T>) -> Result<Option<T>>
 }
 
 impl TxnSystem {
-    /// A view that was the oldest, or long, has ended: purge may go on.
+    /// A view has ended: if it was long, or the oldest, purge may go on.
     pub(crate) fn view_closed(&self, view: &View) {
         if view.is_long() {
             self.background.request_sweep();
-        } else if self.history.len() >= WORTH_WAKING {
+            return;
+        }
+        let held_back = view.commit_no() < self.views.last() && self.history.len() >= WORTH_WAKING;
+        if held_back && view.commit_no() < self.views.oldest() {
             self.background.wake();
         }
     }

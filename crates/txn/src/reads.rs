@@ -28,11 +28,12 @@ impl Txn {
             return self.get_locked(index, key, LockMode::Shared, None, value);
         }
         self.check_open()?;
-        let view = self.current_view();
-        let acc = self.system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let found = self.system.read_at(index, key, &view, self.id, &acc, value)?;
+        let me = self.id;
+        let (view, system) = self.view_in_system();
+        let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
+        let found = system.read_at(index, key, view, me, &acc, value)?;
         if index.kind() == IndexKind::Rows {
-            self.system.metrics.add(Counter::RowsRead, u64::from(found));
+            system.metrics.add(Counter::RowsRead, u64::from(found));
         }
         Ok(found)
     }
@@ -58,8 +59,8 @@ impl Txn {
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut payload = std::mem::take(&mut self.payload);
         let read_committed = self.options.isolation == Isolation::ReadCommitted;
-        self.newly_locked = read_committed && !system.locks.holds_row(&self.owner, index.id(), key);
-        let seen = lock_and_read(&system, &self.owner, index, key, mode, wait, &acc, &mut payload);
+        self.newly_locked = read_committed && !system.locks.holds_row(self.owner(), index.id(), key);
+        let seen = lock_and_read(&system, self.owner(), index, key, mode, wait, &acc, &mut payload);
         let result = seen.and_then(|seen| self.judge_locked(index, key, &payload, seen, &acc, value));
         self.payload = payload;
         result
@@ -79,7 +80,7 @@ impl Txn {
         self.check_first_updater(header)?;
         if header.is_none_or(|h| h.deleted) {
             if self.options.isolation == Isolation::ReadCommitted {
-                self.system.locks.unlock_row(&self.owner, index.id(), key);
+                self.system.locks.unlock_row(self.owner(), index.id(), key);
             }
             return Ok(false);
         }
@@ -94,7 +95,7 @@ impl Txn {
     /// COMMITTED, and only if the transaction did not have it before; elsewhere nothing happens. Own changes stay locked.
     pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
         if std::mem::take(&mut self.newly_locked) {
-            self.system.locks.unlock_row(&self.owner, index.id(), key);
+            self.system.locks.unlock_row(self.owner(), index.id(), key);
         }
     }
 }

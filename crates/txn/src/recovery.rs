@@ -124,7 +124,7 @@ impl TxnSystem {
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);
-            let owner = system.new_owner(&TxnOptions::default());
+            let owner = system.new_owner(&TxnOptions::default(), true);
             system.adopt_active(found.txn, &owner);
             owner.set_undo_records(log.records());
             let loser = Loser { owner, log };

@@ -167,10 +167,18 @@ pub struct TxnSystem {
     pub(crate) closing: AtomicBool,
 }
 
-/// A view that is closed when its last user lets go of it.
+/// A hold on a view, which is closed when its last holder lets go of it.
 pub(crate) struct OpenView {
     system: Arc<TxnSystem>,
     view: Arc<View>,
+}
+
+impl OpenView {
+    /// Another hold on the same view.
+    pub fn share(&self) -> OpenView {
+        self.view.hold();
+        OpenView { system: Arc::clone(&self.system), view: Arc::clone(&self.view) }
+    }
 }
 
 impl std::ops::Deref for OpenView {
@@ -182,7 +190,8 @@ impl std::ops::Deref for OpenView {
 
 impl Drop for OpenView {
     fn drop(&mut self) {
-        if self.system.views.close(&self.view) {
+        if self.view.let_go() {
+            self.system.views.close(&self.view);
             self.system.view_closed(&self.view);
         }
     }
@@ -289,22 +298,25 @@ impl TxnSystem {
     /// Begins a transaction. It takes a view with its first read and a transaction id with its first change.
     #[must_use]
     pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
-        let owner = self.new_owner(&options);
+        let owner = (!options.read_only).then(|| self.new_owner(&options, true));
         self.metrics.inc(Counter::TrxBegun);
         self.metrics.adjust(Gauge::TrxActive, 1);
         Txn::new(Arc::clone(self), owner, options)
     }
 
-    pub(crate) fn new_owner(&self, options: &TxnOptions) -> Arc<Owner> {
+    /// The lock side of a transaction, which is entered in the lists if `listed`.
+    pub(crate) fn new_owner(&self, options: &TxnOptions, listed: bool) -> Arc<Owner> {
         let owner = Owner::new(self.serial.fetch_add(1, Ordering::Relaxed));
-        let open = OpenTxn { owner: Arc::clone(&owner), isolation: options.isolation, read_only: options.read_only };
-        let mut all = self.open.lock();
-        all.insert(owner.serial(), open);
-        // Either the hook finds the owner in the list, or the poison is found set here.
-        if let Err(error) = self.store.wal().check_poisoned() {
-            owner.stop(error);
+        if listed {
+            let open =
+                OpenTxn { owner: Arc::clone(&owner), isolation: options.isolation, read_only: options.read_only };
+            let mut all = self.open.lock();
+            all.insert(owner.serial(), open);
+            // Either the hook finds the owner in the list, or the poison is found set here.
+            if let Err(error) = self.store.wal().check_poisoned() {
+                owner.stop(error);
+            }
         }
-        drop(all);
         owner
     }
 
@@ -335,9 +347,9 @@ impl TxnSystem {
         self.active.lock().get(&id).cloned()
     }
 
-    pub(crate) fn open_view(self: &Arc<Self>, read_only: bool) -> Arc<OpenView> {
+    pub(crate) fn open_view(self: &Arc<Self>, read_only: bool) -> OpenView {
         let view = self.views.open(&self.map, read_only);
-        Arc::new(OpenView { system: Arc::clone(self), view })
+        OpenView { system: Arc::clone(self), view }
     }
 
     pub(crate) fn unique_stripe(&self, index: IndexId, prefix: &[u8]) -> &Mutex<()> {

@@ -2,14 +2,14 @@
 //!
 //! A [`Txn`] belongs to a connection, not to a thread: it may be moved, and its cursors live beside it. It takes a view
 //! with its first consistent read, a transaction id and an undo log with its first change. Reading is in `reads`,
-//! changing in `change`, cursors in `cursor`.
+//! changing in `change`, cursors in `cursor`. A read-only one has an owner - and so a place in listings - once it asks for
+//! a lock, opens a cursor, or is named: most snapshots are over before anybody could look at them.
 //!
 //! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of a statement,
 //! `rollback_to` the savepoint taken at its start undoes the statement and the transaction goes on.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use holdfast_base::{Error, IndexId, Lsn, Result, TxnId};
@@ -37,14 +37,12 @@ pub struct Savepoint {
 /// A transaction. Dropped without an end, it is rolled back (a prepared one stays prepared).
 pub struct Txn {
     pub(crate) system: Arc<TxnSystem>,
-    pub(crate) owner: Arc<Owner>,
+    owner: OnceLock<Arc<Owner>>,
     pub(crate) options: TxnOptions,
-    pub(crate) view: Option<Arc<OpenView>>,
+    pub(crate) view: Option<OpenView>,
     pub(crate) id: TxnId,
     pub(crate) log: Option<UndoLog>,
     pub(crate) deltas: Vec<(IndexId, i64)>,
-    /// Counts own changes, so that open cursors notice them.
-    pub(crate) changes: Arc<AtomicU64>,
     pub(crate) state: State,
     /// The lock of the last locking read was not held before.
     pub(crate) newly_locked: bool,
@@ -55,16 +53,15 @@ pub struct Txn {
 }
 
 impl Txn {
-    pub(crate) fn new(system: Arc<TxnSystem>, owner: Arc<Owner>, options: TxnOptions) -> Txn {
+    pub(crate) fn new(system: Arc<TxnSystem>, owner: Option<Arc<Owner>>, options: TxnOptions) -> Txn {
         Txn {
             system,
-            owner,
+            owner: owner.map_or_else(OnceLock::new, OnceLock::from),
             options,
             view: None,
             id: TxnId::NONE,
             log: None,
             deltas: Vec::new(),
-            changes: Arc::default(),
             state: State::Active,
             newly_locked: false,
             xid: Vec::new(),
@@ -75,7 +72,7 @@ impl Txn {
     }
 
     pub(crate) fn adopted(system: Arc<TxnSystem>, owner: Arc<Owner>, log: UndoLog, xid: Vec<u8>) -> Txn {
-        let mut txn = Txn::new(system, owner, TxnOptions::default());
+        let mut txn = Txn::new(system, Some(owner), TxnOptions::default());
         txn.id = log.txn();
         txn.log = Some(log);
         txn.xid = xid;
@@ -83,10 +80,15 @@ impl Txn {
         txn
     }
 
+    pub(crate) fn owner(&self) -> &Arc<Owner> {
+        // Nobody would take one that has ended out of the lists again.
+        self.owner.get_or_init(|| self.system.new_owner(&self.options, self.state != State::Ended))
+    }
+
     /// Its number in listings, and for [`TxnSystem::kill`].
     #[must_use]
     pub fn serial(&self) -> Serial {
-        self.owner.serial()
+        self.owner().serial()
     }
 
     /// Its transaction id; [`TxnId::NONE`] while it has changed nothing.
@@ -120,7 +122,9 @@ impl Txn {
     /// [`Error::Closed`] if the transaction has ended.
     pub fn statement_begin(&mut self) -> Result<Savepoint> {
         self.check_open()?;
-        self.owner.clear_kill();
+        if let Some(owner) = self.owner.get() {
+            owner.clear_kill();
+        }
         if self.options.isolation == Isolation::ReadCommitted {
             self.view = None;
         }
@@ -153,9 +157,10 @@ impl Txn {
             return Ok(());
         }
         let deltas = &mut self.deltas;
-        self.changes.fetch_add(1, Ordering::Relaxed);
         let result = self.system.undo_to(log, savepoint.records, &mut |index, by| add_delta(deltas, index, by));
-        self.owner.set_undo_records(log.records());
+        let left = log.records();
+        self.owner().changed();
+        self.owner().set_undo_records(left);
         self.system.metrics.inc(Counter::TrxSavepointRollbacks);
         result
     }
@@ -165,9 +170,14 @@ impl Txn {
         self.current_view();
     }
 
-    pub(crate) fn current_view(&mut self) -> Arc<OpenView> {
+    pub(crate) fn current_view(&mut self) -> &OpenView {
+        self.view_in_system().0
+    }
+
+    /// The view, and the system that it is one of.
+    pub(crate) fn view_in_system(&mut self) -> (&OpenView, &TxnSystem) {
         let (system, read_only) = (&self.system, self.options.read_only);
-        Arc::clone(self.view.get_or_insert_with(|| system.open_view(read_only)))
+        (self.view.get_or_insert_with(|| system.open_view(read_only)), system)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -253,6 +263,9 @@ impl Txn {
     /// Those of the log. If the commit was appended but could not be made durable, the database is poisoned, and only
     /// recovery can tell whether it survived.
     pub fn commit(&mut self, durability: Durability) -> Result<()> {
+        if self.state != State::Ended && self.log.is_none() {
+            return self.commit_ordered();
+        }
         let begun = Instant::now();
         if self.state != State::Ended {
             self.commit_ordered()?;
@@ -282,7 +295,9 @@ impl Txn {
             return Ok(());
         }
         self.view = None;
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        if let Some(owner) = self.owner.get() {
+            owner.changed();
+        }
         if self.state == State::Prepared {
             self.system.release_xid(&self.xid);
         }
@@ -292,11 +307,11 @@ impl Txn {
             let result = self.system.undo_to(&mut log, 0, &mut |_, _| {});
             return match result {
                 Ok(()) => {
-                    self.system.finish_rollback(&self.owner, log);
+                    self.system.finish_rollback(self.owner(), log);
                     Ok(())
                 }
                 Err(e) => {
-                    let owner = Arc::clone(&self.owner);
+                    let owner = Arc::clone(self.owner());
                     self.system.losers.lock().push(Loser { owner, log });
                     Err(e)
                 }
@@ -316,7 +331,9 @@ impl Txn {
         }
         self.state = State::Ended;
         self.view = None;
-        self.system.end_owner(&self.owner);
+        if let Some(owner) = self.owner.get() {
+            self.system.end_owner(owner);
+        }
         self.system.metrics.adjust(Gauge::TrxActive, -1);
     }
 }
@@ -335,7 +352,7 @@ impl Drop for Txn {
             (State::Prepared, Some(log)) => {
                 self.view = None;
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
-                let loser = Loser { owner: Arc::clone(&self.owner), log };
+                let loser = Loser { owner: Arc::clone(self.owner()), log };
                 self.system.list_prepared(std::mem::take(&mut self.xid), loser);
             }
             (_, log) => {

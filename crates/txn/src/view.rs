@@ -12,31 +12,52 @@
 //! decides. Cancelling sets the flag before anything that the view needs is dropped, and readers look at the flag
 //! *after* they read, so that no answer is given from what may be missing.
 //!
+//! The registry of open views is in shards, one of which a thread uses for the views that it opens, so that readers do
+//! not meet. Whoever asks about all views reads the last commit first and then shard after shard: a view that he misses
+//! was opened after he left its shard, and therefore sees that commit.
+//!
 //! # Lock order
-//! window of the commit map -> registry. The registry may be locked under page latches; nothing is locked under it.
+//! window of the commit map -> shard of the registry, one at a time. Shards may be locked under page latches; nothing is
+//! locked under them.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crossbeam_utils::CachePadded;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
+use holdfast_metrics::thread_number;
 use parking_lot::Mutex;
 
 use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};
+
+/// Shards of the registry.
+const SHARDS: usize = 16;
 
 /// One read view.
 #[derive(Debug)]
 pub struct View {
     no: CommitNo,
-    serial: u64,
     low: TxnId,
     high: TxnId,
     read_only: bool,
     active_at_birth: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
+    /// Its shard of the registry.
+    shard: usize,
+    holders: AtomicUsize,
 }
 
 impl View {
+    /// One more holder.
+    pub fn hold(&self) {
+        self.holders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One holder less; whether that was the last one, who is to [close](Views::close) it.
+    pub fn let_go(&self) -> bool {
+        self.holders.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
     /// The last commit that it sees.
     #[must_use]
     pub fn commit_no(&self) -> CommitNo {
@@ -110,15 +131,14 @@ impl View {
 #[derive(Debug)]
 pub struct Views {
     last: AtomicU64,
-    serial: AtomicU64,
-    live: Mutex<BTreeMap<(CommitNo, u64), Arc<View>>>,
+    shards: [CachePadded<Mutex<Vec<Arc<View>>>>; SHARDS],
 }
 
 impl Views {
     /// No views; the last commit was `last`.
     #[must_use]
     pub fn new(last: CommitNo) -> Views {
-        Views { last: AtomicU64::new(last.0), serial: AtomicU64::new(0), live: Mutex::new(BTreeMap::new()) }
+        Views { last: AtomicU64::new(last.0), shards: std::array::from_fn(|_| CachePadded::default()) }
     }
 
     /// The last commit.
@@ -132,66 +152,112 @@ impl Views {
         self.last.store(no.0, Ordering::Release);
     }
 
-    /// Opens a view of everything that is committed now.
+    /// Opens a view of everything that is committed now, with one holder.
     pub fn open(&self, map: &CommitMap, read_only: bool) -> Arc<View> {
-        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        let mut live = self.live.lock();
-        // Under the mutex, so that whoever asks for the oldest view cannot miss one that is about to be registered.
-        // `low` first and `high` last: both only grow, and a wider window is merely more to look at.
+        let shard = thread_number() % SHARDS;
+        let mut live = self.shards[shard].lock();
+        // Under the mutex: see the module. `low` first and `high` last: both only grow, and a wider window is merely more
+        // to look at.
         let (low, no) = (map.low(), self.last());
         let high = map.next();
         let (active_at_birth, cancelled) = (OnceLock::new(), AtomicBool::new(false));
-        let view = Arc::new(View { no, serial, low, high, read_only, active_at_birth, cancelled });
-        live.insert((no, serial), Arc::clone(&view));
+        let holders = AtomicUsize::new(1);
+        let view = Arc::new(View { no, low, high, read_only, active_at_birth, cancelled, shard, holders });
+        live.push(Arc::clone(&view));
         view
     }
 
-    /// Ends a view. Returns whether it was the oldest one, so that purge may have something to do.
-    pub fn close(&self, view: &View) -> bool {
-        let mut live = self.live.lock();
-        let oldest = live.first_key_value().is_some_and(|(k, _)| *k == (view.no, view.serial));
-        live.remove(&(view.no, view.serial));
-        oldest || view.is_long()
+    /// Ends a view.
+    pub fn close(&self, view: &View) {
+        self.remove(view);
+    }
+
+    /// Takes a view out of the registry. Returns whether it was there.
+    fn remove(&self, view: &View) -> bool {
+        let mut live = self.shards[view.shard].lock();
+        let at = live.iter().position(|v| std::ptr::eq(&**v, view));
+        let removed = at.map(|at| live.swap_remove(at));
+        drop(live);
+        removed.is_some()
+    }
+
+    /// Shows all open views to `look`. Those that it misses see what was the last commit before.
+    fn for_each(&self, mut look: impl FnMut(&Arc<View>)) {
+        for shard in &self.shards {
+            shard.lock().iter().for_each(&mut look);
+        }
+    }
+
+    /// The oldest of the open views that are `wanted`.
+    fn oldest_of(&self, wanted: impl Fn(&View) -> bool) -> Option<Arc<View>> {
+        let mut oldest: Option<Arc<View>> = None;
+        self.for_each(|view| {
+            if wanted(view) && oldest.as_ref().is_none_or(|o| view.no < o.no) {
+                oldest = Some(Arc::clone(view));
+            }
+        });
+        oldest
+    }
+
+    /// The number of the oldest of the views that are `wanted`, or of the last commit: no such view, of now or to come, is
+    /// older.
+    fn horizon(&self, wanted: impl Fn(&View) -> bool) -> CommitNo {
+        let mut horizon = self.last();
+        self.for_each(|view| {
+            if wanted(view) {
+                horizon = horizon.min(view.no);
+            }
+        });
+        horizon
     }
 
     /// Number of open views.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.live.lock().len()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// The number of the oldest view that is still short; the last commit if there is none.
     #[must_use]
     pub fn short_horizon(&self) -> CommitNo {
-        let live = self.live.lock();
-        live.values().find(|v| !v.is_long()).map_or_else(|| self.last(), |v| v.no)
+        self.horizon(|view| !view.is_long())
     }
 
     /// The oldest view that is still short.
     #[must_use]
     pub fn oldest_short(&self) -> Option<Arc<View>> {
-        self.live.lock().values().find(|v| !v.is_long()).cloned()
+        self.oldest_of(|view| !view.is_long())
     }
 
     /// The oldest live view's number; the last commit if there is none.
     #[must_use]
     pub fn oldest(&self) -> CommitNo {
-        let live = self.live.lock();
-        live.first_key_value().map_or_else(|| self.last(), |(k, _)| k.0)
+        self.horizon(|_| true)
     }
 
-    /// The views older than commit `no`, oldest first.
+    /// The views older than commit `no`, which is over, oldest first.
     #[must_use]
     pub fn older_than(&self, no: CommitNo) -> Vec<Arc<View>> {
-        let live = self.live.lock();
-        live.range(..(no, 0)).map(|(_, v)| Arc::clone(v)).collect()
+        let mut older = Vec::new();
+        self.for_each(|view| {
+            if view.no < no {
+                older.push(Arc::clone(view));
+            }
+        });
+        older.sort_by_key(|view| view.no);
+        older
     }
 
-    /// Whether every open view sees `id`. Views to come see it too then, if it has committed.
+    /// Whether every open view sees `id`. Views to come see it too then.
     #[must_use]
     pub fn all_see(&self, id: TxnId, map: &CommitMap) -> bool {
-        let live = self.live.lock();
-        matches!(map.status(id), TxnStatus::Committed(_)) && live.values().all(|v| v.sees(id, map))
+        let last = self.last();
+        // The map knows of a commit a moment before it is published.
+        let mut all = matches!(map.status(id), TxnStatus::Committed(no) if no <= last);
+        if all {
+            self.for_each(|view| all &= view.sees(id, map));
+        }
+        all
     }
 
     /// Makes every view older than `no` long.
@@ -209,12 +275,14 @@ impl Views {
 
     /// Gives up the oldest view of a read-only transaction. Returns whether there was one.
     pub fn cancel_oldest_read_only(&self) -> bool {
-        let mut live = self.live.lock();
-        let Some(key) = live.iter().find(|(_, v)| v.read_only).map(|(k, _)| *k) else { return false };
-        if let Some(view) = live.remove(&key) {
-            view.cancelled.store(true, Ordering::Release);
+        while let Some(view) = self.oldest_of(|view| view.read_only) {
+            // Its holder may be closing it.
+            if self.remove(&view) {
+                view.cancelled.store(true, Ordering::Release);
+                return true;
+            }
         }
-        true
+        false
     }
 }
 
@@ -316,9 +384,11 @@ mod tests {
         assert!(c.views.cancel_oldest_read_only());
         assert!(second.check().is_err());
         assert!(!c.views.cancel_oldest_read_only());
-        assert!(!c.views.close(&first));
-        assert!(c.views.close(&writer));
-        assert_eq!(c.views.count(), 0);
+        c.views.close(&first);
+        assert_eq!(c.views.count(), 1);
+        assert_eq!(c.views.oldest(), CommitNo(0));
+        c.views.close(&writer);
+        assert_eq!((c.views.count(), c.views.oldest()), (0, c.views.last()));
     }
 
     #[test]

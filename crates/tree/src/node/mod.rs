@@ -297,16 +297,15 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
     /// Compares a suffix whose head equals that of `rest`.
     #[inline]
     fn compare_tail(&self, slot: &Slot, rest: &[u8]) -> Option<Ordering> {
-        if slot.suffix_len <= 4 || rest.len() <= 4 {
+        const HEAD: usize = 4;
+        let Some(rest) = rest.get(HEAD..).filter(|_| slot.suffix_len > HEAD) else {
             // Equal padded heads: the shorter one's padding equals the other's zeros, so lengths decide.
-            if slot.suffix_len <= 4 && rest.len() <= 4 {
-                return Some(slot.suffix_len.cmp(&rest.len()));
-            }
-        }
+            return Some(slot.suffix_len.cmp(&rest.len()));
+        };
         if slot.offset < OFF_SLOTS {
             return None;
         }
-        self.page.compare(slot.offset + RECORD_HEADER, slot.suffix_len, rest)
+        self.page.compare(slot.offset + RECORD_HEADER + HEAD, slot.suffix_len - HEAD, rest)
     }
 
     /// The slot of the child whose range holds `key`. For inner nodes.

@@ -61,6 +61,7 @@ pub struct Owner {
     serial: Serial,
     txn: AtomicU64,
     undo_records: AtomicU64,
+    changes: AtomicU64,
     begun: Instant,
     pub(crate) wait: Mutex<WaitState>,
     pub(crate) wake: Condvar,
@@ -76,6 +77,7 @@ impl Owner {
             serial,
             txn: AtomicU64::new(0),
             undo_records: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             begun,
             wait: Mutex::new(WaitState {
                 on: None,
@@ -115,6 +117,17 @@ impl Owner {
     /// Sets the number of undo records.
     pub fn set_undo_records(&self, n: u64) {
         self.undo_records.store(n, Ordering::Relaxed);
+    }
+
+    /// It changed an entry, or undid that: its open cursors notice by [`Owner::changes`].
+    pub fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that grows with every change it makes or undoes.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// For how long it has existed.
