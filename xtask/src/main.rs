@@ -8,6 +8,7 @@
 mod bench;
 mod fuzz;
 mod mariadb;
+mod packages;
 mod run;
 mod suites;
 

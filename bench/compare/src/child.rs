@@ -32,8 +32,23 @@ pub struct Reply {
     /// Operations done (rows, for a load).
     pub operations: u64,
     pub seconds: f64,
+    /// Processor time of the threads that did them; 0 for a load.
+    pub cpu_seconds: f64,
     /// What went wrong.
     pub error: Option<String>,
+}
+
+/// What was done, and the processor time of the workers.
+#[derive(Default)]
+struct Done {
+    operations: u64,
+    cpu: Duration,
+}
+
+/// Processor time of the calling thread.
+fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Serves requests until the parent closes the pipe.
@@ -50,7 +65,7 @@ pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
                 let dir = options.dir.join(format!("{name}-{loads}"));
                 load(name, &dir, rows, options).map(|loaded| {
                     engine = Some((loaded, rows));
-                    rows
+                    Done { operations: rows, cpu: Duration::ZERO }
                 })
             }
             Request::Slice { work, threads, millis, seed } => {
@@ -60,8 +75,10 @@ pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
         };
         let seconds = begin.elapsed().as_secs_f64();
         let reply = match done {
-            Ok(operations) => Reply { operations, seconds, error: None },
-            Err(error) => Reply { operations: 0, seconds, error: Some(format!("{error:#}")) },
+            Ok(done) => {
+                Reply { operations: done.operations, seconds, cpu_seconds: done.cpu.as_secs_f64(), error: None }
+            }
+            Err(error) => Reply { operations: 0, seconds, cpu_seconds: 0.0, error: Some(format!("{error:#}")) },
         };
         let mut out = std::io::stdout().lock();
         writeln!(out, "{}", serde_json::to_string(&reply)?)?;
@@ -83,18 +100,18 @@ fn slice(
     threads: usize,
     length: Duration,
     seed: u64,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Done> {
     engine.wait_for_disk(work == Work::DurableCommit)?;
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let start = &start;
-                scope.spawn(move || -> anyhow::Result<u64> {
+                scope.spawn(move || -> anyhow::Result<Done> {
                     let mut session = engine.session()?;
                     let mut dice = Dice::new(seed ^ (thread as u64) << 48);
                     start.wait();
-                    let begin = Instant::now();
+                    let (begin, cpu_before) = (Instant::now(), cpu());
                     let mut done = 0;
                     while begin.elapsed() < length {
                         // The clock is read once in a while only, or it would be measured too.
@@ -103,11 +120,16 @@ fn slice(
                             done += 1;
                         }
                     }
-                    Ok(done)
+                    Ok(Done { operations: done, cpu: cpu() - cpu_before })
                 })
             })
             .collect();
-        workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).sum()
+        let mut all = Done::default();
+        for worker in workers {
+            let one = worker.join().expect("a worker does not panic")?;
+            (all.operations, all.cpu) = (all.operations + one.operations, all.cpu + one.cpu);
+        }
+        Ok(all)
     })
 }
 

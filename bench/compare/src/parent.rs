@@ -48,12 +48,13 @@ impl Peer {
         Ok(Peer { name: name.to_string(), process, requests, replies, _cgroup: cgroup })
     }
 
-    /// Operations per second, or what the child said went wrong.
-    fn ask(&mut self, request: &Request) -> Result<f64, String> {
+    /// Operations per second, and per second of processor time, or what the child said went wrong.
+    fn ask(&mut self, request: &Request) -> Result<(f64, f64), String> {
         let reply = self.exchange(request).map_err(|error| format!("{error:#}"))?;
+        let operations = reply.operations as f64;
         match reply.error {
             Some(error) => Err(error),
-            None => Ok(reply.operations as f64 / reply.seconds),
+            None => Ok((operations / reply.seconds, operations / reply.cpu_seconds)),
         }
     }
 
@@ -92,21 +93,29 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         ("durable commits, 32 threads", Work::DurableCommit, 32),
     ];
     for (name, work, threads) in in_memory {
-        rows.push(measure(&mut peers, None, name, work, threads, options));
+        let measured = measure(&mut peers, None, name, work, threads, options);
+        rows.push(measured.per_second());
+        if matches!(work, Work::Get | Work::Range) {
+            rows.push(measured.per_processor_second());
+        }
     }
 
     rows.push(load(&mut peers, true, &format!("bulk load of {} rows (4x the memory)", options.large_rows())));
     let fio = Fio::new(&options.dir, options.large_rows() * crate::data::ROW_BYTES)?;
     for threads in [1, 8] {
         let name = format!("random point reads, 4x the memory, {threads} threads");
-        rows.push(measure(&mut peers, fio.as_ref(), &name, Work::Get, threads, options));
+        rows.push(measure(&mut peers, fio.as_ref(), &name, Work::Get, threads, options).per_second());
     }
-    rows.push(measure(&mut peers, None, "100-row range scans, 4x the memory, 1 thread", Work::Range, 1, options));
+    let name = "100-row range scans, 4x the memory, 1 thread";
+    rows.push(measure(&mut peers, None, name, Work::Range, 1, options).per_second());
 
     peers.into_iter().for_each(Peer::stop);
     let _ = std::fs::remove_dir_all(&options.dir);
     let mut text = table::markdown(&columns, &rows);
-    text.push_str(&format!("\nMemory limit {} MiB each; {} slices of {} ms; ", options.memory_mib, options.repeats, options.slice_ms));
+    text.push_str(&format!(
+        "\nMemory limit {} MiB each; {} slices of {} ms; ",
+        options.memory_mib, options.repeats, options.slice_ms
+    ));
     text.push_str("medians, ± half the range.\n\n");
     for name in &options.engines {
         text.push_str(&format!("- {name}: {}\n", engines::setup(name)));
@@ -123,14 +132,22 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 fn load(peers: &mut [Peer], large: bool, name: &str) -> Row {
     let mut cells = Vec::new();
     for peer in peers {
-        let cell = peer.ask(&Request::Load { large }).map(|rate| vec![rate]);
-        eprintln!("{name}: {}: {cell:.0?}", peer.name);
+        let cell = peer.ask(&Request::Load { large }).map(|(rate, _)| vec![rate]);
+        match &cell {
+            Ok(rate) => eprintln!("{name}: {}: {} rows/s", peer.name, table::grouped(rate[0])),
+            Err(why) => eprintln!("{name}: {}: {why}", peer.name),
+        }
         cells.push(cell);
     }
+    eprintln!("{name}: done");
     cells.push(Ok(Vec::new()));
     Row { name: name.to_string(), cells }
 }
 
+/// One cell's samples: operations per second, and per second of processor time.
+type Cell = Result<Vec<(f64, f64)>, String>;
+
+/// Runs all slices of a workload, and the yardstick's, round robin.
 fn measure(
     peers: &mut [Peer],
     fio: Option<&Fio>,
@@ -138,28 +155,55 @@ fn measure(
     work: Work,
     threads: usize,
     options: &Options,
-) -> Row {
-    let mut cells: Vec<Result<Vec<f64>, String>> = vec![Ok(Vec::new()); peers.len() + 1];
+) -> Measured {
+    let mut cells: Vec<Cell> = vec![Ok(Vec::new()); peers.len() + 1];
     // The first round warms caches up and is not counted.
     for round in 0..=options.repeats {
+        eprint!("{name}: round {round} of {}:", options.repeats);
         for (peer, cell) in peers.iter_mut().zip(&mut cells) {
             let request = Request::Slice { work, threads, millis: options.slice_ms, seed: round as u64 };
-            let rate = peer.ask(&request);
-            if let Err(why) = rate {
-                *cell = Err(why);
-            } else if let (Ok(rate), Ok(samples), 1..) = (rate, cell, round) {
-                samples.push(rate);
-            }
+            let rates = peer.ask(&request);
+            eprint!(
+                " {} {}",
+                peer.name,
+                rates.as_ref().map_or("failed".to_string(), |(rate, _)| table::grouped(*rate))
+            );
+            note(cell, rates, round);
         }
-        if let (Some(fio), 1..) = (fio, round) {
+        if let (Some(fio), Some(cell)) = (fio, cells.last_mut()) {
             let rate = fio.reads_per_second(threads, options.slice_ms).map_err(|error| format!("{error:#}"));
-            match (rate, cells.last_mut()) {
-                (Ok(rate), Some(Ok(samples))) => samples.push(rate),
-                (Err(why), Some(cell)) => *cell = Err(why),
-                _ => {}
-            }
+            note(cell, rate.map(|rate| (rate, rate)), round);
         }
+        eprintln!();
     }
-    eprintln!("{name}: done");
-    Row { name: name.to_string(), cells }
+    Measured { name: name.to_string(), cells }
+}
+
+fn note(cell: &mut Cell, rates: Result<(f64, f64), String>, round: usize) {
+    match (rates, &mut *cell) {
+        (Err(why), _) => *cell = Err(why),
+        (Ok(rates), Ok(samples)) if round > 0 => samples.push(rates),
+        _ => {}
+    }
+}
+
+struct Measured {
+    name: String,
+    cells: Vec<Cell>,
+}
+
+impl Measured {
+    fn row(&self, name: String, which: fn(&(f64, f64)) -> f64) -> Row {
+        let cells = self.cells.iter().map(|cell| Ok(cell.as_ref()?.iter().map(which).collect()));
+        Row { name, cells: cells.map(|cell: Result<_, &String>| cell.map_err(String::clone)).collect() }
+    }
+
+    fn per_second(&self) -> Row {
+        self.row(self.name.clone(), |rates| rates.0)
+    }
+
+    /// For work that waits for nothing: what the machine's other work does not change.
+    fn per_processor_second(&self) -> Row {
+        self.row(format!("{}, per second of processor time", self.name), |rates| rates.1)
+    }
 }

@@ -45,7 +45,7 @@ pub fn markdown(columns: &[String], rows: &[Row]) -> String {
 }
 
 /// 1234567.8 as "1,234,568".
-fn grouped(value: f64) -> String {
+pub fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -57,11 +57,15 @@ pub fn open(name: &str, dir: &Path, memory: u64) -> anyhow::Result<Box<dyn Engin
 /// How the engine is set up, for the table.
 pub fn setup(name: &str) -> &'static str {
     match name {
-        "holdfast" => "O_DIRECT, cache 3/4 of the limit, log synced at commit; read-modify-write: log written, synced each second",
+        "holdfast" => {
+            "O_DIRECT, cache 3/4 of the limit, log synced at commit; read-modify-write: log written, synced each second"
+        }
         "lmdb" => "memory map; durable: default sync; read-modify-write: MDB_NOSYNC environment",
         "redb" => "cache 1/2 of the limit, rest page cache; Durability::Immediate / None",
         "fjall" => "cache 1/2 of the limit, rest page cache; PersistMode::SyncAll / Buffer; optimistic transactions",
-        "rocksdb" => "block cache 1/2 of the limit, rest page cache; TransactionDB, sync / no sync, no compression",
+        "rocksdb" => {
+            "the distribution's library, RocksDB 7.8 on Debian 12; block cache 1/2 of the limit, rest page cache; TransactionDB, sync / no sync, no compression"
+        }
         "sqlite" => "WAL, cache 1/2 of the limit, rest page cache; synchronous FULL / OFF; BEGIN IMMEDIATE",
         _ => "",
     }

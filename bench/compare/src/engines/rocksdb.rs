@@ -1,50 +1,58 @@
 //! RocksDB: log-structured merge tree, pessimistic transactions.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use anyhow::Context;
 use rocksdb::{
-    BlockBasedOptions, Cache, Direction, IteratorMode, Options, TransactionDB, TransactionDBOptions,
-    TransactionOptions, WriteOptions,
+    BlockBasedOptions, Cache, DB, Direction, IteratorMode, Options, TransactionDB, TransactionDBOptions,
+    TransactionOptions, WriteBatch, WriteOptions,
 };
 
 use super::{Engine, Session, modified};
 use crate::data;
 
 pub struct Rocks {
-    db: TransactionDB,
+    dir: PathBuf,
+    options: Options,
+    /// Opened once the data is loaded, which is done without transactions.
+    db: OnceLock<TransactionDB>,
 }
 
 pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Rocks> {
     let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&Cache::new_hyper_clock_cache(memory as usize / 2, 0));
+    table.set_block_cache(&Cache::new_lru_cache(memory as usize / 2)?);
     table.set_bloom_filter(10.0, false);
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
     options.increase_parallelism(2);
     options.set_compression_type(rocksdb::DBCompressionType::None);
-    let db = TransactionDB::open(&options, &TransactionDBOptions::default(), dir)?;
-    Ok(Rocks { db })
+    Ok(Rocks { dir: dir.to_path_buf(), options, db: OnceLock::new() })
 }
 
 impl Engine for Rocks {
     fn bulk_load(&self, rows: u64) -> anyhow::Result<()> {
+        let db = DB::open(&self.options, &self.dir)?;
         let mut write = WriteOptions::default();
         write.disable_wal(true);
         for first in (0..rows).step_by(10_000) {
-            let mut batch = rocksdb::WriteBatchWithTransaction::<true>::default();
+            let mut batch = WriteBatch::default();
             for n in first..rows.min(first + 10_000) {
                 batch.put(data::key(n), data::value(n, 0));
             }
-            self.db.write_opt(batch, &write)?;
+            db.write_opt(batch, &write)?;
         }
-        Ok(self.db.flush()?)
+        db.flush()?;
+        drop(db);
+        let db = TransactionDB::open(&self.options, &TransactionDBOptions::default(), &self.dir)?;
+        self.db.set(db).ok().context("it is loaded once")
     }
 
     fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
         let mut durable = WriteOptions::default();
         durable.set_sync(true);
-        Ok(Box::new(RocksSession { db: &self.db, durable }))
+        Ok(Box::new(RocksSession { db: self.db.get().context("it is loaded first")?, durable }))
     }
 }
 
