@@ -1,7 +1,7 @@
 //! Floor 4: mini-transactions, spaces, B+trees.
 //!
 //! * [`Store`]: pool, log and counters, shared by everything here; [`Mtr`]: a mini-transaction, the unit in which pages
-//!   change and redo repeats it; [`redo`]: applies a logged one again.
+//!   change and redo repeats it; [`Redo`]: applies a logged one again.
 //! * [`op`]: the page operations; [`node`]: slotted B+tree nodes.
 //! * [`SpaceFile`]: a file of pages with its header and allocation bitmaps.
 //! * [`Tree`]: search, change, [`Cursor`], [`BulkLoader`], verification; [`overflow`]: chains for large values.
