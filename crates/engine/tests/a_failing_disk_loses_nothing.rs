@@ -8,18 +8,9 @@ mod common;
 use std::sync::Arc;
 
 use common::script::{Act, Player, World, assert_clear, is_stopped, script, world};
+use common::tight_on;
 use holdfast::io::{CrashDisk, Disk, Fault, FaultDisk, FaultKind, FaultOp};
-use holdfast::{Builder, Database, Error};
-
-fn settings(disk: &(impl Disk + Clone + 'static)) -> Builder {
-    Database::builder()
-        .cache_size_bytes(5 << 20)
-        .log_capacity_bytes(4 << 20)
-        .log_buffer_bytes(64 << 10)
-        .page_size(4096)
-        .warm_up(false)
-        .disk(Arc::new(disk.clone()))
-}
+use holdfast::{Database, Error};
 
 /// Plays the script, repeating a step that failed once the disk is whole again. Returns the states that the database may be in.
 fn play(db: &Database, faults: &FaultDisk) -> Vec<World> {
@@ -49,7 +40,7 @@ fn stopped(db: &Database, before: World, last: &Act) -> Vec<World> {
 
 /// The database, opened, is in one of these states, and sound.
 fn check(disk: &(impl Disk + Clone + 'static), allowed: &[World]) {
-    let db = settings(disk).open("test").unwrap();
+    let db = tight_on(disk).open("test").unwrap();
     let found = world(&db).unwrap();
     assert!(allowed.contains(&found), "something was lost");
     common::assert_sound(&db);
@@ -77,9 +68,9 @@ fn fail_each(fault: impl Fn(u64) -> Fault) {
 fn fail_at(fault: Fault, n: u64, power_cut: bool) -> bool {
     let crash = CrashDisk::new();
     let faults = FaultDisk::new(Arc::new(crash.clone()));
-    drop(settings(&faults).create("test").unwrap());
+    drop(tight_on(&faults).create("test").unwrap());
     faults.schedule(fault);
-    let allowed = match settings(&faults).open("test") {
+    let allowed = match tight_on(&faults).open("test") {
         Ok(db) => {
             let allowed = play(&db, &faults);
             if n % 4 < 2

@@ -6,34 +6,13 @@ mod common;
 use std::sync::Arc;
 
 use common::script::{Act, Player, World, assert_clear, is_stopped, puts, world};
-use holdfast::io::{Create, Disk, Fault, FaultDisk, FaultKind, FaultOp, FileKind, MemoryDisk, OpenOptions};
-use holdfast::{Builder, Database};
-
-fn settings(disk: Arc<dyn Disk>) -> Builder {
-    Database::builder()
-        .cache_size_bytes(5 << 20)
-        .log_capacity_bytes(4 << 20)
-        .log_buffer_bytes(64 << 10)
-        .page_size(4096)
-        .warm_up(false)
-        .disk(disk)
-}
-
-fn copy(from: &dyn Disk) -> MemoryDisk {
-    let to = MemoryDisk::new();
-    for name in from.list().unwrap() {
-        let file = from.open(&name, OpenOptions::new(FileKind::Meta)).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        to.open(&name, OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap().write_at(0, &bytes).unwrap();
-    }
-    to
-}
+use common::{copy, tight_on};
+use holdfast::io::{Fault, FaultDisk, FaultKind, FaultOp, MemoryDisk};
 
 /// About 8 MB of rows.
 fn loaded() -> (MemoryDisk, World) {
     let disk = MemoryDisk::new();
-    let db = settings(Arc::new(disk.clone())).create("test").unwrap();
+    let db = tight_on(&disk).create("test").unwrap();
     let mut player = Player::new(&db, World::new());
     player.play(&Act::LoadLong("a", 7_000)).unwrap();
     let world = player.world;
@@ -51,7 +30,7 @@ fn acts() -> Vec<Act> {
 
 fn fail_at(left: &MemoryDisk, before: &World, fault: Fault) -> bool {
     let faults = FaultDisk::new(Arc::new(copy(left)));
-    let db = settings(Arc::new(faults.clone())).open("test").unwrap();
+    let db = tight_on(&faults).open("test").unwrap();
     faults.schedule(fault);
     let mut player = Player::new(&db, before.clone());
     let mut allowed = Vec::new();
@@ -72,7 +51,7 @@ fn fail_at(left: &MemoryDisk, before: &World, fault: Fault) -> bool {
     drop(db);
     let fired = faults.fired() > 0;
     faults.clear();
-    let db = settings(Arc::new(faults)).open("test").unwrap();
+    let db = tight_on(&faults).open("test").unwrap();
     assert!(allowed.contains(&world(&db).unwrap()), "something was lost");
     common::assert_sound(&db);
     fired

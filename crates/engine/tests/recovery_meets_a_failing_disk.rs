@@ -6,34 +6,13 @@ mod common;
 use std::sync::Arc;
 
 use common::script::{Player, World, assert_clear, script, world};
-use holdfast::io::{CrashDisk, Create, Disk, Fault, FaultDisk, FaultKind, FaultOp, FileKind, MemoryDisk, OpenOptions};
-use holdfast::{Builder, Database};
-
-fn settings(disk: Arc<dyn Disk>) -> Builder {
-    Database::builder()
-        .cache_size_bytes(5 << 20)
-        .log_capacity_bytes(4 << 20)
-        .log_buffer_bytes(64 << 10)
-        .page_size(4096)
-        .warm_up(false)
-        .disk(disk)
-}
-
-fn copy(from: &dyn Disk) -> MemoryDisk {
-    let to = MemoryDisk::new();
-    for name in from.list().unwrap() {
-        let file = from.open(&name, OpenOptions::new(FileKind::Meta)).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        to.open(&name, OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap().write_at(0, &bytes).unwrap();
-    }
-    to
-}
+use common::{copy, tight_on};
+use holdfast::io::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp, MemoryDisk};
 
 /// What a power cut leaves behind the script and a transaction that had not ended.
 fn left_behind() -> (MemoryDisk, World) {
     let crash = CrashDisk::new();
-    let db = settings(Arc::new(crash.clone())).create("test").unwrap();
+    let db = tight_on(&crash).create("test").unwrap();
     let mut player = Player::new(&db, World::new());
     script().iter().for_each(|act| player.play(act).unwrap());
     let open = db.begin_write().unwrap();
@@ -52,7 +31,7 @@ fn fail_each(op: FaultOp, kind: FaultKind) {
     for n in 1u64.. {
         let faults = FaultDisk::new(Arc::new(copy(&left)));
         faults.schedule(Fault::nth(op, n).kind(kind));
-        match settings(Arc::new(faults.clone())).open("test") {
+        match tight_on(&faults).open("test") {
             Ok(db) => {
                 if let Ok(found) = world(&db) {
                     assert!(found == expected, "{op:?} {n}: something is missing");
@@ -66,7 +45,7 @@ fn fail_each(op: FaultOp, kind: FaultKind) {
         }
         let fired = faults.fired() > 0;
         faults.clear();
-        let db = settings(Arc::new(faults)).open("test").unwrap();
+        let db = tight_on(&faults).open("test").unwrap();
         assert!(world(&db).unwrap() == expected, "{op:?} {n}: something was lost");
         common::assert_sound(&db);
         if !fired {

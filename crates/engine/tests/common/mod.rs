@@ -5,7 +5,7 @@ pub mod script;
 
 use std::sync::Arc;
 
-use holdfast::io::{CrashDisk, Disk, MemoryDisk};
+use holdfast::io::{CrashDisk, Create, Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast::{Builder, Database, TableDefinition};
 
 /// Whether the long form of a test is wanted: every case instead of a sample.
@@ -19,6 +19,29 @@ pub const ROWS: TableDefinition<u64, &str> = TableDefinition::new("rows");
 /// A small database's settings: everything is reached quickly.
 pub fn small() -> Builder {
     Database::builder().cache_size_bytes(8 << 20).log_capacity_bytes(8 << 20).page_size(4096)
+}
+
+/// A cache and a log on `disk` so small that both are always short, and what an open does is the same each time.
+pub fn tight_on(disk: &(impl Disk + Clone + 'static)) -> Builder {
+    Database::builder()
+        .cache_size_bytes(5 << 20)
+        .log_capacity_bytes(4 << 20)
+        .log_buffer_bytes(64 << 10)
+        .page_size(4096)
+        .warm_up(false)
+        .disk(Arc::new(disk.clone()))
+}
+
+/// The files of a disk on another one, in memory.
+pub fn copy(from: &dyn Disk) -> MemoryDisk {
+    let to = MemoryDisk::new();
+    for name in from.list().unwrap() {
+        let file = from.open(&name, OpenOptions::new(FileKind::Meta)).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        to.open(&name, OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap().write_at(0, &bytes).unwrap();
+    }
+    to
 }
 
 /// A database on `disk`, created.
