@@ -8,6 +8,11 @@ use holdfast::{Database, ReadOptions, Scan, TableDefinition};
 const HOT: TableDefinition<u64, &[u8]> = TableDefinition::new("hot");
 const BIG: TableDefinition<u64, &[u8]> = TableDefinition::new("big");
 
+/// Rows of the big table between two readings of the hot one: 500 pages, so that a hot page that has not proved itself
+/// yet is still remembered when it is wanted again. (At 2,500 pages, more than the cache and its ghost hold, how many
+/// hot pages stayed was the luck of the first reading: 66 to 102 of 570 were read again each time, or none.)
+const EVERY: u64 = 2_000;
+
 fn database() -> Database {
     let db = common::small().in_memory().unwrap();
     db.create_table_with(&BIG, |loader| (0..40_000).try_for_each(|i| loader.push(i, &[3; 900]))).unwrap();
@@ -39,7 +44,7 @@ fn misses_beside(scan: Scan) -> u64 {
         let mut rows = 0;
         while cursor.next_into(&mut key, &mut value).unwrap() {
             rows += 1;
-            if rows % 10_000 == 0 {
+            if rows % EVERY == 0 {
                 read_hot(&db);
             }
         }
@@ -58,9 +63,9 @@ fn that_is_declared() {
     assert_eq!(misses_beside(Scan::Yes), 0);
 }
 
-/// The policy alone, from the references: nearly as good.
+/// The policy alone, from the references: what it may lose, once, is what has not left small, a tenth of the frames.
 #[test]
 fn that_is_denied() {
     let misses = misses_beside(Scan::No);
-    assert!(misses < 600, "{misses}");
+    assert!(misses <= 204, "{misses}");
 }
