@@ -10,8 +10,8 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use super::Cache;
-use super::server::Server;
+use holdfast_server::Cache;
+use holdfast_server::Server;
 
 const PORT: u16 = 13319;
 

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::Cache;
-use super::server::Server;
+use holdfast_server::Cache;
+use holdfast_server::Server;
 
 const PORT: u16 = 13326;
 /// Sessions that move money; the XA session comes behind them.

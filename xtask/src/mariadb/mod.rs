@@ -1,33 +1,18 @@
-//! The engine inside MariaDB: fetching the server, building the shim against it, private servers, smoke test.
+//! The engine inside MariaDB: build, private servers, tests, the Debian package.
 //!
-//! Everything lies under the ignored folder `.cache/mariadb`; nothing of the system is changed and no root is needed:
-//!
-//! ```text
-//! apt/    a private apt directory: the machine's own archives, with their sources switched on
-//! deb/    packages and source as downloaded
-//! root/   the packages unpacked: server, client, test suites, headers
-//! src/    headers of the server's source
-//! build/  objects and ha_holdfast.so
-//! run/    the private server: data, socket, log
-//! ...     those of the tests, and the Debian package
-//! ```
+//! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab uses as well.
 
-mod apt;
 mod backup;
-mod compile;
 mod crash;
 #[cfg(test)]
 mod docs;
-mod headers;
 mod mtr;
 mod package;
 mod replication;
-mod server;
 mod smoke;
 
-use std::path::{Path, PathBuf};
-
 use clap::Subcommand;
+use holdfast_server::{Cache, apt, build, server};
 
 #[derive(Subcommand)]
 pub enum What {
@@ -50,6 +35,12 @@ pub enum What {
     /// Connect to the private server
     Client {
         /// Passed on to the client
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Run sysbench on the private server, e.g. `oltp_read_only --table-size=100000 prepare`
+    Sysbench {
+        /// Passed on to sysbench
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -85,7 +76,7 @@ pub enum What {
 
 /// Runs a subcommand.
 pub fn run(what: What) -> anyhow::Result<()> {
-    let cache = Cache::new();
+    let cache = Cache::of_the_project();
     match what {
         What::Build => build(&cache).map(drop),
         What::Up { port, fresh, options } => {
@@ -97,6 +88,7 @@ pub fn run(what: What) -> anyhow::Result<()> {
         }
         What::Down => server::Server::new(&cache, "run").down(),
         What::Client { args } => server::Server::new(&cache, "run").client(&args),
+        What::Sysbench { args } => server::Server::new(&cache, "run").sysbench(&args),
         What::Package => {
             let plugin = build(&cache)?;
             package::run(&cache, &plugin, &apt::fetch(&cache)?)
@@ -127,7 +119,7 @@ pub fn run(what: What) -> anyhow::Result<()> {
 /// The part of all this that every run of the tests contains: the smoke scripts, a few tests of the server's suites, some
 /// kills. Where the server's packages cannot be had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
-    let cache = Cache::new();
+    let cache = Cache::of_the_project();
     if let Err(error) = apt::fetch(&cache) {
         return Ok(Some(format!("the server's packages cannot be fetched by apt: {error}")));
     }
@@ -136,36 +128,4 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
     crash::run(&cache, 3)?;
     Ok(None)
-}
-
-/// Makes the plugin; returns its path.
-fn build(cache: &Cache) -> anyhow::Result<PathBuf> {
-    let version = apt::fetch(cache)?;
-    headers::extract(cache, &version)?;
-    compile::plugin(cache, &version)
-}
-
-/// The places in the cache folder.
-pub struct Cache {
-    top: PathBuf,
-}
-
-impl Cache {
-    fn new() -> Cache {
-        Cache { top: crate::run::root().join(".cache/mariadb") }
-    }
-
-    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.top.join(name)
-    }
-
-    /// A file of the unpacked packages.
-    fn root(&self, name: &str) -> PathBuf {
-        self.top.join("root").join(name)
-    }
-
-    /// Where the packages put shared libraries; the private server finds those there that the machine lacks.
-    fn library_dir(&self) -> PathBuf {
-        self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
-    }
 }

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use super::Cache;
 use crate::run::{check, root};
+use holdfast_server::Cache;
 
 /// Run when none is named.
 const SUITES: [&str; 2] = ["engines/iuds", "engines/funcs"];

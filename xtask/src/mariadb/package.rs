@@ -10,9 +10,9 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::Cache;
-use super::server::Server;
 use crate::run::{check, root};
+use holdfast_server::Cache;
+use holdfast_server::Server;
 
 const PORT: u16 = 13318;
 const PLUGIN_DIR: &str = "usr/lib/mysql/plugin";

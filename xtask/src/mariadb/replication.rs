@@ -9,9 +9,9 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context, ensure};
 
-use super::Cache;
 use super::crash::{create, execute, movement};
-use super::server::Server;
+use holdfast_server::Cache;
+use holdfast_server::Server;
 
 const PRIMARY_PORT: u16 = 13336;
 const REPLICA_PORT: u16 = 13337;

@@ -12,9 +12,9 @@ use std::process::Stdio;
 
 use anyhow::{Context, bail};
 
-use super::Cache;
-use super::server::Server;
 use crate::run::root;
+use holdfast_server::Cache;
+use holdfast_server::Server;
 
 const PORT: u16 = 13316;
 

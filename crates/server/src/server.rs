@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::Cache;
+use crate::{Cache, apt};
 
 /// How long a server may take to come up (recovery included) and to go down.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -48,7 +48,7 @@ impl<'c> Server<'c> {
             self.install()?;
         }
         let log = fs::File::create(self.dir.join("error.log"))?;
-        let mut command = self.program("usr/sbin/mariadbd");
+        let mut command = self.cache.program("usr/sbin/mariadbd");
         match &self.engine {
             Some((_, configuration)) => command.arg(format!("--defaults-file={}", configuration.display())),
             None => command.arg("--no-defaults"),
@@ -85,6 +85,7 @@ impl<'c> Server<'c> {
             return Ok(());
         }
         let status = self
+            .cache
             .program("usr/bin/mariadb-admin")
             .arg("--no-defaults")
             .arg(self.socket())
@@ -125,7 +126,7 @@ impl<'c> Server<'c> {
 
     /// The program that shows binary logs.
     pub fn binlog_command(&self) -> Command {
-        let mut command = self.program("usr/bin/mariadb-binlog");
+        let mut command = self.cache.program("usr/bin/mariadb-binlog");
         command.arg("--no-defaults");
         command
     }
@@ -138,16 +139,30 @@ impl<'c> Server<'c> {
         Err(self.client_command().args(args).exec().into())
     }
 
+    /// Becomes sysbench, which is fetched if need be.
+    pub fn sysbench(&self, args: &[String]) -> anyhow::Result<()> {
+        apt::fetch_sysbench(self.cache)?;
+        Err(self.sysbench_command().args(args).exec().into())
+    }
+
+    /// sysbench with what it needs to connect.
+    #[must_use]
+    pub fn sysbench_command(&self) -> Command {
+        let mut command = self.cache.sysbench_command();
+        command.arg(format!("--mysql-socket={}", self.socket_path().display())).arg("--mysql-user=root");
+        command
+    }
+
     /// The client with what it needs to connect.
     pub fn client_command(&self) -> Command {
-        let mut command = self.program("usr/bin/mariadb");
+        let mut command = self.cache.program("usr/bin/mariadb");
         command.arg("--no-defaults").arg(self.socket()).arg("-uroot");
         command
     }
 
     /// The server's own test client, which reads a script with several connections.
     pub fn test_command(&self) -> Command {
-        let mut command = self.program("usr/bin/mariadb-test");
+        let mut command = self.cache.program("usr/bin/mariadb-test");
         command.arg("--no-defaults").arg(self.socket()).arg("--user=root");
         command.arg(format!("--basedir={}", self.cache.root("usr/share/mysql/mysql-test/").display()));
         command
@@ -199,14 +214,14 @@ impl<'c> Server<'c> {
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.cache.root(name));
-        command.env("LD_LIBRARY_PATH", self.cache.library_dir());
-        command
+    /// Where the server listens.
+    #[must_use]
+    pub fn socket_path(&self) -> PathBuf {
+        self.dir.join("socket")
     }
 
     fn socket(&self) -> String {
-        format!("--socket={}", self.dir.join("socket").display())
+        format!("--socket={}", self.socket_path().display())
     }
 
     fn common(&self) -> Vec<String> {
@@ -226,6 +241,7 @@ impl<'c> Server<'c> {
     fn install(&self) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let output = self
+            .cache
             .program("usr/bin/mariadb-install-db")
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
             .arg(format!("--basedir={}", self.cache.root("usr").display()))
@@ -240,7 +256,7 @@ impl<'c> Server<'c> {
     }
 
     fn answers(&self) -> bool {
-        let mut command = self.program("usr/bin/mariadb-admin");
+        let mut command = self.cache.program("usr/bin/mariadb-admin");
         command.arg("--no-defaults").arg(self.socket()).args(["-uroot", "ping"]);
         command.output().is_ok_and(|o| o.status.success())
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::Cache;
+use crate::Cache;
 use crate::run::check;
 
 /// Extracts the headers, if that was not done before, and checks that all parts are of one version.
@@ -39,7 +39,7 @@ pub fn extract(cache: &Cache, version: &str) -> anyhow::Result<()> {
         bail!(
             "versions differ: package {upstream}, headers of libmariadbd-dev {package}, source {source}; remove {} and \
              build again",
-            cache.top.display()
+            cache.path("").display()
         );
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 
-use super::Cache;
+use crate::Cache;
 use crate::run::{cargo, check, root};
 
 /// Builds the plugin and puts it where the private servers look for it.

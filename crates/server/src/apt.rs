@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::Cache;
+use crate::Cache;
 use crate::run::check;
 
 /// Of the version chosen.
@@ -40,14 +40,31 @@ const LIBRARIES: [(&str, &str); 9] = [
     ("libpcre2-posix.so.3", "libpcre2-posix3"),
 ];
 
+/// The load generator. It has a version of its own.
+const SYSBENCH: &str = "sysbench";
+
+/// What that needs of which a machine may have nothing; its MariaDB library comes with the server.
+const SYSBENCH_LIBRARIES: [(&str, &str); 9] = [
+    ("libluajit-5.1.so.2", "libluajit-5.1-2"),
+    ("libpq.so.5", "libpq5"),
+    ("libldap-2.5.so.0", "libldap-2.5-0"),
+    ("libsasl2.so.2", "libsasl2-2"),
+    ("libgssapi_krb5.so.2", "libgssapi-krb5-2"),
+    ("libkrb5.so.3", "libkrb5-3"),
+    ("libk5crypto.so.3", "libk5crypto3"),
+    ("libkrb5support.so.0", "libkrb5support0"),
+    ("libkeyutils.so.1", "libkeyutils1"),
+];
+
 /// Downloads and unpacks what is not there yet; returns the version of the packages.
 pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
     let stamp = cache.path("version");
     if let Ok(version) = fs::read_to_string(&stamp) {
         let version = version.trim().to_string();
-        if !missing_libraries(cache).is_empty() {
-            PrivateApt::new(cache)?.download_libraries()?;
-            unpack(cache, &version)?;
+        let missing = missing(cache, &LIBRARIES);
+        if !missing.is_empty() {
+            PrivateApt::new(cache)?.download(&missing)?;
+            unpack(cache, |package, _| missing.iter().any(|m| m == package))?;
         }
         return Ok(version);
     }
@@ -57,9 +74,10 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
         bail!("apt knows no version of mariadb-server that has its source in the same archives");
     }
     for version in &candidates {
-        match apt.download(version) {
-            Ok(()) => {
-                unpack(cache, version)?;
+        match apt.download_server(version) {
+            Ok(libraries) => {
+                println!("unpacking version {version}");
+                unpack(cache, |package, v| v == version || libraries.iter().any(|l| l == package))?;
                 fs::write(&stamp, version)?;
                 return Ok(version.clone());
             }
@@ -71,6 +89,17 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
         candidates.join(", "),
         PACKAGES.join(", ")
     )
+}
+
+/// Downloads and unpacks sysbench, if that was not done before; the server's packages are there.
+pub fn fetch_sysbench(cache: &Cache) -> anyhow::Result<()> {
+    if cache.root("usr/bin/sysbench").exists() {
+        return Ok(());
+    }
+    let mut packages = missing(cache, &SYSBENCH_LIBRARIES);
+    packages.push(SYSBENCH.into());
+    PrivateApt::new(cache)?.download(&packages).context("sysbench cannot be had")?;
+    unpack(cache, |package, _| packages.iter().any(|p| p == package))
 }
 
 /// apt with lists and archives of its own, over the machine's archives with `deb-src` switched on.
@@ -144,25 +173,29 @@ impl<'c> PrivateApt<'c> {
         Ok(both)
     }
 
-    fn download(&self, version: &str) -> anyhow::Result<()> {
+    /// Downloads source and packages of one version of the server, and the libraries that the machine lacks; returns these.
+    fn download_server(&self, version: &str) -> anyhow::Result<Vec<String>> {
         // The source first: it is what is missing most often.
         check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
-        let packages = PACKAGES.iter().map(|p| format!("{p}={version}"));
-        check(self.command("apt-get").args(["-q", "download"]).args(packages))?;
-        self.download_libraries()
+        self.download(&PACKAGES.map(|p| format!("{p}={version}")))?;
+        let libraries = missing(self.cache, &LIBRARIES);
+        self.download(&libraries)?;
+        Ok(libraries)
     }
 
-    /// Downloads the libraries that the machine lacks.
-    fn download_libraries(&self) -> anyhow::Result<()> {
-        let missing = missing_libraries(self.cache);
-        if missing.is_empty() { Ok(()) } else { check(self.command("apt-get").args(["-q", "download"]).args(missing)) }
+    fn download(&self, packages: &[String]) -> anyhow::Result<()> {
+        if packages.is_empty() {
+            Ok(())
+        } else {
+            check(self.command("apt-get").args(["-q", "download"]).args(packages))
+        }
     }
 }
 
-/// The packages of the libraries that neither the machine nor the cache has.
-fn missing_libraries(cache: &Cache) -> Vec<&'static str> {
-    let missing = LIBRARIES.iter().filter(|(so, _)| !installed(so) && !cache.library_dir().join(so).exists());
-    missing.map(|(_, package)| *package).collect()
+/// The packages of those `libraries` that neither the machine nor the cache has.
+fn missing(cache: &Cache, libraries: &[(&str, &str)]) -> Vec<String> {
+    let missing = libraries.iter().filter(|(so, _)| !installed(so) && !cache.library_dir().join(so).exists());
+    missing.map(|(_, package)| (*package).to_string()).collect()
 }
 
 /// Whether the loader finds `library`.
@@ -176,18 +209,16 @@ fn newer(a: &str, b: &str) -> bool {
     Command::new("dpkg").args(["--compare-versions", a, "gt", b]).status().is_ok_and(|s| s.success())
 }
 
-fn unpack(cache: &Cache, version: &str) -> anyhow::Result<()> {
-    println!("unpacking version {version}");
+/// Unpacks those downloaded packages whose name and version `wanted` takes.
+fn unpack(cache: &Cache, wanted: impl Fn(&str, &str) -> bool) -> anyhow::Result<()> {
     let root = cache.path("root");
     fs::create_dir_all(&root)?;
     let mut debs: Vec<_> = fs::read_dir(cache.path("deb"))?.collect::<Result<Vec<_>, _>>()?;
     debs.sort_by_key(fs::DirEntry::path);
-    // apt writes `:` of the epoch as `%3a`. The libraries beside the server have versions of their own.
-    let marker = format!("_{}_", version.replace(':', "%3a"));
     for deb in debs.iter().map(fs::DirEntry::path).filter(|p| p.extension().is_some_and(|e| e == "deb")) {
         let name = deb.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let package = name.split('_').next().unwrap_or_default();
-        if name.contains(&marker) || LIBRARIES.iter().any(|(_, p)| *p == package) {
+        let (package, version) = package_of(&name);
+        if wanted(&package, &version) {
             let status = Command::new("dpkg").arg("-x").arg(&deb).arg(&root).status()?;
             if !status.success() {
                 bail!("{name} could not be unpacked");
@@ -195,6 +226,13 @@ fn unpack(cache: &Cache, version: &str) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Package and version of a downloaded file, in whose name apt writes `:` of the epoch as `%3a`.
+fn package_of(file: &str) -> (String, String) {
+    let mut parts = file.split('_');
+    let mut next = || parts.next().unwrap_or_default();
+    (next().to_string(), next().replace("%3a", ":"))
 }
 
 /// An archive list in the newer form, with sources.
@@ -224,5 +262,11 @@ mod tests {
     fn sources_are_switched_on_in_both_forms() {
         assert_eq!(with_sources_deb822("Types: deb\nSuites: a\n"), "Types: deb deb-src\nSuites: a\n");
         assert_eq!(with_sources_lines("# x\ndeb u s m\n"), "# x\ndeb u s m\ndeb-src u s m\n");
+    }
+
+    #[test]
+    fn package_and_version_are_in_the_name_of_the_file() {
+        let (package, version) = package_of("mariadb-server_1%3a10.11.18-0+deb12u1_amd64.deb");
+        assert_eq!((package.as_str(), version.as_str()), ("mariadb-server", "1:10.11.18-0+deb12u1"));
     }
 }

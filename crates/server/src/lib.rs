@@ -1,0 +1,86 @@
+//! Private MariaDB servers with the engine in them, for the chores and for the lab: the server's packages by apt, the
+//! plugin compiled against them, servers started and stopped, and sysbench.
+//!
+//! Everything lies under the ignored folder `.cache/mariadb`; nothing of the system is changed and no root is needed:
+//!
+//! ```text
+//! apt/    a private apt directory: the machine's own archives, with their sources switched on
+//! deb/    packages and source as downloaded
+//! root/   the packages unpacked: server, client, test suites, headers, sysbench
+//! src/    headers of the server's source
+//! build/  objects and ha_holdfast.so
+//! run/    the private server of `cargo xtask mariadb up`: data, socket, log
+//! ...     those of the tests and of the lab, and the Debian package
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod apt;
+mod compile;
+mod headers;
+pub mod run;
+pub mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub use server::Server;
+
+/// Makes the plugin, fetching what that needs; returns its path.
+///
+/// # Errors
+/// If packages cannot be had, or something does not compile.
+pub fn build(cache: &Cache) -> anyhow::Result<PathBuf> {
+    let version = apt::fetch(cache)?;
+    headers::extract(cache, &version)?;
+    compile::plugin(cache, &version)
+}
+
+/// The places in the cache folder.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    top: PathBuf,
+}
+
+impl Cache {
+    /// That of the workspace.
+    #[must_use]
+    pub fn of_the_project() -> Cache {
+        Cache { top: run::root().join(".cache/mariadb") }
+    }
+
+    /// A place in it.
+    #[must_use]
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.top.join(name)
+    }
+
+    /// A file of the unpacked packages.
+    #[must_use]
+    pub fn root(&self, name: &str) -> PathBuf {
+        self.top.join("root").join(name)
+    }
+
+    /// Where the packages put shared libraries; the private programs find those there that the machine lacks.
+    #[must_use]
+    pub fn library_dir(&self) -> PathBuf {
+        self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
+    }
+
+    /// A program of the unpacked packages.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.root(name));
+        command.env("LD_LIBRARY_PATH", self.library_dir());
+        command
+    }
+
+    /// sysbench, which [`apt::fetch_sysbench`] has fetched. Its scripts go by their names (`oltp_read_only`).
+    #[must_use]
+    pub fn sysbench_command(&self) -> Command {
+        let mut command = self.program("usr/bin/sysbench");
+        // It looks for scripts in the current folder before it looks where its package would have been installed.
+        command.current_dir(self.root("usr/share/sysbench"));
+        command
+    }
+}
