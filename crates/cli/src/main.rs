@@ -7,6 +7,7 @@
 
 mod database;
 mod inspect;
+mod slow_disk;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +58,8 @@ enum Command {
     DumpPage(inspect::PageArgs),
     /// Show the log from its checkpoint on
     DumpLog(inspect::LogArgs),
+    /// Run a program as if a folder lay on a spinning disk
+    SlowDisk(slow_disk::SlowDiskArgs),
 }
 
 /// A database.
@@ -92,6 +95,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Restore(args) => database::restore(&args.dir),
         Command::Compact(args) => database::compact(&args.dir).map(|()| Outcome::Good),
         Command::DumpPage(args) => inspect::page(&args),
+        Command::SlowDisk(args) => slow_disk::run(&args).map(Outcome::good_if),
         Command::DumpLog(args) => inspect::log(&args),
     }
 }

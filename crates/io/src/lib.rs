@@ -20,7 +20,7 @@ mod model;
 mod os_file;
 mod rng;
 mod sparse;
-mod spindle;
+pub mod spindle;
 
 pub use aligned::{ALIGNMENT, AlignedBuf};
 pub use batch::BatchMethod;

@@ -14,11 +14,15 @@ use crate::DiskModel;
 
 /// A range of a file that is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) file: usize,
-    pub(crate) write: bool,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+pub struct Extent {
+    /// The file.
+    pub file: usize,
+    /// Whether it is written.
+    pub write: bool,
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last one.
+    pub end: u64,
 }
 
 #[derive(Debug)]
@@ -31,8 +35,9 @@ struct Request {
     done_at: Duration,
 }
 
+/// The arm.
 #[derive(Debug, Default)]
-pub(crate) struct Spindle {
+pub struct Spindle {
     /// Requests that are not done: the first may be in service, the others wait.
     queue: VecDeque<Request>,
     /// Where the arm is when the queue is done.
@@ -43,15 +48,15 @@ pub(crate) struct Spindle {
 
 /// A request that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     id: u64,
     /// Whether it costs a seek.
-    pub(crate) seeks: bool,
+    pub seeks: bool,
 }
 
 impl Spindle {
     /// Accepts a transfer at time `now`.
-    pub(crate) fn submit(&mut self, now: Duration, model: &DiskModel, extent: Extent) -> Ticket {
+    pub fn submit(&mut self, now: Duration, model: &DiskModel, extent: Extent) -> Ticket {
         self.retire(now);
         let transfer = model.transfer_time(extent.end - extent.start);
         if let Some(ticket) = self.merge(now, transfer, extent) {
@@ -64,13 +69,13 @@ impl Spindle {
     }
 
     /// Accepts a sync at time `now`: the arm settles, which takes as long as a seek, and stays where it is.
-    pub(crate) fn settle(&mut self, now: Duration, model: &DiskModel) -> Ticket {
+    pub fn settle(&mut self, now: Duration, model: &DiskModel) -> Ticket {
         self.retire(now);
         self.enqueue(now, model.seek, None, true)
     }
 
     /// How long a request still takes; `None` if it is done.
-    pub(crate) fn remaining(&mut self, now: Duration, ticket: Ticket) -> Option<Duration> {
+    pub fn remaining(&mut self, now: Duration, ticket: Ticket) -> Option<Duration> {
         self.retire(now);
         self.queue.iter().find(|r| r.id == ticket.id).map(|r| r.done_at - now)
     }

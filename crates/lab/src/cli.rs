@@ -1,6 +1,7 @@
 //! The arguments of `holdfast lab`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,6 +13,9 @@ use crate::experiments::{scan, sideload};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::report;
+use crate::server::address::Address;
+use crate::server::contender::{Contender, Engine};
+use crate::server::{self, foreign};
 
 /// `holdfast lab`: the experiments.
 #[derive(Debug, Args)]
@@ -38,7 +42,8 @@ Examples:
   holdfast lab sideload --quick --check               the same in under a minute; exit code 3 if a claim fails
   holdfast lab sideload --report sideload.html        with charts
   holdfast lab sideload --disk real --dir /mnt/ssd    on a real disk instead of the model of a spinning one
-  holdfast lab sideload --full --json full.json       the published size; takes hours";
+  holdfast lab sideload --full --json full.json       the published size; takes hours
+  holdfast lab sideload --target mariadb --quick      real sysbench and mariadb-dump, InnoDB, MyRocks and Holdfast";
 
 const SCAN_EXAMPLES: &str = "\
 Examples:
@@ -53,6 +58,32 @@ pub enum DiskArg {
     Model,
     /// Files in a directory, past the operating system's cache where the file system has that
     Real,
+}
+
+/// What an experiment runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetArg {
+    /// The engine in this process.
+    Embedded,
+    /// Private MariaDB servers.
+    MariaDb,
+    /// A server that runs.
+    Server(Address),
+}
+
+impl std::str::FromStr for TargetArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TargetArg, String> {
+        match text {
+            "embedded" => Ok(TargetArg::Embedded),
+            "mariadb" => Ok(TargetArg::MariaDb),
+            _ => match text.strip_prefix("dsn:") {
+                Some(url) => foreign::parse(url).map(TargetArg::Server),
+                None => Err("give embedded, mariadb or dsn:mysql://user:password@host:port/".to_owned()),
+            },
+        }
+    }
 }
 
 /// What all experiments take.
@@ -70,9 +101,13 @@ pub struct CommonArgs {
     /// Seed of data and load
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// The disk
-    #[arg(long, value_enum, default_value_t = DiskArg::Model)]
-    pub disk: DiskArg,
+    /// What it runs on: embedded; mariadb for private servers, which are fetched by apt; or
+    /// dsn:mysql://user:password@host:port/ for a server that runs, in a schema that is created and dropped
+    #[arg(long, default_value = "embedded", value_name = "TARGET")]
+    pub target: TargetArg,
+    /// The disk [default: model; with --target mariadb real]
+    #[arg(long, value_enum)]
+    pub disk: Option<DiskArg>,
     /// Directory for the data with --disk real; what is put there is removed at the end
     #[arg(long, default_value = ".lab", value_name = "DIR")]
     pub dir: PathBuf,
@@ -111,6 +146,9 @@ pub struct SideloadArgs {
     /// Rows per second that the dump's client takes; 0: as many as there are [default: the published pace x D]
     #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
     pub dump_rate: Option<f64>,
+    /// With --target mariadb: which engines [default: all, with --quick innodb,holdfast]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
+    pub engines: Vec<Engine>,
     /// Which rows OLTP asks for: uniform, special, pareto or zipf
     #[arg(long, default_value = "uniform", value_name = "KIND")]
     pub rand_type: Kind,
@@ -148,7 +186,7 @@ impl CommonArgs {
     }
 
     fn real_disk(&self) -> Option<PathBuf> {
-        (self.disk == DiskArg::Real).then(|| self.dir.clone())
+        (self.disk == Some(DiskArg::Real)).then(|| self.dir.clone())
     }
 }
 
@@ -180,6 +218,68 @@ impl SideloadArgs {
     }
 }
 
+impl SideloadArgs {
+    /// On private servers sizes shrink less than in the engine alone: small pools have troubles of their own there.
+    fn server_options(&self) -> server::sideload::Options {
+        let common = &self.common;
+        let (size, speed) = match (common.quick, common.full) {
+            (true, _) => (16.0, 5.0),
+            (_, true) => (1.0, 1.0),
+            _ => (4.0, 5.0),
+        };
+        let size = self.scale.unwrap_or(size);
+        let scale = Scale::new(size, self.speed.unwrap_or(speed), 1.0);
+        // MyRocks takes its time to load, and has no buffer pool to be washed out.
+        let engines = match (self.engines.as_slice(), common.quick) {
+            ([], true) => &[Engine::Innodb, Engine::Holdfast],
+            ([], false) => Engine::value_variants(),
+            (named, _) => named,
+        };
+        let old_blocks_time_ms = scale_time(1000.0, size);
+        let contenders = engines.iter().flat_map(|e| e.contenders(old_blocks_time_ms)).collect();
+        self.on_server(scale, size, contenders)
+    }
+
+    fn on_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> server::sideload::Options {
+        let common = &self.common;
+        let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
+        let times = server::sideload::Times {
+            turn: seconds(2, 5),
+            turns: if common.quick { 5 } else { 8 },
+            alone: seconds(3, 10),
+            patience: seconds(12, 60),
+        };
+        let oltp = server::load::Oltp {
+            rows: scale.hot_rows(),
+            threads: usize::from(self.threads),
+            rate: self.rate,
+            distribution: self.rand_type.to_string(),
+            seed: common.seed,
+        };
+        let (modelled, cores) = (common.disk == Some(DiskArg::Model), Cores::new(!common.no_pin));
+        server::sideload::Options { scale, size, contenders, oltp, times, modelled, cores }
+    }
+
+    /// On the target that was asked for.
+    fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        match &self.common.target {
+            TargetArg::Embedded => sideload::run(&self.options(), progress),
+            TargetArg::MariaDb => server::run(&self.server_options(), progress),
+            TargetArg::Server(address) => {
+                anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
+                let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
+                let make = |scale, size, contenders| self.on_server(scale, size, contenders);
+                foreign::run(address, engine, self.scale, &make, progress)
+            }
+        }
+    }
+}
+
+/// A time of the published size at one that is `size` times smaller: what takes that time shrinks as the size does.
+fn scale_time(ms: f64, size: f64) -> u32 {
+    (ms / size).round().max(1.0) as u32
+}
+
 impl ScanArgs {
     fn options(&self) -> scan::Options {
         let common = &self.common;
@@ -207,8 +307,11 @@ pub fn run(args: &LabArgs) -> Result<bool> {
     }
     let mut progress = Progress::new();
     let result = match &args.experiment {
-        Experiment::Sideload(args) => sideload::run(&args.options(), &mut progress),
-        Experiment::Scan(args) => scan::run(&args.options(), &mut progress),
+        Experiment::Sideload(args) => args.run(&mut progress),
+        Experiment::Scan(args) => {
+            anyhow::ensure!(args.common.target == TargetArg::Embedded, "scan runs on the embedded engine only");
+            scan::run(&args.options(), &mut progress)
+        }
     };
     progress.finish();
     let (document, text) = result?;

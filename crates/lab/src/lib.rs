@@ -5,6 +5,7 @@
 //! | [`cli`] | the arguments of `holdfast lab` |
 //! | [`experiments`] | one file (or folder) per experiment |
 //! | [`target`] | what they run against: the embedded engine |
+//! | [`server`] | the same on real servers, with real clients |
 //! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump under control, sampled |
 //! | [`measure`], [`document`] | medians, verdicts, the JSON document |
 //! | [`report`] | the document as a self-contained HTML page |
@@ -22,6 +23,7 @@ pub mod measure;
 pub mod pin;
 pub mod progress;
 pub mod report;
+pub mod server;
 pub mod target;
 pub mod text;
 pub mod worker;

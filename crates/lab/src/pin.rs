@@ -21,6 +21,10 @@ pub enum Role {
     Dump,
     /// The engine's own threads, and the lab's.
     Background,
+    /// A server.
+    Server,
+    /// A server's clients, the lab among them.
+    Clients,
 }
 
 impl Cores {
@@ -50,6 +54,8 @@ impl Cores {
             Role::Oltp(session) => vec![self.allowed[session % (n - 1)]],
             Role::Dump => vec![self.allowed[n - 1]],
             Role::Background => self.allowed[1..].to_vec(),
+            Role::Server => self.allowed[..n / 2].to_vec(),
+            Role::Clients => self.allowed[n / 2..].to_vec(),
         }
     }
 
@@ -77,6 +83,7 @@ mod tests {
         assert_eq!(cores.of(Role::Oltp(1)), [3]);
         assert_eq!(cores.of(Role::Dump), [7]);
         assert_eq!(cores.of(Role::Background), [3, 7]);
+        assert_eq!((cores.of(Role::Server), cores.of(Role::Clients)), (vec![2], vec![3, 7]));
         let one = Cores { allowed: vec![0] };
         assert!(!one.pins() && one.of(Role::Dump).is_empty());
         assert!(!Cores::new(false).pins());

@@ -1,5 +1,6 @@
 //! Starting commands, with what is run printed first.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,4 +42,46 @@ fn shown(command: &Command) -> String {
     words.push(program.to_string_lossy().into_owned());
     words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+/// `command` as a process that gets `signal` when the thread ends that started it, however that comes about.
+#[must_use]
+pub fn bound_to_us(command: &Command, signal: &str) -> Command {
+    behind(command, "setpriv".as_ref(), &[format!("--pdeathsig={signal}").into(), "--".into()])
+}
+
+/// `command` as the last arguments of `program`, in its environment and folder.
+#[must_use]
+pub fn behind(command: &Command, program: &OsStr, arguments: &[OsString]) -> Command {
+    let mut outer = Command::new(program);
+    outer.args(arguments).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(dir) = command.get_current_dir() {
+        outer.current_dir(dir);
+    }
+    outer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_behind_another_keeps_arguments_and_environment() {
+        let mut command = Command::new("a");
+        command.args(["-b", "c"]).env("D", "e").current_dir("/");
+        let outer = bound_to_us(&command, "KILL");
+        let words: Vec<_> = outer.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+        assert_eq!(
+            (outer.get_program().to_str(), words.join(" ").as_str()),
+            (Some("setpriv"), "--pdeathsig=KILL -- a -b c")
+        );
+        assert_eq!(outer.get_envs().collect::<Vec<_>>(), [(OsStr::new("D"), Some(OsStr::new("e")))]);
+        assert_eq!(outer.get_current_dir(), Some(Path::new("/")));
+    }
 }

@@ -1,5 +1,6 @@
 //! Private servers: their own data, socket and loopback port.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::run::{behind, bound_to_us};
 use crate::{Cache, apt};
 
 /// How long a server may take to come up (recovery included) and to go down.
@@ -20,17 +22,39 @@ pub struct Server<'c> {
     dir: PathBuf,
     /// Where the engine is if it is not in the cache, and the configuration that loads it.
     engine: Option<(PathBuf, PathBuf)>,
+    /// Whether it ends when the thread ends that started it.
+    bound_to_us: bool,
+    /// What starts the server: a program with its arguments, to which the server's command is appended.
+    starter: Vec<OsString>,
 }
 
 impl<'c> Server<'c> {
     /// The server whose files are in the folder `name` of the cache.
     pub fn new(cache: &'c Cache, name: &str) -> Server<'c> {
-        Server { cache, dir: cache.path(name), engine: None }
+        Server { cache, dir: cache.path(name), engine: None, bound_to_us: false, starter: Vec::new() }
     }
 
     /// With the engine of the folder `plugins`, loaded by the file `configuration`.
     pub fn with_engine(self, plugins: PathBuf, configuration: PathBuf) -> Server<'c> {
         Server { engine: Some((plugins, configuration)), ..self }
+    }
+
+    /// One that is killed when the thread ends that starts it: its data is for that thread alone.
+    #[must_use]
+    pub fn bound_to_us(self) -> Server<'c> {
+        Server { bound_to_us: true, ..self }
+    }
+
+    /// One that is started by a program: `starter` is that with its arguments, to which the server's command is appended.
+    #[must_use]
+    pub fn started_by(self, starter: Vec<OsString>) -> Server<'c> {
+        Server { starter, ..self }
+    }
+
+    /// The folder of the server's data.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
     }
 
     /// Starts the server with the engine loaded. One that runs already is left as it is.
@@ -60,7 +84,14 @@ impl<'c> Server<'c> {
             command.args(["--plugin-maturity=experimental", "--plugin-load-add=ha_holdfast.so"]);
         }
         command.arg("--loose-holdfast=FORCE");
-        command.args(options).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.args(options);
+        if let Some((program, arguments)) = self.starter.split_first() {
+            command = behind(&command, program, arguments);
+        }
+        if self.bound_to_us {
+            command = bound_to_us(&command, "KILL");
+        }
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // Its own process group: Ctrl-C in this terminal is not meant for it.
         command.process_group(0);
         let mut child = command.spawn().context("the server could not be started")?;
@@ -115,6 +146,25 @@ impl<'c> Server<'c> {
             sleep(Duration::from_millis(10));
         }
         Ok(())
+    }
+
+    /// Copies all data to `other`; neither server is running.
+    pub fn copy_data_to(&self, other: &Server<'_>) -> anyhow::Result<()> {
+        let to = other.dir.join("data");
+        if to.exists() {
+            fs::remove_dir_all(&to)?;
+        }
+        fs::create_dir_all(&other.dir)?;
+        let from = self.dir.join("data");
+        if !Command::new("cp").arg("-a").arg("--reflink=auto").arg(&from).arg(&to).status()?.success() {
+            bail!("{} could not be copied", from.display());
+        }
+        Ok(())
+    }
+
+    /// Removes everything of the server, which is not running.
+    pub fn remove(&self) -> anyhow::Result<()> {
+        if self.dir.exists() { fs::remove_dir_all(&self.dir).map_err(Into::into) } else { Ok(()) }
     }
 
     /// The files of the server's data folder whose names begin with `prefix`.

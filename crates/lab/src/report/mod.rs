@@ -161,6 +161,8 @@ fn policy_class(policy: &str) -> &'static str {
         "holdfast-alone"
     } else if policy.starts_with("holdfast") {
         "holdfast"
+    } else if policy == "MyRocks" {
+        "myrocks"
     } else if policy.contains("time 0 ") {
         "midpoint-0"
     } else if policy.contains("pct 5,") {

@@ -1,0 +1,36 @@
+//! `holdfast slow-disk`: any program on a modelled spinning disk.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+use holdfast_io::DiskModel;
+
+/// `holdfast slow-disk`.
+#[derive(Debug, clap::Args)]
+pub struct SlowDiskArgs {
+    /// The folder whose files are on the disk
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Time to move the arm, in microseconds
+    #[arg(long, default_value_t = 8000, value_name = "US")]
+    seek_us: u64,
+    /// Bytes per second
+    #[arg(long, default_value_t = 100_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    bytes_per_second: u64,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs it; whether the program succeeded.
+pub fn run(args: &SlowDiskArgs) -> anyhow::Result<bool> {
+    let (program, arguments) = args.command.split_first().context("no program is named")?;
+    let model = DiskModel { seek: Duration::from_micros(args.seek_us), bytes_per_second: args.bytes_per_second };
+    let (status, traffic) = holdfast_slowdisk::run(Command::new(program).args(arguments), &args.dir, model)?;
+    let holdfast_slowdisk::Traffic { reads, writes, syncs, seeks } = traffic;
+    eprintln!("{}: {reads} reads, {writes} writes, {syncs} syncs, {seeks} seeks", args.dir.display());
+    Ok(status.success())
+}

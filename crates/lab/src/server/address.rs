@@ -1,0 +1,81 @@
+//! Where a server is, for the three kinds of clients that the lab has: its own connections, sysbench, mariadb-dump.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use mysql::OptsBuilder;
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A private one.
+    Socket(PathBuf),
+    /// Anybody's.
+    Tcp {
+        /// Name or number.
+        host: String,
+        /// Port.
+        port: u16,
+        /// User.
+        user: String,
+        /// Password; empty for none.
+        password: String,
+    },
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Socket(path) => write!(f, "root at {}", path.display()),
+            Address::Tcp { host, port, user, .. } => write!(f, "{user} at {host}:{port}"),
+        }
+    }
+}
+
+impl Address {
+    /// For connections of the lab itself.
+    #[must_use]
+    pub fn options(&self) -> OptsBuilder {
+        match self {
+            Address::Socket(path) => {
+                OptsBuilder::new().socket(Some(path.to_string_lossy())).user(Some("root")).prefer_socket(true)
+            }
+            Address::Tcp { host, port, user, password } => OptsBuilder::new()
+                .ip_or_hostname(Some(host.as_str()))
+                .tcp_port(*port)
+                .user(Some(user.as_str()))
+                .pass(Some(password.as_str()))
+                .prefer_socket(false),
+        }
+    }
+
+    /// Arguments for sysbench.
+    #[must_use]
+    pub fn sysbench(&self) -> Vec<String> {
+        match self {
+            Address::Socket(path) => vec![format!("--mysql-socket={}", path.display()), "--mysql-user=root".into()],
+            Address::Tcp { host, port, user, password } => vec![
+                format!("--mysql-host={host}"),
+                format!("--mysql-port={port}"),
+                format!("--mysql-user={user}"),
+                format!("--mysql-password={password}"),
+            ],
+        }
+    }
+
+    /// Gives a program of MariaDB's clients what it needs to connect; the password does not show in the list of
+    /// processes.
+    pub fn client(&self, command: &mut Command) {
+        command.arg("--no-defaults");
+        match self {
+            Address::Socket(path) => command.arg(format!("--socket={}", path.display())).arg("--user=root"),
+            Address::Tcp { host, port, user, password } => command
+                .arg("--protocol=tcp")
+                .arg(format!("--host={host}"))
+                .arg(format!("--port={port}"))
+                .arg(format!("--user={user}"))
+                .env("MYSQL_PWD", password),
+        };
+    }
+}

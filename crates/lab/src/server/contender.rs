@@ -1,0 +1,176 @@
+//! The engines that are compared, and how a server is told to run them: with the same cache, past the operating
+//! system's cache, durable at every commit, and without a binary log.
+
+use std::fmt;
+
+/// An engine with the setting that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// All defaults.
+    Holdfast,
+    /// With this `innodb_old_blocks_time`, in milliseconds.
+    InnoDb {
+        /// Milliseconds.
+        old_blocks_time_ms: u32,
+    },
+    /// An LSM tree with a block cache.
+    MyRocks,
+}
+
+/// The engines by the names of `--engines`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// With `old_blocks_time` 0 and with its default.
+    Innodb,
+    /// From its own package.
+    Myrocks,
+    /// Ours.
+    Holdfast,
+}
+
+impl Engine {
+    /// What is compared of it.
+    #[must_use]
+    pub fn contenders(self, old_blocks_time_ms: u32) -> Vec<Contender> {
+        match self {
+            Engine::Innodb => [0, old_blocks_time_ms].map(|ms| Contender::InnoDb { old_blocks_time_ms: ms }).to_vec(),
+            Engine::Myrocks => vec![Contender::MyRocks],
+            Engine::Holdfast => vec![Contender::Holdfast],
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contender::Holdfast => f.write_str("holdfast"),
+            Contender::InnoDb { old_blocks_time_ms } => write!(f, "InnoDB (old_blocks_time {old_blocks_time_ms} ms)"),
+            Contender::MyRocks => f.write_str("MyRocks"),
+        }
+    }
+}
+
+/// Free frames that InnoDB wants to have at all times with a pool of the published size.
+const LRU_SCAN_DEPTH: f64 = 1536.0;
+/// The least it takes.
+const LRU_SCAN_DEPTH_MIN: f64 = 100.0;
+
+impl Contender {
+    /// The name in `ENGINE=`.
+    #[must_use]
+    pub fn engine(self) -> &'static str {
+        match self {
+            Contender::Holdfast => "HOLDFAST",
+            Contender::InnoDb { .. } => "InnoDB",
+            Contender::MyRocks => "ROCKSDB",
+        }
+    }
+
+    /// Options of a server whose cache for this engine has `pool_bytes`. Sizes are divided by `size`, which keeps the
+    /// share of a small pool that InnoDB keeps free.
+    #[must_use]
+    pub fn options(self, pool_bytes: u64, size: f64) -> Vec<String> {
+        let mut options: Vec<String> = COMMON.iter().map(|o| (*o).to_owned()).collect();
+        // The engines that are not measured get next to nothing.
+        let innodb = if matches!(self, Contender::InnoDb { .. }) { pool_bytes } else { SMALLEST };
+        let holdfast = if self == Contender::Holdfast { pool_bytes } else { SMALLEST };
+        options.push(format!("--innodb-buffer-pool-size={innodb}"));
+        options.push(format!("--loose-holdfast-buffer-pool-size={holdfast}"));
+        match self {
+            Contender::Holdfast => {}
+            Contender::InnoDb { old_blocks_time_ms } => {
+                let depth = (LRU_SCAN_DEPTH / size).max(LRU_SCAN_DEPTH_MIN);
+                options.push(format!("--innodb-lru-scan-depth={depth:.0}"));
+                options.push(format!("--innodb-old-blocks-time={old_blocks_time_ms}"));
+            }
+            Contender::MyRocks => {
+                options.extend(ROCKS.iter().map(|o| (*o).to_owned()));
+                options.push(format!("--rocksdb-block-cache-size={pool_bytes}"));
+            }
+        }
+        options
+    }
+
+    /// Statements after the tables were loaded: everything to where a server that has run for long has it.
+    #[must_use]
+    pub fn settle(self) -> &'static [&'static str] {
+        match self {
+            Contender::Holdfast | Contender::InnoDb { .. } => &[],
+            Contender::MyRocks => {
+                &["SET GLOBAL rocksdb_force_flush_memtable_now = 1", "SET GLOBAL rocksdb_compact_cf = 'default'"]
+            }
+        }
+    }
+
+    /// What the figures "hot reads" and "MB resident" are for this engine.
+    #[must_use]
+    pub fn how_it_is_counted(self) -> &'static str {
+        match self {
+            Contender::Holdfast => {
+                "Holdfast: pages read because a statement waited for them, and resident pages, by index, from \
+                 information_schema.HOLDFAST_SYS_INDEXES"
+            }
+            Contender::InnoDb { .. } => {
+                "InnoDB: reads of the table's file from performance_schema.file_summary_by_instance (read-ahead \
+                 included); resident pages by index from information_schema.INNODB_BUFFER_PAGE"
+            }
+            Contender::MyRocks => {
+                "MyRocks: blocks read from files for the table (ROCKSDB_PERF_CONTEXT, BLOCK_READ_COUNT); its block \
+                 cache does not say whose blocks it holds"
+            }
+        }
+    }
+}
+
+/// The least size of a pool that both page engines take.
+const SMALLEST: u64 = 6 << 20;
+
+/// For every server. Holdfast's flush method, InnoDB's and durability are the defaults, and said nevertheless.
+const COMMON: [&str; 15] = [
+    "--skip-log-bin",
+    "--query-cache-type=0",
+    "--innodb-flush-method=O_DIRECT",
+    "--innodb-flush-log-at-trx-commit=1",
+    "--innodb-buffer-pool-load-at-startup=0",
+    "--innodb-buffer-pool-dump-at-shutdown=0",
+    "--loose-holdfast-flush-method=O_DIRECT",
+    "--loose-holdfast-flush-log-at-trx-commit=1",
+    "--loose-holdfast-buffer-pool-load-at-startup=0",
+    // For one counter only: reads by file.
+    "--performance-schema=ON",
+    "--performance-schema-instrument=%=OFF",
+    "--performance-schema-instrument=wait/io/file/innodb/innodb_data_file=ON",
+    "--performance-schema-consumer-global-instrumentation=ON",
+    "--table-open-cache=100",
+    "--skip-name-resolve",
+];
+
+const ROCKS: [&str; 6] = [
+    "--plugin-load-add=ha_rocksdb.so",
+    "--rocksdb-use-direct-reads=ON",
+    "--rocksdb-use-direct-io-for-flush-and-compaction=ON",
+    "--rocksdb-flush-log-at-trx-commit=1",
+    // Counts of reads by table, without times.
+    "--rocksdb-perf-context-level=2",
+    "--rocksdb-max-open-files=-1",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_the_measured_engines() {
+        let options = Contender::Holdfast.options(64 << 20, 8.0);
+        assert!(options.contains(&"--loose-holdfast-buffer-pool-size=67108864".to_owned()));
+        assert!(options.contains(&"--innodb-buffer-pool-size=6291456".to_owned()));
+        let options = Contender::InnoDb { old_blocks_time_ms: 125 }.options(64 << 20, 8.0);
+        assert!(options.contains(&"--innodb-buffer-pool-size=67108864".to_owned()));
+        assert!(options.contains(&"--innodb-lru-scan-depth=192".to_owned()));
+        assert!(
+            Contender::InnoDb { old_blocks_time_ms: 0 }
+                .options(1 << 23, 64.0)
+                .contains(&"--innodb-lru-scan-depth=100".to_owned())
+        );
+    }
+}

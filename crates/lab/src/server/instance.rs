@@ -1,0 +1,356 @@
+//! A server under load, sampled.
+//!
+//! The server's time is that in which its clients run: between two calls of [`Instance::run_until`] they are stopped, so that two
+//! servers can be measured in turns on the same cores.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use holdfast_server::{Cache, Server};
+
+use super::address::Address;
+use super::load::{Dump, Oltp, Sysbench};
+use super::probe::{Counters, Probe, Resident};
+use crate::bench::{Phase, Sample, Segment};
+use crate::experiments::sideload::{BIG, HOT};
+use crate::measure::{human, per_second};
+use crate::pin::{Cores, Role};
+use crate::progress::Progress;
+
+/// The indexes that are charted.
+#[must_use]
+pub fn segments() -> Vec<Segment> {
+    let segment = |(table, index): (&str, &str)| Segment { table: table.to_owned(), index: index.to_owned() };
+    [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
+}
+
+/// Everything counted so far, at one moment.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Seconds of the server's time.
+    pub t: f64,
+    /// The server's counters.
+    pub counters: Counters,
+    /// Bytes of the dump's text.
+    pub dumped: u64,
+}
+
+impl Mark {
+    fn seconds_since(&self, earlier: &Mark) -> f64 {
+        self.t - earlier.t
+    }
+
+    /// Transactions per second since `earlier`.
+    #[must_use]
+    pub fn tps_since(&self, earlier: &Mark) -> f64 {
+        per_second(self.counters.commits.saturating_sub(earlier.counters.commits), self.seconds_since(earlier))
+    }
+
+    /// Bytes of the dump per second since `earlier`.
+    #[must_use]
+    pub fn dump_since(&self, earlier: &Mark) -> f64 {
+        per_second(self.dumped.saturating_sub(earlier.dumped), self.seconds_since(earlier))
+    }
+
+    /// Pages made young, and touches that did not do that, since `earlier`.
+    #[must_use]
+    pub fn young_since(&self, earlier: &Mark) -> Option<(u64, u64)> {
+        let (to, from) = (&self.counters, &earlier.counters);
+        Some((to.made_young?.saturating_sub(from.made_young?), to.not_young?.saturating_sub(from.not_young?)))
+    }
+
+    /// Reads of the hot table since `earlier`.
+    #[must_use]
+    pub fn hot_reads_since(&self, earlier: &Mark) -> Option<u64> {
+        Some(self.counters.hot_reads?.saturating_sub(earlier.counters.hot_reads?))
+    }
+}
+
+/// Time between two samples.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Pages of the pool per sample between two listings of it: a listing of InnoDB's pool takes its time.
+const PAGES_PER_LISTING: u64 = 4096;
+
+/// What an instance is.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// For people.
+    pub name: String,
+    /// Engine of the tables.
+    pub engine: &'static str,
+    /// Options of the server.
+    pub options: Vec<String>,
+    /// Size of its pool, in bytes.
+    pub pool_bytes: u64,
+    /// Rows of the big table.
+    pub big_rows: u32,
+}
+
+/// A server with its clients.
+pub struct Instance<'c> {
+    cache: &'c Cache,
+    cores: &'c Cores,
+    name: String,
+    address: Address,
+    /// A connection for questions.
+    pub probe: Probe,
+    oltp: Option<Sysbench>,
+    dump: Option<Dump>,
+    /// Bytes of the dumps that were stopped.
+    dumped_before: u64,
+    ran: f64,
+    bytes_per_row: f64,
+    big_rows: u32,
+    listing_every: u64,
+    listed: Vec<f64>,
+    samples: Vec<Sample>,
+    phases: Vec<Phase>,
+    /// Ours; `None` for one that somebody else has started.
+    server: Option<Server<'c>>,
+}
+
+/// A guess until the first dump has ended.
+const BYTES_PER_ROW: f64 = 205.0;
+
+impl<'c> Instance<'c> {
+    /// Starts `server`, whose data is there.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start(cache: &'c Cache, cores: &'c Cores, server: Server<'c>, spec: &Spec) -> Result<Instance<'c>> {
+        // Processes inherit the cores of the thread that starts them.
+        cores.pin(Role::Server);
+        let up = server.up(PORT, false, &spec.options);
+        cores.pin(Role::Clients);
+        up.with_context(|| format!("start a server for {}", spec.name))?;
+        let mut instance = Instance::attach(cache, cores, Address::Socket(server.socket_path()), spec)?;
+        instance.server = Some(server);
+        Ok(instance)
+    }
+
+    /// Connects to a server that runs.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn attach(cache: &'c Cache, cores: &'c Cores, address: Address, spec: &Spec) -> Result<Instance<'c>> {
+        let probe = Probe::new(&address, spec.engine)?;
+        Ok(Instance {
+            cache,
+            cores,
+            name: spec.name.clone(),
+            address,
+            probe,
+            oltp: None,
+            dump: None,
+            dumped_before: 0,
+            ran: 0.0,
+            bytes_per_row: BYTES_PER_ROW,
+            big_rows: spec.big_rows,
+            listing_every: (spec.pool_bytes / (16 << 10) / PAGES_PER_LISTING).max(1),
+            listed: vec![0.0; segments().len()],
+            samples: Vec::new(),
+            phases: Vec::new(),
+            server: None,
+        })
+    }
+
+    /// Shuts the server down, so that its data can be copied.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn shut_down(mut self) -> Result<()> {
+        self.stop_oltp();
+        self.stop_dump();
+        self.server.as_ref().map_or(Ok(()), Server::down)
+    }
+
+    /// Starts sysbench, standing still.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_oltp(&mut self, oltp: &Oltp) -> Result<()> {
+        let sysbench = Sysbench::start(self.cache, &self.address, oltp)?;
+        sysbench.stop(true);
+        self.oltp = Some(sysbench);
+        Ok(())
+    }
+
+    /// Ends sysbench.
+    pub fn stop_oltp(&mut self) {
+        self.oltp = None;
+    }
+
+    /// Starts the dump, standing still.
+    pub fn start_dump(&mut self) {
+        let dump = Dump::start(self.cache, &self.address, self.cores);
+        dump.stop(true);
+        self.dump = Some(dump);
+    }
+
+    /// Ends the dump.
+    pub fn stop_dump(&mut self) {
+        self.dumped_before += self.dump.take().map_or(0, |dump| dump.bytes());
+    }
+
+    /// Dumps finished since the dump was started.
+    #[must_use]
+    pub fn dumps(&self) -> u64 {
+        self.dump.as_ref().map_or(0, Dump::finished)
+    }
+
+    /// The dump has ended for the first time: its length is known.
+    pub fn learn_length(&mut self, bytes: u64) {
+        self.bytes_per_row = bytes as f64 / f64::from(self.big_rows);
+    }
+
+    /// Seconds that a dump takes at so many bytes a second.
+    #[must_use]
+    pub fn dump_seconds(&self, bytes_per_second: f64) -> f64 {
+        f64::from(self.big_rows) * self.bytes_per_row / bytes_per_second.max(1.0)
+    }
+
+    /// Rows that so many bytes of the dump are.
+    #[must_use]
+    pub fn rows(&self, bytes: f64) -> f64 {
+        bytes / self.bytes_per_row
+    }
+
+    /// 95th percentiles of sysbench's seconds since the last call, in milliseconds.
+    pub fn take_p95(&self) -> Vec<f64> {
+        self.oltp.as_ref().map(Sysbench::take_p95).unwrap_or_default()
+    }
+
+    /// Samples and phases so far.
+    #[must_use]
+    pub fn series(&self) -> (&[Sample], &[Phase]) {
+        (&self.samples, &self.phases)
+    }
+
+    /// Everything counted so far; the server's time stands still.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn mark(&mut self) -> Result<Mark> {
+        self.mark_at(self.ran)
+    }
+
+    fn mark_at(&mut self, t: f64) -> Result<Mark> {
+        let dumped = self.dumped_before + self.dump.as_ref().map_or(0, Dump::bytes);
+        Ok(Mark { t, counters: self.probe.counters()?, dumped })
+    }
+
+    /// What the cache holds.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn resident(&mut self) -> Result<Vec<Resident>> {
+        self.probe.resident()
+    }
+
+    /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` says so of two successive marks.
+    /// Returns the marks at the begin and at the end, and whether it was enough.
+    ///
+    /// # Errors
+    /// If a client fails or the server does not answer.
+    pub fn run_until(
+        &mut self,
+        phase: &str,
+        duration: Duration,
+        progress: &mut Progress,
+        enough: &mut dyn FnMut(&Instance<'c>, &Mark, &Mark) -> bool,
+    ) -> Result<(Mark, Mark, bool)> {
+        if self.phases.last().is_none_or(|p| p.name != phase) {
+            self.phases.push(Phase { name: phase.to_owned(), from: self.ran, to: self.ran });
+        }
+        let first = self.mark()?;
+        let before = self.ran;
+        let began = Instant::now();
+        self.stop_clients(false);
+        let mut last = first.clone();
+        let mut done = false;
+        while !done && began.elapsed() < duration {
+            std::thread::sleep(INTERVAL.min(duration.saturating_sub(began.elapsed())));
+            let mark = self.mark_at(before + began.elapsed().as_secs_f64())?;
+            self.check_clients()?;
+            done = enough(self, &last, &mark);
+            if mark.seconds_since(&last) >= INTERVAL.as_secs_f64() * 0.5 {
+                self.sample(&last, &mark, progress)?;
+                last = mark;
+            }
+        }
+        let end = self.mark_at(before + began.elapsed().as_secs_f64())?;
+        self.stop_clients(true);
+        self.ran = end.t;
+        if let Some(phase) = self.phases.last_mut() {
+            phase.to = end.t;
+        }
+        Ok((first, end, done))
+    }
+
+    /// [`Instance::run_until`] the time is over.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<(Mark, Mark)> {
+        self.run_until(phase, duration, progress, &mut |_, _, _| false).map(|(first, end, _)| (first, end))
+    }
+
+    fn stop_clients(&self, stop: bool) {
+        if let Some(oltp) = &self.oltp {
+            oltp.stop(stop);
+        }
+        if let Some(dump) = &self.dump {
+            dump.stop(stop);
+        }
+    }
+
+    fn check_clients(&mut self) -> Result<()> {
+        if let Some(oltp) = &mut self.oltp {
+            oltp.check()?;
+        }
+        let log = || self.server.as_ref().map(Server::log_tail).unwrap_or_default();
+        self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)
+    }
+
+    fn sample(&mut self, last: &Mark, mark: &Mark, progress: &mut Progress) -> Result<()> {
+        if (self.samples.len() as u64).is_multiple_of(self.listing_every) {
+            let resident = self.resident()?;
+            let mb = |s: &Segment| {
+                let of = resident.iter().filter(|r| r.table == s.table && r.index == s.index);
+                of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+            };
+            self.listed = segments().iter().map(mb).collect();
+        }
+        let sample = Sample {
+            t: mark.t,
+            tps: mark.tps_since(last),
+            dump_rows_per_s: self.rows(mark.dump_since(last)),
+            hot_reads_per_s: per_second(mark.hot_reads_since(last).unwrap_or(0), mark.seconds_since(last)),
+            resident_mb: self.listed.clone(),
+        };
+        progress.show(&format!(
+            "{}: {} tps, dump {} rows/s, hot table {:.1} MB in the pool, {} reads/s of it",
+            self.name,
+            human(sample.tps),
+            human(sample.dump_rows_per_s),
+            self.listed[0],
+            human(sample.hot_reads_per_s)
+        ));
+        self.samples.push(sample);
+        Ok(())
+    }
+}
+
+/// The servers listen on their sockets only; the port is for their names.
+const PORT: u16 = 13390;
+
+impl Drop for Instance<'_> {
+    fn drop(&mut self) {
+        // Clients first; then the server as it is: nothing was written, and its data goes away with the experiment.
+        self.oltp = None;
+        self.dump = None;
+        if let Some(server) = &self.server {
+            let _ = server.kill();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The load: real sysbench and real mariadb-dump in a loop, as processes that can be stopped and let go on.
+//!
+//! Two servers are measured in turns. While one has its turn, the clients of the other are stopped (SIGSTOP), and with
+//! them everything that happens on that server.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result, bail};
+use holdfast_server::Cache;
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::address::Address;
+use super::data::SCHEMA;
+use crate::experiments::sideload::BIG;
+use crate::pin::{Cores, Role};
+
+/// How sysbench is called.
+#[derive(Clone, Debug)]
+pub struct Oltp {
+    /// Rows of the hot table.
+    pub rows: u32,
+    /// Sessions.
+    pub threads: usize,
+    /// Transactions per second of all sessions together; `None` for as many as there can be.
+    pub rate: Option<f64>,
+    /// Which rows: `uniform`, `special`, `pareto`.
+    pub distribution: String,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Oltp {
+    /// sysbench's arguments, up to `run`.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![
+            "oltp_read_only".to_owned(),
+            "--db-driver=mysql".into(),
+            format!("--mysql-db={SCHEMA}"),
+            "--tables=1".into(),
+            format!("--table-size={}", self.rows),
+            format!("--threads={}", self.threads),
+            format!("--rand-type={}", self.distribution),
+            format!("--rand-seed={}", self.seed),
+            "--time=0".into(),
+            "--events=0".into(),
+            "--report-interval=1".into(),
+        ];
+        arguments.extend(self.rate.map(|rate| format!("--rate={rate:.0}")));
+        arguments.push("run".into());
+        arguments
+    }
+}
+
+/// A process that ends when this is dropped, or when the thread ends that started it.
+#[derive(Debug)]
+struct Owned(Child);
+
+impl Owned {
+    fn start(command: Command, what: &str) -> Result<Owned> {
+        let mut command = holdfast_server::run::bound_to_us(&command, "KILL");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Owned(command.spawn().with_context(|| format!("{what} could not be started"))?))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // One that has ended needs no signal.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// sysbench, running.
+pub struct Sysbench {
+    process: Owned,
+    /// 95th percentiles of the seconds since they were last taken, in milliseconds.
+    p95: Arc<Mutex<Vec<f64>>>,
+    reader: Option<JoinHandle<String>>,
+}
+
+impl Sysbench {
+    /// Starts it, on the cores of the clients.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(cache: &Cache, address: &Address, oltp: &Oltp) -> Result<Sysbench> {
+        let mut command = cache.sysbench_command();
+        command.args(address.sysbench()).args(oltp.arguments());
+        let mut process = Owned::start(command, "sysbench")?;
+        let out = process.0.stdout.take().context("sysbench has an output")?;
+        let p95 = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&p95);
+        let reader = std::thread::spawn(move || {
+            let mut said = String::new();
+            for line in BufReader::new(out).lines().map_while(std::io::Result::ok) {
+                match interval_p95(&line) {
+                    Some(ms) => seen.lock().push(ms),
+                    None if said.len() < 10_000 => said += &format!("{line}\n"),
+                    None => {}
+                }
+            }
+            said
+        });
+        Ok(Sysbench { process, p95, reader: Some(reader) })
+    }
+
+    /// An error if it has ended.
+    ///
+    /// # Errors
+    /// What it said.
+    pub fn check(&mut self) -> Result<()> {
+        let Some(status) = self.process.0.try_wait()? else { return Ok(()) };
+        let said = self.reader.take().and_then(|r| r.join().ok()).unwrap_or_default();
+        bail!("sysbench ended ({status}):\n{said}")
+    }
+
+    /// Stops it, or lets it go on.
+    pub fn stop(&self, stop: bool) {
+        self.process.signal(if stop { Signal::STOP } else { Signal::CONT });
+    }
+
+    /// The 95th percentiles of the seconds since the last call, in milliseconds.
+    pub fn take_p95(&self) -> Vec<f64> {
+        std::mem::take(&mut *self.p95.lock())
+    }
+}
+
+/// The 95th percentile in one of sysbench's interval reports, in milliseconds.
+fn interval_p95(line: &str) -> Option<f64> {
+    let (_, rest) = line.strip_prefix("[ ")?.split_once("lat (ms,95%): ")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// The process of the moment, and whether it has to stand still: one that is started meanwhile has to as well.
+#[derive(Debug, Default)]
+struct Running {
+    process: Option<Arc<Owned>>,
+    stopped: bool,
+}
+
+/// What the dump has done.
+#[derive(Debug, Default)]
+struct Dumped {
+    bytes: AtomicU64,
+    finished: AtomicU64,
+    ended: AtomicBool,
+    running: Mutex<Running>,
+    failure: Mutex<Option<String>>,
+}
+
+/// mariadb-dump of the big table, again and again; its text goes nowhere.
+pub struct Dump {
+    dumped: Arc<Dumped>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Dump {
+    /// Starts it, on the cores of the clients.
+    #[must_use]
+    pub fn start(cache: &Cache, address: &Address, cores: &Cores) -> Dump {
+        let dumped = Arc::new(Dumped::default());
+        let (cache, address, cores, mine) = (cache.clone(), address.clone(), cores.clone(), Arc::clone(&dumped));
+        let thread = std::thread::spawn(move || {
+            cores.pin(Role::Clients);
+            while !mine.ended.load(Ordering::Acquire) {
+                if let Err(error) = dump_once(&cache, &address, &mine) {
+                    if !mine.ended.load(Ordering::Acquire) {
+                        *mine.failure.lock() = Some(format!("{error:#}"));
+                    }
+                    return;
+                }
+                mine.finished.fetch_add(1, Ordering::Release);
+            }
+        });
+        Dump { dumped, thread: Some(thread) }
+    }
+
+    /// Bytes of text so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.dumped.bytes.load(Ordering::Acquire)
+    }
+
+    /// Dumps finished.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.dumped.finished.load(Ordering::Acquire)
+    }
+
+    /// An error if it failed.
+    ///
+    /// # Errors
+    /// What it said.
+    pub fn check(&self) -> Result<()> {
+        match self.dumped.failure.lock().as_ref() {
+            Some(said) => bail!("mariadb-dump failed: {said}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops it, or lets it go on.
+    pub fn stop(&self, stop: bool) {
+        let mut running = self.dumped.running.lock();
+        running.stopped = stop;
+        if let Some(process) = &running.process {
+            process.signal(if stop { Signal::STOP } else { Signal::CONT });
+        }
+    }
+}
+
+impl Drop for Dump {
+    fn drop(&mut self) {
+        self.dumped.ended.store(true, Ordering::Release);
+        if let Some(process) = &self.dumped.running.lock().process {
+            process.signal(Signal::KILL);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn dump_once(cache: &Cache, address: &Address, dumped: &Dumped) -> Result<()> {
+    let mut command = cache.program("usr/bin/mariadb-dump");
+    address.client(&mut command);
+    command.args(["--single-transaction", "--quick", SCHEMA, BIG]);
+    let mut process = Owned::start(command, "mariadb-dump")?;
+    let mut out = process.0.stdout.take().context("mariadb-dump has an output")?;
+    let mut err = process.0.stderr.take().context("mariadb-dump has an error output")?;
+    let process = Arc::new(process);
+    {
+        let mut running = dumped.running.lock();
+        if dumped.ended.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if running.stopped {
+            process.signal(Signal::STOP);
+        }
+        running.process = Some(process);
+    }
+    let mut buffer = vec![0; 256 << 10];
+    let mut text = 0;
+    loop {
+        match out.read(&mut buffer)? {
+            0 => break,
+            n => {
+                text += n;
+                dumped.bytes.fetch_add(n as u64, Ordering::Release);
+            }
+        }
+    }
+    let mut said = String::new();
+    err.read_to_string(&mut said)?;
+    let process = dumped.running.lock().process.take();
+    let mut process = process.and_then(Arc::into_inner).context("the process has one owner")?;
+    let status = process.0.wait()?;
+    if !status.success() || text == 0 {
+        bail!("{status}: {}", said.trim());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_percentile_is_found_in_an_interval_report() {
+        let line = "[ 3s ] thds: 1 tps: 2030.12 qps: 32482.94 (r/w/o: 28421.70/0.00/4060.24) lat (ms,95%): 0.55 err/s: 0.00 reconn/s: 0.00";
+        assert_eq!(interval_p95(line), Some(0.55));
+        assert_eq!(interval_p95("Threads started!"), None);
+    }
+
+    #[test]
+    fn sysbench_is_told_everything() {
+        let oltp = Oltp { rows: 100, threads: 4, rate: Some(300.0), distribution: "uniform".into(), seed: 1 };
+        let arguments = oltp.arguments();
+        assert_eq!(arguments.first().map(String::as_str), Some("oltp_read_only"));
+        assert_eq!(arguments.last().map(String::as_str), Some("run"));
+        assert!(arguments.contains(&"--rate=300".to_owned()) && arguments.contains(&"--threads=4".to_owned()));
+    }
+}

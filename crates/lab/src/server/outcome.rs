@@ -1,0 +1,228 @@
+//! What the experiment on servers found, as document and text, and what is claimed of it.
+
+use serde_json::{Value, json};
+
+use super::contender::Contender;
+use super::instance::segments;
+use super::probe::Resident;
+use crate::bench::{Phase, Sample};
+use crate::document::{Bar, Run, Verdict, metrics};
+use crate::experiments::sideload::{BIG, HOT, Start};
+use crate::measure::{Figure, human};
+use crate::text::table;
+
+/// How a hot table got warm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warmth {
+    /// How long it took, or how long was waited.
+    pub seconds: f64,
+    /// Reads of it meanwhile.
+    pub reads: Option<u64>,
+    /// Whether it got there.
+    pub reached: bool,
+}
+
+/// One contender, warm or cold.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which.
+    pub contender: Contender,
+    /// Which came first.
+    pub start: Start,
+    /// Transactions per second without the dump; not measured cold.
+    pub tps_alone: Option<f64>,
+    /// And beside it, turn by turn.
+    pub tps_beside: Vec<f64>,
+    /// The same of the pool that holds both tables.
+    pub ceiling_tps: Vec<f64>,
+    /// Seconds of a dump without OLTP.
+    pub dump_s_alone: f64,
+    /// Seconds of a dump at the pace of each turn.
+    pub dump_s_beside: Vec<f64>,
+    /// The same of the pool that holds both tables.
+    pub ceiling_dump_s: Vec<f64>,
+    /// 95th percentile of the transactions beside the dump, in milliseconds.
+    pub p95_ms: Option<f64>,
+    /// Reads of the hot table beside the dump, once measured in turns.
+    pub hot_reads: Option<u64>,
+    /// How often the dump read as much as the hot table has meanwhile.
+    pub turnovers: f64,
+    /// How the hot table got warm.
+    pub warmth: Warmth,
+    /// Pages made young and touches that did not do that, beside the dump.
+    pub young: Option<(u64, u64)>,
+    /// The cache before, during and after.
+    pub resident: [Vec<Resident>; 3],
+    /// Size of the pool, 10^6 bytes.
+    pub pool_mb: f64,
+    /// Over time.
+    pub samples: Vec<Sample>,
+    /// What went on when.
+    pub phases: Vec<Phase>,
+}
+
+/// Least share of the ceiling that OLTP and dump must each reach on Holdfast.
+const SHARE: f64 = 0.95;
+/// Fewest turnovers over which "no read" says something.
+const TURNOVERS: f64 = 20.0;
+
+impl Outcome {
+    /// OLTP beside the dump, of the ceiling, turn by turn.
+    #[must_use]
+    pub fn oltp_ratio(&self) -> Option<Figure> {
+        ratios(&self.tps_beside, &self.ceiling_tps)
+    }
+
+    /// The dump's pace beside OLTP, of the ceiling.
+    #[must_use]
+    pub fn dump_ratio(&self) -> Option<Figure> {
+        ratios(&self.ceiling_dump_s, &self.dump_s_beside)
+    }
+
+    pub(super) fn mb(&self, moment: usize, table: &str, index: &str) -> f64 {
+        let of = self.resident[moment].iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
+        of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+    }
+
+    fn warm_text(&self) -> String {
+        let reads =
+            self.warmth.reads.map_or_else(|| "reads unknown".to_owned(), |n| format!("{} reads", human(n as f64)));
+        let after = human(self.warmth.seconds);
+        if self.warmth.reached { format!("{after} s, {reads}") } else { format!("not in {after} s, {reads}") }
+    }
+
+    /// As a run of the document.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        let resident = |moment: usize| {
+            let row = |s: crate::bench::Segment| json!({"table": s.table, "index": s.index, "mb": self.mb(moment, &s.table, &s.index)});
+            Value::Array(segments().into_iter().map(row).collect())
+        };
+        Run {
+            target: "mariadb".to_owned(),
+            policy: self.contender.to_string(),
+            metrics: metrics(json!({
+                "role": "policy",
+                "start": self.start.name(),
+                "load": "beside the dump",
+                "tps_alone": self.tps_alone,
+                "tps_beside": Figure::of(&self.tps_beside),
+                "ceiling_tps": Figure::of(&self.ceiling_tps),
+                "tps_of_ceiling": self.oltp_ratio(),
+                "p95_ms": self.p95_ms,
+                "dump_s_alone": self.dump_s_alone,
+                "dump_s_beside": Figure::of(&self.dump_s_beside),
+                "ceiling_dump_s": Figure::of(&self.ceiling_dump_s),
+                "dump_of_ceiling": self.dump_ratio(),
+                "hot_pages_read": self.hot_reads,
+                "hot_set_turnovers": self.turnovers,
+                "warm": {"reached": self.warmth.reached, "seconds": self.warmth.seconds, "reads": self.warmth.reads},
+                "warm_text": self.warm_text(),
+                "made_young": self.young.map(|y| y.0),
+                "not_young": self.young.map(|y| y.1),
+                "diagnosis": super::diagnosis::of(self),
+                "counted": self.contender.how_it_is_counted(),
+                "resident_mb": {"before": resident(0), "during": resident(1), "after": resident(2)},
+                "segments": segments(),
+                "pool_mb": self.pool_mb,
+                "samples": self.samples,
+                "phases": self.phases,
+            })),
+        }
+    }
+}
+
+fn ratios(of: &[f64], to: &[f64]) -> Option<Figure> {
+    Figure::of(&of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect::<Vec<_>>())
+}
+
+/// What is claimed: of Holdfast. The others are reported.
+#[must_use]
+pub fn verdicts(outcomes: &[Outcome]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for start in [Start::Warm, Start::Cold] {
+        let outcome = outcomes.iter().find(|o| o.contender == Contender::Holdfast && o.start == start);
+        let name = format!("holdfast, {}", start.name());
+        let median = |f: Option<Figure>| f.map(|f| f.median);
+        let claim = format!("{name}: OLTP beside the dump, of what it reaches when the pool holds both tables");
+        verdicts.push(Verdict::new(claim, median(outcome.and_then(Outcome::oltp_ratio)), Bar::AtLeast(SHARE)));
+        let claim = format!("{name}: the dump beside OLTP, of what it reaches when the pool holds both tables");
+        verdicts.push(Verdict::new(claim, median(outcome.and_then(Outcome::dump_ratio)), Bar::AtLeast(SHARE)));
+        let turnovers = outcome.map_or(0.0, |o| o.turnovers);
+        let reads = outcome.filter(|o| o.turnovers >= TURNOVERS).and_then(|o| o.hot_reads);
+        let claim = format!(
+            "{name}: hot-table pages read from disk over {turnovers:.0} turnovers of the hot set (at least {TURNOVERS:.0})"
+        );
+        verdicts.push(Verdict::new(claim, reads.map(|n| n as f64), Bar::Exactly(0.0)));
+    }
+    verdicts
+}
+
+const COLUMNS: [&str; 14] = [
+    "engine",
+    "start",
+    "TPS alone",
+    "TPS beside",
+    "ceiling",
+    "of ceiling",
+    "p95 ms",
+    "dump s alone",
+    "beside",
+    "ceiling",
+    "of ceiling",
+    "hot reads",
+    "hot MB",
+    "time to get warm",
+];
+
+/// The results and the content of the cache, for people.
+#[must_use]
+pub fn text(outcomes: &[Outcome]) -> String {
+    let spread = |f: Option<Figure>, unit: &dyn Fn(f64) -> String| match f {
+        None => "-".to_owned(),
+        Some(f) if f.n == 1 => unit(f.median),
+        Some(f) => format!("{} ({}..{})", unit(f.median), unit(f.min), unit(f.max)),
+    };
+    let percent = |v: f64| format!("{:.1} %", v * 100.0);
+    let middle = |v: &[f64]| Figure::of(v).map_or_else(|| "-".to_owned(), |f| human(f.median));
+    let known = |o: &Outcome, mb: f64| if o.resident[1].is_empty() { "-".to_owned() } else { format!("{mb:.1}") };
+    let row = |o: &Outcome| {
+        vec![
+            o.contender.to_string(),
+            o.start.name().to_owned(),
+            o.tps_alone.map_or_else(|| "-".to_owned(), human),
+            spread(Figure::of(&o.tps_beside), &human),
+            middle(&o.ceiling_tps),
+            spread(o.oltp_ratio(), &percent),
+            o.p95_ms.map_or_else(|| "-".to_owned(), human),
+            human(o.dump_s_alone),
+            middle(&o.dump_s_beside),
+            middle(&o.ceiling_dump_s),
+            spread(o.dump_ratio(), &percent),
+            o.hot_reads.map_or_else(|| "-".to_owned(), |n| human(n as f64)),
+            known(o, o.mb(1, HOT, "")),
+            o.warm_text(),
+        ]
+    };
+    let mut text = table(&COLUMNS, &outcomes.iter().map(row).collect::<Vec<_>>(), 2);
+    text.push_str("\nMB of the cache before, beside and after the dump:\n\n");
+    let mut rows = Vec::new();
+    for o in outcomes.iter().filter(|o| !o.resident[1].is_empty()) {
+        for (name, index) in [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")] {
+            let mut row = vec![o.contender.to_string(), o.start.name().to_owned(), name.to_owned(), index.to_owned()];
+            row.extend((0..3).map(|moment| format!("{:.2}", o.mb(moment, name, index))));
+            rows.push(row);
+        }
+    }
+    text.push_str(&table(&["engine", "start", "table", "index", "before", "beside", "after"], &rows, 4));
+    text.push_str("\nHot reads and MB are the servers' own figures.\n");
+    let mut said = Vec::new();
+    for o in outcomes {
+        let how = o.contender.how_it_is_counted();
+        if !said.contains(&how) {
+            said.push(how);
+            text.push_str(&format!("  {how}.\n"));
+        }
+    }
+    text
+}

@@ -1,0 +1,158 @@
+//! A server's own counters, asked on a connection of the lab's.
+//!
+//! Transactions are the server's `Com_commit`: the dump commits nothing, and the lab neither. What the other figures are
+//! differs by engine; [`super::contender::Contender::how_it_is_counted`] says it, and so does the output.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::address::Address;
+use super::data::SCHEMA;
+use crate::experiments::sideload::HOT;
+
+/// What an index takes of the cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resident {
+    /// The table.
+    pub table: String,
+    /// The index.
+    pub index: String,
+    /// 10^6 bytes.
+    pub mb: f64,
+}
+
+/// The counters at one moment. They only grow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Reads of the hot table from disk; `None` where the server does not tell.
+    pub hot_reads: Option<u64>,
+    /// Pages made young.
+    pub made_young: Option<u64>,
+    /// Touches that did not make a page young.
+    pub not_young: Option<u64>,
+}
+
+/// Which engine's counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Holdfast,
+    InnoDb,
+    MyRocks,
+    Other,
+}
+
+/// A connection for asking.
+pub struct Probe {
+    conn: Conn,
+    kind: Kind,
+    schema: String,
+    page_bytes: f64,
+    /// Whether the server counts reads by file.
+    file_summary: bool,
+}
+
+impl Probe {
+    /// Connects. `engine` is that of the tables.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn new(address: &Address, engine: &str) -> Result<Probe> {
+        let mut conn = Conn::new(address.options()).context("connect to the server")?;
+        let kind = match engine.to_ascii_lowercase().as_str() {
+            "holdfast" => Kind::Holdfast,
+            "innodb" => Kind::InnoDb,
+            "rocksdb" => Kind::MyRocks,
+            _ => Kind::Other,
+        };
+        let page_size = match kind {
+            Kind::Holdfast => "SELECT @@holdfast_page_size",
+            Kind::InnoDb => "SELECT @@innodb_page_size",
+            Kind::MyRocks | Kind::Other => "SELECT 16384",
+        };
+        let page_bytes = conn.query_first::<f64, _>(page_size)?.context("the server has no page size")?;
+        let file_summary = conn.query_first::<bool, _>("SELECT @@performance_schema")?.unwrap_or(false);
+        Ok(Probe { conn, kind, schema: SCHEMA.to_owned(), page_bytes, file_summary })
+    }
+
+    /// The connection itself.
+    pub fn conn(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+
+    /// The counters now.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn counters(&mut self) -> Result<Counters> {
+        let prefix = match self.kind {
+            Kind::Holdfast => "Holdfast_",
+            _ => "Innodb_",
+        };
+        let sql = format!(
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_commit', '{prefix}buffer_pool_pages_made_young', \
+             '{prefix}buffer_pool_pages_made_not_young')"
+        );
+        let rows: Vec<(String, String)> = self.conn.query(sql).context("ask for the server's counters")?;
+        let status: BTreeMap<String, u64> =
+            rows.into_iter().filter_map(|(name, value)| Some((name.to_lowercase(), value.parse().ok()?))).collect();
+        let get = |name: &str| status.get(&name.to_lowercase()).copied();
+        Ok(Counters {
+            commits: get("com_commit").context("the server does not count Com_commit")?,
+            hot_reads: self.hot_reads()?,
+            made_young: get(&format!("{prefix}buffer_pool_pages_made_young")),
+            not_young: get(&format!("{prefix}buffer_pool_pages_made_not_young")),
+        })
+    }
+
+    fn hot_reads(&mut self) -> Result<Option<u64>> {
+        let schema = &self.schema;
+        let sql = match self.kind {
+            Kind::Holdfast => format!(
+                "SELECT CAST(SUM(i.PAGE_MISSES) AS UNSIGNED) FROM information_schema.HOLDFAST_SYS_INDEXES i \
+                 JOIN information_schema.HOLDFAST_SYS_TABLES t ON t.TABLE_ID = i.TABLE_ID \
+                 WHERE t.NAME = '{schema}/{HOT}'"
+            ),
+            Kind::InnoDb if !self.file_summary => return Ok(None),
+            Kind::InnoDb => format!(
+                "SELECT CAST(SUM(COUNT_READ) AS UNSIGNED) FROM performance_schema.file_summary_by_instance \
+                 WHERE FILE_NAME LIKE '%/{schema}/{HOT}.ibd'"
+            ),
+            Kind::MyRocks => format!(
+                "SELECT CAST(SUM(VALUE) AS UNSIGNED) FROM information_schema.ROCKSDB_PERF_CONTEXT \
+                 WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{HOT}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
+            ),
+            Kind::Other => return Ok(None),
+        };
+        // A table that nobody has opened yet is not in the lists, and was not read.
+        let reads = self.conn.query_first::<Option<u64>, _>(sql).context("ask for the reads of the hot table")?;
+        Ok(Some(reads.flatten().unwrap_or(0)))
+    }
+
+    /// What the cache holds, by table and index; empty where the server does not tell.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn resident(&mut self) -> Result<Vec<Resident>> {
+        let schema = &self.schema;
+        let sql = match self.kind {
+            Kind::Holdfast => format!(
+                "SELECT SUBSTRING_INDEX(t.NAME, '/', -1), i.NAME, i.RESIDENT_PAGES \
+                 FROM information_schema.HOLDFAST_SYS_INDEXES i JOIN information_schema.HOLDFAST_SYS_TABLES t \
+                 ON t.TABLE_ID = i.TABLE_ID WHERE t.NAME LIKE '{schema}/%'"
+            ),
+            Kind::InnoDb => format!(
+                "SELECT REPLACE(SUBSTRING_INDEX(TABLE_NAME, '.', -1), '`', ''), INDEX_NAME, COUNT(*) \
+                 FROM information_schema.INNODB_BUFFER_PAGE WHERE TABLE_NAME LIKE '`{schema}`.%' GROUP BY 1, 2"
+            ),
+            Kind::MyRocks | Kind::Other => return Ok(Vec::new()),
+        };
+        let rows: Vec<(String, String, u64)> = self.conn.query(sql).context("ask what the cache holds")?;
+        let resident = |(table, index, pages)| Resident { table, index, mb: pages as f64 * self.page_bytes / 1e6 };
+        Ok(rows.into_iter().map(resident).collect())
+    }
+}

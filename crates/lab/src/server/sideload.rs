@@ -1,0 +1,363 @@
+//! The experiment on private servers: every engine, warm and cold, in turns with the same engine whose pool holds both
+//! tables.
+//!
+//! ```text
+//! warm:  one dump | OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
+//! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
+//!        both, in turns with the ceiling
+//! ```
+//!
+//! Server and clients have cores of their own. OLTP and dump share the server's, so what they reach together says nothing
+//! about the cache until it is compared with the *ceiling*: the same engine, the same load, the same cores, a pool that holds both
+//! tables. Holdfast has many short turns; the others few long ones, since `old_blocks_time` goes on while clients stand still.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use holdfast_server::{Cache, Server, apt};
+use mysql::prelude::Queryable;
+
+use super::contender::Contender;
+use super::data::{self, SCHEMA};
+use super::instance::{Instance, Mark, Spec};
+use super::load::Oltp;
+use super::outcome::{Outcome, Warmth};
+use super::probe::Resident;
+use crate::experiments::sideload::scale::Scale;
+use crate::experiments::sideload::{BIG, HOT, Start};
+use crate::pin::Cores;
+use crate::progress::Progress;
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes.
+    pub scale: Scale,
+    /// What sizes are divided by.
+    pub size: f64,
+    /// The engines.
+    pub contenders: Vec<Contender>,
+    /// OLTP.
+    pub oltp: Oltp,
+    /// How long things take.
+    pub times: Times,
+    /// Whether the servers that are measured run on the modelled disk.
+    pub modelled: bool,
+    /// Cores.
+    pub cores: Cores,
+}
+
+/// How long things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// A turn of Holdfast.
+    pub turn: Duration,
+    /// Its turns, and as many of the ceiling.
+    pub turns: u32,
+    /// How long OLTP is measured alone.
+    pub alone: Duration,
+    /// How long a hot table may take to get warm.
+    pub patience: Duration,
+}
+
+impl Times {
+    /// Number and length of the turns of a contender.
+    fn turns(&self, contender: Contender) -> (u32, Duration) {
+        match contender {
+            Contender::Holdfast => (self.turns, self.turn),
+            Contender::InnoDb { .. } | Contender::MyRocks => (2, self.turn * self.turns / 3),
+        }
+    }
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// If packages cannot be had, a server does not come up, or a client fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<Outcome>> {
+    let cache = Cache::of_the_project();
+    progress.step("building the engine for the server");
+    holdfast_server::build(&cache).context("the engine for the server could not be built")?;
+    apt::fetch_sysbench(&cache)?;
+    let mut outcomes = Vec::new();
+    let mut rest = options.contenders.as_slice();
+    while let Some(first) = rest.first() {
+        // Contenders of one engine have one set of data, and one ceiling.
+        let same = rest.iter().take_while(|c| c.engine() == first.engine()).count();
+        let (these, others) = rest.split_at(same);
+        rest = others;
+        let stage = Stage { cache: &cache, options };
+        let result = stage.engine(these, progress, &mut outcomes);
+        stage.server(OWN).remove()?;
+        stage.server(CEILING).remove()?;
+        result.with_context(|| first.to_string())?;
+    }
+    Ok(outcomes)
+}
+
+/// Folders of the two servers in the cache folder.
+const OWN: &str = "lab/own";
+const CEILING: &str = "lab/ceiling";
+
+struct Stage<'a> {
+    cache: &'a Cache,
+    options: &'a Options,
+}
+
+/// What was measured in turns.
+#[derive(Default)]
+struct Turns {
+    tps: Vec<f64>,
+    dump: Vec<f64>,
+    ceiling_tps: Vec<f64>,
+    ceiling_dump: Vec<f64>,
+    hot_reads: Option<u64>,
+    young: Option<(u64, u64)>,
+    dumped_rows: f64,
+}
+
+impl<'a> Stage<'a> {
+    fn server(&self, folder: &str) -> Server<'a> {
+        Server::new(self.cache, folder).bound_to_us()
+    }
+
+    /// Starts a server on the real disk: one that loads tables, or whose pool holds them.
+    fn start(&self, folder: &str, contender: Contender, pool_bytes: u64) -> Result<Instance<'a>> {
+        self.start_server(self.server(folder), contender, pool_bytes)
+    }
+
+    /// Starts the server that is measured.
+    fn start_own(&self, contender: Contender) -> Result<Instance<'a>> {
+        let mut server = self.server(OWN);
+        if self.options.modelled {
+            let scale = self.options.scale;
+            let seek = format!("--seek-us={}", scale.seek().as_micros());
+            let rate = format!("--bytes-per-second={}", scale.bytes_per_second());
+            let folder = [OsString::from("--dir"), server.data_dir().into()];
+            let mut starter = vec![std::env::current_exe()?.into(), OsString::from("slow-disk")];
+            starter.extend(folder);
+            starter.extend([seek.into(), rate.into(), "--".into()]);
+            server = server.started_by(starter);
+        }
+        self.start_server(server, contender, self.options.scale.pool_bytes())
+    }
+
+    fn start_server(&self, server: Server<'a>, contender: Contender, pool_bytes: u64) -> Result<Instance<'a>> {
+        let mut options = contender.options(pool_bytes, self.options.size);
+        options.push("--skip-networking".into());
+        let spec = Spec {
+            name: contender.to_string(),
+            engine: contender.engine(),
+            options,
+            pool_bytes,
+            big_rows: self.options.scale.big_rows(),
+        };
+        Instance::start(self.cache, &self.options.cores, server, &spec)
+    }
+
+    /// All contenders of one engine.
+    fn engine(&self, contenders: &[Contender], progress: &mut Progress, outcomes: &mut Vec<Outcome>) -> Result<()> {
+        let Some(&first) = contenders.first() else { return Ok(()) };
+        self.load(first, progress)?;
+        progress.step(&format!("{first}: the ceiling"));
+        let mut ceiling = self.start(CEILING, first, self.options.scale.ceiling_bytes())?;
+        fill_the_pool(&mut ceiling)?;
+        for &contender in contenders {
+            for start in [Start::Warm, Start::Cold] {
+                let own = self.start_own(contender)?;
+                progress.step(&format!("{contender}, {}", start.name()));
+                let mut run = Run { options: self.options, contender, own, ceiling: Some(&mut ceiling), progress };
+                outcomes.push(match start {
+                    Start::Warm => run.warm()?,
+                    Start::Cold => run.cold()?,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the tables with the engine, in two copies.
+    fn load(&self, contender: Contender, progress: &mut Progress) -> Result<()> {
+        let scale = self.options.scale;
+        progress.step(&format!("{}: loading the tables", contender.engine()));
+        let (server, copy) = (self.server(OWN), self.server(CEILING));
+        server.remove()?;
+        copy.remove()?;
+        let mut instance = self.start(OWN, contender, scale.ceiling_bytes())?;
+        let conn = instance.probe.conn();
+        conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
+        conn.query_drop(format!("USE {SCHEMA}"))?;
+        let rows = [scale.hot_rows(), scale.big_rows()];
+        let mut told = |done| progress.show(&format!("{done} of {} rows", rows[0] + rows[1]));
+        data::load(conn, contender.engine(), self.options.oltp.seed, rows, &mut told)?;
+        for statement in contender.settle() {
+            conn.query_drop(statement)?;
+        }
+        instance.shut_down()?;
+        server.copy_data_to(&copy)
+    }
+}
+
+/// Reads everything once.
+fn fill_the_pool(ceiling: &mut Instance<'_>) -> Result<()> {
+    let conn = ceiling.probe.conn();
+    for table in [BIG, HOT] {
+        for index in ["PRIMARY", "k"] {
+            let column = if index == "k" { "k" } else { "LENGTH(pad)" };
+            let sql = format!("SELECT SUM({column}) FROM {SCHEMA}.{table} FORCE INDEX ({index})");
+            conn.query_drop(sql)?;
+        }
+    }
+    Ok(())
+}
+
+const WARMING: &str = "OLTP warms up";
+const COLD: &str = "cold start beside the dump";
+const BESIDE: &str = "OLTP beside the dump";
+
+/// One contender, warm or cold.
+pub(super) struct Run<'r, 'a> {
+    pub(super) options: &'r Options,
+    pub(super) contender: Contender,
+    pub(super) own: Instance<'a>,
+    /// The server whose pool holds both tables, where there is one.
+    pub(super) ceiling: Option<&'r mut Instance<'a>>,
+    pub(super) progress: &'r mut Progress,
+}
+
+impl Run<'_, '_> {
+    pub(super) fn warm(&mut self) -> Result<Outcome> {
+        let dump_alone = self.dump_alone()?;
+        self.own.stop_dump();
+        self.own.start_oltp(&self.options.oltp)?;
+        let warmth = self.warm_up(WARMING)?;
+        let (from, to) = self.own.run("OLTP alone", self.options.times.alone, self.progress)?;
+        let tps_alone = to.tps_since(&from);
+        let before = self.own.resident()?;
+        self.own.start_dump();
+        self.own.take_p95();
+        let turns = self.turns()?;
+        let p95 = self.own.take_p95();
+        let during = self.own.resident()?;
+        self.own.stop_dump();
+        self.own.run("OLTP after the dump", self.options.times.alone, self.progress)?;
+        let after = self.own.resident()?;
+        let alone = (Some(tps_alone), dump_alone);
+        Ok(self.outcome(Start::Warm, alone, warmth, turns, &p95, [before, during, after]))
+    }
+
+    pub(super) fn cold(&mut self) -> Result<Outcome> {
+        let dump_alone = self.dump_alone()?;
+        let before = self.own.resident()?;
+        self.own.start_oltp(&self.options.oltp)?;
+        let warmth = self.warm_up(COLD)?;
+        self.own.take_p95();
+        let turns = self.turns()?;
+        let p95 = self.own.take_p95();
+        let during = self.own.resident()?;
+        self.own.stop_dump();
+        self.own.run("OLTP after the dump", self.options.times.alone, self.progress)?;
+        let after = self.own.resident()?;
+        Ok(self.outcome(Start::Cold, (None, dump_alone), warmth, turns, &p95, [before, during, after]))
+    }
+
+    /// One whole dump, which turns the pool over; the next one goes on from there. Returns its bytes per second.
+    fn dump_alone(&mut self) -> Result<f64> {
+        self.own.start_dump();
+        let until = &mut |own: &Instance<'_>, _: &Mark, _: &Mark| own.dumps() >= 1;
+        let (from, to, ended) = self.own.run_until("the dump alone", LONGEST_DUMP, self.progress, until)?;
+        anyhow::ensure!(ended, "one dump takes longer than {} s", LONGEST_DUMP.as_secs());
+        // The next dump has begun meanwhile; half an interval of it is little beside the whole.
+        self.own.learn_length(to.dumped - from.dumped);
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.learn_length(to.dumped - from.dumped);
+        }
+        Ok(to.dump_since(&from))
+    }
+
+    /// Until OLTP reads nothing of the hot table any more in two successive samples, or patience ends.
+    fn warm_up(&mut self, phase: &str) -> Result<Warmth> {
+        let mut quiet = 0;
+        let until = &mut |_: &Instance<'_>, last: &Mark, mark: &Mark| {
+            let idle = mark.counters.commits == last.counters.commits;
+            quiet = if mark.hot_reads_since(last) == Some(0) && !idle { quiet + 1 } else { 0 };
+            quiet >= QUIET_SAMPLES
+        };
+        let (from, to, reached) = self.own.run_until(phase, self.options.times.patience, self.progress, until)?;
+        Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached })
+    }
+
+    /// Both at once, in turns with the ceiling.
+    fn turns(&mut self) -> Result<Turns> {
+        let (n, length) = self.options.times.turns(self.contender);
+        let ceiling_length = length.min(self.options.times.turn * 2);
+        // Both begin with what only a beginning has.
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.start_oltp(&self.options.oltp)?;
+            ceiling.start_dump();
+            ceiling.run(BESIDE, SETTLE, self.progress)?;
+        }
+        self.own.run(BESIDE, SETTLE, self.progress)?;
+        let start = self.own.mark()?;
+        let mut turns = Turns::default();
+        for _ in 0..n {
+            let (from, to) = self.own.run(BESIDE, length, self.progress)?;
+            turns.tps.push(to.tps_since(&from));
+            turns.dump.push(to.dump_since(&from));
+            let Some(ceiling) = &mut self.ceiling else { continue };
+            let (from, to) = ceiling.run(BESIDE, ceiling_length, self.progress)?;
+            turns.ceiling_tps.push(to.tps_since(&from));
+            turns.ceiling_dump.push(to.dump_since(&from));
+        }
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.stop_oltp();
+            ceiling.stop_dump();
+        }
+        let end = self.own.mark()?;
+        turns.hot_reads = end.hot_reads_since(&start);
+        turns.young = end.young_since(&start);
+        turns.dumped_rows = self.own.rows((end.dumped - start.dumped) as f64);
+        Ok(turns)
+    }
+
+    fn outcome(
+        &mut self,
+        start: Start,
+        (tps_alone, dump_alone): (Option<f64>, f64),
+        warmth: Warmth,
+        turns: Turns,
+        p95: &[f64],
+        resident: [Vec<Resident>; 3],
+    ) -> Outcome {
+        let scale = self.options.scale;
+        let seconds = |of: &[f64]| of.iter().map(|&b| self.own.dump_seconds(b)).collect();
+        let (samples, phases) = self.own.series();
+        Outcome {
+            contender: self.contender,
+            start,
+            tps_alone,
+            dump_s_alone: self.own.dump_seconds(dump_alone),
+            dump_s_beside: seconds(&turns.dump),
+            ceiling_dump_s: seconds(&turns.ceiling_dump),
+            tps_beside: turns.tps,
+            ceiling_tps: turns.ceiling_tps,
+            p95_ms: crate::measure::Figure::of(p95).map(|f| f.median),
+            hot_reads: turns.hot_reads,
+            turnovers: turns.dumped_rows / f64::from(scale.hot_rows()),
+            warmth,
+            young: turns.young,
+            resident,
+            pool_mb: scale.pool_bytes() as f64 / 1e6,
+            samples: samples.to_vec(),
+            phases: phases.to_vec(),
+        }
+    }
+}
+
+/// Samples without a read of the hot table after which it counts as warm.
+const QUIET_SAMPLES: u32 = 3;
+/// What the clients need to begin, before they are measured.
+const SETTLE: Duration = Duration::from_millis(500);
+/// No dump of the experiment takes that long on a disk that works.
+const LONGEST_DUMP: Duration = Duration::from_secs(1800);

@@ -1,0 +1,53 @@
+//! Runs a program as if a folder lay on a modelled spinning disk: the program's reads, writes and syncs of files in that folder
+//! are made to wait as long as the arm of [`holdfast_io::spindle`] would have needed.
+//!
+//! # How
+//! The program runs under a seccomp filter that hands its `pread`, `pwrite`, `fsync` and their relatives to a supervisor, a
+//! thread of the process that started it; everything else runs as ever. The supervisor looks up which file a call is about,
+//! holds the call back until the modelled arm is done with it, and lets the kernel carry it out. It needs no special
+//! rights, and it works for every program, whatever library or language makes the calls. Asynchronous interfaces
+//! (`io_uring`, `libaio`) are answered with "not there", so that the program takes its other path.
+//!
+//! | module | what |
+//! |---|---|
+//! | `seccomp` | the filter and its notifications: all that is unsafe |
+//! | `supervisor` | which call waits how long |
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod seccomp;
+mod supervisor;
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, Result};
+use holdfast_io::DiskModel;
+
+pub use supervisor::Traffic;
+
+/// Runs `command` until it ends, with `folder` on a disk like `model`. Returns how it ended and what it did to the disk.
+///
+/// # Errors
+/// If this system does not let programs be supervised, or the program cannot be started.
+pub fn run(command: &mut Command, folder: &Path, model: DiskModel) -> Result<(ExitStatus, Traffic)> {
+    let folder = folder.canonicalize().with_context(|| format!("there is no folder {}", folder.display()))?;
+    // A filter is for the thread that installs it and for what that starts: this one is not to be supervised itself.
+    let mut starter = |listener: std::sync::mpsc::Sender<seccomp::Listener>| -> Result<ExitStatus> {
+        let _ = listener.send(seccomp::install().context("this system does not let a program be supervised")?);
+        let mut child = command.spawn().context("the program could not be started")?;
+        Ok(child.wait()?)
+    };
+    std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let child = scope.spawn(move || starter(sender));
+        let traffic = match receiver.recv() {
+            Ok(listener) => supervisor::serve(&listener, &folder, model)?,
+            // The starter says why there is none.
+            Err(_) => Traffic::default(),
+        };
+        let status = child.join().map_err(|_| anyhow::anyhow!("the thread of the program panicked"))??;
+        Ok((status, traffic))
+    })
+}

@@ -1,0 +1,120 @@
+//! The filter, and the notifications of the kernel about calls that it holds back.
+//!
+//! Every `unsafe` block is one system call with structures of its own, made and checked here.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::{c_long, c_uint, seccomp_data, seccomp_notif, seccomp_notif_resp, sock_filter, sock_fprog};
+
+/// Calls that are held back.
+const WATCHED: [c_long; 8] = [
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+];
+
+/// Calls that are not there.
+const REFUSED: [c_long; 2] = [libc::SYS_io_uring_setup, libc::SYS_io_setup];
+
+/// A call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// What the answer names.
+    pub id: u64,
+    /// The thread that made it.
+    pub thread: u32,
+    /// Which.
+    pub number: c_long,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// Where calls are heard of and answered.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+fn statement(code: c_uint, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// The filter: loads the number of the call and compares it.
+fn filter() -> Vec<sock_filter> {
+    let number = std::mem::offset_of!(seccomp_data, nr) as u32;
+    let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, number)];
+    let mut answer = |call: c_long, action: u32| {
+        // The next statement if the number is this one, else the one after it.
+        let code = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+        filter.push(sock_filter { code, jt: 0, jf: 1, k: call as u32 });
+        filter.push(statement(libc::BPF_RET | libc::BPF_K, action));
+    };
+    WATCHED.iter().for_each(|&call| answer(call, libc::SECCOMP_RET_USER_NOTIF));
+    REFUSED.iter().for_each(|&call| answer(call, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32));
+    filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    filter
+}
+
+/// Puts the calling thread, and all that it starts, under the filter.
+pub fn install() -> io::Result<Listener> {
+    let mut filter = filter();
+    let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: prctl with this option takes numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the program points to `filter`, which outlives the call; the kernel copies it.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::c_ulong::from(libc::SECCOMP_SET_MODE_FILTER),
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &raw const program,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+}
+
+impl Listener {
+    /// Hears of the next call; `None` if it is gone again, or all programs have ended.
+    pub fn receive(&self) -> io::Result<Option<Call>> {
+        // SAFETY: all zeros is a value of this structure of numbers, and what the kernel asks for.
+        let mut notification: seccomp_notif = unsafe { zeroed() };
+        // SAFETY: the kernel fills in a structure of the size that the request names.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notification) };
+        if done != 0 {
+            let error = io::Error::last_os_error();
+            let gone = [Some(libc::ENOENT), Some(libc::EINTR)].contains(&error.raw_os_error());
+            return if gone { Ok(None) } else { Err(error) };
+        }
+        let data = notification.data;
+        let (id, thread) = (notification.id, notification.pid);
+        Ok(Some(Call { id, thread, number: c_long::from(data.nr), arguments: data.args }))
+    }
+
+    /// Lets the kernel carry out a call; one whose program has ended meanwhile needs no answer.
+    pub fn let_go(&self, id: u64) {
+        let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+        let answer = seccomp_notif_resp { id, val: 0, error: 0, flags };
+        // SAFETY: the kernel reads a structure of the size that the request names.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+// The ABI of the notifications, against which the requests' numbers are made.
+const _: () = assert!(size_of::<seccomp_notif>() == 80 && size_of::<seccomp_notif_resp>() == 24);

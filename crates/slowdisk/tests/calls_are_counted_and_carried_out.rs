@@ -1,0 +1,51 @@
+//! A program under supervision: its reads, writes and syncs in the folder are counted, and carried out; those elsewhere are not counted.
+//! The program is this test, started again.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use holdfast_io::DiskModel;
+
+const FOLDER: &str = "SLOWDISK_TEST_FOLDER";
+
+/// What the program does; a test without the variable does nothing.
+#[test]
+fn program() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let inside = Path::new(&folder).join("inside");
+    let file = File::options().read(true).write(true).create_new(true).open(&inside).unwrap();
+    file.write_all_at(&[7; 8192], 0).unwrap();
+    file.sync_data().unwrap();
+    let mut back = [0; 4096];
+    file.read_exact_at(&mut back, 0).unwrap();
+    file.read_exact_at(&mut back, 4096).unwrap();
+    assert_eq!(back, [7; 4096]);
+    file.read_exact_at(&mut back, 100).unwrap();
+    let outside = File::open(std::env::current_exe().unwrap()).unwrap();
+    outside.read_exact_at(&mut back, 0).unwrap();
+}
+
+#[test]
+fn calls_are_counted_and_carried_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["program", "--exact", "--test-threads=1"]).env(FOLDER, dir.path());
+    let model = DiskModel { seek: Duration::from_micros(100), bytes_per_second: 1_000_000_000 };
+    let (status, traffic) = match holdfast_slowdisk::run(&mut command, dir.path(), model) {
+        Ok(ended) => ended,
+        // Some sandboxes do not have the notifications; elsewhere this must work.
+        Err(error) if error.to_string().contains("does not let a program be supervised") => {
+            eprintln!("not tested: {error:#}");
+            return;
+        }
+        Err(error) => panic!("{error:#}"),
+    };
+    assert!(status.success(), "{status}");
+    assert_eq!((traffic.reads, traffic.writes, traffic.syncs), (3, 1, 1));
+    // The write, the sync, the first read and the one that goes back; the second read follows the first.
+    assert_eq!(traffic.seeks, 4);
+    assert_eq!(std::fs::read(dir.path().join("inside")).unwrap(), [7; 8192]);
+}
