@@ -165,7 +165,7 @@ catalogue! {
     LogGroupCommits, "log_group_commits", Count, "Flush requests made durable by log syncs; divided by os_log_fsyncs it is the mean size of a commit group.";
     LogWaits, "log_waits", Count, "Times an append waited for room in the log buffer.";
     LogSpaceWaits, "log_space_waits", Count, "Times a statement waited for the checkpoint to free log capacity.";
-    LogThrottles, "log_throttles", Count, "Times a statement was delayed because the log was more than half full.";
+    LogThrottles, "log_throttles", Count, "Times a statement was delayed because the log was nearly as full as it may get.";
     Checkpoints, "log_checkpoints", Count, "Checkpoints taken.";
     RecoveryGroups, "recovery_groups", Count, "Groups of log records applied by recovery.";
     RecoveryBytes, "recovery_bytes", Bytes, "Bytes of log read by recovery.";

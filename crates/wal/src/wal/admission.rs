@@ -74,14 +74,12 @@ impl Wal {
         }
     }
 
-    /// How long a row change should be delayed before it starts, so that the log does not fill up: nothing up to half
-    /// the capacity, then growing steeply. The checkpoint is meant to keep the age at 60 % and a little more: there the
-    /// delay is a few microseconds, so that a steady state costs nothing; it counts when the age nears the limit. To be
+    /// How long a row change should be delayed before it starts, so that the log does not fill up: nothing where the
+    /// checkpointer keeps the age of a steady load, then growing steeply towards the age at which everybody has to wait. To be
     /// slept by the caller, never under a latch or with a ticket.
     #[must_use]
     pub fn throttle_delay(&self) -> Duration {
         let Some(over) = self.age().checked_sub(self.geometry.throttle_from + 1) else { return Duration::ZERO };
-        self.metrics.inc(Counter::LogThrottles);
         let range = (self.geometry.user_limit - self.geometry.throttle_from) as f64;
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }

@@ -15,6 +15,8 @@ use crate::{FlushAtCommit, Wal};
 
 /// Bytes handed to the system at a time.
 pub(super) const WRITE_BYTES: usize = 512 << 10;
+/// What the system keeps of files is kept in pieces of this size.
+const FILE_PAGE: u64 = 4096;
 /// Times that a thread looks again before it yields.
 const SPINS: u32 = 64;
 
@@ -33,8 +35,23 @@ pub(super) struct Writer {
 impl Writer {
     /// Goes on at `lsn`.
     pub fn at(lsn: u64) -> Writer {
-        Writer { ready: lsn, position: lsn, segment: None, unsynced: vec![], buffer: AlignedBuf::zeroed(WRITE_BYTES) }
+        Writer {
+            ready: lsn,
+            position: lsn,
+            segment: None,
+            unsynced: vec![],
+            buffer: AlignedBuf::zeroed(WRITE_BYTES + FILE_PAGE as usize),
+        }
     }
+}
+
+/// How many bytes to write at `offset` of a segment where there are `len` of log. A page of the file that is begun is written
+/// to its end, with zeros: else the system would have to read it first, as a part of it stays, and the commit would
+/// wait for the disk. The zeros lie where nothing was written yet, and the segment's end is the end of a page.
+fn padded(offset: u64, len: u64) -> u64 {
+    let end = offset + len;
+    let begins_a_page = offset.next_multiple_of(FILE_PAGE) < end;
+    if begins_a_page { end.next_multiple_of(FILE_PAGE) - offset } else { len }
 }
 
 impl Wal {
@@ -132,9 +149,12 @@ impl Wal {
             }
         };
         let to = ready.min(segment.end).min(from + WRITE_BYTES as u64);
-        let bytes = &mut writer.buffer[..(to - from) as usize];
-        self.ring.copy_out(from, bytes);
-        let written = segment.file.write_at(segment.offset_of(from), bytes);
+        let offset = segment.offset_of(from);
+        let (log, bytes) = ((to - from) as usize, padded(offset, to - from) as usize);
+        let bytes = &mut writer.buffer[..bytes];
+        self.ring.copy_out(from, &mut bytes[..log]);
+        bytes[log..].fill(0);
+        let written = segment.file.write_at(offset, bytes);
         if writer.unsynced.last().is_none_or(|s| s.number != segment.number) {
             writer.unsynced.push(segment.clone());
         }
@@ -233,5 +253,21 @@ impl Wal {
             return Ok(());
         }
         Err(Error::damaged_file("the log", format!("it ends at {end}, but a page or a caller has seen {lsn}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_the_file_are_written_whole_when_they_are_begun() {
+        assert_eq!(padded(4096, 1), 4096);
+        assert_eq!(padded(4096, 4096), 4096);
+        assert_eq!(padded(4096, 4097), 8192);
+        // What goes on within a page leaves the rest as it is.
+        assert_eq!(padded(4100, 8), 8);
+        assert_eq!(padded(4100, 4092), 4092);
+        assert_eq!(padded(4100, 4093), 8188);
     }
 }
