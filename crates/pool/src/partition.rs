@@ -7,7 +7,7 @@
 //! Under the policy mutex frame latches are only ever tried.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use holdfast_base::Lsn;
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
@@ -20,6 +20,7 @@ use crate::header::{FrameHeader, WRITING};
 pub(crate) struct Partition {
     rules: AtomicU64,
     clock: AtomicU32,
+    per_row_touches: AtomicBool,
     policy: Mutex<AnyPolicy>,
     dirty: Mutex<BTreeSet<(u64, u32)>>,
     dirty_len: AtomicU32,
@@ -44,6 +45,7 @@ impl Partition {
         Partition {
             rules: AtomicU64::new(policy.rules().to_bits()),
             clock: AtomicU32::new(policy.clock()),
+            per_row_touches: AtomicBool::new(policy.per_row_touches()),
             policy: Mutex::new(policy),
             dirty: Mutex::default(),
             dirty_len: AtomicU32::new(0),
@@ -72,6 +74,19 @@ impl Partition {
         self.rules.store(policy.rules().to_bits(), Ordering::Relaxed);
         self.clock.store(policy.clock(), Ordering::Relaxed);
         result
+    }
+
+    /// Replaces the policy's kind, and publishes what cursors read of it.
+    pub(crate) fn with_new_kind(&self, change: impl FnOnce(&mut AnyPolicy)) {
+        let per_row_touches = self.with_policy(|policy| {
+            change(policy);
+            policy.per_row_touches()
+        });
+        self.per_row_touches.store(per_row_touches, Ordering::Relaxed);
+    }
+
+    pub(crate) fn per_row_touches(&self) -> bool {
+        self.per_row_touches.load(Ordering::Relaxed)
     }
 
     pub(crate) fn insert(&self, frame: u32, key: u64, touch: &Touch, frames: &Frames) {

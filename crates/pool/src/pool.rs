@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 use holdfast_metrics::Metrics;
-use holdfast_policy::{Policy, PolicyKind};
+use holdfast_policy::PolicyKind;
 use holdfast_wal::Wal;
 use parking_lot::Mutex;
 
@@ -298,7 +298,7 @@ impl Pool {
     /// Whether cursors are to report one touch per row instead of one per visit of a leaf.
     #[must_use]
     pub fn per_row_touches(&self) -> bool {
-        self.core.partitions[0].lock().per_row_touches()
+        self.core.partitions[0].per_row_touches()
     }
 
     /// Writes all dirty pages and syncs their files. Pages dirtied meanwhile may or may not be among them.

@@ -106,7 +106,7 @@ impl Core {
         let key_of = |slot| self.frames.header(slot).page().map_or(0, |id| id.to_u64());
         self.count_policy(|| {
             for partition in &self.partitions {
-                partition.with_policy(|policy| policy.change_kind(kind, &key_of, &touch, &HeaderWords(&self.frames)));
+                partition.with_new_kind(|policy| policy.change_kind(kind, &key_of, &touch, &HeaderWords(&self.frames)));
             }
         });
     }

@@ -28,4 +28,7 @@ pub use overflow::OverflowRef;
 pub use redo::{FindSpace, Redo};
 pub use space::{Features, SpaceFile, SpaceInfo};
 pub use store::Store;
-pub use tree::{Action, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Tree, TreeStats, Walk};
+pub use tree::{
+    Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, SuspendedLoad, Tree,
+    TreeStats, Walk,
+};

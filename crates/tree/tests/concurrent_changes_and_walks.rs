@@ -11,7 +11,7 @@ use common::*;
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
-use holdfast_tree::{Action, Direction, Tree};
+use holdfast_tree::{Action, Batch, BatchLimit, Direction, Tree};
 
 /// Every 16th key stays for good; the writers insert and remove the others.
 const STABLE: u32 = 16;
@@ -45,27 +45,47 @@ fn write(bed: &Bed, tree: &Tree, seed: u64, rounds: u32) {
     }
 }
 
-fn check_walk(bed: &Bed, tree: &Tree, direction: Direction, from_copy: bool) {
-    let acc = bed.access();
-    let mut cursor = tree.cursor(&acc);
-    cursor.seek(Bound::Unbounded, direction);
-    let mut stable = 0;
-    let mut last: Option<Vec<u8>> = None;
-    loop {
-        let next = if from_copy { cursor.next_from_copy() } else { cursor.next() };
-        let Some((key, payload)) = next.unwrap() else { break };
-        if let Some(last) = &last {
-            let ordered = if direction == Direction::Forward { key > last.as_slice() } else { key < last.as_slice() };
-            assert!(ordered, "{direction:?}: {key:?} after {last:?}");
+/// What a walk has seen so far.
+struct Seen {
+    direction: Direction,
+    stable: u32,
+    last: Option<Vec<u8>>,
+}
+
+impl Seen {
+    fn entry(&mut self, key: &[u8], payload: &[u8]) {
+        if let Some(last) = &self.last {
+            let ordered =
+                if self.direction == Direction::Forward { key > last.as_slice() } else { key < last.as_slice() };
+            assert!(ordered, "{:?}: {key:?} after {last:?}", self.direction);
         }
-        last = Some(key.to_vec());
+        self.last = Some(key.to_vec());
         let n: u32 = std::str::from_utf8(&key[4..]).unwrap().parse().unwrap();
         if n.is_multiple_of(STABLE) {
-            stable += 1;
+            self.stable += 1;
             assert_eq!(payload.len(), 20);
         }
     }
-    assert_eq!(stable, KEYS.div_ceil(STABLE), "{direction:?}");
+}
+
+fn check_walk(bed: &Bed, tree: &Tree, direction: Direction, in_batches: bool) {
+    let acc = bed.access();
+    let mut cursor = tree.cursor(&acc);
+    cursor.seek(Bound::Unbounded, direction);
+    let mut seen = Seen { direction, stable: 0, last: None };
+    if in_batches {
+        let (mut batch, mut more) = (Batch::default(), true);
+        while more {
+            batch.clear();
+            more = cursor.fill(&mut batch, BatchLimit { entries: 300, bytes: 20_000 }, Bound::Unbounded).unwrap();
+            (0..batch.len()).for_each(|i| seen.entry(batch.get(i).0, batch.get(i).1));
+        }
+    } else {
+        while let Some((key, payload)) = cursor.next().unwrap() {
+            seen.entry(key, payload);
+        }
+    }
+    assert_eq!(seen.stable, KEYS.div_ceil(STABLE), "{direction:?}");
 }
 
 fn run(setup: Setup, writers: u64, rounds: u32) {
@@ -81,8 +101,8 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
         for i in 0..3 {
             scope.spawn(move || {
                 let direction = if i == 0 { Direction::Reverse } else { Direction::Forward };
-                loop {
-                    check_walk(bed, tree, direction, i == 2);
+                for round in i.. {
+                    check_walk(bed, tree, direction, round % 2 == 0);
                     if done.load(Ordering::Relaxed) {
                         break;
                     }

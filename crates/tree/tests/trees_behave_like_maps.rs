@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use common::*;
 use holdfast_base::limits::key_len_max;
 use holdfast_tree::node::payload_len_max;
-use holdfast_tree::{Action, Direction, Tree};
+use holdfast_tree::{Action, Batch, BatchLimit, Direction, Tree};
 
 fn random_key(rng: &mut Rng, page_size: usize, keys: u64) -> Vec<u8> {
     let n = rng.below(keys);
@@ -78,6 +78,7 @@ fn run(page_size: usize, frames: usize, steps: usize, seed: u64) {
         }
     }
     seeks_agree(&tree, &model, &mut rng, &bed);
+    batches_agree(&tree, &model, &mut rng, &bed);
 }
 
 fn seeks_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
@@ -99,6 +100,40 @@ fn seeks_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
             }
         }
         assert_eq!(get(tree, &key, &acc).as_ref(), model.get(&key));
+    }
+}
+
+fn random_bound<'k>(rng: &mut Rng, key: &'k [u8]) -> Bound<&'k [u8]> {
+    match rng.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(key),
+        _ => Bound::Excluded(key),
+    }
+}
+
+/// Ranges that are read in batches of any size have what the model has, also where there is nothing.
+fn batches_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
+    let acc = bed.access();
+    for _ in 0..12 {
+        let (a, b) = (random_key(rng, bed.setup.page_size, 3000), random_key(rng, bed.setup.page_size, 3000));
+        let (from, to) = (random_bound(rng, &a), random_bound(rng, &b));
+        let key_in = |key: &[u8]| (from, to).contains(key);
+        let mut want: Vec<_> = model.iter().filter(|(key, _)| key_in(key)).collect();
+        let limit = BatchLimit { entries: 1 + rng.below(200) as usize, bytes: 1 + rng.below(60_000) as usize };
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let (start, end) = if direction == Direction::Forward { (from, to) } else { (to, from) };
+            let mut cursor = tree.cursor(&acc);
+            cursor.seek(start, direction);
+            let (mut batch, mut more, mut got) = (Batch::default(), true, Vec::new());
+            while more {
+                batch.clear();
+                more = cursor.fill(&mut batch, limit, end).unwrap();
+                assert!(batch.len() <= limit.entries && (more || !batch.is_empty() || got.len() == want.len()));
+                got.extend((0..batch.len()).map(|i| (batch.get(i).0.to_vec(), batch.get(i).1.to_vec())));
+            }
+            assert!(got.iter().map(|(key, payload)| (key, payload)).eq(want.iter().copied()), "{direction:?}");
+            want.reverse();
+        }
     }
 }
 

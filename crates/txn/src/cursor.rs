@@ -17,7 +17,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind, ScanPlan};
 
 pub use holdfast_tree::Direction;
-use holdfast_tree::Walk;
+use holdfast_tree::{Batch, BatchLimit, Walk};
 
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{KeyRange, LockMode, Owner, RangeId, WaitMode};
@@ -30,6 +30,8 @@ use crate::visibility::{Seen, split};
 
 /// Entries of the first batch.
 const BATCH_MIN: usize = 16;
+/// By how much batches grow: a range of a hundred rows takes two.
+const BATCH_GROWTH: usize = 8;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 2048;
 /// Bytes after which a batch ends, whatever its entries: thousands of cursors may be open.
@@ -64,39 +66,6 @@ pub struct CursorOptions {
     pub lock: Option<LockMode>,
     /// What to do about somebody else's lock; `None`: what the transaction's options say.
     pub wait: Option<WaitMode>,
-}
-
-/// Entries copied from the tree, one behind the other.
-#[derive(Default)]
-struct Batch {
-    bytes: Vec<u8>,
-    /// For each entry: where its key begins, where its payload begins.
-    entries: Vec<(usize, usize)>,
-}
-
-impl Batch {
-    fn push(&mut self, key: &[u8], payload: &[u8]) {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(payload);
-        self.entries.push((at, at + key.len()));
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.entries.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Key and payload of entry `i`.
-    fn get(&self, i: usize) -> (&[u8], &[u8]) {
-        let (key, payload) = self.entries[i];
-        let end = self.entries.get(i + 1).map_or(self.bytes.len(), |next| next.0);
-        (&self.bytes[key..payload], &self.bytes[payload..end])
-    }
 }
 
 /// What the newest version of an entry means for a reader, without a look at older ones.
@@ -281,7 +250,7 @@ impl RowCursor {
                 return Ok(None);
             }
             self.fill()?;
-            if self.batch.len() == 0 {
+            if self.batch.is_empty() {
                 return Ok(None);
             }
         }
@@ -329,39 +298,14 @@ impl RowCursor {
         };
         cursor.continues(self.walk, end_key);
         cursor.seek(start, self.direction);
-        while self.batch.len() < self.batch_len && self.batch.bytes.len() < BATCH_BYTES {
-            let Some((key, payload)) = cursor.next()? else {
-                self.done = true;
-                break;
-            };
-            let inside = match end {
-                Bound::Unbounded => true,
-                Bound::Included(b) => {
-                    if forward {
-                        key <= &**b
-                    } else {
-                        key >= &**b
-                    }
-                }
-                Bound::Excluded(b) => {
-                    if forward {
-                        key < &**b
-                    } else {
-                        key > &**b
-                    }
-                }
-            };
-            if !inside {
-                self.done = true;
-                break;
-            }
-            self.batch.push(key, payload);
-        }
+        let limit = BatchLimit { entries: self.batch_len, bytes: BATCH_BYTES };
+        let filled = cursor.fill(&mut self.batch, limit, end.as_ref().map(|b| &**b));
         self.walk = cursor.walk();
+        self.done = !filled?;
         if self.done && self.plan.is_some() {
             acc.end_scan();
         }
-        self.batch_len = (self.batch_len * 2).min(BATCH_MAX);
+        self.batch_len = (self.batch_len * BATCH_GROWTH).min(BATCH_MAX);
         Ok(())
     }
 

@@ -71,7 +71,7 @@ pub use {
     cursor::{CursorOptions, Direction, RowCursor, Scan},
     index::{IndexKind, TableIndex},
     info::{TrxInfo, TxnStats},
-    load::Loader,
+    load::{Loader, SuspendedLoader},
     options::{Durability, Isolation, TxnConfig, TxnOptions},
     recovery::PreparedTxn,
     row::{HEADER_LEN, VersionHeader},

@@ -1,9 +1,12 @@
-//! Filling a new index with sorted entries, without undo: the entries belong to no transaction and are visible to all
-//! who find the index. So the index must not be reachable before [`Loader::finish`] has returned.
+//! Filling a new index, without undo: the entries belong to no transaction and are visible to all who find the index. So
+//! the index must not be reachable by others before all is done. Sorted entries go through a [`Loader`], which writes each
+//! page once; what comes behind that, in any order, through [`TableIndex::load_entry`].
+
+use std::ops::Bound;
 
 use holdfast_base::{Error, Result, RollPtr, TxnId, limits};
 use holdfast_pool::Access;
-use holdfast_tree::BulkLoader;
+use holdfast_tree::{Action, BulkLoader, Direction, SuspendedLoad};
 
 use crate::index::TableIndex;
 use crate::row::{HEADER_LEN, VersionHeader};
@@ -25,6 +28,55 @@ impl TableIndex {
     pub fn loader<'t>(&'t self, acc: &'t Access<'t>) -> Result<Loader<'t>> {
         Ok(Loader { index: self, tree: self.tree().bulk_loader(acc)?, acc, entries: 0 })
     }
+
+    /// Goes on with a load of this index.
+    #[must_use]
+    pub fn resume_load<'t>(&'t self, load: SuspendedLoader, acc: &'t Access<'t>) -> Loader<'t> {
+        let SuspendedLoader { tree, entries } = load;
+        Loader { index: self, tree: self.tree().resume_bulk_load(tree, acc), acc, entries }
+    }
+
+    /// Adds an entry to a filled index that is still known to nobody else. No other entry may begin with the first
+    /// `prefix` bytes of the key. The number of rows is the caller's to set.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`]; as [`Loader::push`].
+    pub fn load_entry(&self, key: &[u8], prefix: usize, value: &[u8], acc: &Access<'_>) -> Result<()> {
+        if let Some(prefix) = key.get(..prefix).filter(|prefix| prefix.len() < key.len()) {
+            let mut cursor = self.tree().cursor(acc);
+            cursor.seek(Bound::Included(prefix), Direction::Forward);
+            if cursor.next()?.is_some_and(|(found, _)| found.starts_with(prefix)) {
+                return Err(Error::DuplicateKey);
+            }
+        }
+        let payload = self.loaded(key, value, acc)?;
+        let put = self.tree().modify(key, acc, &mut |old| match old {
+            Some(_) => Err(Error::DuplicateKey),
+            None => Ok(Action::Put(payload.clone())),
+        });
+        put.map(drop)
+    }
+
+    /// The payload of an entry that belongs to no transaction.
+    fn loaded(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Vec<u8>> {
+        if value.len() as u64 > limits::VALUE_LEN_MAX {
+            return Err(Error::ValueTooLong { len: value.len() as u64, max: limits::VALUE_LEN_MAX });
+        }
+        let overflow = HEADER_LEN + value.len() > self.payload_max(key.len());
+        let header = VersionHeader { deleted: false, overflow, txn: TxnId::NONE, roll: RollPtr::NONE };
+        if overflow {
+            Ok(header.encode(&values::write(self.tree().space(), self.id(), value, acc)?))
+        } else {
+            Ok(header.encode(value))
+        }
+    }
+}
+
+/// A [`Loader`] that rests.
+#[derive(Debug, Default)]
+pub struct SuspendedLoader {
+    tree: SuspendedLoad,
+    entries: u64,
 }
 
 impl Loader<'_> {
@@ -33,19 +85,16 @@ impl Loader<'_> {
     /// # Errors
     /// As [`BulkLoader::push`]; [`Error::ValueTooLong`].
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if value.len() as u64 > limits::VALUE_LEN_MAX {
-            return Err(Error::ValueTooLong { len: value.len() as u64, max: limits::VALUE_LEN_MAX });
-        }
-        let overflow = HEADER_LEN + value.len() > self.index.payload_max(key.len());
-        let header = VersionHeader { deleted: false, overflow, txn: TxnId::NONE, roll: RollPtr::NONE };
-        let payload = if overflow {
-            header.encode(&values::write(self.index.tree().space(), self.index.id(), value, self.acc)?)
-        } else {
-            header.encode(value)
-        };
+        let payload = self.index.loaded(key, value, self.acc)?;
         self.tree.push(key, &payload)?;
         self.entries += 1;
         Ok(())
+    }
+
+    /// Lets the load rest; [`TableIndex::resume_load`] goes on with it.
+    #[must_use]
+    pub fn suspend(self) -> SuspendedLoader {
+        SuspendedLoader { tree: self.tree.suspend(), entries: self.entries }
     }
 
     /// Attaches everything; returns how many entries there are.

@@ -327,7 +327,7 @@ impl TxnSystem {
             // What the oldest views cannot take for granted is written down in them; then the window can be cut.
             self.views.make_long_locked(CommitNo(self.views.last().0 + 1), &self.map, &window);
             window.cut(self.views.short_horizon());
-        } else if window.is_crowded() {
+        } else if window.is_worth_advancing() {
             window.advance(self.views.short_horizon());
         }
         let id = window.allocate();

@@ -353,6 +353,19 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         self.page.copy_to(record.suffix_at, record.suffix_len, out)
     }
 
+    /// Appends key and payload of slot `i` of a leaf to `out`; returns where in it the payload begins.
+    #[inline]
+    pub(crate) fn entry_to(&self, i: usize, out: &mut Vec<u8>) -> Option<usize> {
+        let prefix_len = self.prefix_len()?;
+        if prefix_len > 0 {
+            self.page.copy_to(self.page.page_len() - prefix_len, prefix_len, out)?;
+        }
+        // Suffix and payload lie one behind the other.
+        let record = self.record(i)?;
+        self.page.copy_to(record.suffix_at, record.suffix_len + record.payload_len, out)?;
+        Some(out.len() - record.payload_len)
+    }
+
     /// Replaces `out` by the payload of slot `i`.
     #[inline]
     pub fn payload_to(&self, i: usize, out: &mut Vec<u8>) -> Option<()> {

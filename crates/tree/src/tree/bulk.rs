@@ -102,7 +102,39 @@ impl Tree {
     }
 }
 
+/// A bulk load that rests, for callers that cannot hold on to a tree and an access: the state of a [`BulkLoader`].
+#[derive(Default)]
+pub struct SuspendedLoad {
+    levels: Vec<Level>,
+    last: Option<Vec<u8>>,
+    fill: usize,
+    extent: (u32, u32),
+    pages: Vec<PageNo>,
+}
+
+impl std::fmt::Debug for SuspendedLoad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SuspendedLoad").field("pages", &self.pages.len()).finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    /// Goes on with a load of this tree.
+    #[must_use]
+    pub fn resume_bulk_load<'t>(&'t self, load: SuspendedLoad, acc: &'t Access<'t>) -> BulkLoader<'t> {
+        let SuspendedLoad { levels, last, fill, extent, pages } = load;
+        BulkLoader { tree: self, acc, levels, last, fill, extent, pages }
+    }
+}
+
 impl BulkLoader<'_> {
+    /// Lets the load rest; [`Tree::resume_bulk_load`] goes on with it.
+    #[must_use]
+    pub fn suspend(self) -> SuspendedLoad {
+        let BulkLoader { levels, last, fill, extent, pages, .. } = self;
+        SuspendedLoad { levels, last, fill, extent, pages }
+    }
+
     /// Fills nodes to `percent` of their body.
     #[must_use]
     pub fn fill_factor(mut self, percent: u8) -> Self {

@@ -30,7 +30,7 @@ pub enum Direction {
 
 /// Where to go next. Keys are in [`Cursor::anchor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seek {
+pub(super) enum Seek {
     /// To the very first (forward) or last (reverse) entry.
     End,
     /// To the anchor or, if there is no such key, the next one in the cursor's direction.
@@ -64,7 +64,7 @@ impl Default for Walk {
 pub struct Cursor<'t> {
     tree: &'t Tree,
     acc: &'t Access<'t>,
-    direction: Direction,
+    pub(super) direction: Direction,
     /// The leaf's bytes; empty: no leaf is held.
     page: Vec<u8>,
     at: Option<LeafAt>,
@@ -73,12 +73,12 @@ pub struct Cursor<'t> {
     count: usize,
     bounds: Bounds,
     /// Where to go if the leaf is lost or at its end.
-    seek: Seek,
-    anchor: Vec<u8>,
+    pub(super) seek: Seek,
+    pub(super) anchor: Vec<u8>,
     key: Vec<u8>,
     /// The last row returned came from this slot of the copy.
     returned: Option<usize>,
-    done: bool,
+    pub(super) done: bool,
     walk: Walk,
     per_row_touches: bool,
     /// Pages asked for ahead that the cursor has not reached.
@@ -200,23 +200,33 @@ struct CopyLeaf<'c> {
     page: &'c mut [u8],
 }
 
+/// The slot to begin with in a leaf; in reverse, the one behind it.
+pub(super) fn first_slot<P: PageRead + ?Sized>(
+    leaf: NodeRef<'_, P>,
+    seek: Seek,
+    direction: Direction,
+    anchor: &[u8],
+) -> Option<usize> {
+    Some(match (seek, direction) {
+        (Seek::End, Direction::Forward) => 0,
+        (Seek::End, Direction::Reverse) => leaf.count()?,
+        (Seek::At, Direction::Forward) | (Seek::Behind, Direction::Reverse) => leaf.search(anchor)?.slot,
+        (Seek::Behind, Direction::Forward) | (Seek::At, Direction::Reverse) => {
+            let found = leaf.search(anchor)?;
+            found.slot + usize::from(found.exact)
+        }
+    })
+}
+
 impl LeafReader for CopyLeaf<'_> {
-    type Out = (LeafAt, usize, usize);
+    /// Which leaf; the slot to begin with, and how many there are.
+    type Out = (LeafAt, (usize, usize));
 
     fn read<P: PageRead + ?Sized>(&mut self, _: NodeRef<'_, P>, page: &P, at: LeafAt) -> Option<Self::Out> {
         page.copy_page(self.page)?;
         let node = NodeRef::assume(&*self.page);
-        let count = node.count()?;
-        let slot = match (self.seek, self.direction) {
-            (Seek::End, Direction::Forward) => 0,
-            (Seek::End, Direction::Reverse) => count,
-            (Seek::At, Direction::Forward) | (Seek::Behind, Direction::Reverse) => node.search(self.anchor)?.slot,
-            (Seek::Behind, Direction::Forward) | (Seek::At, Direction::Reverse) => {
-                let found = node.search(self.anchor)?;
-                found.slot + usize::from(found.exact)
-            }
-        };
-        Some((at, slot, count))
+        let slot = first_slot(node, self.seek, self.direction, self.anchor)?;
+        Some((at, (slot, node.count()?)))
     }
 }
 
@@ -296,19 +306,7 @@ impl<'t> Cursor<'t> {
     /// Damage; those of reading pages. The cursor stays where it was and may be asked again.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if !self.advance(true)? {
-            return Ok(None);
-        }
-        self.current()
-    }
-
-    /// As [`Cursor::next`], but rows of the leaf that the cursor has copied are returned even if the leaf has changed since:
-    /// for readers to whom later changes are invisible anyhow.
-    ///
-    /// # Errors
-    /// As [`Cursor::next`].
-    pub fn next_from_copy(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if !self.advance(false)? {
+        if !self.advance()? {
             return Ok(None);
         }
         self.current()
@@ -329,13 +327,12 @@ impl<'t> Cursor<'t> {
         Ok(Some((&self.key, payload)))
     }
 
-    /// Moves to the next entry; false at the end. `fresh`: only an unchanged leaf is good enough.
-    fn advance(&mut self, fresh: bool) -> Result<bool> {
+    /// Moves to the next entry; false at the end. Only an unchanged leaf is good enough.
+    fn advance(&mut self) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
         if let Some(at) = self.at
-            && fresh
             && !self.tree.store().pool().is_current(at.stamp)
         {
             self.anchor_at_last()?;
@@ -374,7 +371,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The copy is used up: the bound becomes the next anchor. False if this was the last leaf.
-    fn leave_leaf(&mut self) -> bool {
+    pub(super) fn leave_leaf(&mut self) -> bool {
         let more = match self.direction {
             Direction::Forward => {
                 std::mem::swap(&mut self.anchor, &mut self.bounds.high);
@@ -392,13 +389,26 @@ impl<'t> Cursor<'t> {
     }
 
     fn enter_leaf(&mut self) -> Result<()> {
-        self.page.resize(self.tree.page_size(), 0);
-        let read_ahead = self.read_ahead();
-        let (seek, direction, anchor) = (self.seek, self.direction, &self.anchor);
-        let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead, end: self.end };
-        let mut reader = CopyLeaf { seek, direction, anchor, page: &mut self.page };
-        let (at, slot, count) = self.tree.read_leaf(&mut way, self.acc, &mut reader)?;
+        let (anchor, mut page) = (std::mem::take(&mut self.anchor), std::mem::take(&mut self.page));
+        page.resize(self.tree.page_size(), 0);
+        let mut reader = CopyLeaf { seek: self.seek, direction: self.direction, anchor: &anchor, page: &mut page };
+        let entered = self.visit(&anchor, &mut reader);
+        (self.anchor, self.page) = (anchor, page);
+        let (at, (slot, count)) = entered?;
         (self.at, self.slot, self.count) = (Some(at), slot, count);
+        Ok(())
+    }
+
+    /// Goes down to where the cursor is to go, reads the leaf there, and asks for the next ones ahead.
+    pub(super) fn visit<T, R: LeafReader<Out = (LeafAt, T)>>(
+        &mut self,
+        anchor: &[u8],
+        reader: &mut R,
+    ) -> Result<(LeafAt, T)> {
+        let read_ahead = self.read_ahead();
+        let (seek, direction, end) = (self.seek, self.direction, self.end);
+        let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead, end };
+        let (at, read) = self.tree.read_leaf(&mut way, self.acc, reader)?;
         if at.no != self.walk.last {
             self.walk = Walk { leaves: self.walk.leaves + 1, last: at.no };
             self.ahead = self.ahead.saturating_sub(1);
@@ -407,16 +417,24 @@ impl<'t> Cursor<'t> {
             self.ahead = self.bounds.next.len();
             self.tree.store().pool().prefetch(self.tree.space.space(), &self.bounds.next, self.acc);
         }
-        Ok(())
+        Ok((at, read))
     }
 
     /// Under policies that count rows: touches the leaf once more.
     fn touch_row(&mut self) {
-        if self.per_row_touches
-            && self.returned.is_some()
+        if self.returned.is_some()
             && let Some(at) = self.at
         {
-            let _ = self.tree.store().pool().fix_optimistic(self.tree.space.space(), at.no, self.acc);
+            self.touch_rows(at.no, 1);
+        }
+    }
+
+    /// Under policies that count rows: touches a leaf so many times.
+    pub(super) fn touch_rows(&self, leaf: PageNo, rows: usize) {
+        if self.per_row_touches {
+            for _ in 0..rows {
+                let _ = self.tree.store().pool().fix_optimistic(self.tree.space.space(), leaf, self.acc);
+            }
         }
     }
 }

@@ -20,6 +20,7 @@
 //! has A's version: if the parent is unchanged then, A was still the right child when its version was read, and the
 //! later validation of A shows that it has not been split since.
 
+mod batch;
 mod bulk;
 mod change;
 mod cursor;
@@ -46,7 +47,8 @@ use crate::op::PageOp;
 use crate::space::SpaceFile;
 use crate::store::Store;
 
-pub use bulk::BulkLoader;
+pub use batch::{Batch, BatchLimit};
+pub use bulk::{BulkLoader, SuspendedLoad};
 pub use change::Action;
 pub use cursor::{Cursor, Direction, Walk};
 pub use stats::{Estimate, LevelStats, TreeStats};
