@@ -270,6 +270,12 @@ impl<'c> Server<'c> {
         self.dir.join("socket")
     }
 
+    /// The process.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        let text = fs::read_to_string(self.dir.join("pid")).context("the server is not running")?;
+        text.trim().parse().context("the file with the server's process id has something else in it")
+    }
+
     fn socket(&self) -> String {
         format!("--socket={}", self.socket_path().display())
     }

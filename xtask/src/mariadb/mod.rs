@@ -3,6 +3,7 @@
 //! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab uses as well.
 
 mod backup;
+mod bench;
 mod crash;
 #[cfg(test)]
 mod docs;
@@ -54,6 +55,8 @@ pub enum What {
         #[arg(default_value_t = 20)]
         rounds: u32,
     },
+    /// Holdfast beside InnoDB: sysbench in memory, in turns, in one server
+    Bench(bench::Options),
     /// A primary under load and a parallel replica, compared at the end
     Replication,
     /// Run the server's own test suites on this engine
@@ -100,6 +103,10 @@ pub fn run(what: What) -> anyhow::Result<()> {
         What::Crash { rounds } => {
             build(&cache)?;
             crash::run(&cache, rounds)
+        }
+        What::Bench(options) => {
+            build(&cache)?;
+            bench::run(&cache, &options)
         }
         What::Replication => {
             build(&cache)?;

@@ -1,0 +1,153 @@
+//! Holdfast beside InnoDB: sysbench's workloads in memory, in turns, in one server process.
+//!
+//! Both engines have a pool that holds everything, write past the page cache and promise the same at a commit; there is no
+//! binary log. The server and its clients have a processor each. A pair is a short slice on one engine and one on the
+//! other, in an order that changes from pair to pair; before each slice the server is idle again, so that nobody pays
+//! for what the other has put off. What counts is the ratio within a pair.
+
+mod report;
+mod statistics;
+mod sysbench;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use holdfast_server::{Cache, Server, apt};
+
+use report::{Cell, Report};
+use sysbench::{Slice, Sysbench};
+
+const PORT: u16 = 13366;
+const POOL: &str = "512M";
+const LOG: &str = "512M";
+
+/// What is compared: Holdfast's rate is divided by the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Holdfast,
+    InnoDb,
+}
+
+impl Engine {
+    /// Its name in SQL.
+    fn name(self) -> &'static str {
+        match self {
+            Engine::Holdfast => "HOLDFAST",
+            Engine::InnoDb => "InnoDB",
+        }
+    }
+
+    /// The schema with its tables.
+    fn schema(self) -> &'static str {
+        match self {
+            Engine::Holdfast => "bench_holdfast",
+            Engine::InnoDb => "bench_innodb",
+        }
+    }
+}
+
+/// The workloads, in an order in which those that let the tables grow come last.
+const WORKLOADS: [&str; 6] = [
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_update_non_index",
+    "oltp_update_index",
+    "oltp_read_write",
+    "oltp_insert",
+];
+
+#[derive(Args)]
+pub struct Options {
+    /// Pairs of slices in each cell
+    #[arg(long, default_value_t = 7)]
+    pairs: usize,
+    /// Seconds of a slice
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// Numbers of connections
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
+    threads: Vec<usize>,
+    /// What a commit waits for, on both engines: 1 until the log is synced, 2 until it is written, 0 for nothing
+    #[arg(long, default_value_t = 2)]
+    flush: u8,
+    /// Tables, and rows of each
+    #[arg(long, default_value = "4x100000", value_parser = tables_and_rows)]
+    tables: (u32, u32),
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Which; all of sysbench's six if none is named
+    workloads: Vec<String>,
+}
+
+fn tables_and_rows(text: &str) -> Result<(u32, u32), String> {
+    let parts = text.split_once('x').and_then(|(tables, rows)| Some((tables.parse().ok()?, rows.parse().ok()?)));
+    parts.ok_or_else(|| format!("`{text}` is not like 4x100000"))
+}
+
+/// Runs the comparison and prints it.
+pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
+    let workloads: Vec<&str> = match options.workloads.as_slice() {
+        [] => WORKLOADS.to_vec(),
+        some => some.iter().map(String::as_str).collect(),
+    };
+    ensure!(options.pairs > 1, "a spread takes two pairs or more");
+    apt::fetch_sysbench(cache)?;
+    let server = Server::new(cache, "bench");
+    server.up(PORT, true, &server_options(options.flush))?;
+    let result = measure(&server, options, &workloads);
+    server.down()?;
+    let report = result?;
+    println!("{}", if options.json { report.json()? } else { report.markdown() });
+    Ok(())
+}
+
+/// Equal terms, as far as there are settings for them.
+fn server_options(flush: u8) -> Vec<String> {
+    let mut options =
+        vec!["--skip-log-bin".to_string(), "--max-connections=200".into(), "--performance-schema=OFF".into()];
+    for engine in ["holdfast", "innodb"] {
+        options.push(format!("--{engine}-buffer-pool-size={POOL}"));
+        options.push(format!("--{engine}-log-file-size={LOG}"));
+        options.push(format!("--{engine}-flush-log-at-trx-commit={flush}"));
+        options.push(format!("--{engine}-flush-method=O_DIRECT"));
+    }
+    options
+}
+
+fn measure(server: &Server<'_>, options: &Options, workloads: &[&str]) -> anyhow::Result<Report> {
+    let pid = server.pid()?;
+    sysbench::pin(pid, 0)?;
+    let sysbench = Sysbench::new(server, options.tables);
+    let engines = [Engine::Holdfast, Engine::InnoDb];
+    for engine in engines {
+        server.query(&format!("CREATE DATABASE {}", engine.schema()))?;
+        sysbench.prepare(engine)?;
+    }
+    let mut cells = Vec::new();
+    for workload in workloads {
+        for &threads in &options.threads {
+            let slice = |engine| sysbench.slice(engine, workload, threads, Duration::from_secs(options.seconds), pid);
+            // The first ones warm the caches up and are not counted.
+            engines.into_iter().try_for_each(|engine| slice(engine).map(drop))?;
+            let pairs = (0..options.pairs).map(|pair| one_pair(pair, slice)).collect::<anyhow::Result<Vec<_>>>();
+            let cell =
+                Cell::new(workload, threads, &pairs.with_context(|| format!("{workload} at {threads} threads"))?);
+            eprintln!("{}", cell.line());
+            cells.push(cell);
+        }
+    }
+    Ok(Report { version: server.query("SELECT VERSION()")?, flush: options.flush, tables: options.tables, cells })
+}
+
+/// Holdfast and InnoDB, measured one after the other; who comes first changes from pair to pair.
+fn one_pair(pair: usize, slice: impl Fn(Engine) -> anyhow::Result<Slice>) -> anyhow::Result<(Slice, Slice)> {
+    if pair.is_multiple_of(2) {
+        let holdfast = slice(Engine::Holdfast)?;
+        Ok((holdfast, slice(Engine::InnoDb)?))
+    } else {
+        let innodb = slice(Engine::InnoDb)?;
+        Ok((slice(Engine::Holdfast)?, innodb))
+    }
+}

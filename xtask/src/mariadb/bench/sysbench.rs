@@ -1,0 +1,139 @@
+//! Running sysbench against the private server, pinned, one slice at a time.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use holdfast_server::Server;
+
+use super::Engine;
+
+/// What was done in a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice {
+    /// Transactions a second.
+    pub rate: f64,
+    /// Processor time of the server for each, in microseconds.
+    pub server_us: f64,
+}
+
+/// sysbench, its tables and the server.
+pub struct Sysbench<'a> {
+    server: &'a Server<'a>,
+    tables: u32,
+    rows: u32,
+}
+
+/// The processor of the clients; the server's is the first.
+const CLIENT_PROCESSOR: usize = 1;
+/// The server counts as idle once it took at most this share of a moment.
+const IDLE_SHARE: u32 = 20;
+const MOMENT: Duration = Duration::from_millis(200);
+/// For how long to wait for that.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl<'a> Sysbench<'a> {
+    pub fn new(server: &'a Server<'a>, (tables, rows): (u32, u32)) -> Sysbench<'a> {
+        Sysbench { server, tables, rows }
+    }
+
+    /// Creates and fills the tables of an engine.
+    pub fn prepare(&self, engine: Engine) -> anyhow::Result<()> {
+        let storage = format!("--mysql-storage-engine={}", engine.name());
+        self.run(self.command(engine, "oltp_common").arg(storage).arg("prepare")).map(drop)
+    }
+
+    /// Runs `workload` for a while, from a server that is idle.
+    pub fn slice(
+        &self,
+        engine: Engine,
+        workload: &str,
+        threads: usize,
+        time: Duration,
+        server_pid: u32,
+    ) -> anyhow::Result<Slice> {
+        settle(server_pid)?;
+        let before = processor_time(server_pid)?;
+        let mut command = self.command(engine, workload);
+        command.arg(format!("--threads={threads}")).arg(format!("--time={}", time.as_secs()));
+        // Of duplicate keys and deadlocks that are the workload's, not errors of the server.
+        command.arg("--mysql-ignore-errors=1062,1213,1020,1205");
+        let output = self.run(command.arg("run"))?;
+        let (transactions, rate) = transactions(&output).with_context(|| format!("sysbench said:\n{output}"))?;
+        let used = processor_time(server_pid)? - before;
+        Ok(Slice { rate, server_us: used.as_secs_f64() * 1e6 / transactions.max(1) as f64 })
+    }
+
+    fn command(&self, engine: Engine, script: &str) -> Command {
+        let mut command = self.server.sysbench_command();
+        command.arg(script).arg("--db-driver=mysql").arg(format!("--mysql-db={}", engine.schema()));
+        command.arg(format!("--tables={}", self.tables)).arg(format!("--table-size={}", self.rows));
+        command
+    }
+
+    fn run(&self, command: &mut Command) -> anyhow::Result<String> {
+        let child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("sysbench could not be started")?;
+        pin(child.id(), CLIENT_PROCESSOR)?;
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            bail!("sysbench failed:\n{text}{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(text)
+    }
+}
+
+/// Binds all threads of a process, and those to come, to one processor.
+pub fn pin(pid: u32, processor: usize) -> anyhow::Result<()> {
+    let output = Command::new("taskset").args(["-a", "-c", "-p", &processor.to_string(), &pid.to_string()]).output();
+    let output = output.context("taskset is missing")?;
+    if !output.status.success() {
+        bail!("process {pid} could not be pinned: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+/// Waits until the server has nothing left to do, or does not come to an end with it.
+fn settle(pid: u32) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let before = processor_time(pid)?;
+        sleep(MOMENT);
+        if processor_time(pid)? - before <= MOMENT / IDLE_SHARE {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What a process has used of the processors so far.
+fn processor_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server is gone")?;
+    let ticks = stat.rsplit_once(')').and_then(|(_, rest)| {
+        let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
+        Some(fields.next()?? + fields.next()??)
+    });
+    // A tick is a hundredth of a second, on every Linux that Debian has.
+    Ok(Duration::from_millis(10 * ticks.context("/proc/PID/stat has no times")?))
+}
+
+/// Number and rate in sysbench's `transactions:   12345  (4115.00 per sec.)`.
+fn transactions(output: &str) -> Option<(u64, f64)> {
+    let line = output.lines().find_map(|line| line.trim().strip_prefix("transactions:"))?;
+    let (number, rate) = line.split_once('(')?;
+    Some((number.trim().parse().ok()?, rate.split_whitespace().next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_rate_is_found_in_what_sysbench_prints() {
+        let output =
+            "SQL statistics:\n    transactions:                        12345  (4115.25 per sec.)\n    queries: 5\n";
+        assert_eq!(super::transactions(output), Some((12345, 4115.25)));
+        assert_eq!(super::transactions("FATAL: nothing"), None);
+    }
+}
