@@ -16,6 +16,7 @@ ha_holdfast::~ha_holdfast()
 {
   hf_cursor_close(cursor);
   hf_buffer_free(row);
+  hf_load_free(load);
 }
 
 handler::Table_flags ha_holdfast::table_flags() const
@@ -128,6 +129,9 @@ int ha_holdfast::reset()
   if (cursor)
     hf_cursor_release(cursor);
   at_entry= false;
+  is_at_row= is_loading= false;
+  hf_load_free(load);
+  load= nullptr;
   mrr.dsmrr_close();
   return 0;
 }
@@ -147,7 +151,7 @@ int ha_holdfast::open_cursor(uint index)
 {
   if (int error= begin_transaction())
     return error;
-  at_entry= false;
+  at_entry= is_at_row= false;
   if (cursor && cursor_index == index && cursor_generation == share->generation())
     return 0;
   hf_cursor_close(cursor);
@@ -159,6 +163,7 @@ int ha_holdfast::open_cursor(uint index)
 
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
+  is_at_row= false;
   hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, read_lock};
   cursor_backward= backward;
   return fail(hf_cursor_seek(cursor, transaction(), &where));
@@ -375,14 +380,12 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
   {
     row_key= entry_key= lower;
-    at_entry= true;
+    // The cursor stands nowhere: whoever goes on from here seeks.
+    at_entry= false;
     cursor_bounded= true;
     cursor_backward= false;
-    // The cursor stands nowhere: the next call seeks.
-    int error= read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
-    if (!error)
-      error= seek(lower, false, lower, false, false);
-    return error;
+    is_at_row= true;
+    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
   }
   upper= lower;
   step_over_prefix(&upper);
@@ -438,6 +441,9 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
 
 int ha_holdfast::index_next_same(uchar *record, const uchar *, uint)
 {
+  // There is one row under a whole primary key.
+  if (is_at_row)
+    return HA_ERR_END_OF_FILE;
   // The cursor's range is the key's.
   if (cursor_bounded && !cursor_backward)
     return fetch(record, HA_ERR_END_OF_FILE);

@@ -90,6 +90,7 @@ public:
   int multi_range_read_explain_info(uint mode, char *text, size_t size) override;
 
   /* Writing. */
+  int extra(enum ha_extra_function what) override;
   int write_row(const uchar *record) override;
   int update_row(const uchar *before, const uchar *after) override;
   int delete_row(const uchar *record) override;
@@ -133,6 +134,15 @@ private:
                   holdfast::Bytes *rest, size_t *prefix);
   int insert_entry(uint key_no, const uchar *record, const holdfast::Bytes &row);
   int insert_entries(const uchar *record);
+  int load_entries(const uchar *record);
+  int load_failed(hf_code code);
+  bool can_load() const;
+  int begin_copy();
+  int end_copy();
+  bool is_unique_in(uint key_no, const uchar *record) const
+  {
+    return (table->key_info[key_no].flags & HA_NOSAME) && !share->keys[key_no].has_null(record);
+  }
   int update_row_itself(const uchar *after);
   int update_entry(uint key_no, const uchar *before, const uchar *after);
   int undo_row(uint64_t savepoint, int error);
@@ -160,6 +170,8 @@ private:
   /* The cursor's range ends before its index does: what comes behind has to be sought. */
   bool cursor_bounded= false;
   bool at_entry= false;
+  /* The index stands at a row that was got by its primary key; the cursor stands nowhere. */
+  bool is_at_row= false;
   bool row_was_got= false;     // by its key, not by the cursor
   holdfast::Bytes entry_key;   // where the index stands
   holdfast::Bytes row_key;     // of the row read last
@@ -170,6 +182,8 @@ private:
   holdfast::Bytes range_end;   // of the range that is being read; where it is known
   bool range_end_known= false;
   hf_buffer *row= nullptr;
+  hf_load *load= nullptr;      // while a copy fills the table
+  bool is_loading= false;
   uint duplicate_key= MAX_KEY;
   std::shared_ptr<const holdfast::Statistics> seen;  // by the optimiser's numbers
   uint rows_read= 0;

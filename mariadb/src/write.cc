@@ -46,8 +46,7 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
   size_t prefix;
   make_entry(key_no, record, row_key_arg, &key_a, &rest_a, &prefix);
   uint index= index_no_of(key_no);
-  bool unique= (table->key_info[key_no].flags & HA_NOSAME) && !share->keys[key_no].has_null(record);
-  hf_code code= unique
+  hf_code code= is_unique_in(key_no, record)
     ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a))
     : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a));
   if (code == HF_DUPLICATE_KEY)
@@ -99,9 +98,15 @@ int ha_holdfast::write_row(const uchar *record)
     return error;
   row_bytes.clear();
   share->layout.encode(table, record, &row_bytes);
-  uint64_t savepoint= 0;
-  hf_savepoint(transaction(), false, &savepoint);
-  int error= undo_row(savepoint, insert_entries(record));
+  int error;
+  if (is_loading)
+    error= load_entries(record);
+  else
+  {
+    uint64_t savepoint= 0;
+    hf_savepoint(transaction(), false, &savepoint);
+    error= undo_row(savepoint, insert_entries(record));
+  }
   if (!error)
     row_key= new_row_key;
   // A value that was given counts even if the row is refused for another key, as with InnoDB.

@@ -43,6 +43,7 @@ typedef struct hf_database hf_database;
 typedef struct hf_table hf_table;
 typedef struct hf_transaction hf_transaction;
 typedef struct hf_cursor hf_cursor;
+typedef struct hf_load hf_load;
 typedef struct hf_buffer hf_buffer;
 
 typedef struct {
@@ -230,6 +231,12 @@ typedef struct {
   bool scan;
   hf_lock lock;
 } hf_seek;
+
+hf_code hf_load_begin(const hf_table *table, hf_load **out);
+hf_code hf_load_push(hf_load *load, uint32_t index, hf_slice key, size_t prefix, hf_slice value);
+hf_code hf_load_finish(hf_load *load);
+hf_code hf_load_duplicate(const hf_load *load, uint32_t *index, hf_slice *key, hf_slice *value);
+hf_code hf_load_free(hf_load *load);
 
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);
 hf_code hf_cursor_close(hf_cursor *cursor);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast::metrics::{WaitClass, WaitTotals};
-use holdfast::raw::{Direction, RawDatabase, RawLock, RawOptions, RawTable, RawTransaction, Scan};
+use holdfast::raw::{Direction, RawDatabase, RawLoad, RawLock, RawOptions, RawTable, RawTransaction, Scan};
 use holdfast::{
     BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
     VerifyOptions,
@@ -21,6 +21,9 @@ pub struct Database(RawDatabase);
 
 /// See [`crate::Table`].
 pub type Table = RawTable;
+
+/// See [`crate::Load`].
+pub type Load = RawLoad;
 
 fn policy(policy: u32, old_blocks_pct: u32, old_blocks_time_ms: u32) -> Result<ReplacementPolicy> {
     match policy {

@@ -1,0 +1,45 @@
+//! Filling a new table, without undo.
+
+use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Code, Table, raw};
+
+/// A table that is being filled.
+pub struct Load(raw::Load);
+
+entry_points! {
+    /// Begins to fill a table that is empty and used by nobody else; [`Code::Invalid`] if it is not empty. If the load fails, the
+    /// table is to be dropped.
+    fn hf_load_begin(table: *const Table, out: *mut *mut Load) {
+        let load = raw::Load::new(&take!(shared(table))?.0)?;
+        take!(give(out, Load(load)))?;
+        Ok(Code::Ok)
+    }
+
+    /// Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be unique.
+    /// [`Code::DuplicateKey`] may come now, or later for an earlier entry.
+    fn hf_load_push(load: *mut Load, index: u32, key: Slice, prefix: usize, value: Slice) {
+        take!(exclusive(load))?.0.push(index, take!(key.bytes()), prefix, take!(value.bytes()))?;
+        Ok(Code::Ok)
+    }
+
+    /// Completes the table.
+    fn hf_load_finish(load: *mut Load) {
+        take!(exclusive(load))?.0.finish()?;
+        Ok(Code::Ok)
+    }
+
+    /// The entry that was refused with [`Code::DuplicateKey`]; [`Code::NotFound`] if none was.
+    fn hf_load_duplicate(load: *const Load, index: *mut u32, key: *mut Slice, value: *mut Slice) {
+        let Some(duplicate) = take!(shared(load))?.0.duplicate() else { return Ok(Code::NotFound) };
+        take!(put(index, duplicate.index));
+        take!(put(key, Slice::of(&duplicate.key)));
+        take!(put(value, Slice::of(&duplicate.value)));
+        Ok(Code::Ok)
+    }
+
+    /// Ends a load; without `hf_load_finish` before, the table stays empty.
+    fn hf_load_free(load: *mut Load) {
+        drop(take!(close(load)));
+        Ok(Code::Ok)
+    }
+}

@@ -1,0 +1,357 @@
+//! Filling a new table: no undo, no locks, pages written once where the keys come sorted.
+//!
+//! For tables that nobody else can reach, and that go with all they hold if the load fails: the target of a copy. Rows go straight
+//! into their index as long as their keys ascend. What does not ascend, and the entries of the other indexes, is collected and
+//! sorted; the first such batch fills its index from the start, later ones are inserted. Uniqueness is checked within a batch by
+//! looking at neighbours, between batches by looking into the index.
+//!
+//! Nothing is visible before [`RawLoad::finish`].
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use holdfast_pool::AccessKind;
+use holdfast_txn::{SuspendedLoader, TableIndex};
+
+use super::RawTable;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+/// Bytes of entries that are collected for all indexes together before they are sorted.
+const COLLECT_BYTES: usize = 64 << 20;
+/// What an entry costs beside its bytes.
+const ENTRY_COST: usize = size_of::<Entry>();
+
+/// An entry that was collected: where its bytes begin, and how long its parts are.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: usize,
+    key: u32,
+    /// The first so many bytes of the key have to be unique.
+    prefix: u32,
+    value: u32,
+}
+
+/// Entries in the order in which they came.
+#[derive(Default)]
+struct Collected {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Collected {
+    fn push(&mut self, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+        let len = |n: usize| u32::try_from(n).map_err(|_| Error::invalid("an entry of 4 GB"));
+        let entry =
+            Entry { at: self.bytes.len(), key: len(key.len())?, prefix: len(prefix)?, value: len(value.len())? };
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn cost(&self) -> usize {
+        self.bytes.len() + self.entries.len() * ENTRY_COST
+    }
+
+    fn key(&self, entry: Entry) -> &[u8] {
+        &self.bytes[entry.at..entry.at + entry.key as usize]
+    }
+
+    fn value(&self, entry: Entry) -> &[u8] {
+        let at = entry.at + entry.key as usize;
+        &self.bytes[at..at + entry.value as usize]
+    }
+
+    fn sort(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_unstable_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        self.entries = entries;
+    }
+
+    /// The first entry, in sorted order, that equals the one before in what has to be unique.
+    fn duplicate(&self) -> Option<Entry> {
+        let same = |pair: &&[Entry]| {
+            let unique = pair[1].prefix as usize;
+            self.key(pair[0]).get(..unique) == self.key(pair[1]).get(..unique)
+        };
+        self.entries.windows(2).find(same).map(|pair| pair[1])
+    }
+}
+
+/// One index that is being filled.
+struct IndexLoad {
+    index: Arc<TableIndex>,
+    /// Gone when the tree is attached; what comes then is inserted.
+    loader: Option<SuspendedLoader>,
+    /// The last key that went into the loader; `None` if none did.
+    last: Option<Vec<u8>>,
+    collected: Collected,
+    rows: u64,
+}
+
+/// An entry that must not be there a second time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// Number of the index.
+    pub index: u32,
+    /// Key of the entry that came second.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// A table that is being filled. Dropped without [`RawLoad::finish`], it leaves the table empty, with pages that nothing
+/// leads to: the table is to be dropped then.
+pub struct RawLoad {
+    shared: Arc<Shared>,
+    indexes: Vec<IndexLoad>,
+    /// [`COLLECT_BYTES`]; tests have less.
+    collect_bytes: usize,
+    duplicate: Option<Duplicate>,
+}
+
+impl RawLoad {
+    /// Begins to fill `table`, which is empty and used by nobody else.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
+    pub fn new(table: &RawTable) -> Result<RawLoad> {
+        let shared = Arc::clone(&table.shared);
+        let access = shared.pool().access(AccessKind::Point);
+        let begin = |index: &Arc<TableIndex>| {
+            let loader = Some(index.loader(&access)?.suspend());
+            Ok(IndexLoad { index: Arc::clone(index), loader, last: None, collected: Collected::default(), rows: 0 })
+        };
+        let indexes = table.handle.store.indexes()?.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        drop(access);
+        Ok(RawLoad { shared, indexes, collect_bytes: COLLECT_BYTES, duplicate: None })
+    }
+
+    /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or all of it.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others; [`RawLoad::duplicate`] says which it was.
+    /// [`Error::InvalidArgument`] if there is no such index; those of writing pages.
+    pub fn push(&mut self, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+        let no = index as usize;
+        let load = self.indexes.get_mut(no).ok_or_else(|| Error::invalid(format!("there is no index {index}")))?;
+        let order = load.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
+        if order == Ordering::Equal {
+            self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.to_vec() });
+            return Err(Error::DuplicateKey);
+        }
+        if no == 0 && order == Ordering::Greater && load.loader.is_some() && load.collected.entries.is_empty() {
+            return load.append(&self.shared, key, value);
+        }
+        load.collected.push(key, prefix, value)?;
+        if self.indexes.iter().map(|i| i.collected.cost()).sum::<usize>() < self.collect_bytes {
+            return Ok(());
+        }
+        self.empty_all()
+    }
+
+    /// Sorts what is left into the indexes. The table is complete then.
+    ///
+    /// # Errors
+    /// As [`RawLoad::push`].
+    pub fn finish(&mut self) -> Result<()> {
+        self.empty_all()?;
+        self.indexes.iter_mut().try_for_each(|load| load.attach(&self.shared))
+    }
+
+    /// The entry that was refused.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<&Duplicate> {
+        self.duplicate.as_ref()
+    }
+
+    fn empty_all(&mut self) -> Result<()> {
+        for (no, load) in self.indexes.iter_mut().enumerate() {
+            let mut second = None;
+            if let Err(error) = load.empty(&self.shared, &mut second) {
+                if let (Error::DuplicateKey, Some(entry)) = (&error, second) {
+                    let (key, value) = (load.collected.key(entry).to_vec(), load.collected.value(entry).to_vec());
+                    self.duplicate = Some(Duplicate { index: no as u32, key, value });
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl IndexLoad {
+    /// Appends an entry whose key is greater than all before.
+    fn append(&mut self, shared: &Shared, key: &[u8], value: &[u8]) -> Result<()> {
+        let access = shared.pool().access(AccessKind::Point);
+        let Some(suspended) = self.loader.take() else { return Err(Error::invalid("the index is complete already")) };
+        let mut loader = self.index.resume_load(suspended, &access);
+        let pushed = loader.push(key, value);
+        self.loader = Some(loader.suspend());
+        pushed?;
+        self.rows += 1;
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Completes the tree, if that was not done before.
+    fn attach(&mut self, shared: &Shared) -> Result<()> {
+        let Some(suspended) = self.loader.take() else { return Ok(()) };
+        let access = shared.pool().access(AccessKind::Point);
+        self.index.resume_load(suspended, &access).finish().map(drop)
+    }
+
+    /// Moves what was collected into the index. `second`: the entry that was there already.
+    fn empty(&mut self, shared: &Shared, second: &mut Option<Entry>) -> Result<()> {
+        if self.collected.entries.is_empty() {
+            return Ok(());
+        }
+        self.collected.sort();
+        *second = self.collected.duplicate();
+        if second.is_some() {
+            return Err(Error::DuplicateKey);
+        }
+        let access = shared.pool().access(AccessKind::Point);
+        let collected = &self.collected;
+        if let (Some(suspended), None) = (&mut self.loader, &self.last) {
+            let mut loader = self.index.resume_load(std::mem::take(suspended), &access);
+            for &entry in &collected.entries {
+                loader.push(collected.key(entry), collected.value(entry))?;
+            }
+            loader.finish()?;
+            self.loader = None;
+        } else {
+            if let Some(suspended) = self.loader.take() {
+                self.index.resume_load(suspended, &access).finish()?;
+            }
+            for &entry in &collected.entries {
+                *second = Some(entry);
+                let (key, value) = (collected.key(entry), collected.value(entry));
+                self.index.load_entry(key, entry.prefix as usize, value, &access)?;
+            }
+        }
+        self.rows += collected.entries.len() as u64;
+        self.index.set_rows(self.rows);
+        self.collected = Collected::default();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RawLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawLoad").field("indexes", &self.indexes.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Bound;
+
+    use super::*;
+    use crate::raw::{Direction, RawDatabase, RawOptions, Scan};
+    use crate::{Database, Isolation, VerifyOptions};
+
+    fn database() -> RawDatabase {
+        RawDatabase::new(Database::in_memory().unwrap())
+    }
+
+    fn table(database: &RawDatabase) -> RawTable {
+        database.create_table("t", &[("k", true)], b"").unwrap();
+        database.open_table("t").unwrap()
+    }
+
+    type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn read(database: &RawDatabase, table: &RawTable, index: u32) -> Entries {
+        let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
+        let mut txn = database.begin(&options).unwrap();
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let mut cursor = txn.cursor(table, index, all, Direction::Forward, None, Scan::Auto).unwrap();
+        let mut found = Entries::new();
+        while let Some((key, value)) = cursor.next().unwrap() {
+            found.insert(key.to_vec(), value.to_vec());
+        }
+        found
+    }
+
+    fn assert_clean(database: &RawDatabase) {
+        let report = database.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert_eq!(report.findings.iter().map(|f| &f.what).collect::<Vec<_>>(), Vec::<&String>::new());
+    }
+
+    /// Rows 0..n in the order that `step`, which has no divisor in common with `n`, makes; with an entry each.
+    fn load_in_steps(n: u64, step: u64, collect_bytes: usize) {
+        let database = database();
+        let table = table(&database);
+        let mut load = RawLoad::new(&table).unwrap();
+        load.collect_bytes = collect_bytes;
+        let (mut rows, mut entries) = (Entries::new(), Entries::new());
+        for i in 0..n {
+            let (id, k) = ((i * step % n).to_be_bytes(), (i * 7 % n).to_be_bytes());
+            let value = vec![i as u8; if i % 100 == 0 { 20_000 } else { (i % 50) as usize }];
+            load.push(0, &id, id.len(), &value).unwrap();
+            let entry = [k, id].concat();
+            // An entry says how long its index key is.
+            load.push(1, &entry, k.len(), &[8]).unwrap();
+            rows.insert(id.to_vec(), value);
+            entries.insert(entry, vec![8]);
+        }
+        load.finish().unwrap();
+        assert_eq!(read(&database, &table, 0), rows);
+        assert_eq!(read(&database, &table, 1), entries);
+        assert_eq!((table.rows(0).unwrap(), table.rows(1).unwrap()), (n, n));
+        assert_clean(&database);
+    }
+
+    #[test]
+    fn what_was_loaded_in_any_order_is_there() {
+        for step in [1, 1009, 1999] {
+            for collect_bytes in [0, 5_000, COLLECT_BYTES] {
+                load_in_steps(2_000 + step % 2, step, collect_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_there_twice_is_refused_within_a_batch_and_between_batches() {
+        for collect_bytes in [0, 200, COLLECT_BYTES] {
+            let database = database();
+            let table = table(&database);
+            let mut load = RawLoad::new(&table).unwrap();
+            load.collect_bytes = collect_bytes;
+            let mut result = Ok(());
+            for (n, i) in (0..100u8).chain([40]).enumerate() {
+                // The two of 40 differ behind what has to be unique.
+                result = load.push(1, &[7, i, n as u8], 2, &[i]);
+                if result.is_err() {
+                    break;
+                }
+            }
+            let result = result.and_then(|()| load.finish());
+            assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
+            let duplicate = load.duplicate().unwrap();
+            assert_eq!((duplicate.index, duplicate.key[1]), (1, 40));
+        }
+    }
+
+    #[test]
+    fn a_row_may_be_there_once_only() {
+        let database = database();
+        let table = table(&database);
+        for second in [&b"b"[..], b"a"] {
+            let mut load = RawLoad::new(&table).unwrap();
+            load.push(0, b"a", 1, b"1").unwrap();
+            load.push(0, b"b", 1, b"2").unwrap();
+            let result = load.push(0, second, 1, b"3").and_then(|()| load.finish());
+            assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
+            assert_eq!(load.duplicate().map(|d| (d.key.as_slice(), d.value.as_slice())), Some((second, &b"3"[..])));
+            assert!(second == b"a" || RawLoad::new(&table).is_ok(), "nothing is there before the end");
+        }
+        assert!(RawLoad::new(&table).is_err(), "a table with rows is not filled");
+    }
+}

@@ -1,0 +1,95 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* The target of a copy (ALTER TABLE): nobody else can reach the table, and it is dropped if the copy fails or the server does.
+   So rows are loaded without undo, locks or a look at each other; that a key is there twice may come out at the end only. */
+
+#include "errors.h"
+#include "ha_holdfast.h"
+
+using namespace holdfast;
+
+int ha_holdfast::extra(enum ha_extra_function what)
+{
+  switch (what) {
+  case HA_EXTRA_BEGIN_COPY:
+    return begin_copy();
+  case HA_EXTRA_END_COPY:
+    return end_copy();
+  case HA_EXTRA_ABORT_COPY:
+    // The load stays until the statement ends: an error message may show bytes of it.
+    is_loading= false;
+    return 0;
+  default:
+    return 0;
+  }
+}
+
+/* Whether the server does not look into the table while it fills it. */
+bool ha_holdfast::can_load() const
+{
+  return !table->s->long_unique_table && !table->s->period.unique_keys &&
+    table->s->table_type != TABLE_TYPE_SEQUENCE;
+}
+
+int ha_holdfast::begin_copy()
+{
+  hf_load_free(load);
+  load= nullptr;
+  // Into a table that has rows they are inserted.
+  is_loading= can_load() && hf_load_begin(share->table(), &load) == HF_OK;
+  return 0;
+}
+
+int ha_holdfast::end_copy()
+{
+  if (!is_loading)
+    return 0;
+  is_loading= false;
+  return load_failed(hf_load_finish(load));
+}
+
+/* What the server is to be told of a load. If a key is there twice, the record becomes the row that came second, for the
+   message. */
+int ha_holdfast::load_failed(hf_code code)
+{
+  uint32_t index;
+  hf_slice key, value;
+  if (code != HF_DUPLICATE_KEY || hf_load_duplicate(load, &index, &key, &value) != HF_OK)
+    return fail(code);
+  int error= fail(code);
+  uchar *record= table->record[0];
+  for (uint key_no= 0; key_no < table->s->keys; key_no++)
+  {
+    if (index_no_of(key_no) != index)
+      continue;
+    duplicate_key= key_no;
+    uint index_before= active_index;
+    active_index= key_no;
+    bool shown= index == 0 ? share->layout.decode(table, record, value.data, value.len, true)
+                           : decode_entry(record, key, value);
+    active_index= index_before;
+    return shown ? error : damaged();
+  }
+  return error;
+}
+
+/* Hands the row and its entries to the load. */
+int ha_holdfast::load_entries(const uchar *record)
+{
+  hf_code code= hf_load_push(load, 0, slice(new_row_key), new_row_key.size(), slice(row_bytes));
+  for (uint key_no= 0; code == HF_OK && key_no < table->s->keys; key_no++)
+  {
+    if (key_no == share->primary_key)
+      continue;
+    size_t prefix;
+    make_entry(key_no, record, new_row_key, &key_a, &rest_a, &prefix);
+    if (!is_unique_in(key_no, record))
+      prefix= key_a.size();
+    code= hf_load_push(load, index_no_of(key_no), slice(key_a), prefix, slice(rest_a));
+  }
+  return load_failed(code);
+}

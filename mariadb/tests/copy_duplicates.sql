@@ -1,0 +1,26 @@
+SET alter_algorithm = 'COPY';
+-- What is there twice is found, wherever it is, and nothing has changed. InnoDB's messages show the last row of the copy.
+CREATE TABLE d (id INT, a INT, b VARCHAR(300), KEY (id)) ENGINE=$ENGINE;
+INSERT INTO d SELECT seq, seq MOD 100, CONCAT(REPEAT('x', 200), seq) FROM seq_1_to_100;
+INSERT INTO d VALUES (500, 17, 'twice'), (501, NULL, 'once'), (502, NULL, 'once, too');
+ALTER TABLE d ADD UNIQUE ua (a);
+ALTER TABLE d ADD PRIMARY KEY (a);
+ALTER TABLE d ADD UNIQUE ub (b(10));
+DELETE FROM d WHERE b = 'twice';
+ALTER TABLE d ADD UNIQUE ua (a);
+INSERT INTO d VALUES (500, 17, 'twice');
+INSERT INTO d VALUES (500, NULL, 'thrice');
+ALTER TABLE d ADD UNIQUE uid (id), ADD UNIQUE ub (b);
+INSERT INTO d VALUES (1, 1000, 'no');
+INSERT INTO d VALUES (1000, 1000, 'once');
+SELECT COUNT(*) FROM d;
+CHECK TABLE d EXTENDED;
+INSERT INTO d VALUES (1001, 1001, 'again');
+ALTER TABLE d DROP INDEX uid;
+UPDATE d SET id = 100 WHERE id = 1001;
+ALTER TABLE d DROP INDEX ua, DROP INDEX ub, ADD PRIMARY KEY (id);
+ALTER TABLE d DROP INDEX ua, DROP INDEX ub, ADD UNIQUE (b(150));
+DELETE FROM d WHERE id = 100 AND a = 1001;
+ALTER TABLE d ADD PRIMARY KEY (id);
+SELECT COUNT(*) FROM d;
+CHECK TABLE d EXTENDED;
