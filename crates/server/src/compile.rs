@@ -3,86 +3,170 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use crate::Cache;
 use crate::run::{cargo, check, root};
 
-/// Builds the plugin and puts it where the private servers look for it.
-pub fn plugin(cache: &Cache, version: &str) -> anyhow::Result<PathBuf> {
-    let engine = engine_library()?;
-    let build = cache.path("build");
-    fs::create_dir_all(&build)?;
-    let sources = root().join("mariadb/src");
-    let newest_header = newest(&sources, "h")?.max(newest(&root().join("crates/capi/include"), "h")?);
-    let mut objects = Vec::new();
-    for source in files(&sources, "cc")? {
-        let object = build.join(source.file_name().context("a file has a name")?).with_extension("o");
-        if modified(&object)? < newest_header.max(modified(&source)?) {
-            compile(cache, version, &source, &object)?;
+/// How the engine inside the plugin is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// What is used and measured.
+    Release,
+    /// With debug assertions, from what the tests have built already.
+    Dev,
+}
+
+impl Profile {
+    /// The folder under cargo's target folder.
+    fn folder(self) -> &'static str {
+        match self {
+            Profile::Release => "release",
+            Profile::Dev => "debug",
         }
-        objects.push(object);
     }
-    let plugin = cache.root("usr/lib/mysql/plugin/ha_holdfast.so");
+}
+
+/// Builds the plugin and puts it where the private servers look for it.
+pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<PathBuf> {
+    let engine = engine_library(profile)?;
+    let objects = objects(cache, version)?;
+    let linked = cache.path("build").join(profile.folder()).with_extension("so");
     let mut newest_part = modified(&engine)?;
     for object in &objects {
         newest_part = newest_part.max(modified(object)?);
     }
-    if modified(&plugin)? < newest_part {
-        link(cache, &objects, &engine, &plugin)?;
+    if modified(&linked)? < newest_part {
+        link(cache, &objects, &engine, &linked)?;
     }
+    let plugin = cache.root("usr/lib/mysql/plugin/ha_holdfast.so");
+    // Beside it first, then renamed: a running server has the old file mapped.
+    let fresh = plugin.with_extension("so.new");
+    fs::copy(&linked, &fresh)?;
+    fs::rename(&fresh, &plugin)?;
     println!("{}", plugin.display());
     Ok(plugin)
 }
 
 /// The engine with its C interface, as a static library.
-fn engine_library() -> anyhow::Result<PathBuf> {
-    check(&mut cargo("build --release -q -p holdfast-capi"))?;
+fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
+    let release = if profile == Profile::Release { " --release" } else { "" };
+    check(&mut cargo(&format!("build -q -p holdfast-capi{release}")))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release/libholdfast_capi.a"))
+    Ok(target.join(profile.folder()).join("libholdfast_capi.a"))
 }
 
-fn compile(cache: &Cache, version: &str, source: &Path, object: &Path) -> anyhow::Result<()> {
-    let src = cache.path("src");
-    let mut command = Command::new("g++");
-    command.args(["-std=gnu++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"]);
-    // NDEBUG, DBUG_OFF and the absence of SAFE_MUTEX decide the layout of the server's structures.
-    command.args(["-DHAVE_CONFIG_H", "-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DNDEBUG", "-DMYSQL_SERVER=1"]);
-    command.arg(format!("-DHOLDFAST_BUILT_FOR=\"{version}\""));
-    // The server's headers as system headers: their warnings are not ours.
-    let includes = [
-        src.join("gen"),
-        cache.root("usr/include/mariadb/server"),
-        src.join("sql"),
-        src.join("include"),
-        src.join("wsrep-lib/include"),
-        src.join("wsrep-lib/wsrep-API/v26"),
-    ];
-    for include in includes {
-        command.arg("-isystem").arg(include);
+/// The objects of the shim, those that are not there yet or older than their source compiled, as many at a time as there
+/// are processors.
+fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let build = cache.path("build");
+    fs::create_dir_all(&build)?;
+    let sources = root().join("mariadb/src");
+    let newest_header = newest(&sources, "h")?.max(newest(&root().join("crates/capi/include"), "h")?);
+    let mut objects = Vec::new();
+    let mut stale = Vec::new();
+    for source in files(&sources, "cc")? {
+        let object = build.join(source.file_name().context("a file has a name")?).with_extension("o");
+        if modified(&object)? < newest_header.max(modified(&source)?) {
+            stale.push((source, object.clone()));
+        }
+        objects.push(object);
     }
-    command.arg("-I").arg(root().join("crates/capi/include"));
-    command.arg("-c").arg(source).arg("-o").arg(object);
-    println!("compiling {}", source.strip_prefix(root()).unwrap_or(source).display());
-    let output = command.output().context("g++ is missing")?;
+    if stale.is_empty() {
+        return Ok(objects);
+    }
+    let headers = Headers::precompile(cache, version, newest_header)?;
+    let stale = Mutex::new(stale);
+    let next = || stale.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let compile_all = || -> anyhow::Result<()> {
+        while let Some((source, object)) = next() {
+            println!("compiling {}", source.strip_prefix(root()).unwrap_or(&source).display());
+            compile(headers.command().arg("-c").arg(&source), &object)?;
+        }
+        Ok(())
+    };
+    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_a_time).map(|_| scope.spawn(compile_all)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a compiling thread died"))?)
+    })?;
+    Ok(objects)
+}
+
+/// The headers of the server, which take longer to read than most sources to compile: read once, then included first
+/// in every source.
+struct Headers<'a> {
+    cache: &'a Cache,
+    version: &'a str,
+    prelude: PathBuf,
+}
+
+impl<'a> Headers<'a> {
+    fn precompile(cache: &'a Cache, version: &'a str, newest_header: SystemTime) -> anyhow::Result<Headers<'a>> {
+        let prelude = cache.path("build/prelude.h");
+        let text = format!("#include \"{}\"\n", root().join("mariadb/src/server.h").display());
+        if fs::read_to_string(&prelude).ok().as_ref() != Some(&text) {
+            fs::write(&prelude, text)?;
+        }
+        let headers = Headers { cache, version, prelude };
+        let compiled = headers.prelude.with_extension("h.gch");
+        if modified(&compiled)? < newest_header.max(modified(&headers.prelude)?) {
+            println!("compiling the server's headers");
+            compile(headers.flags().args(["-x", "c++-header"]).arg(&headers.prelude), &compiled)?;
+        }
+        Ok(headers)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.flags();
+        command.arg("-include").arg(&self.prelude);
+        command
+    }
+
+    fn flags(&self) -> Command {
+        let src = self.cache.path("src");
+        let mut command = Command::new("g++");
+        command.args(["-std=gnu++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"]);
+        // NDEBUG, DBUG_OFF and the absence of SAFE_MUTEX decide the layout of the server's structures.
+        command.args(["-DHAVE_CONFIG_H", "-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DNDEBUG", "-DMYSQL_SERVER=1"]);
+        command.arg(format!("-DHOLDFAST_BUILT_FOR=\"{}\"", self.version));
+        // The server's headers as system headers: their warnings are not ours.
+        let includes = [
+            src.join("gen"),
+            self.cache.root("usr/include/mariadb/server"),
+            src.join("sql"),
+            src.join("include"),
+            src.join("wsrep-lib/include"),
+            src.join("wsrep-lib/wsrep-API/v26"),
+        ];
+        for include in includes {
+            command.arg("-isystem").arg(include);
+        }
+        command.arg("-I").arg(root().join("crates/capi/include"));
+        command
+    }
+}
+
+/// Runs the compiler; what it wrote appears in one piece or not at all.
+fn compile(command: &mut Command, to: &Path) -> anyhow::Result<()> {
+    let output = command.arg("-o").arg(to).output().context("g++ is missing")?;
     print!("{}", String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
         // A half-written object must not count as done.
-        let _ = fs::remove_file(object);
-        bail!("{} does not compile", source.display());
+        let _ = fs::remove_file(to);
+        bail!("{} does not compile", to.file_stem().unwrap_or_default().display());
     }
     Ok(())
 }
 
-fn link(cache: &Cache, objects: &[PathBuf], engine: &Path, plugin: &Path) -> anyhow::Result<()> {
-    // Beside it first, then renamed: a running server has the old file mapped.
-    let fresh = plugin.with_extension("so.new");
+fn link(cache: &Cache, objects: &[PathBuf], engine: &Path, linked: &Path) -> anyhow::Result<()> {
     check(
         Command::new("g++")
             .args(["-shared", "-o"])
-            .arg(&fresh)
+            .arg(linked)
             .args(objects)
             .arg(engine)
             .arg("-L")
@@ -90,8 +174,7 @@ fn link(cache: &Cache, objects: &[PathBuf], engine: &Path, plugin: &Path) -> any
             .args(["-lmysqlservices", "-lpthread", "-ldl", "-lm"])
             .arg(format!("-Wl,--version-script={}", root().join("mariadb/plugin.map").display()))
             .args(["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,nodelete"]),
-    )?;
-    fs::rename(&fresh, plugin).map_err(Into::into)
+    )
 }
 
 fn files(dir: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {

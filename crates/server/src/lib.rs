@@ -8,7 +8,7 @@
 //! deb/    packages and source as downloaded
 //! root/   the packages unpacked: server, client, test suites, headers, sysbench
 //! src/    headers of the server's source
-//! build/  objects and ha_holdfast.so
+//! build/  objects, precompiled headers, and ha_holdfast.so with the engine built for use (release) and for tests (debug)
 //! run/    the private server of `cargo xtask mariadb up`: data, socket, log
 //! ...     those of the tests and of the lab, and the Debian package
 //! ```
@@ -24,6 +24,7 @@ pub mod server;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub use compile::Profile;
 pub use server::Server;
 
 /// Makes the plugin, fetching what that needs; returns its path.
@@ -31,9 +32,17 @@ pub use server::Server;
 /// # Errors
 /// If packages cannot be had, or something does not compile.
 pub fn build(cache: &Cache) -> anyhow::Result<PathBuf> {
+    build_as(cache, Profile::Release)
+}
+
+/// As [`build`], with the engine built as `profile` says.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_as(cache: &Cache, profile: Profile) -> anyhow::Result<PathBuf> {
     let version = apt::fetch(cache)?;
     headers::extract(cache, &version)?;
-    compile::plugin(cache, &version)
+    compile::plugin(cache, &version, profile)
 }
 
 /// The places in the cache folder.

@@ -13,7 +13,7 @@ mod replication;
 mod smoke;
 
 use clap::Subcommand;
-use holdfast_server::{Cache, apt, build, server};
+use holdfast_server::{Cache, Profile, apt, build, build_as, server};
 
 #[derive(Subcommand)]
 pub enum What {
@@ -130,7 +130,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     if let Err(error) = apt::fetch(&cache) {
         return Ok(Some(format!("the server's packages cannot be fetched by apt: {error}")));
     }
-    build(&cache)?;
+    build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
     crash::run(&cache, 3)?;
