@@ -12,13 +12,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holdfast_metrics::Local;
 use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, RowCursor, Txn};
 use parking_lot::Mutex;
 
 use crate::definition::{IndexSpec, TableDefinition};
 use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode};
 use crate::rows::Target;
-use crate::schema::{Schema, TableHandle, TableStore};
+use crate::schema::{Schema, TableHandle, TableRef, TableStore};
 use crate::shared::Shared;
 use crate::types::{Key, Value};
 use crate::{Error, Result};
@@ -61,19 +62,19 @@ impl Drop for Entered {
 pub(crate) struct Context {
     txn: Mutex<Txn>,
     entered: Mutex<Vec<Entered>>,
-    schema: Arc<Schema>,
+    schema: Local<Arc<Schema>>,
     savepoints: Mutex<Savepoints>,
     deadlocked: AtomicBool,
     flush: FlushAtCommit,
-    shared: Arc<Shared>,
+    shared: Local<Arc<Shared>>,
 }
 
 impl Context {
-    pub(crate) fn new(shared: &Arc<Shared>, txn: Txn, flush: FlushAtCommit) -> Context {
+    pub(crate) fn new(shared: &Local<Arc<Shared>>, txn: Txn, flush: FlushAtCommit) -> Context {
         Context {
             txn: Mutex::new(txn),
             entered: Mutex::default(),
-            schema: shared.schema(),
+            schema: Arc::clone(&shared.schema.mine().read()),
             savepoints: Mutex::default(),
             deadlocked: AtomicBool::new(false),
             flush,
@@ -81,25 +82,25 @@ impl Context {
         }
     }
 
-    pub(crate) fn table(&self, name: &str) -> Result<Arc<TableHandle>> {
-        self.schema.get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
+    pub(crate) fn table(&self, name: &str) -> Result<TableRef<'_>> {
+        self.schema.get(name).map(|table| TableRef::Held(table)).ok_or_else(|| Error::TableNotFound(name.into()))
     }
 
     /// The table as the transaction knows it, or as it is by now, or a new one.
     pub(crate) fn table_or_create<K: Key, V: Value>(
         &self,
         definition: &TableDefinition<K, V>,
-    ) -> Result<Arc<TableHandle>> {
+    ) -> Result<TableRef<'_>> {
         if let Some(table) = self.schema.get(definition.name()) {
-            return Ok(Arc::clone(table));
+            return Ok(TableRef::Held(table));
         }
         loop {
             if let Some(table) = self.shared.schema().get(definition.name()) {
-                return Ok(Arc::clone(table));
+                return Ok(TableRef::New(Arc::clone(table)));
             }
             match crate::ddl::create_table(&self.shared, definition) {
                 Err(Error::TableExists(_)) => {}
-                result => return result,
+                result => return result.map(TableRef::New),
             }
         }
     }
@@ -242,17 +243,17 @@ impl Context {
     }
 
     /// A cursor over all entries of a secondary index, for checks.
-    pub(crate) fn index_cursor<'t>(&'t self, table: &Arc<TableHandle>, no: usize) -> Result<RawCursor<'t>> {
+    pub(crate) fn index_cursor<'t>(&'t self, table: &'t TableHandle, no: usize) -> Result<RawCursor<'t>> {
         let options = ReadOptions::new().scan(Scan::Yes);
-        let mut cursor = RawCursor::on_index(self, Arc::clone(table), no, &options);
+        let mut cursor = RawCursor::on_index(self, TableRef::Held(table), no, &options);
         cursor.seek(Bound::Unbounded, Bound::Unbounded, Direction::Forward)?;
         Ok(cursor)
     }
 
     /// A cursor over all rows, for checks.
-    pub(crate) fn row_cursor<'t>(&'t self, table: &Arc<TableHandle>) -> Result<RawCursor<'t>> {
+    pub(crate) fn row_cursor<'t>(&'t self, table: &'t TableHandle) -> Result<RawCursor<'t>> {
         let options = ReadOptions::new().scan(Scan::Yes);
-        let mut cursor = RawCursor::new(self, Arc::clone(table), &options, None);
+        let mut cursor = RawCursor::new(self, TableRef::Held(table), &options, None);
         cursor.seek(Bound::Unbounded, Bound::Unbounded, Direction::Forward)?;
         Ok(cursor)
     }
@@ -279,7 +280,7 @@ fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::WaitMode> {
 /// A cursor over the byte strings of an index.
 pub(crate) struct RawCursor<'t> {
     context: &'t Context,
-    table: Arc<TableHandle>,
+    table: TableRef<'t>,
     /// 0: the rows; n: secondary index n - 1.
     index: usize,
     scan: Scan,
@@ -290,7 +291,7 @@ pub(crate) struct RawCursor<'t> {
 impl<'t> RawCursor<'t> {
     pub(crate) fn new(
         context: &'t Context,
-        table: Arc<TableHandle>,
+        table: TableRef<'t>,
         options: &ReadOptions,
         lock: Option<(LockKind, WaitMode)>,
     ) -> RawCursor<'t> {
@@ -299,7 +300,7 @@ impl<'t> RawCursor<'t> {
 
     pub(crate) fn on_index(
         context: &'t Context,
-        table: Arc<TableHandle>,
+        table: TableRef<'t>,
         no: usize,
         options: &ReadOptions,
     ) -> RawCursor<'t> {

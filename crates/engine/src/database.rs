@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use holdfast_metrics::{Local, Spread, local};
+
 use crate::Result;
 use crate::backup::BackupOptions;
 use crate::compact::CompactReport;
@@ -22,6 +24,8 @@ use crate::verify::{VerifyOptions, VerifyProgress, VerifyReport};
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
+    /// What transactions take a copy of.
+    references: Arc<Spread<Local<Arc<Shared>>>>,
 }
 
 /// A table in a listing.
@@ -59,6 +63,16 @@ pub struct IndexInfo {
 }
 
 impl Database {
+    pub(crate) fn new(shared: Arc<Shared>) -> Database {
+        let references = Arc::new(Spread::new(|| local(Arc::clone(&shared))));
+        Database { shared, references }
+    }
+
+    /// The calling thread's reference.
+    pub(crate) fn reference(&self) -> &Local<Arc<Shared>> {
+        self.references.mine()
+    }
+
     /// Settings, to create or open a database with.
     #[must_use]
     pub fn builder() -> Builder {
@@ -110,7 +124,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
     pub fn begin_read(&self) -> Result<ReadTransaction> {
-        self.shared.begin_read().map(ReadTransaction::new)
+        Shared::begin_read(self.reference()).map(ReadTransaction::new)
     }
 
     /// Begins a transaction that can write, with the database's defaults.
@@ -126,7 +140,7 @@ impl Database {
     /// # Errors
     /// As [`Database::begin_write`].
     pub fn begin_write_with(&self, options: &WriteOptions) -> Result<WriteTransaction> {
-        self.shared.begin_write(options).map(WriteTransaction::new)
+        Shared::begin_write(self.reference(), options).map(WriteTransaction::new)
     }
 
     /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or

@@ -3,21 +3,20 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
 
 use crate::Result;
 use crate::context::{Context, Direction};
 use crate::definition::{decode_key, decode_value};
 use crate::options::ReadOptions;
 use crate::range::Ends;
-use crate::schema::TableHandle;
+use crate::schema::TableRef;
 use crate::table::{Row, undecodable};
 use crate::types::{Key, Value};
 
 /// A secondary index as a transaction sees it; from [`crate::ReadTable::index`].
 pub struct Index<'t, K: Key, V: Value, I: Key> {
     context: &'t Context,
-    handle: Arc<TableHandle>,
+    handle: TableRef<'t>,
     no: usize,
     row: PhantomData<fn() -> (K, V)>,
     key: PhantomData<fn() -> I>,
@@ -66,7 +65,7 @@ fn after(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 }
 
 impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
-    pub(crate) fn new(context: &'t Context, handle: Arc<TableHandle>, no: usize) -> Index<'t, K, V, I> {
+    pub(crate) fn new(context: &'t Context, handle: TableRef<'t>, no: usize) -> Index<'t, K, V, I> {
         Index { context, handle, no, row: PhantomData, key: PhantomData }
     }
 
@@ -118,7 +117,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
         options: &ReadOptions,
     ) -> Result<IndexEntries<'t, K, I>> {
         let bounds = entry_bounds::<I>(&range);
-        let ends = Ends::new(self.context, Arc::clone(&self.handle), Some(self.no), bounds, options, None);
+        let ends = Ends::new(self.context, self.handle.clone(), Some(self.no), bounds, options, None);
         Ok(IndexEntries { context: self.context, ends, types: PhantomData })
     }
 }
@@ -139,7 +138,7 @@ struct Found<K: Key, I: Key> {
 impl<K: Key, I: Key> IndexEntries<'_, K, I> {
     /// The next entry decoded, with the row key's bytes as well.
     fn step(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
-        let handle = Arc::clone(&self.ends.handle);
+        let handle = self.ends.handle.clone();
         let Some((mut entry, _)) = self.ends.step(direction)? else { return Ok(None) };
         let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle, "index key"))?;
         let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&handle, "key"))?;

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use holdfast_base::{Error, Result, SpaceId, limits};
 use holdfast_io::{Clock, DirLock, Disk, File, FileDisk, FileKind, MemoryDisk, MeteredDisk, OpenOptions, RealClock};
-use holdfast_metrics::{Counter, Metrics};
+use holdfast_metrics::{Counter, Local, Metrics, Spread, local};
 use holdfast_pool::{AccessKind, Pool, PoolConfig, Space, restore_torn_pages};
 use holdfast_tree::{Redo, SpaceFile, Store};
 use holdfast_txn::{TxnConfig, TxnSystem};
@@ -295,9 +295,10 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         system: files.system,
         undo: files.undo,
         catalog,
+        txn_references: Spread::new(|| local(Arc::clone(&txns))),
         txns,
         ddl: Mutex::new(next),
-        schema: RwLock::default(),
+        schema: Spread::new(|| RwLock::new(Local::default())),
         compacting: Mutex::default(),
         closed: AtomicBool::new(false),
         store: files.store,
@@ -311,13 +312,13 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         Arc::new(TableHandle::new(name, record, store))
     };
     let schema = Schema::new(records.into_iter().map(table));
-    *shared.schema.write() = Arc::new(schema);
+    shared.publish_schema(schema);
     shared.txns.start()?;
     if shared.settings.warm_up {
         let pool = Arc::downgrade(shared.pool());
         shared.pool().start_warmup(move |id| pool.upgrade()?.space(id))?;
     }
-    Ok(Database { shared })
+    Ok(Database::new(shared))
 }
 
 /// Removes the files of tables that the catalog does not know: a creation or a drop was cut short.

@@ -4,12 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use crate::context::{Context, Direction, LockKind, RawCursor};
 use crate::definition::{decode_key, decode_value};
 use crate::options::{ReadOptions, WaitMode};
-use crate::schema::TableHandle;
+use crate::schema::{TableHandle, TableRef};
 use crate::table::{Row, encode_key, undecodable};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
@@ -27,7 +26,7 @@ pub struct Range<'t, K: Key, V: Value> {
 /// one would pass the last key that the other gave.
 pub(crate) struct Ends<'t> {
     context: &'t Context,
-    pub handle: Arc<TableHandle>,
+    pub handle: TableRef<'t>,
     options: ReadOptions,
     lock: Option<(LockKind, WaitMode)>,
     index: Option<usize>,
@@ -44,7 +43,7 @@ pub(crate) struct Ends<'t> {
 impl<'t> Ends<'t> {
     pub(crate) fn new(
         context: &'t Context,
-        handle: Arc<TableHandle>,
+        handle: TableRef<'t>,
         index: Option<usize>,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         options: &ReadOptions,
@@ -58,8 +57,8 @@ impl<'t> Ends<'t> {
 
     fn cursor(&self) -> RawCursor<'t> {
         match self.index {
-            None => RawCursor::new(self.context, Arc::clone(&self.handle), &self.options, self.lock),
-            Some(no) => RawCursor::on_index(self.context, Arc::clone(&self.handle), no, &self.options),
+            None => RawCursor::new(self.context, self.handle.clone(), &self.options, self.lock),
+            Some(no) => RawCursor::on_index(self.context, self.handle.clone(), no, &self.options),
         }
     }
 
@@ -126,7 +125,7 @@ fn is_empty(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
 impl<'t, K: Key, V: Value> Range<'t, K, V> {
     pub(crate) fn new(
         context: &'t Context,
-        handle: Arc<TableHandle>,
+        handle: TableRef<'t>,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         options: &ReadOptions,
         lock: Option<(LockKind, WaitMode)>,
@@ -135,7 +134,7 @@ impl<'t, K: Key, V: Value> Range<'t, K, V> {
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<Row<K, V>>> {
-        let handle = Arc::clone(&self.ends.handle);
+        let handle = self.ends.handle.clone();
         match self.ends.step(direction) {
             Ok(None) => None,
             Ok(Some((key, value))) => Some(decode_row::<K, V>(&handle, key, value)),

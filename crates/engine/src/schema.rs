@@ -6,6 +6,7 @@
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -56,6 +57,25 @@ impl Schema {
     /// The files of the tables that could be opened.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = Arc<SpaceFile>> {
         self.tables.values().filter_map(|t| t.store.space().ok().cloned())
+    }
+}
+
+/// A table that a transaction uses.
+#[derive(Clone)]
+pub(crate) enum TableRef<'t> {
+    /// Of the definitions that the transaction holds: costs nothing to copy.
+    Held(&'t TableHandle),
+    /// Newer than these.
+    New(Arc<TableHandle>),
+}
+
+impl Deref for TableRef<'_> {
+    type Target = TableHandle;
+    fn deref(&self) -> &TableHandle {
+        match self {
+            TableRef::Held(handle) => handle,
+            TableRef::New(handle) => handle,
+        }
     }
 }
 

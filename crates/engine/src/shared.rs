@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_io::{Clock, DirLock, Disk};
-use holdfast_metrics::{Gauge, Metrics, Snapshot};
+use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
 use holdfast_policy::PolicyKind;
 use holdfast_pool::Pool;
 use holdfast_tree::{SpaceFile, Store};
-use holdfast_txn::{TxnOptions, TxnSystem};
+use holdfast_txn::{Txn, TxnOptions, TxnSystem};
 use holdfast_wal::{Wal, WalConfig};
 use parking_lot::{Mutex, RwLock};
 
@@ -34,12 +34,15 @@ pub(crate) struct Shared {
     pub undo: Arc<SpaceFile>,
     pub catalog: Catalog,
     pub txns: Arc<TxnSystem>,
+    /// References to `txns` for those who begin transactions.
+    pub txn_references: Spread<Local<Arc<TxnSystem>>>,
     pub policy: Mutex<ReplacementPolicy>,
     /// Nothing may be written: it was opened read-only.
     pub read_only: bool,
     /// Held while definitions change.
     pub ddl: Mutex<NextIds>,
-    pub schema: RwLock<Arc<Schema>>,
+    /// The same version for each group of threads, so that those who only read it do not meet.
+    pub schema: Spread<RwLock<Local<Arc<Schema>>>>,
     /// Held during a compaction.
     pub compacting: Mutex<()>,
     pub scan_hints: AtomicBool,
@@ -62,7 +65,7 @@ impl Shared {
     }
 
     pub(crate) fn schema(&self) -> Arc<Schema> {
-        Arc::clone(&self.schema.read())
+        Arc::clone(&self.schema.mine().read())
     }
 
     /// Refuses a database that is closed or has stopped.
@@ -81,28 +84,41 @@ impl Shared {
 
     /// Publishes the next version of the definitions. The caller holds `ddl`.
     pub(crate) fn publish(&self, without: Option<&str>, with: Option<Arc<TableHandle>>) {
-        let next = Arc::new(self.schema().changed(without, with));
-        let previous = std::mem::replace(&mut *self.schema.write(), next);
-        // Outside the lock: it may be the last holder of a dropped table.
-        drop(previous);
+        self.publish_schema(self.schema().changed(without, with));
     }
 
-    pub(crate) fn begin_read(self: &Arc<Self>) -> Result<Context> {
-        self.check()?;
-        let mut txn = self.txns.begin(TxnOptions::snapshot());
+    /// Makes `next` what transactions begin with from now on.
+    pub(crate) fn publish_schema(&self, next: Schema) {
+        let next = Arc::new(next);
+        for own in self.schema.all() {
+            let previous = std::mem::replace(&mut *own.write(), local(Arc::clone(&next)));
+            // Outside the lock: it may be the last holder of a dropped table.
+            drop(previous);
+        }
+    }
+
+    /// Begins a transaction of the floor below.
+    pub(crate) fn begin(&self, options: TxnOptions) -> Txn {
+        TxnSystem::begin_by(self.txn_references.mine(), options)
+    }
+
+    pub(crate) fn begin_read(reference: &Local<Arc<Self>>) -> Result<Context> {
+        reference.check()?;
+        let mut txn = reference.begin(TxnOptions::snapshot());
         txn.take_snapshot();
-        Ok(Context::new(self, txn, FlushAtCommit::Lazy))
+        Ok(Context::new(reference, txn, FlushAtCommit::Lazy))
     }
 
-    pub(crate) fn begin_write(self: &Arc<Self>, options: &WriteOptions) -> Result<Context> {
-        self.check_writable()?;
-        let txn = self.txns.begin(TxnOptions {
+    pub(crate) fn begin_write(reference: &Local<Arc<Self>>, options: &WriteOptions) -> Result<Context> {
+        reference.check_writable()?;
+        let settings = &reference.settings;
+        let txn = reference.begin(TxnOptions {
             isolation: options.isolation.into(),
-            snapshot_isolation: options.snapshot_isolation.unwrap_or(self.settings.snapshot_isolation),
+            snapshot_isolation: options.snapshot_isolation.unwrap_or(settings.snapshot_isolation),
             read_only: false,
             wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
         });
-        Ok(Context::new(self, txn, options.flush_at_commit.unwrap_or(self.settings.flush_at_commit)))
+        Ok(Context::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
     }
 
     /// Removes what no view needs any more, as far as that is possible now.

@@ -14,7 +14,7 @@ use crate::definition::{IndexDefinition, IndexSpec, decode_value};
 use crate::index::Index;
 use crate::options::{ReadOptions, WaitMode};
 use crate::range::{Cursor, Range};
-use crate::schema::TableHandle;
+use crate::schema::{TableHandle, TableRef};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// In a write transaction it also sees that transaction's own changes.
 pub struct ReadTable<'t, K: Key, V: Value> {
     pub(crate) context: &'t Context,
-    pub(crate) handle: Arc<TableHandle>,
+    pub(crate) handle: TableRef<'t>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn encode_bounds<'k, K: Key>(range: &impl RangeBounds<K::Ref<'k>>) ->
 }
 
 impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
-    pub(crate) fn new(context: &'t Context, handle: Arc<TableHandle>) -> ReadTable<'t, K, V> {
+    pub(crate) fn new(context: &'t Context, handle: TableRef<'t>) -> ReadTable<'t, K, V> {
         ReadTable { context, handle, types: PhantomData }
     }
 
@@ -122,7 +122,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
         range: impl RangeBounds<K::Ref<'k>>,
         options: &ReadOptions,
     ) -> Result<Range<'t, K, V>> {
-        Ok(Range::new(self.context, Arc::clone(&self.handle), encode_bounds::<K>(&range), options, None))
+        Ok(Range::new(self.context, self.handle.clone(), encode_bounds::<K>(&range), options, None))
     }
 
     /// All rows in order.
@@ -136,7 +136,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// A cursor that fills the caller's buffers with encoded keys and values: the cheapest way through many rows.
     #[must_use]
     pub fn cursor(&self, options: &ReadOptions) -> Cursor<'t, K, V> {
-        Cursor::new(RawCursor::new(self.context, Arc::clone(&self.handle), options, None))
+        Cursor::new(RawCursor::new(self.context, self.handle.clone(), options, None))
     }
 
     /// A secondary index of the table.
@@ -145,7 +145,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// [`Error::TableMismatch`] if the table has no index of that name and key type.
     pub fn index<I: Key>(&self, index: &IndexDefinition<K, V, I>) -> Result<Index<'t, K, V, I>> {
         let no = self.handle.index_no(index.name(), &I::type_name())?;
-        Ok(Index::new(self.context, Arc::clone(&self.handle), no))
+        Ok(Index::new(self.context, self.handle.clone(), no))
     }
 
     /// About how many rows there are: from the shape of the tree, without reading it all.
@@ -219,7 +219,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::range`]; the items also have the errors of [`Table::get_for_update`].
     pub fn range_for_update<'k>(&self, range: impl RangeBounds<K::Ref<'k>>, wait: WaitMode) -> Result<Range<'t, K, V>> {
-        let (context, handle) = (self.read.context, Arc::clone(&self.handle));
+        let (context, handle) = (self.read.context, self.handle.clone());
         let lock = Some((LockKind::Exclusive, wait));
         Ok(Range::new(context, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
     }
@@ -229,7 +229,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::range_for_update`].
     pub fn range_for_share<'k>(&self, range: impl RangeBounds<K::Ref<'k>>, wait: WaitMode) -> Result<Range<'t, K, V>> {
-        let (context, handle) = (self.read.context, Arc::clone(&self.handle));
+        let (context, handle) = (self.read.context, self.handle.clone());
         let lock = Some((LockKind::Shared, wait));
         Ok(Range::new(context, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use holdfast_base::{PageId, PageNo, page};
 use holdfast_io::AlignedBuf;
+use holdfast_metrics::local;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{OverflowRef, PageSet, SpaceFile};
 use holdfast_txn::{TableIndex, VersionHeader};
@@ -279,9 +280,9 @@ impl Run<'_> {
     }
 
     /// Step 3: entries against rows, at one snapshot.
-    fn entries(&mut self, table: &Arc<TableHandle>) -> Result<()> {
+    fn entries(&mut self, table: &TableHandle) -> Result<()> {
         let before = self.report.findings.len();
-        let context = self.shared.begin_read()?;
+        let context = Shared::begin_read(&local(Arc::clone(self.shared)))?;
         let specs = table.store.specs();
         let (mut key, mut value, mut row) = (Vec::new(), Vec::new(), Vec::new());
         for (no, index) in table.record.indexes.iter().enumerate() {

@@ -1,7 +1,13 @@
 //! Small numbers for threads: what shards are chosen by, here and in the floors above.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// Groups of threads.
+const GROUPS: usize = 16;
 
 /// The calling thread's number: threads are numbered from 0 as they first ask.
 #[inline]
@@ -18,9 +24,51 @@ pub fn thread_number() -> usize {
     })
 }
 
+/// A reference that one group of threads shares: another group's has a count in another cache line.
+pub type Local<T> = Arc<CachePadded<T>>;
+
+/// Puts `value` behind a reference of its own.
+pub fn local<T>(value: T) -> Local<T> {
+    Arc::new(CachePadded::new(value))
+}
+
+/// One thing for each group of threads, so that threads of different groups do not meet in it.
+#[derive(Debug)]
+pub struct Spread<T>([CachePadded<T>; GROUPS]);
+
+impl<T> Spread<T> {
+    /// What `make` makes for each group.
+    pub fn new(mut make: impl FnMut() -> T) -> Spread<T> {
+        Spread(std::array::from_fn(|_| CachePadded::new(make())))
+    }
+
+    /// That of the calling thread's group.
+    #[inline]
+    #[must_use]
+    pub fn mine(&self) -> &T {
+        &self.0[thread_number() % GROUPS]
+    }
+
+    /// Those of all groups.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|own| &**own)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::thread_number;
+    use super::{GROUPS, Spread, thread_number};
+
+    #[test]
+    fn each_group_has_its_own() {
+        let mut made = 0;
+        let spread = Spread::new(|| {
+            made += 1;
+            made
+        });
+        assert_eq!(spread.all().copied().collect::<Vec<_>>(), (1..=GROUPS).collect::<Vec<_>>());
+        assert_eq!(*spread.mine(), thread_number() % GROUPS + 1);
+    }
 
     #[test]
     fn a_thread_keeps_its_number_and_shares_it_with_nobody() {

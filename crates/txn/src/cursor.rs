@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_base::{Error, Result, TxnId};
-use holdfast_metrics::Counter;
+use holdfast_metrics::{Counter, Local};
 use holdfast_pool::{Access, AccessKind, ScanPlan};
 
 pub use holdfast_tree::Direction;
@@ -90,7 +90,7 @@ struct Locking {
 
 /// A cursor. Obtained from [`Txn::cursor`].
 pub struct RowCursor {
-    system: Arc<TxnSystem>,
+    system: Local<Arc<TxnSystem>>,
     owner: Arc<Owner>,
     index: Arc<TableIndex>,
     view: OpenView,

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use holdfast_base::{Error, IndexId, Lsn, Result, TxnId};
-use holdfast_metrics::{Counter, Gauge, Timing};
+use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
 use crate::lock::{Owner, Serial, WaitMode};
 use crate::options::{Durability, Isolation, TxnOptions};
@@ -36,7 +36,7 @@ pub struct Savepoint {
 
 /// A transaction. Dropped without an end, it is rolled back (a prepared one stays prepared).
 pub struct Txn {
-    pub(crate) system: Arc<TxnSystem>,
+    pub(crate) system: Local<Arc<TxnSystem>>,
     owner: OnceLock<Arc<Owner>>,
     pub(crate) options: TxnOptions,
     pub(crate) view: Option<OpenView>,
@@ -53,7 +53,7 @@ pub struct Txn {
 }
 
 impl Txn {
-    pub(crate) fn new(system: Arc<TxnSystem>, owner: Option<Arc<Owner>>, options: TxnOptions) -> Txn {
+    pub(crate) fn new(system: Local<Arc<TxnSystem>>, owner: Option<Arc<Owner>>, options: TxnOptions) -> Txn {
         Txn {
             system,
             owner: owner.map_or_else(OnceLock::new, OnceLock::from),
@@ -71,7 +71,7 @@ impl Txn {
         }
     }
 
-    pub(crate) fn adopted(system: Arc<TxnSystem>, owner: Arc<Owner>, log: UndoLog, xid: Vec<u8>) -> Txn {
+    pub(crate) fn adopted(system: Local<Arc<TxnSystem>>, owner: Arc<Owner>, log: UndoLog, xid: Vec<u8>) -> Txn {
         let mut txn = Txn::new(system, Some(owner), TxnOptions::default());
         txn.id = log.txn();
         txn.log = Some(log);
@@ -177,7 +177,7 @@ impl Txn {
     /// The view, and the system that it is one of.
     pub(crate) fn view_in_system(&mut self) -> (&OpenView, &TxnSystem) {
         let (system, read_only) = (&self.system, self.options.read_only);
-        (self.view.get_or_insert_with(|| system.open_view(read_only)), system)
+        (self.view.get_or_insert_with(|| TxnSystem::open_view(system, read_only)), system)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {

@@ -151,9 +151,9 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin(&self, options: &RawOptions) -> Result<RawTransaction> {
-        let shared = self.shared();
+        let shared = self.database.reference();
         shared.check()?;
-        let txn = shared.txns.begin(TxnOptions {
+        let txn = shared.begin(TxnOptions {
             isolation: options.isolation.into(),
             snapshot_isolation: options.snapshot_isolation,
             read_only: options.read_only || shared.read_only,
@@ -189,7 +189,7 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none.
     pub fn adopt(&self, xid: &[u8]) -> Result<RawTransaction> {
-        let shared = self.shared();
+        let shared = self.database.reference();
         Ok(RawTransaction::new(shared, shared.txns.adopt(xid)?))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use holdfast_metrics::Local;
 use holdfast_txn::{CursorOptions, Direction, LockMode, RowCursor, Savepoint, Scan, Txn, WaitMode};
 
 use super::RawTable;
@@ -66,11 +67,11 @@ impl Drop for Entered {
 pub struct RawTransaction {
     txn: Txn,
     entered: Entered,
-    shared: Arc<Shared>,
+    shared: Local<Arc<Shared>>,
 }
 
 impl RawTransaction {
-    pub(super) fn new(shared: &Arc<Shared>, txn: Txn) -> RawTransaction {
+    pub(super) fn new(shared: &Local<Arc<Shared>>, txn: Txn) -> RawTransaction {
         RawTransaction { txn, entered: Entered::default(), shared: Arc::clone(shared) }
     }
 
