@@ -148,3 +148,8 @@ pub use holdfast_base::{Error, Result, limits};
 pub use holdfast_io as io;
 pub use holdfast_io::{Clock, Disk, FlushMethod};
 pub use holdfast_metrics as metrics;
+
+/// The program in README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
