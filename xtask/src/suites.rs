@@ -40,6 +40,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
+    Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
 ];
 
@@ -213,6 +214,11 @@ fn fuzz_short() -> anyhow::Result<Outcome> {
 
 fn fuzz_long() -> anyhow::Result<Outcome> {
     passed(fuzz::run(180, &[]))
+}
+
+/// Every experiment runs and reports. What the figures say depends on the machine and fails nothing.
+fn lab() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("run --quiet --release --package holdfast-cli -- lab all --quick --dir target/lab")))
 }
 
 fn compare_builds() -> anyhow::Result<Outcome> {

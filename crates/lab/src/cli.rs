@@ -1,18 +1,19 @@
 //! The arguments of `holdfast lab`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use clap::{Args, Subcommand, ValueEnum};
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use holdfast_workload::dist::Kind;
 
-use crate::document::Document;
+use crate::document::{self, Document};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::{scan, sideload};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::report;
+use crate::rig::cli::{RigArgs, RigExperiment};
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
 use crate::server::{self, foreign};
@@ -34,6 +35,12 @@ pub enum Experiment {
     /// A report query over a big table between queries of a small one
     #[command(after_help = SCAN_EXAMPLES)]
     Scan(ScanArgs),
+    /// The experiments on the embedded engine.
+    #[command(flatten)]
+    Rig(RigExperiment),
+    /// All experiments, one report
+    #[command(after_help = ALL_EXAMPLES)]
+    All(RigArgs),
 }
 
 const SIDELOAD_EXAMPLES: &str = "\
@@ -50,6 +57,11 @@ Examples:
   holdfast lab scan
   holdfast lab scan --quick --check --report scan.html
   holdfast lab scan --disk real --dir /mnt/ssd";
+
+const ALL_EXAMPLES: &str = "\
+Examples:
+  holdfast lab all --quick --check --report all.html
+  holdfast lab all --dir /mnt/ssd --json all.json";
 
 /// On which disk an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -298,28 +310,107 @@ impl ScanArgs {
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
 pub fn run(args: &LabArgs) -> Result<bool> {
-    let common = match &args.experiment {
-        Experiment::Sideload(args) => &args.common,
-        Experiment::Scan(args) => &args.common,
-    };
-    if let Some(dir) = common.real_disk() {
-        std::fs::create_dir_all(&dir).with_context(|| format!("create the directory {}", dir.display()))?;
-    }
+    let common = args.experiment.common();
+    std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
     let mut progress = Progress::new();
     let result = match &args.experiment {
-        Experiment::Sideload(args) => args.run(&mut progress),
-        Experiment::Scan(args) => {
-            anyhow::ensure!(args.common.target == TargetArg::Embedded, "scan runs on the embedded engine only");
-            scan::run(&args.options(), &mut progress)
-        }
+        Experiment::All(args) => all(args, &mut progress).map(|(documents, text)| (Written::All(documents), text)),
+        one => experiment(one, &mut progress).map(|(document, text)| (Written::One(Box::new(document)), text)),
     };
     progress.finish();
-    let (document, text) = result?;
-    output(&document, &text, common)?;
-    Ok(!common.check || document.holds())
+    let (written, text) = result?;
+    output(&written, &text, common)?;
+    Ok(!common.check || written.documents().iter().all(Document::holds))
 }
 
-fn output(document: &Document, text: &str, common: &CommonArgs) -> Result<()> {
+impl Experiment {
+    fn common(&self) -> &CommonArgs {
+        match self {
+            Experiment::Sideload(args) => &args.common,
+            Experiment::Scan(args) => &args.common,
+            Experiment::Rig(one) => &one.args().common,
+            Experiment::All(args) => &args.common,
+        }
+    }
+}
+
+/// Runs one experiment.
+fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, String)> {
+    let servers = matches!(one, Experiment::Sideload(_)) || one.common().target == TargetArg::Embedded;
+    ensure!(servers, "this experiment runs on the embedded engine only; leave --target out");
+    match one {
+        Experiment::Sideload(args) => args.run(progress),
+        Experiment::Scan(args) => scan::run(&args.options(), progress),
+        Experiment::Rig(one) => one.run(progress),
+        Experiment::All(_) => bail!("all is not one experiment"),
+    }
+}
+
+/// The experiments of `all`, in the order of the report.
+const ALL: [&str; 7] = ["sideload", "scan", "overflow", "purge", "flush", "sessions", "iobound"];
+
+/// A command line of its own, so that each experiment gets the defaults that it has alone.
+#[derive(Debug, Parser)]
+struct Alone {
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+fn all(args: &RigArgs, progress: &mut Progress) -> Result<(Vec<Document>, String)> {
+    let mut documents = Vec::new();
+    let mut text = String::new();
+    for name in ALL {
+        let mut words = vec!["lab".to_owned(), name.to_owned(), "--seed".to_owned(), args.common.seed.to_string()];
+        words.extend(["--dir".to_owned(), args.common.dir.display().to_string()]);
+        let flags = [(args.common.quick, "--quick"), (args.common.full, "--full"), (args.common.no_pin, "--no-pin")];
+        words.extend(flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()));
+        let alone = Alone::try_parse_from(words).context("the arguments of an experiment")?;
+        progress.line(&format!("== {name} =="));
+        let (document, shown) = experiment(&alone.lab.experiment, progress).with_context(|| format!("lab {name}"))?;
+        text.push_str(&format!("== {name} ==\n\n{shown}\n"));
+        documents.push(document);
+    }
+    text.push_str(&crate::text::summary(&documents));
+    Ok((documents, text))
+}
+
+/// What a run leaves behind.
+enum Written {
+    One(Box<Document>),
+    All(Vec<Document>),
+}
+
+impl Written {
+    fn documents(&self) -> &[Document] {
+        match self {
+            Written::One(document) => std::slice::from_ref(document),
+            Written::All(documents) => documents,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Written::One(document) => &document.experiment,
+            Written::All(_) => "all",
+        }
+    }
+
+    fn write_json(&self, path: &Path) -> Result<()> {
+        match self {
+            Written::One(document) => document::write_json(document.as_ref(), path),
+            Written::All(documents) => document::write_json(documents, path),
+        }
+    }
+
+    fn write_report(&self, path: &Path) -> Result<()> {
+        match self {
+            Written::One(document) => report::write(document, path),
+            Written::All(documents) => report::write_all(documents, path),
+        }
+    }
+}
+
+fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
     // With the document on standard output, people read the rest on standard error.
     let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if json_on_stdout {
@@ -328,13 +419,13 @@ fn output(document: &Document, text: &str, common: &CommonArgs) -> Result<()> {
         println!("{text}");
     }
     if let Some(path) = &common.json {
-        document.write_json(path).with_context(|| format!("write {}", path.display()))?;
+        written.write_json(path).with_context(|| format!("write {}", path.display()))?;
     }
-    if let Some(path) = common.report_path(&document.experiment) {
+    if let Some(path) = common.report_path(written.name()) {
         if common.report.is_none() {
             std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
         }
-        report::write(document, &path)?;
+        written.write_report(&path)?;
         eprintln!("report: {}", path.display());
     }
     if !cfg!(debug_assertions) {

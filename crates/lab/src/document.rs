@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::figures::Figures;
 use crate::machine::Machine;
 
 /// Everything that an experiment found out.
@@ -21,6 +22,9 @@ use crate::machine::Machine;
 pub struct Document {
     /// The experiment's name.
     pub experiment: String,
+    /// Title of the report, where the experiment gives it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
     /// Where it ran.
     pub machine: Machine,
     /// Every size, speed and switch, the seed included.
@@ -29,6 +33,9 @@ pub struct Document {
     pub runs: Vec<Run>,
     /// A verdict per claim.
     pub verdicts: Vec<Verdict>,
+    /// Tables and charts, where the experiment makes them itself.
+    #[serde(skip_serializing_if = "Figures::is_empty")]
+    pub figures: Figures,
 }
 
 /// One run.
@@ -111,7 +118,15 @@ impl Document {
             Value::Object(map) => map,
             other => Map::from_iter([("value".to_owned(), other)]),
         };
-        Document { experiment: experiment.to_owned(), machine, settings, runs: Vec::new(), verdicts: Vec::new() }
+        Document {
+            experiment: experiment.to_owned(),
+            title: String::new(),
+            machine,
+            settings,
+            runs: Vec::new(),
+            verdicts: Vec::new(),
+            figures: Figures::default(),
+        }
     }
 
     /// Whether every claim holds.
@@ -119,21 +134,21 @@ impl Document {
     pub fn holds(&self) -> bool {
         self.verdicts.iter().all(|v| v.holds)
     }
+}
 
-    /// Writes the document as JSON to `path`, or to standard output for `-`.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write_json(&self, path: &Path) -> Result<()> {
-        let mut out: Box<dyn Write> = if path == Path::new("-") {
-            Box::new(io::stdout().lock())
-        } else {
-            Box::new(BufWriter::new(File::create(path).with_context(|| format!("create {}", path.display()))?))
-        };
-        serde_json::to_writer_pretty(&mut out, self).context("write the JSON document")?;
-        writeln!(out)?;
-        out.flush().context("write the JSON document")
-    }
+/// Writes a document, or several, as JSON to `path`, or to standard output for `-`.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_json<T: Serialize + ?Sized>(what: &T, path: &Path) -> Result<()> {
+    let mut out: Box<dyn Write> = if path == Path::new("-") {
+        Box::new(io::stdout().lock())
+    } else {
+        Box::new(BufWriter::new(File::create(path).with_context(|| format!("create {}", path.display()))?))
+    };
+    serde_json::to_writer_pretty(&mut out, what).context("write the JSON document")?;
+    writeln!(out)?;
+    out.flush().context("write the JSON document")
 }
 
 /// The fields of a JSON object, for [`Run::metrics`].

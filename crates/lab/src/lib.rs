@@ -7,7 +7,8 @@
 //! | [`target`] | what they run against: the embedded engine |
 //! | [`server`] | the same on real servers, with real clients |
 //! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump under control, sampled |
-//! | [`measure`], [`document`] | medians, verdicts, the JSON document |
+//! | [`rig`] | the same for the experiments that drive the embedded engine directly |
+//! | [`measure`], [`document`], [`figures`] | medians, verdicts, the JSON document, tables and charts |
 //! | [`report`] | the document as a self-contained HTML page |
 //! | [`progress`], [`machine`] | the live line; provenance |
 
@@ -18,11 +19,13 @@ pub mod cli;
 pub mod clock;
 pub mod document;
 pub mod experiments;
+pub mod figures;
 pub mod machine;
 pub mod measure;
 pub mod pin;
 pub mod progress;
 pub mod report;
+pub mod rig;
 pub mod server;
 pub mod target;
 pub mod text;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::document::Verdict;
+use crate::document::{Document, Verdict};
 
 /// Rows of cells as aligned columns: the first `left` columns to the left, the others to the right.
 #[must_use]
@@ -28,6 +28,17 @@ pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
         out.push_str(&line(&mut row.iter().map(String::as_str)));
     }
     out
+}
+
+/// One line per experiment: how many of its claims hold, and which do not.
+#[must_use]
+pub fn summary(documents: &[Document]) -> String {
+    let row = |d: &Document| {
+        let fails: Vec<&str> = d.verdicts.iter().filter(|v| !v.holds).map(|v| v.claim.as_str()).collect();
+        let holds = d.verdicts.len() - fails.len();
+        vec![d.experiment.clone(), format!("{holds} of {}", d.verdicts.len()), fails.join("; ")]
+    };
+    table(&["experiment", "claims that hold", "those that do not"], &documents.iter().map(row).collect::<Vec<_>>(), 3)
 }
 
 /// The verdicts, one per line.

@@ -7,6 +7,7 @@
 //! | [`sysbench`] | the `sbtest` schema with sysbench 1.0's generators, the `oltp_*` transactions |
 //! | [`dump`] | what `mysqldump` does: every row in key order, decoded, as multi-row INSERT text |
 //! | [`dbt2`] | the `new_order` and `stock` tables and the two report queries over them |
+//! | [`dbstress`] | dbSTRESS: five tables, READs of two SELECTs, WRITEs of HISTORY, AntiDEAD |
 //! | [`row`] | the row format: typed columns in bytes; reading a row decodes its columns |
 //! | [`dist`] | uniform, special, pareto, zipf |
 //! | [`rate`] | open-loop schedule of `--rate`: latency counts from the scheduled time |
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dbstress;
 pub mod dbt2;
 pub mod dist;
 pub mod dump;

@@ -1,4 +1,9 @@
 //! The experiments.
 
+pub mod flush;
+pub mod iobound;
+pub mod overflow;
+pub mod purge;
 pub mod scan;
+pub mod sessions;
 pub mod sideload;

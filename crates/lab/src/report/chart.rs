@@ -10,6 +10,9 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 34.0;
 
+/// The time axis of an experiment with a side load.
+pub const SIDE_LOAD: &str = "seconds since the side load began";
+
 /// A line over time.
 #[derive(Clone, Debug)]
 pub struct Line {
@@ -39,8 +42,10 @@ pub struct Band {
 pub struct LineChart {
     /// Title.
     pub title: String,
+    /// What an x value is.
+    pub x_label: String,
     /// What a y value is.
-    pub y_label: &'static str,
+    pub y_label: String,
     /// The lines.
     pub lines: Vec<Line>,
     /// The phases.
@@ -132,7 +137,7 @@ impl Frame {
         self.height - BOTTOM
     }
 
-    fn axes(&self, y_label: &str, bands: &[Band]) -> Markup {
+    fn axes(&self, x_label: &str, y_label: &str, bands: &[Band]) -> Markup {
         let (left, right, base) = (LEFT, WIDTH - RIGHT, self.base());
         html! {
             @for (n, band) in bands.iter().enumerate() {
@@ -155,7 +160,7 @@ impl Frame {
             line class="axis" x1=(px(left)) x2=(px(right)) y1=(px(base)) y2=(px(base)) {}
             text class="axis-label" x=(px(left)) y=(px(TOP - 8.0)) { (y_label) }
             text class="axis-label" x=(px(right)) y=(px(self.height - 6.0)) text-anchor="end" {
-                "seconds since the side load began"
+                (x_label)
             }
         }
     }
@@ -199,7 +204,7 @@ impl LineChart {
             &frame,
             &json!(hover),
             html! {
-                (frame.axes(self.y_label, &self.bands))
+                (frame.axes(&self.x_label, &self.y_label, &self.bands))
                 @for line in &self.lines {
                     path class=(format!("line {}{}", line.class, if line.dashed { " dashed" } else { "" }))
                         d=(path(line.points.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) {}
@@ -266,7 +271,7 @@ impl StackChart {
             &frame,
             &json!(hover),
             html! {
-                (frame.axes(self.y_label, &[]))
+                (frame.axes(SIDE_LOAD, self.y_label, &[]))
                 @for (class, d) in &areas {
                     path class=(format!("area {class}")) d=(d) {}
                 }
@@ -331,10 +336,14 @@ mod tests {
         assert_eq!(tick_label(0.25), "0.25");
     }
 
+    fn empty() -> LineChart {
+        let (title, x_label, y_label) = ("t".into(), "x".into(), "y".into());
+        LineChart { title, x_label, y_label, lines: Vec::new(), bands: Vec::new() }
+    }
+
     #[test]
     fn charts_without_data_are_not_drawn() {
-        let lines = LineChart { title: "t".into(), y_label: "y", lines: Vec::new(), bands: Vec::new() };
-        assert!(lines.draw().is_none());
+        assert!(empty().draw().is_none());
         assert!(bars("t", &[]).is_none());
     }
 
@@ -342,7 +351,7 @@ mod tests {
     fn a_line_is_drawn_where_its_points_are() {
         let line = Line { name: "a".into(), class: "c", points: vec![(0.0, 0.0), (1.0, 10.0)], dashed: false };
         let band = Band { from: 0.0, to: 1.0, label: "phase".into() };
-        let chart = LineChart { title: "<t>".into(), y_label: "y", lines: vec![line], bands: vec![band] };
+        let chart = LineChart { title: "<t>".into(), lines: vec![line], bands: vec![band], ..empty() };
         let svg = chart.draw().unwrap().into_string();
         assert!(svg.contains("d=\"M52.0 226.0L548.0 "), "{svg}");
         assert!(svg.contains("&lt;t&gt;") && svg.contains(">phase<"), "{svg}");

@@ -2,6 +2,7 @@
 //! nothing from anywhere.
 
 mod chart;
+mod figures;
 mod scan;
 mod sideload;
 
@@ -24,13 +25,100 @@ pub fn write(document: &Document, path: &Path) -> Result<()> {
     std::fs::write(path, page(document)).with_context(|| format!("write the report {}", path.display()))
 }
 
+/// Writes one report of several experiments to `path`.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_all(documents: &[Document], path: &Path) -> Result<()> {
+    std::fs::write(path, page_of_all(documents)).with_context(|| format!("write the report {}", path.display()))
+}
+
+/// Title and sections of an experiment.
+fn parts(document: &Document) -> (&str, Markup) {
+    match document.experiment.as_str() {
+        "scan" => ("One report query between small queries", scan::body(document)),
+        _ if !document.figures.is_empty() => (document.title.as_str(), figures::body(&document.figures)),
+        _ => ("A dump beside OLTP", sideload::body(document)),
+    }
+}
+
 /// The report of `document` as HTML.
 #[must_use]
 pub fn page(document: &Document) -> String {
-    let (title, body) = match document.experiment.as_str() {
-        "scan" => ("One report query between small queries", scan::body(document)),
-        _ => ("A dump beside OLTP", sideload::body(document)),
+    let (title, body) = parts(document);
+    let header = html! {
+        p class="kicker" { "Holdfast lab \u{b7} " (document.experiment) }
+        h1 { (title) }
+        (summary(document))
     };
+    frame(
+        title,
+        &header,
+        &html! {
+            (body)
+            (verdicts(document))
+            (provenance(document))
+        },
+    )
+}
+
+/// The report of several experiments as HTML: a summary, the experiments, provenance.
+#[must_use]
+pub fn page_of_all(documents: &[Document]) -> String {
+    let title = "All experiments";
+    let header = html! { p class="kicker" { "Holdfast lab" } h1 { (title) } };
+    let machine = documents.first().map(|d| serde_json::to_value(&d.machine).unwrap_or(Value::Null));
+    frame(
+        title,
+        &header,
+        &html! {
+            (summary_of_all(documents))
+            @for document in documents {
+                @let (title, body) = parts(document);
+                section id=(document.experiment) class="experiment" {
+                    p class="kicker" { (document.experiment) }
+                    h1 { (title) }
+                    (body)
+                    (verdicts(document))
+                }
+            }
+            section {
+                h2 { "Provenance" }
+                div class="columns" {
+                    @if let Some(machine) = machine { (listing("Machine", &machine)) }
+                    @for document in documents {
+                        (listing(&format!("Settings of {}", document.experiment), &Value::Object(document.settings.clone())))
+                    }
+                }
+            }
+        },
+    )
+}
+
+fn summary_of_all(documents: &[Document]) -> Markup {
+    html! {
+        section {
+            h2 { "Summary" }
+            div class="scroll" { table {
+                thead { tr { th { "experiment" } th { "" } th class="n" { "claims that hold" } th { "those that do not" } } }
+                tbody { @for d in documents {
+                    @let holds = d.verdicts.iter().filter(|v| v.holds).count();
+                    tr {
+                        td { a href=(format!("#{}", d.experiment)) { (d.experiment) } }
+                        td { (parts(d).0) }
+                        td class=(if d.holds() { "n good" } else { "n bad" }) { (holds) " of " (d.verdicts.len()) }
+                        td { @for v in d.verdicts.iter().filter(|v| !v.holds) {
+                            div { (v.claim) ": " (v.value.map_or_else(|| "not measured".to_owned(), |v| format!("{v:.3}"))) " (" (v.bar) ")" }
+                        } }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+/// A page with everything that it needs.
+fn frame(title: &str, header: &Markup, main: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -41,16 +129,8 @@ pub fn page(document: &Document) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                header {
-                    p class="kicker" { "Holdfast lab \u{b7} " (document.experiment) }
-                    h1 { (title) }
-                    (summary(document))
-                }
-                main {
-                    (body)
-                    (verdicts(document))
-                    (provenance(document))
-                }
+                header { (header) }
+                main { (main) }
                 div id="tip" {}
                 script { (PreEscaped(SCRIPT)) }
             }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::chart::{Band, Layer, Line, LineChart, StackChart, legend};
+use super::chart::{Band, Layer, Line, LineChart, SIDE_LOAD, StackChart, legend};
 use super::{number, policy_class, text};
 use crate::document::{Document, Run};
 use crate::measure::human;
@@ -143,7 +143,8 @@ fn throughput(title: &str, views: &[&View<'_>], ceiling: Option<&View<'_>>) -> O
     let mut bands = Vec::new();
     bands.extend(before.map(|b| Band { from, to: 0.0, label: b.label }));
     bands.push(Band { from: 0.0, to: end, label: "OLTP and dump".to_owned() });
-    LineChart { title: title.to_owned(), y_label: "transactions per second", lines, bands }.draw()
+    let (x_label, y_label) = (SIDE_LOAD.to_owned(), "transactions per second".to_owned());
+    LineChart { title: title.to_owned(), x_label, y_label, lines, bands }.draw()
 }
 
 /// Classes of the pool's layers, in the order of the run's segments.

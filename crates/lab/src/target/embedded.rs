@@ -18,7 +18,7 @@ use super::{Connection, Hint, IndexState, Policy, PoolState, Query, Target, Targ
 use crate::clock::PausableClock;
 
 /// The tables of the workloads: byte strings, encoded by the workload.
-pub(super) type Definition = TableDefinition<&'static [u8], &'static [u8]>;
+pub(crate) type Definition = TableDefinition<&'static [u8], &'static [u8]>;
 
 /// `KEY k (k)` of `sbtest`. A row that does not decode has no entry; it fails where it is read.
 const K_INDEX: IndexDefinition<&'static [u8], &'static [u8], &'static [u8]> =
@@ -29,7 +29,7 @@ const K_INDEX: IndexDefinition<&'static [u8], &'static [u8], &'static [u8]> =
     });
 
 /// The definition of a table, with the index `k` if it is an `sbtest`.
-pub(super) fn definition(name: &str, with_k: bool) -> Definition {
+pub(crate) fn definition(name: &str, with_k: bool) -> Definition {
     let table = Definition::named(name);
     if with_k { table.index(&K_INDEX) } else { table }
 }
@@ -79,7 +79,7 @@ impl Embedded {
 
 impl Target for Embedded {
     fn connect(&self) -> Result<Box<dyn Connection + '_>> {
-        let rows = EmbeddedRows { db: &self.db, tables: &self.tables, transaction: Transaction::None };
+        let rows = EmbeddedRows::new(&self.db, &self.tables);
         Ok(Box::new(EmbeddedConnection { sql: RowSql::new(rows, TableNo(0)) }))
     }
 
@@ -154,7 +154,7 @@ enum Transaction {
 }
 
 /// [`Rows`] over the engine.
-struct EmbeddedRows<'t> {
+pub(crate) struct EmbeddedRows<'t> {
     db: &'t Database,
     tables: &'t [Definition],
     transaction: Transaction,
@@ -192,7 +192,12 @@ fn definition_of(tables: &[Definition], table: TableNo) -> Result<&Definition, F
     tables.get(table.0).ok_or_else(|| Failure::fatal(format_args!("there is no table {}", table.0)))
 }
 
-impl EmbeddedRows<'_> {
+impl<'t> EmbeddedRows<'t> {
+    /// A connection without a transaction.
+    pub(crate) fn new(db: &'t Database, tables: &'t [Definition]) -> EmbeddedRows<'t> {
+        EmbeddedRows { db, tables, transaction: Transaction::None }
+    }
+
     fn writer(&self, table: TableNo) -> Result<(&WriteTransaction, &Definition), Failure> {
         match &self.transaction {
             Transaction::Write(txn) => Ok((txn, definition_of(self.tables, table)?)),

@@ -3,7 +3,7 @@
 //!
 //! Experiments know these traits only, so that a server can take the place of the embedded engine.
 
-mod embedded;
+pub(crate) mod embedded;
 mod site;
 
 use std::fmt;

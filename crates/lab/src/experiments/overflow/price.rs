@@ -1,0 +1,95 @@
+//! What a miss costs the processor: point selects in the smallest pool, where nearly each misses, against the same in a pool
+//! that holds everything, and a loop that does nothing but read, in turns. One row of each page is looked at, so that little but
+//! the miss itself is in the difference.
+
+use anyhow::Result;
+use holdfast::metrics::Counter;
+use holdfast_workload::sysbench::Mix;
+
+use super::{Options, SMALLEST};
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::rig::control::{self, Rate};
+use crate::rig::sessions::sysbench;
+use crate::rig::site::{Settings, Site};
+
+/// The price of a miss with one number of threads.
+#[derive(Clone, Debug)]
+pub(super) struct Price {
+    pub threads: usize,
+    /// What the disk gives without an engine, the median turn.
+    pub device: Rate,
+    /// Processor microseconds of a select whose pages are all there, and of a miss.
+    pub hit_us: f64,
+    pub miss_us: f64,
+    /// Of the miss against the bare read, by turn.
+    pub ratio: Option<Figure>,
+    /// Misses per second.
+    pub misses_per_s: f64,
+}
+
+/// One turn.
+struct Turn {
+    hit_us: f64,
+    miss_us: f64,
+    misses_per_s: f64,
+    rate: Rate,
+}
+
+/// Turns of each.
+const TURNS: usize = 3;
+
+/// Measures the price for every number of threads.
+pub(super) fn prices(
+    site: &Site,
+    options: &Options,
+    path: &std::path::Path,
+    progress: &mut Progress,
+) -> Result<Vec<Price>> {
+    let mut prices = Vec::new();
+    for &threads in &options.threads {
+        let mut turns = Vec::new();
+        for _ in 0..TURNS {
+            let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
+            let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
+            let rate = control::reads(path, 16 << 10, true, threads, options.turn / 4)?;
+            let miss_us = (select_us - hit_us) / misses.max(1e-9);
+            progress.show(&format!(
+                "{threads} threads: {} us of CPU per miss, {} us per bare read",
+                human(miss_us),
+                human(rate.cpu_us)
+            ));
+            turns.push(Turn { hit_us, miss_us, misses_per_s, rate });
+        }
+        let middle = |of: &dyn Fn(&Turn) -> f64| {
+            Figure::of(&turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
+        };
+        let device = Rate { per_second: middle(&|t| t.rate.per_second), cpu_us: middle(&|t| t.rate.cpu_us) };
+        let ratio = Figure::of(&turns.iter().map(|t| t.miss_us / t.rate.cpu_us).collect::<Vec<_>>());
+        let (hit_us, miss_us, misses_per_s) =
+            (middle(&|t| t.hit_us), middle(&|t| t.miss_us), middle(&|t| t.misses_per_s));
+        prices.push(Price { threads, device, hit_us, miss_us, ratio, misses_per_s });
+    }
+    Ok(prices)
+}
+
+/// Processor microseconds per select, misses per select, misses per second.
+fn selects(site: &Site, options: &Options, pool_bytes: u64, threads: usize) -> Result<(f64, f64, f64)> {
+    let db = site.open(&Settings::pool(pool_bytes))?;
+    let all_fits = pool_bytes > SMALLEST;
+    let measured = {
+        if all_fits {
+            // One pass over the table brings all of it in.
+            let every_row = Mix { range_size: options.rows, simple_ranges: 1, point_selects: 0, ..Mix::POINT_SELECT };
+            sysbench(&db, site, every_row, 1, 1, options.seed).run(options.turn / 8, &mut |_| Ok(()))?;
+        }
+        let load = sysbench(&db, site, Mix::POINT_SELECT, options.rows, threads, options.seed);
+        load.run(options.turn / 8, &mut |_| Ok(()))?;
+        let before = db.metrics_snapshot();
+        let turn = load.run(options.turn / 4, &mut |_| Ok(()))?;
+        let read = db.metrics_snapshot().delta(&before).get(Counter::PagesRead) as f64;
+        (turn.cpu_us(), read / (turn.transactions as f64).max(1.0), read / turn.seconds)
+    };
+    db.close()?;
+    Ok(measured)
+}

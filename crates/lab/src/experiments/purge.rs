@@ -1,0 +1,259 @@
+//! `purge`: updates in place must not eat the pool.
+//!
+//! Dimitri Kravtchuk's dbSTRESS, 2010: 32 sessions, no think time, one UPDATE in place per READ. On MySQL 5.5.4 the free pages
+//! fell continuously until old images owned the pool, because purge did not keep up; a newer kernel's scheduler made it vanish.
+//!
+//! Two databases with the same data run in turns. On one nobody holds a snapshot; on the other one snapshot is held from the
+//! first second to the last, as a dump in one transaction does. At the end the rows that differ between snapshot and newest state
+//! are counted: as many versions may have been kept, not more.
+
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use holdfast::{Database, ReadOptions, ReadTransaction};
+use holdfast_workload::dbstress::{self, Table};
+use serde_json::json;
+
+use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::figures::{Figures, Grid};
+use crate::machine::Machine;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::rig::load::Turn;
+use crate::rig::sampler::{Sample, Sampler};
+use crate::rig::sessions::{SEL2, UPDATE, dbstress as sessions};
+use crate::rig::site::{DiskKind, Settings, Site, Tables};
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// OBJECTs; HISTORY has 20 rows for each.
+    pub objects: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// Turns of each database.
+    pub turns: usize,
+    /// Length of a turn.
+    pub turn: Duration,
+    /// The pool.
+    pub pool_bytes: u64,
+    /// Seed of data and load.
+    pub seed: u64,
+}
+
+/// One of the two databases, after its turns.
+struct Side {
+    name: &'static str,
+    turns: Vec<Turn>,
+    samples: Vec<Sample>,
+}
+
+impl Side {
+    fn figure(&self, of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
+        Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// The samples from `from` to `to`, as shares of the run.
+    fn part(&self, from: f64, to: f64) -> &[Sample] {
+        let n = self.samples.len() as f64;
+        &self.samples[(n * from) as usize..(n * to) as usize]
+    }
+
+    /// The longest history of the second half, in seconds of commits.
+    fn lag_seconds(&self) -> Option<f64> {
+        let longest = self.part(0.5, 1.0).iter().map(|s| s.history).max()?;
+        Some(longest as f64 / (self.figure(|t| Some(t.tps()))?.median / 2.0))
+    }
+
+    /// Free pages lost from the second quarter of the run to the last.
+    fn free_lost(&self) -> Option<f64> {
+        let free = |part: &[Sample]| Figure::of(&part.iter().map(|s| s.free_pages as f64).collect::<Vec<_>>());
+        Some(free(self.part(0.25, 0.5))?.median - free(self.part(0.75, 1.0))?.median)
+    }
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If the data cannot be loaded, or a session fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let load = dbstress::Options::light(options.objects, options.sessions, 1);
+    progress.step("loading two databases");
+    progress.show(&format!("{} objects each", options.objects));
+    let tables = Tables::DbStress(load);
+    let sites = [0, 1].map(|_| Site::load(&DiskKind::Memory, tables, options.seed));
+    let [plain_site, held_site] = sites;
+    let (plain_site, held_site) = (plain_site?, held_site?);
+    let settings = Settings::pool(options.pool_bytes);
+    let (plain, held) = (plain_site.open(&settings)?, held_site.open(&settings)?);
+    let frames = plain.cache_stats().0.frames;
+
+    let began = Instant::now();
+    let mut samplers = [Sampler::since(&plain, began), Sampler::since(&held, began)];
+    let loads = [sessions(&plain, &plain_site, load, options.seed), sessions(&held, &held_site, load, options.seed)];
+    let mut turns = [Vec::new(), Vec::new()];
+    progress.step("warming up");
+    for (sampler, load) in samplers.iter_mut().zip(&loads) {
+        sampler.run("warm-up", load, options.turn, progress)?;
+        sampler.samples.clear();
+    }
+    let snapshot = held.begin_read()?;
+    for turn in 0..options.turns {
+        progress.step(&format!("turn {} of {}", turn + 1, options.turns));
+        for (side, phase) in ["no snapshot", "snapshot held"].into_iter().enumerate() {
+            turns[side].push(samplers[side].run(phase, &loads[side], options.turn, progress)?);
+        }
+    }
+    progress.step("counting the rows that changed");
+    let changed = rows_changed(&held, &held_site, &snapshot)?;
+    let charts = vec![
+        ("Without a snapshot".to_owned(), samplers[0].charts("No snapshot", &loads[0])),
+        ("With a snapshot held all the time".to_owned(), samplers[1].charts("Snapshot held", &loads[1])),
+    ];
+    let [a, b] = samplers.map(|s| s.samples);
+    let [turns_a, turns_b] = turns;
+    let sides = [
+        Side { name: "no snapshot", turns: turns_a, samples: a },
+        Side { name: "snapshot held", turns: turns_b, samples: b },
+    ];
+
+    let mut document = Document::new("purge", settings_of(options, frames), Machine::this(None));
+    document.title = "Updates in place beside a long snapshot".to_owned();
+    document.runs = sides.iter().map(|s| document_run(s, changed)).collect();
+    document.verdicts = verdicts(&sides, changed, frames);
+    document.figures = Figures { lead: lead(options), grids: vec![grid(&sides, changed)], charts };
+    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    Ok((document, text))
+}
+
+fn settings_of(options: &Options, frames: u64) -> serde_json::Value {
+    json!({
+        "workload": "dbSTRESS RW=1, a WRITE is one UPDATE",
+        "anti_dead": "slices", "hpk": true, "same_ref": true,
+        "objects": options.objects,
+        "history_rows": u64::from(options.objects) * u64::from(dbstress::HISTORY_PER_OBJECT),
+        "distribution": "uniform",
+        "sessions": options.sessions,
+        "pool_bytes": options.pool_bytes,
+        "pool_pages": frames,
+        "turns": options.turns,
+        "turn_s": options.turn.as_secs_f64(),
+        "disk": "memory",
+        "seed": options.seed,
+    })
+}
+
+fn lead(options: &Options) -> String {
+    format!(
+        "dbSTRESS, {} sessions without think time, one UPDATE in place per READ. Published in 2010 for MySQL 5.5.4: free pages fall \
+         continuously until old page images own the pool, for purge does not keep up. Two databases in turns, on one of which a \
+         snapshot is held from the first turn to the last.",
+        options.sessions
+    )
+}
+
+/// Rows of HISTORY that the snapshot sees otherwise than a new one.
+fn rows_changed(db: &Database, site: &Site, old: &ReadTransaction) -> Result<u64> {
+    let definition = &site.tables()[Table::History.number().0];
+    let new = db.begin_read()?;
+    let (old, new) = (old.open_table(definition)?, new.open_table(definition)?);
+    let all = (Bound::<Vec<u8>>::Unbounded, Bound::<Vec<u8>>::Unbounded);
+    let bounds = (all.0.as_ref().map(Vec::as_slice), all.1.as_ref().map(Vec::as_slice));
+    let (mut before, mut after) = (old.cursor(&ReadOptions::default()), new.cursor(&ReadOptions::default()));
+    before.seek(bounds)?;
+    after.seek(bounds)?;
+    let (mut keys, mut rows) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let mut changed = 0;
+    while before.next_into(&mut keys[0], &mut rows[0])? {
+        if !after.next_into(&mut keys[1], &mut rows[1])? || keys[0] != keys[1] {
+            return Err(anyhow!(
+                "the snapshot has other rows of HISTORY than the newest state: an UPDATE changes no key"
+            ));
+        }
+        changed += u64::from(rows[0] != rows[1]);
+    }
+    Ok(changed)
+}
+
+fn most_versions(side: &Side) -> u64 {
+    side.samples.iter().map(|s| s.versions).max().unwrap_or(0)
+}
+
+/// The median ratio of the turns of the two sides, pair by pair.
+fn paired(sides: &[Side; 2], of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
+    let pairs = sides[0].turns.iter().zip(&sides[1].turns);
+    Figure::of(&pairs.filter_map(|(plain, held)| Some(of(held)? / of(plain)?)).collect::<Vec<_>>())
+}
+
+fn verdicts(sides: &[Side; 2], changed: u64, frames: u64) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for side in sides {
+        let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
+        verdicts.push(Verdict::new(claim, side.lag_seconds(), Bar::AtMost(1.0)));
+        let lost = side.free_lost().map(|pages| pages / frames as f64);
+        let claim =
+            format!("{}: share of the pool that free pages lost from the second quarter to the last", side.name);
+        verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
+    }
+    let median = |f: Option<Figure>| f.map(|f| f.median);
+    let tps = median(paired(sides, |t| Some(t.tps())));
+    verdicts.push(Verdict::new("TPS with a snapshot held, of that without", tps, Bar::AtLeast(0.9)));
+    let p99 = median(paired(sides, |t| t.latencies.class_ms(SEL2, 99.0)));
+    let claim = "p99 of SEL2 on the newest data with a snapshot held, of that without";
+    verdicts.push(Verdict::new(claim, p99, Bar::AtMost(1.2)));
+    let versions = (changed > 0).then(|| most_versions(&sides[1]) as f64 / changed as f64);
+    verdicts.push(Verdict::new("versions kept per row that changed", versions, Bar::AtMost(1.0)));
+    verdicts
+}
+
+fn document_run(side: &Side, changed: u64) -> Run {
+    Run {
+        target: "embedded".to_owned(),
+        policy: side.name.to_owned(),
+        metrics: metrics(json!({
+            "tps": side.figure(|t| Some(t.tps())),
+            "sel2_p99_ms": side.figure(|t| t.latencies.class_ms(SEL2, 99.0)),
+            "update_p99_ms": side.figure(|t| t.latencies.class_ms(UPDATE, 99.0)),
+            "lag_s": side.lag_seconds(),
+            "free_pages_lost": side.free_lost(),
+            "versions_max": most_versions(side),
+            "rows_changed": changed,
+            "samples": side.samples,
+        })),
+    }
+}
+
+fn grid(sides: &[Side; 2], changed: u64) -> Grid {
+    let header = [
+        "",
+        "TPS",
+        "CPU us/txn",
+        "SEL2 p99 ms",
+        "UPDATE p99 ms",
+        "longest history",
+        "free pages, first",
+        "free pages, last",
+        "versions at most",
+        "rows changed",
+    ];
+    let note = "Medians of turns. Rows changed: those of HISTORY that the snapshot sees otherwise than the newest state, counted at the end.";
+    let mut grid = Grid::new("Two databases in turns", 1, &header, note);
+    let cell = |f: Option<Figure>| f.map_or_else(|| "-".to_owned(), |f| human(f.median));
+    for side in sides {
+        let free = |s: Option<&Sample>| s.map_or_else(|| "-".to_owned(), |s| human(s.free_pages as f64));
+        grid.rows.push(vec![
+            side.name.to_owned(),
+            cell(side.figure(|t| Some(t.tps()))),
+            cell(side.figure(|t| Some(t.cpu_us()))),
+            cell(side.figure(|t| t.latencies.class_ms(SEL2, 99.0))),
+            cell(side.figure(|t| t.latencies.class_ms(UPDATE, 99.0))),
+            human(side.samples.iter().map(|s| s.history).max().unwrap_or(0) as f64),
+            free(side.samples.first()),
+            free(side.samples.last()),
+            human(most_versions(side) as f64),
+            if side.name == sides[1].name { human(changed as f64) } else { "-".to_owned() },
+        ]);
+    }
+    grid
+}

@@ -1,0 +1,243 @@
+//! `sessions`: 1, 2, 4 ... 256 concurrent users.
+//!
+//! Published in 2010: throughput falls continuously from 32 sessions on, and innodb_thread_concurrency=32, which was meant to
+//! help, cost more than it gave until 256. Here dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that
+//! use the same processor time per transaction and do nothing else. What the control loses with more threads is the machine's
+//! doing; the engine may lose a twentieth more. The database is in memory, so that no disk stands between the sessions.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use holdfast::metrics::{Snapshot, WaitClass};
+use holdfast_workload::dbstress;
+use serde_json::json;
+
+use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::figures::{Chart, Figures, Grid, Line};
+use crate::machine::Machine;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::rig::control::burners;
+use crate::rig::load::Turn;
+use crate::rig::sampler::Sampler;
+use crate::rig::sessions::dbstress as dbstress_load;
+use crate::rig::site::{DiskKind, Settings, Site, Tables};
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// OBJECTs.
+    pub objects: u32,
+    /// Numbers of sessions.
+    pub counts: Vec<u32>,
+    /// Turns of engine and control with each number.
+    pub turns: usize,
+    /// Length of a turn.
+    pub turn: Duration,
+    /// Seed of data and load.
+    pub seed: u64,
+}
+
+/// One number of sessions in one mode.
+struct Step {
+    mode: &'static str,
+    sessions: u32,
+    engine: Vec<Turn>,
+    control: Vec<Turn>,
+    waits: Vec<(&'static str, f64)>,
+}
+
+impl Step {
+    fn ratio(&self, of: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
+        let pairs = self.engine.iter().zip(&self.control);
+        Figure::of(&pairs.filter_map(|(e, c)| Some(of(e)? / of(c)?)).collect::<Vec<_>>()).map(|f| f.median)
+    }
+
+    fn tps_ratio(&self) -> Option<f64> {
+        self.ratio(|t| Some(t.tps()))
+    }
+
+    fn p99_ratio(&self) -> Option<f64> {
+        self.ratio(|t| t.latencies.transaction_ms(99.0))
+    }
+}
+
+fn median(turns: &[Turn], of: impl Fn(&Turn) -> Option<f64>) -> f64 {
+    Figure::of(&turns.iter().filter_map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
+}
+
+/// The modes, and WRITEs per READ of each.
+const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If the data cannot be loaded, or a session fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    progress.step("loading");
+    progress.show(&format!("{} objects", options.objects));
+    let tables = Tables::DbStress(dbstress::Options::light(options.objects, 1, 1));
+    let site = Site::load(&DiskKind::Memory, tables, options.seed)?;
+    let db = site.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
+    let (mut steps, mut charts) = (Vec::new(), Vec::new());
+    for (mode, rw_ratio) in MODES {
+        let mut sampler = Sampler::new(&db);
+        let load = |sessions| dbstress::Options::light(options.objects, sessions, rw_ratio);
+        let alone = dbstress_load(&db, &site, load(1), options.seed);
+        alone.run(options.turn, &mut |_| Ok(()))?;
+        // What one session's transaction costs, all threads of the engine included.
+        let cpu_us = alone.run(options.turn, &mut |_| Ok(()))?.cpu_us();
+        for &sessions in &options.counts {
+            progress.step(&format!("{mode}, {sessions} sessions"));
+            let (engine, control) =
+                (dbstress_load(&db, &site, load(sessions), options.seed), burners(cpu_us, sessions as usize));
+            let before = db.metrics_snapshot();
+            let mut step = Step { mode, sessions, engine: Vec::new(), control: Vec::new(), waits: Vec::new() };
+            for _ in 0..options.turns {
+                step.engine.push(sampler.run(&sessions.to_string(), &engine, options.turn, progress)?);
+                step.control.push(control.run(options.turn, &mut |_| Ok(()))?);
+            }
+            step.waits = waits(&db.metrics_snapshot().delta(&before), &step.engine);
+            if Some(&sessions) == options.counts.last() {
+                charts.push((format!("Second by second, {mode}"), sampler.charts(mode, &engine)));
+            }
+            steps.push(step);
+        }
+    }
+    let mut document = Document::new("sessions", settings(options), Machine::this(None));
+    document.title = "1 to 256 sessions".to_owned();
+    document.runs = steps.iter().map(document_run).collect();
+    document.verdicts = verdicts(&steps);
+    charts.insert(0, ("Over the number of sessions".to_owned(), over_sessions(&steps)));
+    document.figures = Figures { lead: lead(), grids: vec![grid(&steps), wait_grid(&steps)], charts };
+    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    Ok((document, text))
+}
+
+/// Microseconds waited per transaction, by class.
+fn waits(did: &Snapshot, turns: &[Turn]) -> Vec<(&'static str, f64)> {
+    let transactions: u64 = turns.iter().map(|t| t.transactions).sum();
+    let per_transaction = |class: &WaitClass| did.wait(*class).total.as_secs_f64() * 1e6 / transactions.max(1) as f64;
+    WaitClass::ALL.iter().map(|class| (class.name(), per_transaction(class))).collect()
+}
+
+fn lead() -> String {
+    "dbSTRESS in memory, in turns with a control: as many threads that use the processor time of one session's transaction and do \
+     nothing else. Published in 2010: throughput falls continuously from 32 sessions on; a limit of 32 threads cost more than it gave \
+     until 256."
+        .to_owned()
+}
+
+fn settings(options: &Options) -> serde_json::Value {
+    json!({
+        "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE",
+        "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
+        "objects": options.objects,
+        "sessions": options.counts,
+        "turns": options.turns,
+        "turn_s": options.turn.as_secs_f64(),
+        "disk": "memory",
+        "active_set_of_pool": "all of it fits",
+        "seed": options.seed,
+    })
+}
+
+fn verdicts(steps: &[Step]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (mode, _) in MODES {
+        let of_mode = || steps.iter().filter(move |s| s.mode == mode);
+        let worst = of_mode().filter_map(Step::tps_ratio).reduce(f64::min);
+        let claim = format!("{mode}: TPS of the control's, worst number of sessions");
+        verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(0.95)));
+        let most = of_mode().last();
+        let sessions = most.map_or(0, |s| s.sessions);
+        let claim = format!("{mode}: p99 at {sessions} sessions, of the control's");
+        verdicts.push(Verdict::new(claim, most.and_then(Step::p99_ratio), Bar::AtMost(1.5)));
+    }
+    verdicts
+}
+
+fn document_run(step: &Step) -> Run {
+    let figure = |turns: &[Turn], of: &dyn Fn(&Turn) -> Option<f64>| {
+        Figure::of(&turns.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let tps = |t: &Turn| Some(t.tps());
+    let p99 = |t: &Turn| t.latencies.transaction_ms(99.0);
+    Run {
+        target: "embedded".to_owned(),
+        policy: format!("{}, {} sessions", step.mode, step.sessions),
+        metrics: metrics(json!({
+            "mode": step.mode,
+            "sessions": step.sessions,
+            "tps": figure(&step.engine, &tps),
+            "control_tps": figure(&step.control, &tps),
+            "p99_ms": figure(&step.engine, &p99),
+            "control_p99_ms": figure(&step.control, &p99),
+            "wait_us_per_transaction": step.waits,
+        })),
+    }
+}
+
+fn grid(steps: &[Step]) -> Grid {
+    let header =
+        ["", "sessions", "TPS", "control", "of control", "p99 ms", "control", "of control", "CPU us/txn", "control"];
+    let note = "Medians of turns. The control's transaction costs what the engine's costs with one session, background threads included; \
+                with one session the engine can be faster than its control, because those threads have another core.";
+    let mut grid = Grid::new("Engine and control", 1, &header, note);
+    let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
+    for s in steps {
+        let (tps, cpu) = (|t: &Turn| Some(t.tps()), |t: &Turn| Some(t.cpu_us()));
+        let p99 = |t: &Turn| t.latencies.transaction_ms(99.0);
+        grid.rows.push(vec![
+            s.mode.to_owned(),
+            s.sessions.to_string(),
+            human(median(&s.engine, tps)),
+            human(median(&s.control, tps)),
+            ratio(s.tps_ratio()),
+            human(median(&s.engine, p99)),
+            human(median(&s.control, p99)),
+            ratio(s.p99_ratio()),
+            human(median(&s.engine, cpu)),
+            human(median(&s.control, cpu)),
+        ]);
+    }
+    grid
+}
+
+fn wait_grid(steps: &[Step]) -> Grid {
+    let names: Vec<&str> = steps.first().map(|s| s.waits.iter().map(|w| w.0).collect()).unwrap_or_default();
+    let mut header = vec!["", "sessions"];
+    header.extend(&names);
+    let mut grid = Grid::new("Waits, microseconds per transaction", 1, &header, "");
+    for s in steps {
+        let mut row = vec![s.mode.to_owned(), s.sessions.to_string()];
+        row.extend(s.waits.iter().map(|w| human(w.1)));
+        grid.rows.push(row);
+    }
+    grid
+}
+
+fn over_sessions(steps: &[Step]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (mode, _) in MODES {
+        let line = |name: &str, dashed, y: &dyn Fn(&Step) -> f64| Line {
+            name: name.to_owned(),
+            points: steps.iter().filter(|s| s.mode == mode).map(|s| (f64::from(s.sessions).log2(), y(s))).collect(),
+            dashed,
+        };
+        let tps = |t: &Turn| Some(t.tps());
+        let p99 = |t: &Turn| t.latencies.transaction_ms(99.0);
+        let x = "sessions, as a power of 2";
+        let lines = vec![
+            line("engine", false, &|s| median(&s.engine, tps)),
+            line("control", true, &|s| median(&s.control, tps)),
+        ];
+        charts.push(Chart::over(&format!("Throughput, {mode}"), x, "transactions per second", lines));
+        let lines = vec![
+            line("engine", false, &|s| median(&s.engine, p99)),
+            line("control", true, &|s| median(&s.control, p99)),
+        ];
+        charts.push(Chart::over(&format!("99th percentile, {mode}"), x, "milliseconds", lines));
+    }
+    charts
+}

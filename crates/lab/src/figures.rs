@@ -1,0 +1,121 @@
+//! Tables and charts as data: an experiment fills them in, and both the text on the terminal and the report are made of them.
+
+use serde::Serialize;
+
+/// A line of a chart.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// (x, y), x ascending.
+    pub points: Vec<(f64, f64)>,
+    /// Whether it is a reference rather than a measurement.
+    pub dashed: bool,
+}
+
+/// A stretch of the x axis.
+#[derive(Clone, Debug, Serialize)]
+pub struct Span {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What happens there.
+    pub label: String,
+}
+
+/// Lines on one pair of axes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Chart {
+    /// Title.
+    pub title: String,
+    /// What x is.
+    pub x_label: String,
+    /// What y is.
+    pub y_label: String,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// The phases.
+    pub spans: Vec<Span>,
+}
+
+impl Chart {
+    /// Lines over time.
+    #[must_use]
+    pub fn over_time(title: &str, y_label: &str, lines: Vec<Line>, spans: Vec<Span>) -> Chart {
+        Chart { spans, ..Chart::over(title, "seconds", y_label, lines) }
+    }
+
+    /// Lines over something else.
+    #[must_use]
+    pub fn over(title: &str, x_label: &str, y_label: &str, lines: Vec<Line>) -> Chart {
+        let (title, x_label, y_label) = (title.to_owned(), x_label.to_owned(), y_label.to_owned());
+        Chart { title, x_label, y_label, lines, spans: Vec::new() }
+    }
+}
+
+/// A table of results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Grid {
+    /// Title.
+    pub title: String,
+    /// Column heads.
+    pub header: Vec<String>,
+    /// Rows of cells.
+    pub rows: Vec<Vec<String>>,
+    /// Columns from the left that hold words; the others hold numbers.
+    pub words: usize,
+    /// What a reader should know.
+    pub note: String,
+}
+
+impl Grid {
+    /// An empty table.
+    #[must_use]
+    pub fn new(title: &str, words: usize, header: &[&str], note: &str) -> Grid {
+        let header = header.iter().map(|h| (*h).to_owned()).collect();
+        Grid { title: title.to_owned(), header, rows: Vec::new(), words, note: note.to_owned() }
+    }
+
+    /// As plain text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
+        let mut out = format!("{}\n\n{}", self.title, crate::text::table(&header, &self.rows, self.words));
+        if !self.note.is_empty() {
+            out.push_str(&self.note);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Everything that an experiment shows besides its verdicts.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// One paragraph: what is run, and what was published about it.
+    pub lead: String,
+    /// Tables.
+    pub grids: Vec<Grid>,
+    /// Groups of charts, each with a title.
+    pub charts: Vec<(String, Vec<Chart>)>,
+}
+
+impl Figures {
+    /// The tables as plain text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = format!("{}\n\n", self.lead);
+        for grid in &self.grids {
+            out.push_str(&grid.text());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.grids.is_empty() && self.charts.is_empty()
+    }
+}

@@ -1,0 +1,152 @@
+//! The arguments of the experiments on the embedded engine: `--quick`, `--full`, the seed and a directory are all that they take, for the
+//! disk belongs to the question.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::cli::CommonArgs;
+use crate::document::Document;
+use crate::experiments::{flush, iobound, overflow, purge, sessions};
+use crate::progress::Progress;
+
+/// What they take.
+#[derive(Debug, Args)]
+pub struct RigArgs {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// The experiments on the embedded engine.
+#[derive(Debug, Subcommand)]
+pub enum RigExperiment {
+    /// The active set a little larger than the pool: misses and throughput at every pool size
+    #[command(after_help = REAL)]
+    Overflow(RigArgs),
+    /// Updates in place beside a long snapshot: history, free pages, versions
+    #[command(after_help = MEMORY)]
+    Purge(RigArgs),
+    /// The checkpoint age under updates: no furious flushing
+    #[command(after_help = BOTH)]
+    Flush(RigArgs),
+    /// 1 to 256 sessions beside a control that only computes
+    #[command(after_help = MEMORY)]
+    Sessions(RigArgs),
+    /// The same workload, ten times the pages: what a miss costs
+    #[command(after_help = REAL)]
+    Iobound(RigArgs),
+}
+
+const REAL: &str = "The data is on files in --dir, for the disk is a part of the question: --disk says nothing here.";
+const MEMORY: &str =
+    "The database is in memory, so that no disk stands between the sessions: --disk says nothing here.";
+const BOTH: &str = "Runs on the modelled disk and on files in --dir, one after the other: --disk says nothing here.";
+
+impl RigExperiment {
+    /// Its arguments.
+    pub(crate) fn args(&self) -> &RigArgs {
+        match self {
+            RigExperiment::Overflow(args)
+            | RigExperiment::Purge(args)
+            | RigExperiment::Flush(args)
+            | RigExperiment::Sessions(args)
+            | RigExperiment::Iobound(args) => args,
+        }
+    }
+
+    /// Runs it.
+    pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        let args = self.args();
+        match self {
+            RigExperiment::Overflow(_) => overflow::run(&args.overflow(), progress),
+            RigExperiment::Purge(_) => purge::run(&args.purge(), progress),
+            RigExperiment::Flush(_) => flush::run(&args.flush(), progress),
+            RigExperiment::Sessions(_) => sessions::run(&args.sessions(), progress),
+            RigExperiment::Iobound(_) => iobound::run(&args.iobound(), progress),
+        }
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+impl RigArgs {
+    /// The first with --quick, the last with --full.
+    fn sized<T>(&self, quick: T, default: T, full: T) -> T {
+        match (self.common.quick, self.common.full) {
+            (true, _) => quick,
+            (_, true) => full,
+            _ => default,
+        }
+    }
+
+    fn seconds(&self, quick: f64, default: f64, full: f64) -> Duration {
+        Duration::from_secs_f64(self.sized(quick, default, full))
+    }
+
+    fn overflow(&self) -> overflow::Options {
+        let all = || vec![0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25, 2.0];
+        overflow::Options {
+            rows: self.sized(150_000, 300_000, 1_000_000),
+            shares: self.sized(vec![0.25, 0.5, 0.9, 2.0], all(), all()),
+            threads: vec![1, 8, 40],
+            turn: self.seconds(2.0, 4.0, 20.0),
+            dir: self.common.dir.clone(),
+            seed: self.common.seed,
+        }
+    }
+
+    fn purge(&self) -> purge::Options {
+        purge::Options {
+            objects: self.sized(10_000, 20_000, 1_000_000),
+            sessions: 32,
+            turns: self.sized(7, 10, 12),
+            turn: self.seconds(3.0, 6.0, 10.0),
+            pool_bytes: self.sized(192 * MIB, 384 * MIB, 16_384 * MIB),
+            seed: self.common.seed,
+        }
+    }
+
+    fn flush(&self) -> flush::Options {
+        flush::Options {
+            objects: self.sized(10_000, 20_000, 1_000_000),
+            sessions: 32,
+            capacities: self.sized(
+                vec![32 * MIB, 256 * MIB],
+                vec![32 * MIB, 256 * MIB],
+                vec![32 * MIB, 256 * MIB, 2048 * MIB],
+            ),
+            speed: self.sized(20.0, 20.0, 1.0),
+            settle: self.seconds(3.0, 10.0, 120.0),
+            measured: self.seconds(10.0, 30.0, 300.0),
+            dir: self.common.dir.clone(),
+            seed: self.common.seed,
+        }
+    }
+
+    fn sessions(&self) -> sessions::Options {
+        sessions::Options {
+            objects: self.sized(10_000, 20_000, 1_000_000),
+            counts: self.sized(
+                vec![1, 2, 8, 32, 128, 256],
+                vec![1, 2, 4, 8, 16, 32, 64, 128, 256],
+                vec![1, 2, 4, 8, 16, 32, 64, 128, 256],
+            ),
+            turns: 3,
+            turn: self.seconds(0.7, 2.0, 20.0),
+            seed: self.common.seed,
+        }
+    }
+
+    fn iobound(&self) -> iobound::Options {
+        iobound::Options {
+            objects: self.sized(50_000, 100_000, 10_000_000),
+            sessions: 32,
+            turns: self.sized(3, 5, 5),
+            turn: self.seconds(1.0, 3.0, 20.0),
+            dir: self.common.dir.clone(),
+            seed: self.common.seed,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Loops without an engine, run beside it in the same run: what the machine can do.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use holdfast_io::AlignedBuf;
+use holdfast_workload::rng::Rng;
+
+use super::cpu;
+use super::load::{Load, Session};
+
+/// Bytes that the processor loop goes over at a time: they stay in the first-level cache.
+const BLOCK: usize = 16 << 10;
+
+/// Goes over a block `rounds` times.
+fn burn(block: &[u8], rounds: u64) -> u32 {
+    (0..rounds).fold(0, |crc, _| holdfast_base::checksum_append(crc, std::hint::black_box(block)))
+}
+
+/// A session that uses so much processor time per transaction and does nothing else.
+pub struct Burner {
+    block: Vec<u8>,
+    rounds: u64,
+    result: u32,
+}
+
+impl Session for Burner {
+    fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
+        self.result ^= burn(&self.block, self.rounds);
+        Ok(())
+    }
+}
+
+/// Sessions that use `cpu_us` microseconds of processor time per transaction each.
+#[must_use]
+pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
+    let round_ns = round_ns();
+    let rounds = (cpu_us * 1e3 / round_ns).round().max(1.0) as u64;
+    let session = |_| -> Box<dyn Session> { Box::new(Burner { block: vec![7; BLOCK], rounds, result: 0 }) };
+    Load::new(&[], (0..sessions).map(session).collect())
+}
+
+/// Cores that so many sessions get which only compute: fewer than the machine has while its neighbours work.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn cores(sessions: usize) -> Result<f64> {
+    let turn = burners(200.0, sessions).run(Duration::from_millis(300), &mut |_| Ok(()))?;
+    Ok(turn.cpu_seconds / turn.seconds.max(1e-9))
+}
+
+/// Processor nanoseconds of one round of [`burn`]: the best of some tries.
+fn round_ns() -> f64 {
+    let block = vec![7; BLOCK];
+    let tries = (0..9).map(|_| {
+        let begin = cpu::thread();
+        std::hint::black_box(burn(&block, 2000));
+        (cpu::thread() - begin).as_nanos() as f64 / 2000.0
+    });
+    tries.fold(f64::INFINITY, f64::min)
+}
+
+/// What a loop did.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// Operations per second.
+    pub per_second: f64,
+    /// Processor microseconds per operation.
+    pub cpu_us: f64,
+}
+
+/// A session that reads pages at random places of a file, past the system's cache or through it.
+struct Reader {
+    file: File,
+    pages: u64,
+    buffer: AlignedBuf,
+    rng: Rng,
+}
+
+impl Session for Reader {
+    fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
+        let page = self.rng.below(self.pages);
+        let len = self.buffer.len() as u64;
+        self.file.read_exact_at(&mut self.buffer, page * len).context("read a page")
+    }
+}
+
+/// Synchronous reads of random pages of `path` on so many threads.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn reads(path: &Path, page_bytes: usize, direct: bool, threads: usize, duration: Duration) -> Result<Rate> {
+    let mut sessions: Vec<Box<dyn Session>> = Vec::new();
+    for n in 0..threads {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if direct {
+            options.custom_flags(i32::try_from(rustix::fs::OFlags::DIRECT.bits())?);
+        }
+        let file = options.open(path).with_context(|| format!("open {}", path.display()))?;
+        let pages = file.metadata()?.len() / page_bytes as u64;
+        let (buffer, rng) = (AlignedBuf::zeroed(page_bytes), Rng::for_part(17, n as u64));
+        sessions.push(Box::new(Reader { file, pages: pages.max(1), buffer, rng }));
+    }
+    let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
+    Ok(Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() })
+}
+
+/// Syncs of a small append in a loop on a thread of its own, until it is dropped; how many there were is seen at any time.
+pub struct SyncLoop {
+    done: std::sync::Arc<(AtomicU64, AtomicBool)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl SyncLoop {
+    /// Starts the loop on a new file in `dir`.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn start(dir: &Path) -> Result<SyncLoop> {
+        let path = dir.join("sync-loop");
+        let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+        let done = std::sync::Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
+        let shared = std::sync::Arc::clone(&done);
+        let thread = std::thread::Builder::new().name("sync-loop".into()).spawn(move || {
+            let mut at = 0;
+            while !shared.1.load(Ordering::Acquire)
+                && file.write_all_at(&[0; 512], at).is_ok()
+                && file.sync_data().is_ok()
+            {
+                shared.0.fetch_add(1, Ordering::Relaxed);
+                at = (at + 512) % (1 << 20);
+            }
+        });
+        Ok(SyncLoop { done, thread: Some(thread.context("start a thread")?) })
+    }
+
+    /// Syncs so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.done.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for SyncLoop {
+    fn drop(&mut self) {
+        self.done.1.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Syncs per second of small appends in `dir`, with nothing else going on.
+///
+/// # Errors
+/// If the file cannot be made.
+pub fn syncs(dir: &Path, duration: Duration) -> Result<f64> {
+    let (began, syncs) = (Instant::now(), SyncLoop::start(dir)?);
+    std::thread::sleep(duration);
+    Ok(syncs.count() as f64 / began.elapsed().as_secs_f64())
+}

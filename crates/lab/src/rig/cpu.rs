@@ -1,0 +1,28 @@
+//! Processor time, which neighbours on the machine change less than they change the time of a clock.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+fn of(clock: ClockId) -> Duration {
+    let t = clock_gettime(clock);
+    Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+/// What all threads of this process have used so far.
+#[must_use]
+pub fn process() -> Duration {
+    of(ClockId::ProcessCPUTime)
+}
+
+/// What the calling thread has used so far.
+#[must_use]
+pub fn thread() -> Duration {
+    of(ClockId::ThreadCPUTime)
+}
+
+/// Cores that this process may use.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,270 @@
+//! Sessions at full speed. A [`Load`] owns them between turns, so that two loads can be run in turns; a turn starts a thread
+//! for each session, lets them run, and joins them.
+//!
+//! Each session records into histograms of its own; the thread that drives the turn takes them once a second.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+
+use crate::rig::cpu;
+
+/// One session's work.
+pub trait Session: Send {
+    /// Runs one transaction and calls `done` with the class of each statement when it is done.
+    ///
+    /// # Errors
+    /// What the store says.
+    fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()>;
+}
+
+/// Longest latency that is told from longer ones, in nanoseconds: a minute.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("the bounds are in order")
+}
+
+/// Latencies of transactions, then of each statement class, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Latencies(Vec<Histogram<u64>>);
+
+impl Latencies {
+    fn new(classes: usize) -> Latencies {
+        Latencies(vec![histogram(); classes + 1])
+    }
+
+    /// Adds what `other` has.
+    pub fn add(&mut self, other: &Latencies) {
+        // Both have the same bounds, for which `add` cannot fail.
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.add(theirs).expect("the same bounds"));
+    }
+
+    fn clear(&mut self) {
+        self.0.iter_mut().filter(|h| !h.is_empty()).for_each(Histogram::reset);
+    }
+
+    /// A percentile of whole transactions, in milliseconds; `None` if there were none.
+    #[must_use]
+    pub fn transaction_ms(&self, percentile: f64) -> Option<f64> {
+        percentile_ms(&self.0[0], percentile)
+    }
+
+    /// A percentile of the statements of `class`, in milliseconds; `None` if there were none.
+    #[must_use]
+    pub fn class_ms(&self, class: usize, percentile: f64) -> Option<f64> {
+        percentile_ms(self.0.get(class + 1)?, percentile)
+    }
+}
+
+fn percentile_ms(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
+    (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e6)
+}
+
+/// What one session has done in this turn.
+struct Slot {
+    transactions: AtomicU64,
+    latencies: Mutex<Latencies>,
+}
+
+/// One second of a turn.
+#[derive(Clone, Debug)]
+pub struct Second {
+    /// How long it really was.
+    pub seconds: f64,
+    /// Transactions.
+    pub transactions: u64,
+    /// Latencies.
+    pub latencies: Latencies,
+}
+
+/// A turn as a whole.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// How long it was.
+    pub seconds: f64,
+    /// Transactions.
+    pub transactions: u64,
+    /// Processor seconds that the process used.
+    pub cpu_seconds: f64,
+    /// Latencies.
+    pub latencies: Latencies,
+}
+
+impl Turn {
+    /// Transactions per second.
+    #[must_use]
+    pub fn tps(&self) -> f64 {
+        crate::measure::per_second(self.transactions, self.seconds)
+    }
+
+    /// Processor microseconds per transaction.
+    #[must_use]
+    pub fn cpu_us(&self) -> f64 {
+        self.cpu_seconds * 1e6 / (self.transactions as f64).max(1.0)
+    }
+}
+
+/// Sessions of one kind.
+pub struct Load<'s> {
+    sessions: Vec<Mutex<Box<dyn Session + 's>>>,
+    classes: &'static [&'static str],
+}
+
+impl<'s> Load<'s> {
+    /// Sessions whose statements are of these classes.
+    #[must_use]
+    pub fn new(classes: &'static [&'static str], sessions: Vec<Box<dyn Session + 's>>) -> Load<'s> {
+        Load { sessions: sessions.into_iter().map(Mutex::new).collect(), classes }
+    }
+
+    /// The names of the classes.
+    #[must_use]
+    pub fn classes(&self) -> &'static [&'static str] {
+        self.classes
+    }
+
+    /// Runs all sessions for `duration`; `each` is called about once a second with what was done since.
+    ///
+    /// # Errors
+    /// The first failure of a session.
+    pub fn run(&self, duration: Duration, each: &mut dyn FnMut(&Second) -> Result<()>) -> Result<Turn> {
+        let slots: Vec<Slot> = self.sessions.iter().map(|_| self.slot()).collect();
+        let (stop, start) = (AtomicBool::new(false), Barrier::new(self.sessions.len() + 1));
+        std::thread::scope(|scope| {
+            let run = |(session, slot)| {
+                let (stop, start) = (&stop, &start);
+                scope.spawn(move || work(session, slot, start, stop))
+            };
+            let threads: Vec<_> = self.sessions.iter().zip(&slots).map(run).collect();
+            start.wait();
+            let turn = self.watch(&slots, duration, &stop, each);
+            stop.store(true, Ordering::Release);
+            let mut failure = Ok(());
+            for thread in threads {
+                let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("a session panicked")));
+                failure = failure.and(ended);
+            }
+            failure.and(turn)
+        })
+    }
+
+    fn slot(&self) -> Slot {
+        Slot { transactions: AtomicU64::new(0), latencies: Mutex::new(Latencies::new(self.classes.len())) }
+    }
+
+    fn watch(
+        &self,
+        slots: &[Slot],
+        duration: Duration,
+        stop: &AtomicBool,
+        each: &mut dyn FnMut(&Second) -> Result<()>,
+    ) -> Result<Turn> {
+        let mut all = Latencies::new(self.classes.len());
+        // With many sessions this thread may be late: what they have done without it does not count.
+        let total = || slots.iter().map(|s| s.transactions.load(Ordering::Relaxed)).sum::<u64>();
+        let (begin, cpu, before) = (Instant::now(), cpu::process(), total());
+        let (mut last, mut counted) = (begin, before);
+        let mut next = begin;
+        while !stop.load(Ordering::Acquire) {
+            next += Duration::from_secs(1);
+            let end = begin + duration;
+            // A rest of less than half a second belongs to the second before.
+            let until = if end < next + Duration::from_millis(500) { end } else { next };
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            let now = Instant::now();
+            let transactions = total();
+            let mut latencies = Latencies::new(self.classes.len());
+            for slot in slots {
+                let mut taken = slot.latencies.lock();
+                latencies.add(&taken);
+                taken.clear();
+            }
+            all.add(&latencies);
+            let seconds = (now - last).as_secs_f64();
+            each(&Second { seconds, transactions: transactions - counted, latencies })?;
+            (last, counted) = (now, transactions);
+            if until == end {
+                break;
+            }
+        }
+        let cpu_seconds = (cpu::process() - cpu).as_secs_f64();
+        let seconds = (last - begin).as_secs_f64();
+        Ok(Turn { seconds, transactions: counted - before, cpu_seconds, latencies: all })
+    }
+}
+
+fn work(session: &Mutex<Box<dyn Session + '_>>, slot: &Slot, start: &Barrier, stop: &AtomicBool) -> Result<()> {
+    let mut session = session.lock();
+    let mut classes: Vec<(usize, u64)> = Vec::new();
+    start.wait();
+    while !stop.load(Ordering::Acquire) {
+        classes.clear();
+        let begin = Instant::now();
+        let mut last = begin;
+        let done = session.transaction(&mut |class| {
+            let now = Instant::now();
+            classes.push((class, nanos(now - last)));
+            last = now;
+        });
+        if let Err(error) = done {
+            stop.store(true, Ordering::Release);
+            return Err(error);
+        }
+        slot.transactions.fetch_add(1, Ordering::Relaxed);
+        let mut latencies = slot.latencies.lock();
+        latencies.0[0].saturating_record(nanos(begin.elapsed()));
+        for &(class, took) in &classes {
+            if let Some(histogram) = latencies.0.get_mut(class + 1) {
+                histogram.saturating_record(took);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends with a failure after some transactions.
+    struct Counted(u64);
+
+    impl Session for Counted {
+        fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()> {
+            self.0 = self.0.checked_sub(1).ok_or_else(|| anyhow!("it is over"))?;
+            done(0);
+            done(1);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_failure_of_a_session_ends_the_turn() {
+        let load = Load::new(&["a", "b"], vec![Box::new(Counted(1000)), Box::new(Counted(u64::MAX))]);
+        let failure = load.run(Duration::from_secs(3600), &mut |_| Ok(())).unwrap_err();
+        assert_eq!(failure.to_string(), "it is over");
+    }
+
+    #[test]
+    fn a_turn_counts_every_transaction_and_statement() {
+        let load = Load::new(&["a", "b"], vec![Box::new(Counted(u64::MAX))]);
+        let mut counted = 0;
+        let turn = load.run(Duration::from_millis(20), &mut |second| {
+            counted += second.transactions;
+            Ok(())
+        });
+        let turn = turn.unwrap();
+        assert_eq!(turn.transactions, counted);
+        assert!(turn.transactions > 0 && turn.latencies.class_ms(1, 99.0).is_some());
+        assert!(turn.latencies.class_ms(2, 99.0).is_none());
+    }
+}

@@ -1,0 +1,20 @@
+//! What the experiments on the embedded engine share: a database on a disk of a kind, sessions that run at full speed for
+//! a while, a sample of everything each second, and loops without an engine that say what the machine can do.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`site`] | the data: loaded once, opened with pools and logs of any size |
+//! | [`load`] | sessions, their transactions and latencies per statement class |
+//! | [`sampler`] | a sample a second: pool, log, history, waits, disk |
+//! | [`sessions`] | sysbench and dbSTRESS sessions over the engine |
+//! | [`control`] | loops without an engine: processor, reads past the system's cache, syncs |
+//! | [`cpu`] | processor time |
+//! | [`cli`] | their arguments |
+
+pub mod cli;
+pub mod control;
+pub mod cpu;
+pub mod load;
+pub mod sampler;
+pub mod sessions;
+pub mod site;

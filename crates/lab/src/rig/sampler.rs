@@ -1,0 +1,229 @@
+//! A sample of everything once a second, and the charts of it, all on one time axis.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use holdfast::Database;
+use holdfast::metrics::{Counter, Gauge, Snapshot, WaitClass};
+use serde::Serialize;
+
+use super::load::{Load, Second, Turn};
+use crate::figures::{Chart, Line, Span};
+use crate::measure::{human, per_second};
+use crate::progress::Progress;
+
+/// One second.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Seconds since the sampler was made, pauses of the load included.
+    pub t: f64,
+    /// Transactions per second.
+    pub tps: f64,
+    /// Median and 99th percentile of transactions, in milliseconds.
+    pub p50_ms: Option<f64>,
+    /// See `p50_ms`.
+    pub p99_ms: Option<f64>,
+    /// 99th percentile of each statement class, in milliseconds.
+    pub class_p99_ms: Vec<Option<f64>>,
+    /// Frames without a page.
+    pub free_pages: u64,
+    /// Frames whose page is as on disk.
+    pub clean_pages: u64,
+    /// Frames whose page is newer.
+    pub dirty_pages: u64,
+    /// Pages of the unprotected part (small queue), and of the scan ring.
+    pub old_pages: u64,
+    /// See `old_pages`.
+    pub ring_pages: u64,
+    /// Resident pages of each table, by name; the rest (undo, system) under the last name.
+    pub tables: Vec<(String, u64)>,
+    /// Log since the checkpoint, in bytes.
+    pub age_bytes: u64,
+    /// Bytes of log per second.
+    pub log_bytes_per_s: f64,
+    /// Pages written per second: ahead of eviction, for the checkpoint, by threads that needed a frame.
+    pub flushed_per_s: [f64; 3],
+    /// Committed transactions that are not purged.
+    pub history: u64,
+    /// Versions kept for long snapshots.
+    pub versions: u64,
+    /// Pages read and written per second.
+    pub reads_per_s: f64,
+    /// See `reads_per_s`.
+    pub writes_per_s: f64,
+    /// Seconds waited per second, by class.
+    pub waits: Vec<(&'static str, f64)>,
+}
+
+/// The classes of waits that are charted.
+const WAITS: [WaitClass; 7] = [
+    WaitClass::Latch,
+    WaitClass::Lock,
+    WaitClass::Log,
+    WaitClass::LogSpace,
+    WaitClass::Frame,
+    WaitClass::ReadIo,
+    WaitClass::StructureChange,
+];
+
+/// Samples one database.
+pub struct Sampler<'d> {
+    db: &'d Database,
+    began: Instant,
+    last: Snapshot,
+    /// The samples so far.
+    pub samples: Vec<Sample>,
+    phases: Vec<Span>,
+}
+
+impl<'d> Sampler<'d> {
+    /// A sampler whose time begins now.
+    #[must_use]
+    pub fn new(db: &'d Database) -> Sampler<'d> {
+        Sampler::since(db, Instant::now())
+    }
+
+    /// A sampler whose time began at `began`: for several on one axis.
+    #[must_use]
+    pub fn since(db: &'d Database, began: Instant) -> Sampler<'d> {
+        Sampler { db, began, last: db.metrics_snapshot(), samples: Vec::new(), phases: Vec::new() }
+    }
+
+    /// Runs `load` for `duration` as phase `phase`, a sample a second.
+    ///
+    /// # Errors
+    /// The failure of a session.
+    pub fn run(
+        &mut self,
+        phase: &str,
+        load: &Load<'_>,
+        duration: std::time::Duration,
+        progress: &mut Progress,
+    ) -> Result<Turn> {
+        self.last = self.db.metrics_snapshot();
+        let from = self.began.elapsed().as_secs_f64();
+        let turn = load.run(duration, &mut |second| {
+            let sample = self.sample(load, second);
+            progress.show(&line(phase, &sample));
+            self.samples.push(sample);
+            Ok(())
+        });
+        let to = self.began.elapsed().as_secs_f64();
+        self.phases.push(Span { from, to, label: phase.to_owned() });
+        turn
+    }
+
+    /// The last sample's values.
+    #[must_use]
+    pub fn latest(&self) -> Option<&Sample> {
+        self.samples.last()
+    }
+
+    fn sample(&mut self, load: &Load<'_>, second: &Second) -> Sample {
+        let now = self.db.metrics_snapshot();
+        let (cache, tables) = self.db.cache_stats();
+        let delta = |counter| now.get(counter).saturating_sub(self.last.get(counter));
+        let rate = |counter| per_second(delta(counter), second.seconds);
+        let mut resident: Vec<(String, u64)> =
+            tables.iter().map(|t| (t.name.clone(), t.indexes.iter().map(|i| i.resident_pages).sum())).collect();
+        let known: u64 = resident.iter().map(|t| t.1).sum();
+        resident.push(("undo and system".to_owned(), cache.resident_pages.saturating_sub(known)));
+        let waited = |class: WaitClass| {
+            let spent = now.wait(class).total.saturating_sub(self.last.wait(class).total);
+            (class.name(), spent.as_secs_f64() / second.seconds.max(1e-9))
+        };
+        let sample = Sample {
+            t: self.began.elapsed().as_secs_f64(),
+            tps: per_second(second.transactions, second.seconds),
+            p50_ms: second.latencies.transaction_ms(50.0),
+            p99_ms: second.latencies.transaction_ms(99.0),
+            class_p99_ms: (0..load.classes().len()).map(|c| second.latencies.class_ms(c, 99.0)).collect(),
+            free_pages: cache.free_frames,
+            clean_pages: cache.resident_pages.saturating_sub(cache.dirty_pages),
+            dirty_pages: cache.dirty_pages,
+            old_pages: cache.old_pages,
+            ring_pages: cache.ring_pages,
+            tables: resident,
+            age_bytes: now.gauge(Gauge::CheckpointAge),
+            log_bytes_per_s: rate(Counter::LogAppended),
+            flushed_per_s: [Counter::FlushedLru, Counter::FlushedCheckpoint, Counter::FlushedEviction].map(rate),
+            history: now.gauge(Gauge::HistoryListLength),
+            versions: now.gauge(Gauge::VersionsStored),
+            reads_per_s: rate(Counter::PagesRead),
+            writes_per_s: rate(Counter::PagesWritten),
+            waits: WAITS.map(waited).to_vec(),
+        };
+        self.last = now;
+        sample
+    }
+
+    /// The samples as charts, `name` in their titles.
+    #[must_use]
+    pub fn charts(&self, name: &str, load: &Load<'_>) -> Vec<Chart> {
+        let time = |title: &str, unit: &str, lines: Vec<Line>| {
+            Chart::over_time(&format!("{name}: {title}"), unit, lines, self.phases.clone())
+        };
+        let line = |label: &str, value: &dyn Fn(&Sample) -> f64| self.line(label, value);
+        let classes = load.classes().iter().enumerate();
+        let latency = classes.map(|(n, class)| line(class, &|s| s.class_p99_ms[n].unwrap_or(0.0))).collect();
+        let per_table = self.samples.first().map_or(0, |s| s.tables.len());
+        let tables = (0..per_table).map(|n| {
+            let label = self.samples[0].tables[n].0.clone();
+            line(&label, &|s| s.tables.get(n).map_or(0.0, |t| t.1 as f64))
+        });
+        let waits = WAITS.iter().enumerate().map(|(n, class)| line(class.name(), &|s| s.waits[n].1));
+        let age = line("checkpoint age", &|s| s.age_bytes as f64 / 1e6);
+        let capacity = self.last.gauge(Gauge::CheckpointMaxAge) as f64 / 1e6;
+        let limits = [("capacity", capacity), ("60 % of it", capacity * 0.6)];
+        let limits = limits.map(|(label, y)| Line { dashed: true, ..line(label, &|_| y) });
+        let flushed = ["ahead of eviction", "for the checkpoint", "by whoever needed a frame"];
+        let flushed = flushed.iter().enumerate().map(|(n, cause)| line(cause, &|s| s.flushed_per_s[n]));
+        vec![
+            time("throughput", "transactions per second", vec![line("TPS", &|s| s.tps)]),
+            time("99th percentile by statement", "milliseconds", latency),
+            time(
+                "frames",
+                "pages",
+                vec![
+                    line("free", &|s| s.free_pages as f64),
+                    line("clean", &|s| s.clean_pages as f64),
+                    line("dirty", &|s| s.dirty_pages as f64),
+                    line("small queue (old)", &|s| s.old_pages as f64),
+                    line("scan ring", &|s| s.ring_pages as f64),
+                ],
+            ),
+            time("content of the pool", "pages", tables.collect()),
+            time("log", "MB", [age].into_iter().chain(limits).collect()),
+            time("pages flushed by cause", "pages per second", flushed.collect()),
+            time(
+                "history and versions",
+                "count",
+                vec![line("history length", &|s| s.history as f64), line("versions", &|s| s.versions as f64)],
+            ),
+            time("waits, all sessions together", "seconds per second", waits.collect()),
+            time(
+                "disk",
+                "pages per second",
+                vec![line("read", &|s| s.reads_per_s), line("written", &|s| s.writes_per_s)],
+            ),
+        ]
+    }
+
+    fn line(&self, label: &str, value: &dyn Fn(&Sample) -> f64) -> Line {
+        let points = self.samples.iter().map(|s| (s.t, value(s))).collect();
+        Line { name: label.to_owned(), points, dashed: false }
+    }
+}
+
+fn line(phase: &str, s: &Sample) -> String {
+    format!(
+        "{phase}: {} tps, p99 {} ms, {} free and {} dirty pages, age {} MB, history {}, {} reads/s",
+        human(s.tps),
+        human(s.p99_ms.unwrap_or(0.0)),
+        human(s.free_pages as f64),
+        human(s.dirty_pages as f64),
+        human(s.age_bytes as f64 / 1e6),
+        human(s.history as f64),
+        human(s.reads_per_s),
+    )
+}
