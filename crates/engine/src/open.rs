@@ -61,12 +61,17 @@ impl Ground {
         }
     }
 
-    fn txn_config(&self) -> TxnConfig {
+    fn txn_config(&self, page_size: usize) -> TxnConfig {
+        let config = TxnConfig::default();
+        // A small transaction's undo log takes a page: those that wait for purge must not fill the cache.
+        let pages = self.settings.cache_size_bytes / page_size as u64;
+        let waiting = usize::try_from(pages / 8).unwrap_or(usize::MAX).min(config.purge_help_above);
         TxnConfig {
+            purge_help_above: waiting,
             lock_wait_timeout: self.settings.lock_wait_timeout,
             max_old_versions: self.settings.version_limit_bytes,
             max_undo_per_txn: self.settings.undo_limit_bytes,
-            ..TxnConfig::default()
+            ..config
         }
     }
 
@@ -146,7 +151,7 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Database> {
     let access = store.pool().access(AccessKind::Point);
     let catalog_root = catalog::create_tree(&system, &access)?;
     drop(access);
-    let txns = TxnSystem::create(&store, &undo, ground.txn_config())?;
+    let txns = TxnSystem::create(&store, &undo, ground.txn_config(page_size))?;
     wal.flush_to(wal.next_lsn())?;
     let meta = Meta { page_size, uuid, catalog_root };
     meta.write(&**disk)?;
@@ -185,7 +190,7 @@ fn open_on(ground: Ground) -> Result<Database> {
     let payload = recovery.checkpoint_payload().to_vec();
     let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened: HashMap::new() };
     redo(&ground, &mut files, recovery)?;
-    let txns = TxnSystem::open(&store, &files.undo, ground.txn_config(), &payload)?;
+    let txns = TxnSystem::open(&store, &files.undo, ground.txn_config(page_size), &payload)?;
     start(ground, files, txns)
 }
 

@@ -17,6 +17,8 @@ use crate::system::TxnSystem;
 const WAKE_COMMITS: usize = 64;
 /// Undo records purged between two looks at whether to stop.
 const BATCH: usize = 1024;
+/// The same while committers help.
+const SMALL_BATCH: usize = 64;
 /// How long a few commits may lie before they are purged.
 const IDLE: Duration = Duration::from_millis(200);
 
@@ -114,8 +116,14 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
             let Some(system) = system.upgrade() else { return };
             let result = system.roll_back_losers().and_then(|_| {
                 loop {
-                    if system.closing.load(Ordering::Acquire) || system.purge(BATCH)? == 0 {
+                    let helped = system.wants_help();
+                    let batch = if helped { SMALL_BATCH } else { BATCH };
+                    if system.closing.load(Ordering::Acquire) || system.purge(batch)? == 0 {
                         return Ok(());
+                    }
+                    if helped {
+                        // Better put off the core here than inside, where that keeps the helpers out.
+                        std::thread::yield_now();
                     }
                 }
             });

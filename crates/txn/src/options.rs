@@ -59,7 +59,7 @@ impl Default for TxnConfig {
             max_undo_per_txn: 16 << 30,
             short_view_commits: 1024,
             commit_window: 1 << 16,
-            purge_help_above: 4096,
+            purge_help_above: 2048,
             background: true,
         }
     }

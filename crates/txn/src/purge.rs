@@ -29,6 +29,7 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
 use holdfast_wal::SpaceClass;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::index::TableIndex;
 use crate::row::VersionHeader;
@@ -46,6 +47,11 @@ const WORTH_WAKING: usize = 64;
 
 /// Records that a committer purges when it helps.
 const HELP_RECORDS: usize = 32;
+
+/// So many times the length at which committers help: purge is far behind.
+const FAR_BEHIND: usize = 4;
+/// How long a committer then waits for whoever purges.
+const HELP_WAIT: Duration = Duration::from_millis(10);
 
 /// What the purge mutex guards.
 #[derive(Debug, Default)]
@@ -356,12 +362,22 @@ impl TxnSystem {
         self.versions.count()
     }
 
+    /// Whether the queue is so long that committers help.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.history_length() > self.config.purge_help_above
+    }
+
     /// Helps purge if the queue is long: called by committers, holding nothing.
+    ///
+    /// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands, and each time hundreds
+    /// of others commit before he goes on. When that has happened too often, they wait for him a moment: that gives him the core.
     pub(crate) fn help_purge(&self) {
-        if self.history_length() <= self.config.purge_help_above {
+        if !self.wants_help() {
             return;
         }
-        if let Some(_state) = self.purge.try_lock() {
+        let far_behind = self.history_length() > FAR_BEHIND * self.config.purge_help_above;
+        let state = if far_behind { self.purge.try_lock_for(HELP_WAIT) } else { self.purge.try_lock() };
+        if let Some(_state) = state {
             self.metrics.inc(Counter::PurgeHelps);
             // An error is purge's to report; the commit is done.
             let _ = self.purge_logs(HELP_RECORDS);

@@ -149,7 +149,7 @@ fn verdicts(steps: &[Step]) -> Vec<Verdict> {
         let worst = of_mode().filter_map(Step::tps_ratio).reduce(f64::min);
         let claim = format!("{mode}: TPS of the control's, worst number of sessions");
         verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(0.95)));
-        let most = of_mode().last();
+        let most = of_mode().next_back();
         let sessions = most.map_or(0, |s| s.sessions);
         let claim = format!("{mode}: p99 at {sessions} sessions, of the control's");
         verdicts.push(Verdict::new(claim, most.and_then(Step::p99_ratio), Bar::AtMost(1.5)));
