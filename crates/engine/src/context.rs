@@ -87,10 +87,7 @@ impl Context {
     }
 
     /// The table as the transaction knows it, or as it is by now, or a new one.
-    pub(crate) fn table_or_create<K: Key, V: Value>(
-        &self,
-        definition: &TableDefinition<K, V>,
-    ) -> Result<TableRef<'_>> {
+    pub(crate) fn table_or_create<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<TableRef<'_>> {
         if let Some(table) = self.schema.get(definition.name()) {
             return Ok(TableRef::Held(table));
         }
