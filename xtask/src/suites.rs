@@ -41,6 +41,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
+    Suite { name: "lab-server", budget_minutes: 10.0, long: true, job: lab_server },
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
 ];
 
@@ -142,6 +143,17 @@ fn crash_short() -> anyhow::Result<Outcome> {
 /// The engine inside the server. The packages are fetched once.
 fn mariadb_short() -> anyhow::Result<Outcome> {
     Ok(mariadb::short_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+/// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.
+fn lab_server() -> anyhow::Result<Outcome> {
+    for experiment in
+        ["sideload --engines holdfast --scale 64", "sideload --engines holdfast --scale 64 --disk model", "scan"]
+    {
+        let run = format!("run --release -p holdfast-cli -- lab {experiment} --target mariadb --quick --no-report");
+        check(&mut cargo(&run))?;
+    }
+    Ok(Outcome::Passed)
 }
 
 /// The tests that take a sample of all faults by default take all of them.

@@ -12,7 +12,7 @@ use std::io;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsRawFd, BorrowedFd};
 
 /// How batches are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +76,42 @@ impl<'a> Transfer<'a> {
         };
         self.result = result.map_err(io::Error::from);
     }
+
+    /// Whether `next` reads what follows in the same file.
+    fn is_continued_by(&self, next: &Transfer<'_>) -> bool {
+        let both_read = matches!((&self.buf, &next.buf), (Buffer::Read(_), Buffer::Read(_)));
+        both_read && self.fd.as_raw_fd() == next.fd.as_raw_fd() && self.offset + self.buf.len() as u64 == next.offset
+    }
+}
+
+/// Most buffers of one request.
+const BUFFERS_AT_ONCE: usize = 64;
+
+/// Does transfers of which each continues the one before it, as one request: what is read ahead lies in a row, and a disk that gets
+/// it page by page from several threads has to put it together again.
+fn run_together(transfers: &mut [Transfer<'_>]) {
+    let (fd, offset) = match transfers {
+        [] => return,
+        [single] => return single.run(),
+        [first, ..] => (first.fd, first.offset),
+    };
+    let mut slices = Vec::with_capacity(transfers.len());
+    for transfer in transfers.iter_mut() {
+        if let Buffer::Read(buf) = &mut transfer.buf {
+            slices.push(io::IoSliceMut::new(buf));
+        }
+    }
+    match rustix::io::retry_on_intr(|| rustix::io::preadv(fd, &mut slices, offset)) {
+        Ok(mut left) => {
+            for transfer in transfers {
+                let bytes = left.min(transfer.buf.len());
+                transfer.result = Ok(bytes);
+                left -= bytes;
+            }
+        }
+        // Which of them it was, each finds out for itself.
+        Err(_) => transfers.iter_mut().for_each(Transfer::run),
+    }
 }
 
 /// Does batches for all files of a disk.
@@ -128,8 +164,9 @@ impl Batcher {
             #[cfg(target_os = "linux")]
             Backend::Uring(rings) => rings.run(transfers),
             Backend::Threads(pool) => {
-                let slots: Vec<Mutex<&mut Transfer<'_>>> = transfers.iter_mut().map(Mutex::new).collect();
-                pool.for_each(slots.len(), &|i| slots[i].lock().run());
+                let rows = transfers.chunk_by_mut(Transfer::is_continued_by);
+                let parts: Vec<_> = rows.flat_map(|row| row.chunks_mut(BUFFERS_AT_ONCE)).map(Mutex::new).collect();
+                pool.for_each(parts.len(), &|i| run_together(&mut parts[i].lock()));
             }
         }
     }

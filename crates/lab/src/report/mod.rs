@@ -36,7 +36,7 @@ pub fn write_all(documents: &[Document], path: &Path) -> Result<()> {
 /// Title and sections of an experiment.
 fn parts(document: &Document) -> (&str, Markup) {
     match document.experiment.as_str() {
-        "scan" => ("One report query between small queries", scan::body(document)),
+        name if name.starts_with("scan") => ("One report query between small queries", scan::body(document)),
         _ if !document.figures.is_empty() => (document.title.as_str(), figures::body(&document.figures)),
         _ => ("A dump beside OLTP", sideload::body(document)),
     }

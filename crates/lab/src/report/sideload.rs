@@ -63,6 +63,11 @@ const SCENARIOS: [(&str, bool, &str, &str); 4] = [
     ("cold", false, "Cold, at the request rate", "As above, with OLTP held to the rate."),
 ];
 
+/// Whether there are runs of a scenario.
+fn ran(views: &[&View<'_>], (start, full, ..): &(&str, bool, &str, &str)) -> bool {
+    views.iter().any(|v| v.is(start, *full))
+}
+
 /// The sections of the report.
 pub(super) fn body(document: &Document) -> Markup {
     let views: Vec<View<'_>> = document.runs.iter().map(View::new).collect();
@@ -89,10 +94,10 @@ pub(super) fn body(document: &Document) -> Markup {
         section {
             h2 { "What is in the pool" }
             (legend(&pool_legend(policies.first().copied())))
-            @for (start, full, title, _) in SCENARIOS {
+            @for (start, full, title, _) in SCENARIOS.iter().filter(|s| ran(&policies, s)) {
                 h3 { (title) }
                 div class="charts" {
-                    @for view in policies.iter().filter(|v| v.is(start, full)) {
+                    @for view in policies.iter().filter(|v| v.is(start, *full)) {
                         @if let Some(chart) = pool(view) { (chart) }
                     }
                 }
@@ -208,15 +213,21 @@ fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Docume
                     th class="n" { "of the ceiling" } th class="n" { "hot pages read" } th class="n" { "turnovers" }
                     th { "time to get warm" } th class="n" { "made young" } th class="n" { "not young" }
                 } }
-                tbody { @for (start, full, title, _) in SCENARIOS {
+                tbody { @for (start, full, title, _) in SCENARIOS.iter().filter(|s| ran(policies, s)) {
                     tr class="group" { th colspan="12" { (title) } }
-                    @for view in policies.iter().filter(|v| v.is(start, full)) { (result_row(view)) }
+                    @for view in policies.iter().filter(|v| v.is(start, *full)) { (result_row(view)) }
                 } }
             } }
             p class="note" {
                 @if let Some(tps) = ceiling_tps { "The ceiling without the dump: " (human(tps)) " TPS. " }
                 "Medians of turns, with the smallest and largest. At a request rate, \u{201c}of the ceiling\u{201d} is of that rate."
                 " " (text(&document.settings, "scale"))
+            }
+            @for view in policies {
+                @let diagnosis = text(view.metrics(), "diagnosis");
+                @if !diagnosis.is_empty() {
+                    p class="note" { (view.run.policy) ", " (text(view.metrics(), "start")) ": " (diagnosis) }
+                }
             }
         }
     }

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     fn outcome(contender: Contender, start: Start, hot_reads: Option<u64>) -> Outcome {
-        let resident = vec![Resident { table: HOT.to_owned(), index: "PRIMARY".to_owned(), mb: 4.5 }];
+        let resident = vec![Resident { table: HOT.to_owned(), index: "PRIMARY".to_owned(), pages: 275, mb: 4.5 }];
         Outcome {
             contender,
             start,

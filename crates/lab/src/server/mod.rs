@@ -1,4 +1,4 @@
-//! `sideload` on real servers: real sysbench and real mariadb-dump against MariaDB.
+//! `sideload` and `scan` on real servers: real sysbench and real mariadb-dump against MariaDB.
 //!
 //! | module | what |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | [`probe`] | a server's own counters |
 //! | [`instance`] | a private server under load, sampled |
 //! | [`sideload`] | the experiment on private servers |
+//! | [`scan`] | the experiment `scan` on private servers |
 //! | [`foreign`] | the experiment on a server that the user names |
 //! | [`outcome`] | its results as document and text, with verdicts |
 
@@ -21,9 +22,14 @@ pub mod instance;
 pub mod load;
 pub mod outcome;
 pub mod probe;
+pub mod scan;
 pub mod sideload;
 
+use std::ffi::OsString;
+use std::time::Duration;
+
 use anyhow::Result;
+use holdfast_server::Server;
 use serde_json::{Value, json};
 
 use crate::document::{Document, Verdict, metrics};
@@ -40,6 +46,15 @@ pub fn run(options: &sideload::Options, progress: &mut Progress) -> Result<(Docu
     Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, verdicts))
 }
 
+/// `server`, to be started with its data on a modelled disk.
+fn on_slow_disk<'c>(server: Server<'c>, seek: Duration, bytes_per_second: u64) -> Result<Server<'c>> {
+    let (seek, rate) = (format!("--seek-us={}", seek.as_micros()), format!("--bytes-per-second={bytes_per_second}"));
+    let mut starter: Vec<OsString> =
+        vec![std::env::current_exe()?.into(), "slow-disk".into(), seek.into(), rate.into()];
+    starter.extend(["--dir".into(), server.data_dir().into(), "--".into()]);
+    Ok(server.started_by(starter))
+}
+
 /// Document and text of what was found.
 fn report(
     name: &str,
@@ -51,6 +66,9 @@ fn report(
     let machine = Machine::this(Some(&holdfast_server::run::root()));
     let mut document = Document::new(name, settings(introduction, options), machine);
     document.runs = outcomes.iter().map(outcome::Outcome::run).collect();
+    for run in &mut document.runs {
+        run.metrics.insert("rate_tps".to_owned(), json!(options.oltp.rate));
+    }
     document.verdicts = verdicts;
     let mut text = format!("{introduction}\n\n{}\n", outcome::text(outcomes));
     for outcome in outcomes {

@@ -20,6 +20,8 @@ pub struct Resident {
     pub table: String,
     /// The index.
     pub index: String,
+    /// Pages.
+    pub pages: u64,
     /// 10^6 bytes.
     pub mb: f64,
 }
@@ -45,6 +47,20 @@ enum Kind {
     MyRocks,
     Other,
 }
+
+/// Columns of INNODB_BUFFER_POOL_STATS and HOLDFAST_BUFFER_POOL_STATS.
+pub const STATS: [&str; 10] = [
+    "POOL_SIZE",
+    "FREE_BUFFERS",
+    "DATABASE_PAGES",
+    "OLD_DATABASE_PAGES",
+    "PAGES_MADE_YOUNG",
+    "PAGES_NOT_MADE_YOUNG",
+    "NUMBER_PAGES_GET",
+    "NUMBER_PAGES_READ",
+    "NUMBER_PAGES_CREATED",
+    "NUMBER_PAGES_WRITTEN",
+];
 
 /// A connection for asking.
 pub struct Probe {
@@ -103,34 +119,59 @@ impl Probe {
         let get = |name: &str| status.get(&name.to_lowercase()).copied();
         Ok(Counters {
             commits: get("com_commit").context("the server does not count Com_commit")?,
-            hot_reads: self.hot_reads()?,
+            hot_reads: self.reads_of(HOT)?,
             made_young: get(&format!("{prefix}buffer_pool_pages_made_young")),
             not_young: get(&format!("{prefix}buffer_pool_pages_made_not_young")),
         })
     }
 
-    fn hot_reads(&mut self) -> Result<Option<u64>> {
+    /// Reads of a table from disk; `None` where the server does not tell.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn reads_of(&mut self, table: &str) -> Result<Option<u64>> {
         let schema = &self.schema;
         let sql = match self.kind {
             Kind::Holdfast => format!(
                 "SELECT CAST(SUM(i.PAGE_MISSES) AS UNSIGNED) FROM information_schema.HOLDFAST_SYS_INDEXES i \
                  JOIN information_schema.HOLDFAST_SYS_TABLES t ON t.TABLE_ID = i.TABLE_ID \
-                 WHERE t.NAME = '{schema}/{HOT}'"
+                 WHERE t.NAME = '{schema}/{table}'"
             ),
             Kind::InnoDb if !self.file_summary => return Ok(None),
             Kind::InnoDb => format!(
                 "SELECT CAST(SUM(COUNT_READ) AS UNSIGNED) FROM performance_schema.file_summary_by_instance \
-                 WHERE FILE_NAME LIKE '%/{schema}/{HOT}.ibd'"
+                 WHERE FILE_NAME LIKE '%/{schema}/{table}.ibd'"
             ),
             Kind::MyRocks => format!(
                 "SELECT CAST(SUM(VALUE) AS UNSIGNED) FROM information_schema.ROCKSDB_PERF_CONTEXT \
-                 WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{HOT}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
+                 WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
             ),
             Kind::Other => return Ok(None),
         };
         // A table that nobody has opened yet is not in the lists, and was not read.
-        let reads = self.conn.query_first::<Option<u64>, _>(sql).context("ask for the reads of the hot table")?;
+        let reads = self.conn.query_first::<Option<u64>, _>(sql).context("ask for the reads of a table")?;
         Ok(Some(reads.flatten().unwrap_or(0)))
+    }
+
+    /// The columns [`STATS`] of the pool's statistics.
+    ///
+    /// # Errors
+    /// If the server does not answer, or has no pool.
+    pub fn pool_stats(&mut self) -> Result<[u64; STATS.len()]> {
+        let engine = match self.kind {
+            Kind::Holdfast => "HOLDFAST",
+            _ => "INNODB",
+        };
+        let sql = format!("SELECT {} FROM information_schema.{engine}_BUFFER_POOL_STATS", STATS.join(", "));
+        let row: Option<mysql::Row> = self.conn.query_first(sql).context("ask for the pool's statistics")?;
+        let row = row.context("the server has no statistics of the pool")?;
+        Ok(std::array::from_fn(|column| row.get::<u64, _>(column).unwrap_or(0)))
+    }
+
+    /// Size of a page, in bytes.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.page_bytes as u64
     }
 
     /// What the cache holds, by table and index; empty where the server does not tell.
@@ -152,7 +193,8 @@ impl Probe {
             Kind::MyRocks | Kind::Other => return Ok(Vec::new()),
         };
         let rows: Vec<(String, String, u64)> = self.conn.query(sql).context("ask what the cache holds")?;
-        let resident = |(table, index, pages)| Resident { table, index, mb: pages as f64 * self.page_bytes / 1e6 };
+        let resident =
+            |(table, index, pages)| Resident { table, index, pages, mb: pages as f64 * self.page_bytes / 1e6 };
         Ok(rows.into_iter().map(resident).collect())
     }
 }

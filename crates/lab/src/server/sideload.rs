@@ -11,7 +11,6 @@
 //! about the cache until it is compared with the *ceiling*: the same engine, the same load, the same cores, a pool that holds both
 //! tables. Holdfast has many short turns; the others few long ones, since `old_blocks_time` goes on while clients stand still.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -132,13 +131,7 @@ impl<'a> Stage<'a> {
         let mut server = self.server(OWN);
         if self.options.modelled {
             let scale = self.options.scale;
-            let seek = format!("--seek-us={}", scale.seek().as_micros());
-            let rate = format!("--bytes-per-second={}", scale.bytes_per_second());
-            let folder = [OsString::from("--dir"), server.data_dir().into()];
-            let mut starter = vec![std::env::current_exe()?.into(), OsString::from("slow-disk")];
-            starter.extend(folder);
-            starter.extend([seek.into(), rate.into(), "--".into()]);
-            server = server.started_by(starter);
+            server = super::on_slow_disk(server, scale.seek(), scale.bytes_per_second())?;
         }
         self.start_server(server, contender, self.options.scale.pool_bytes())
     }

@@ -9,7 +9,7 @@ mod site;
 use std::fmt;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use holdfast_workload::dump::{Formatter, Written};
 use holdfast_workload::sysbench::Sql;
 use holdfast_workload::{Failure, Scan, TableNo};
@@ -82,6 +82,11 @@ pub trait Site {
     /// Name of the kind of targets, for the document.
     fn target_name(&self) -> &'static str;
 
+    /// What a policy is called there.
+    fn policy_name(&self, policy: Policy) -> String {
+        policy.to_string()
+    }
+
     /// Switches the model of the disk on or off; a no-op on a real disk.
     fn set_slow(&self, slow: bool);
 }
@@ -93,6 +98,14 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// If there is none to be had.
     fn connect(&self) -> Result<Box<dyn Connection + '_>>;
+
+    /// Runs a report query on a connection of its own and returns its result.
+    ///
+    /// # Errors
+    /// If there is no connection to be had, or a row cannot be read.
+    fn query(&self, query: Query) -> Result<f64> {
+        self.connect()?.query(query).map_err(|failure| anyhow!("{failure}"))
+    }
 
     /// The state of the pool.
     ///
