@@ -8,8 +8,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use holdfast_server::{Cache, Server};
 use holdfast_workload::dbt2;
 use holdfast_workload::row::{Schema, Value};
+use mysql::Conn;
 use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder};
 use parking_lot::Mutex;
 
 use super::address::Address;
@@ -68,7 +68,7 @@ impl ServerSite {
         // From here on its end is the target's business.
         let address = Address::Socket(server.socket_path());
         up.with_context(|| format!("start a server for {contender}"))?;
-        let conn = Conn::new(OptsBuilder::from(address.options())).context("connect to the server")?;
+        let conn = Conn::new(address.options()).context("connect to the server")?;
         let probe = Probe::new(&address, contender.engine())?;
         let clock = Arc::new(PausableClock::new());
         Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn), clock })
