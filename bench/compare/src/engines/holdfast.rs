@@ -62,9 +62,9 @@ impl Session for HoldfastSession<'_> {
     }
 
     fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
-        let txn = self.db.begin_write_with(&WriteOptions::new().flush_at_commit(FlushAtCommit::Sync))?;
-        txn.open_table(&ROWS)?.upsert(key, value)?;
-        Ok(txn.commit()?)
+        // Once in a while another thread writes the same row: then again.
+        let options = WriteOptions::new().flush_at_commit(FlushAtCommit::Sync);
+        Ok(self.db.transact_with(&options, |txn| txn.open_table(&ROWS)?.upsert(key, value).map(drop))?)
     }
 
     fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()> {
