@@ -24,12 +24,25 @@ pub fn thread_number() -> usize {
     })
 }
 
+/// The calling thread's group, for [`Spread::of`].
+#[inline]
+#[must_use]
+pub fn thread_group() -> usize {
+    thread_number() % GROUPS
+}
+
 /// A reference that one group of threads shares: another group's has a count in another cache line.
 pub type Local<T> = Arc<CachePadded<T>>;
 
 /// Puts `value` behind a reference of its own.
 pub fn local<T>(value: T) -> Local<T> {
     Arc::new(CachePadded::new(value))
+}
+
+impl<T: Default> Default for Spread<T> {
+    fn default() -> Spread<T> {
+        Spread::new(T::default)
+    }
 }
 
 /// One thing for each group of threads, so that threads of different groups do not meet in it.
@@ -46,7 +59,17 @@ impl<T> Spread<T> {
     #[inline]
     #[must_use]
     pub fn mine(&self) -> &T {
-        &self.0[thread_number() % GROUPS]
+        self.of(thread_group())
+    }
+
+    /// That of a group.
+    ///
+    /// # Panics
+    /// If no thread has said that this is its group.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, group: usize) -> &T {
+        &self.0[group]
     }
 
     /// Those of all groups.

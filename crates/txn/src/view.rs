@@ -23,15 +23,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crossbeam_utils::CachePadded;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
-use holdfast_metrics::thread_number;
+use holdfast_metrics::{Spread, thread_group};
 use parking_lot::Mutex;
 
 use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};
-
-/// Shards of the registry.
-const SHARDS: usize = 16;
 
 /// One read view.
 #[derive(Debug)]
@@ -131,14 +127,14 @@ impl View {
 #[derive(Debug)]
 pub struct Views {
     last: AtomicU64,
-    shards: [CachePadded<Mutex<Vec<Arc<View>>>>; SHARDS],
+    shards: Spread<Mutex<Vec<Arc<View>>>>,
 }
 
 impl Views {
     /// No views; the last commit was `last`.
     #[must_use]
     pub fn new(last: CommitNo) -> Views {
-        Views { last: AtomicU64::new(last.0), shards: std::array::from_fn(|_| CachePadded::default()) }
+        Views { last: AtomicU64::new(last.0), shards: Spread::default() }
     }
 
     /// The last commit.
@@ -154,8 +150,8 @@ impl Views {
 
     /// Opens a view of everything that is committed now, with one holder.
     pub fn open(&self, map: &CommitMap, read_only: bool) -> Arc<View> {
-        let shard = thread_number() % SHARDS;
-        let mut live = self.shards[shard].lock();
+        let shard = thread_group();
+        let mut live = self.shards.of(shard).lock();
         // Under the mutex: see the module. `low` first and `high` last: both only grow, and a wider window is merely more
         // to look at.
         let (low, no) = (map.low(), self.last());
@@ -174,7 +170,7 @@ impl Views {
 
     /// Takes a view out of the registry. Returns whether it was there.
     fn remove(&self, view: &View) -> bool {
-        let mut live = self.shards[view.shard].lock();
+        let mut live = self.shards.of(view.shard).lock();
         let at = live.iter().position(|v| std::ptr::eq(&**v, view));
         let removed = at.map(|at| live.swap_remove(at));
         drop(live);
@@ -183,7 +179,7 @@ impl Views {
 
     /// Shows all open views to `look`. Those that it misses see what was the last commit before.
     fn for_each(&self, mut look: impl FnMut(&Arc<View>)) {
-        for shard in &self.shards {
+        for shard in self.shards.all() {
             shard.lock().iter().for_each(&mut look);
         }
     }
@@ -214,7 +210,7 @@ impl Views {
     /// Number of open views.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+        self.shards.all().map(|shard| shard.lock().len()).sum()
     }
 
     /// The number of the oldest view that is still short; the last commit if there is none.

@@ -229,15 +229,7 @@ impl Run<'_, '_> {
         let tps_alone = to.tps_since(&from);
         let before = self.own.resident()?;
         self.own.start_dump();
-        self.own.take_p95();
-        let turns = self.turns()?;
-        let p95 = self.own.take_p95();
-        let during = self.own.resident()?;
-        self.own.stop_dump();
-        self.own.run("OLTP after the dump", self.options.times.alone, self.progress)?;
-        let after = self.own.resident()?;
-        let alone = (Some(tps_alone), dump_alone);
-        Ok(self.outcome(Start::Warm, alone, warmth, turns, &p95, [before, during, after]))
+        self.beside(Start::Warm, (Some(tps_alone), dump_alone), warmth, before)
     }
 
     pub(super) fn cold(&mut self) -> Result<Outcome> {
@@ -245,6 +237,17 @@ impl Run<'_, '_> {
         let before = self.own.resident()?;
         self.own.start_oltp(&self.options.oltp)?;
         let warmth = self.warm_up(COLD)?;
+        self.beside(Start::Cold, (None, dump_alone), warmth, before)
+    }
+
+    /// What both starts have in common: the turns beside the dump, and what stays when it has ended.
+    fn beside(
+        &mut self,
+        start: Start,
+        alone: (Option<f64>, f64),
+        warmth: Warmth,
+        before: Vec<Resident>,
+    ) -> Result<Outcome> {
         self.own.take_p95();
         let turns = self.turns()?;
         let p95 = self.own.take_p95();
@@ -252,7 +255,7 @@ impl Run<'_, '_> {
         self.own.stop_dump();
         self.own.run("OLTP after the dump", self.options.times.alone, self.progress)?;
         let after = self.own.resident()?;
-        Ok(self.outcome(Start::Cold, (None, dump_alone), warmth, turns, &p95, [before, during, after]))
+        Ok(self.outcome(start, alone, warmth, turns, &p95, [before, during, after]))
     }
 
     /// One whole dump, which turns the pool over; the next one goes on from there. Returns its bytes per second.

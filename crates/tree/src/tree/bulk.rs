@@ -76,6 +76,12 @@ fn bound_between(level: usize, last: Option<&[u8]>, next: &[u8]) -> Vec<u8> {
 pub struct BulkLoader<'t> {
     tree: &'t Tree,
     acc: &'t Access<'t>,
+    load: SuspendedLoad,
+}
+
+/// A bulk load that rests, for callers that cannot hold on to a tree and an access: the state of a [`BulkLoader`].
+#[derive(Default)]
+pub struct SuspendedLoad {
     /// Leaves first.
     levels: Vec<Level>,
     last: Option<Vec<u8>>,
@@ -83,6 +89,12 @@ pub struct BulkLoader<'t> {
     /// Pages of the extent in use: next, and one behind the last.
     extent: (u32, u32),
     pages: Vec<PageNo>,
+}
+
+impl std::fmt::Debug for SuspendedLoad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SuspendedLoad").field("pages", &self.pages.len()).finish_non_exhaustive()
+    }
 }
 
 impl Tree {
@@ -97,33 +109,14 @@ impl Tree {
             return Err(Error::invalid("a bulk load needs an empty index"));
         }
         let fill = body_len(self.page_size()) * usize::from(FILL_DEFAULT_PCT) / 100;
-        let levels = vec![Level::default()];
-        Ok(BulkLoader { tree: self, acc, levels, last: None, fill, extent: (0, 0), pages: Vec::new() })
+        let load = SuspendedLoad { levels: vec![Level::default()], fill, ..SuspendedLoad::default() };
+        Ok(self.resume_bulk_load(load, acc))
     }
-}
 
-/// A bulk load that rests, for callers that cannot hold on to a tree and an access: the state of a [`BulkLoader`].
-#[derive(Default)]
-pub struct SuspendedLoad {
-    levels: Vec<Level>,
-    last: Option<Vec<u8>>,
-    fill: usize,
-    extent: (u32, u32),
-    pages: Vec<PageNo>,
-}
-
-impl std::fmt::Debug for SuspendedLoad {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SuspendedLoad").field("pages", &self.pages.len()).finish_non_exhaustive()
-    }
-}
-
-impl Tree {
     /// Goes on with a load of this tree.
     #[must_use]
     pub fn resume_bulk_load<'t>(&'t self, load: SuspendedLoad, acc: &'t Access<'t>) -> BulkLoader<'t> {
-        let SuspendedLoad { levels, last, fill, extent, pages } = load;
-        BulkLoader { tree: self, acc, levels, last, fill, extent, pages }
+        BulkLoader { tree: self, acc, load }
     }
 }
 
@@ -131,14 +124,13 @@ impl BulkLoader<'_> {
     /// Lets the load rest; [`Tree::resume_bulk_load`] goes on with it.
     #[must_use]
     pub fn suspend(self) -> SuspendedLoad {
-        let BulkLoader { levels, last, fill, extent, pages, .. } = self;
-        SuspendedLoad { levels, last, fill, extent, pages }
+        self.load
     }
 
     /// Fills nodes to `percent` of their body.
     #[must_use]
     pub fn fill_factor(mut self, percent: u8) -> Self {
-        self.fill = body_len(self.tree.page_size()) * usize::from(percent.clamp(10, 100)) / 100;
+        self.load.fill = body_len(self.tree.page_size()) * usize::from(percent.clamp(10, 100)) / 100;
         self
     }
 
@@ -154,13 +146,13 @@ impl BulkLoader<'_> {
         if payload.len() > max {
             return Err(Error::ValueTooLong { len: payload.len() as u64, max: max as u64 });
         }
-        match self.last.as_deref() {
+        match self.load.last.as_deref() {
             Some(last) if last == key => return Err(Error::DuplicateKey),
             Some(last) if last > key => return Err(Error::invalid("the input of a bulk load is not sorted")),
             _ => {}
         }
         self.add(0, key, payload)?;
-        let last = self.last.get_or_insert_default();
+        let last = self.load.last.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
         Ok(())
@@ -168,22 +160,22 @@ impl BulkLoader<'_> {
 
     /// Appends an entry to the node under construction on `level`; writes that node first if it is full.
     fn add(&mut self, level: usize, key: &[u8], payload: &[u8]) -> Result<()> {
-        if self.levels.len() == level {
-            self.levels.push(Level::default());
+        if self.load.levels.len() == level {
+            self.load.levels.push(Level::default());
         }
         let size = SLOT_LEN + RECORD_HEADER + key.len() + payload.len();
-        let node = &self.levels[level];
+        let node = &self.load.levels[level];
         // The prefix as it would be if the node ended near this key. If the end turns out to be another one, which
         // leaves a shorter prefix, `write_node` makes two nodes of it.
         let prefix_len = fence_prefix_len(node.low.as_deref(), Some(key));
         let with = node.compressed(node.entries.len() + 1, node.size + size, prefix_len);
         let least = if level == 0 { 1 } else { 2 };
-        if with > body_len(self.tree.page_size()) || with > self.fill && node.entries.len() > least {
+        if with > body_len(self.tree.page_size()) || with > self.load.fill && node.entries.len() > least {
             let bound = bound_between(level, node.entries.last().map(|last| last.0.as_slice()), key);
             self.write_node(level, Some(&bound))?;
-            self.levels[level].low = Some(bound);
+            self.load.levels[level].low = Some(bound);
         }
-        let node = &mut self.levels[level];
+        let node = &mut self.load.levels[level];
         node.size += size;
         node.entries.push((key.to_vec(), payload.to_vec()));
         Ok(())
@@ -194,17 +186,17 @@ impl BulkLoader<'_> {
     fn write_node(&mut self, level: usize, high: Option<&[u8]>) -> Result<()> {
         let body = body_len(self.tree.page_size());
         loop {
-            let node = &self.levels[level];
+            let node = &self.load.levels[level];
             let prefix_len = fence_prefix_len(node.low.as_deref(), high);
             if node.compressed(node.entries.len(), node.size, prefix_len) <= body {
-                let node = std::mem::take(&mut self.levels[level]);
+                let node = std::mem::take(&mut self.load.levels[level]);
                 return self.write_page(level, node, high);
             }
             let (count, bound) = node
                 .longest_start(level, body)
                 .ok_or_else(|| self.tree.damaged(self.tree.root, "a bulk load with an entry that fits no page"))?;
-            let rest = self.levels[level].split_off(count);
-            let first = std::mem::replace(&mut self.levels[level], Level { low: Some(bound.clone()), ..rest });
+            let rest = self.load.levels[level].split_off(count);
+            let first = std::mem::replace(&mut self.load.levels[level], Level { low: Some(bound.clone()), ..rest });
             self.write_page(level, first, Some(&bound))?;
         }
     }
@@ -228,28 +220,28 @@ impl BulkLoader<'_> {
     /// The next page: from the extent in use, or a new one. The first pages are taken one by one, so that a small
     /// index does not take a whole extent.
     fn take_page(&mut self) -> Result<PageNo> {
-        let (next, end) = self.extent;
+        let (next, end) = self.load.extent;
         let no = if next < end {
-            self.extent.0 += 1;
+            self.load.extent.0 += 1;
             PageNo(next)
         } else {
             let store = self.tree.store();
             let ticket = store.reserve(512, SpaceClass::User)?;
             store.pool().reserve_frames(STRUCTURE_FRAMES, self.acc)?;
             let mut mtr = store.begin(ticket, self.acc);
-            let no = if self.pages.len() < SINGLE_PAGES as usize {
-                let near = self.pages.last().copied().unwrap_or(self.tree.root);
+            let no = if self.load.pages.len() < SINGLE_PAGES as usize {
+                let near = self.load.pages.last().copied().unwrap_or(self.tree.root);
                 self.tree.space.alloc_page(&mut mtr, near)?
             } else {
                 let first = self.tree.space.alloc_extent(&mut mtr)?;
-                self.extent = (first.0 + 1, first.0 + EXTENT_PAGES);
+                self.load.extent = (first.0 + 1, first.0 + EXTENT_PAGES);
                 first
             };
             mtr.commit()?;
             self.acc.release_frames();
             no
         };
-        self.pages.push(no);
+        self.load.pages.push(no);
         Ok(no)
     }
 
@@ -259,12 +251,12 @@ impl BulkLoader<'_> {
     /// [`Error::DiskFull`], those of the log.
     pub fn finish(mut self) -> Result<u64> {
         let mut level = 0;
-        while level + 1 < self.levels.len() {
+        while level + 1 < self.load.levels.len() {
             self.write_node(level, None)?;
             level += 1;
         }
         let store = self.tree.store();
-        let top = std::mem::take(&mut self.levels[level]);
+        let top = std::mem::take(&mut self.load.levels[level]);
         let entries = entry_list(&top, level, 0);
         let ticket = store.reserve(self.tree.page_size() + 64, SpaceClass::User)?;
         let mut mtr = store.begin(ticket, self.acc);
@@ -273,7 +265,7 @@ impl BulkLoader<'_> {
         mtr.apply(root, &entries.as_content(&[]))?;
         mtr.commit()?;
         self.return_rest()?;
-        Ok(self.pages.len() as u64 + 1)
+        Ok(self.load.pages.len() as u64 + 1)
     }
 
     /// Gives all pages back; the tree stays empty.
@@ -282,14 +274,14 @@ impl BulkLoader<'_> {
     /// Those of the log and of reading bitmaps.
     pub fn abort(mut self) -> Result<()> {
         self.return_rest()?;
-        let pages = std::mem::take(&mut self.pages);
+        let pages = std::mem::take(&mut self.load.pages);
         self.free(&pages)
     }
 
     /// Gives the pages of the last extent back that were not needed.
     fn return_rest(&mut self) -> Result<()> {
-        let rest: Vec<PageNo> = (self.extent.0..self.extent.1).map(PageNo).collect();
-        self.extent = (0, 0);
+        let rest: Vec<PageNo> = (self.load.extent.0..self.load.extent.1).map(PageNo).collect();
+        self.load.extent = (0, 0);
         self.free(&rest)
     }
 
@@ -317,6 +309,9 @@ fn entry_list(node: &Level, level: usize, prefix_len: usize) -> EntryList {
 
 impl std::fmt::Debug for BulkLoader<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BulkLoader").field("tree", self.tree).field("pages", &self.pages.len()).finish_non_exhaustive()
+        f.debug_struct("BulkLoader")
+            .field("tree", self.tree)
+            .field("pages", &self.load.pages.len())
+            .finish_non_exhaustive()
     }
 }
