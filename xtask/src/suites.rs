@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
+use crate::packages::{self, Need};
 use crate::run::{cargo, cargo_nightly, check, works};
 use crate::{bench, fuzz, mariadb};
 
@@ -33,6 +34,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "examples", budget_minutes: 1.5, long: false, job: examples },
     Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
     Suite { name: "model", budget_minutes: 5.0, long: false, job: model_checkers },
+    Suite { name: "browser", budget_minutes: 2.0, long: false, job: browser },
     Suite { name: "mariadb", budget_minutes: 3.0, long: false, job: mariadb_short },
     Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
     Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
@@ -138,6 +140,19 @@ fn examples() -> anyhow::Result<Outcome> {
 fn crash_short() -> anyhow::Result<Outcome> {
     check(&mut cargo("run --quiet --package holdfast-sim -- crash --seeds 1000"))?;
     passed(check(&mut cargo("run --quiet --package holdfast-sim -- kill --rounds 20")))
+}
+
+/// The lab's report in a real browser.
+fn browser() -> anyhow::Result<Outcome> {
+    let chromium = Need {
+        package: "chromium",
+        reason: "the lab's report is looked at in a browser",
+        is_there: || works(std::process::Command::new("chromium").arg("--version")),
+    };
+    if let Err(error) = packages::provide(&[chromium]) {
+        return Ok(Outcome::Skipped(format!("{error:#}")));
+    }
+    passed(check(&mut cargo("test --package holdfast-lab --test a_browser_shows_the_report -- --ignored")))
 }
 
 /// The engine inside the server. The packages are fetched once.

@@ -48,6 +48,8 @@ pub struct CacheStats {
     pub frames: u64,
     /// Frames without a page.
     pub free_frames: u64,
+    /// Those of them that nobody has taken to read a page into.
+    pub idle_frames: u64,
     /// Resident pages.
     pub resident_pages: u64,
     /// Pages changed since they were written.
@@ -280,6 +282,7 @@ fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
         page_size,
         frames: pool.frames as u64,
         free_frames: pool.free as u64,
+        idle_frames: pool.idle as u64,
         resident_pages: pool.resident as u64,
         dirty_pages: pool.dirty as u64,
         old_pages: (pool.policy.old + pool.policy.small) as u64,

@@ -20,6 +20,8 @@ pub struct Machine {
     pub file_system: Option<String>,
     /// Version of the lab.
     pub holdfast: &'static str,
+    /// The commit that the lab was built from, if it was built in a repository.
+    pub commit: Option<&'static str>,
     /// Whether the lab was built with optimisation.
     pub optimised: bool,
 }
@@ -44,6 +46,7 @@ impl Machine {
             },
             file_system: dir.and_then(file_system_of),
             holdfast: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("HOLDFAST_COMMIT"),
             optimised: !cfg!(debug_assertions),
         }
     }

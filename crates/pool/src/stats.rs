@@ -18,6 +18,8 @@ pub struct PoolStats {
     pub frames: usize,
     /// Frames that hold no page: free, reserved, or about to be filled.
     pub free: usize,
+    /// Those of them that nobody has taken: they are in the free list.
+    pub idle: usize,
     /// Frames that hold a page.
     pub resident: usize,
     /// Pages that are newer than their files.
@@ -99,6 +101,7 @@ impl Core {
         PoolStats {
             frames,
             free: frames.saturating_sub(resident),
+            idle: self.supply.free_len() as usize,
             resident,
             dirty,
             clean: resident.saturating_sub(dirty),

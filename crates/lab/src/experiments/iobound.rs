@@ -4,10 +4,12 @@
 //! throughput and then fell far deeper than a miss explains, even when the file system held every byte: the engine's page management
 //! was the limit, not the disk.
 //!
-//! Three databases: in memory with everything in the pool; on files past the system's cache and on files through it, both with a pool of a tenth of
-//! what is visited, as if AntiDEAD were 2000. Past the cache the pages that the engine reads per second are compared, turn by turn, with what the same number of
-//! threads get that only read. Through it, with what is left of the in-memory throughput after the copy of each page has been
-//! paid: a read of a cached page, measured in turns as well.
+//! On files past the system's cache and on files through it: first with everything in the pool, then with a pool of a tenth of what is visited,
+//! as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
+//! is the limit, whatever it is kept busy with) are compared, turn by turn, with what the same number of threads get that do nothing but read
+//! and write pages, in the same proportion. Through it, throughput is compared with what is
+//! left of that with everything in the pool after the copy of each page has been paid: the same loop, on cached pages. The log is on the
+//! same disk and synced at each commit all the while.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +25,7 @@ use crate::figures::{Chart, Figures, Grid};
 use crate::machine::Machine;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
-use crate::rig::control::{self, Rate};
+use crate::rig::control::{self, PageLoop, Rate};
 use crate::rig::load::{Load, Turn};
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
@@ -53,12 +55,13 @@ const PAGE_BYTES: usize = 16 << 10;
 /// The modes, and WRITEs per READ of each.
 const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 
-/// One workload on files, beside the loop of reads and the in-memory figure.
+/// One workload on files, beside the loop and with everything in the pool.
 struct Case {
     mode: &'static str,
     method: &'static str,
     turns: Vec<Beside>,
-    memory: Turn,
+    /// With everything in the pool, for each of [`WIDTHS`].
+    memory: Vec<Turn>,
     pool_bytes: u64,
     visited_bytes: u64,
     charts: Vec<Chart>,
@@ -68,17 +71,24 @@ struct Case {
 struct Beside {
     engine: Turn,
     reads: u64,
-    reads_loop: Rate,
+    /// Pages written, and the copies of them that the double-write file got before.
+    writes: u64,
+    copies: u64,
+    page_loop: Rate,
     cores: f64,
 }
 
 impl Beside {
-    fn reads_per_s(&self) -> f64 {
-        self.reads as f64 / self.engine.seconds
+    fn pages(&self) -> u64 {
+        self.reads + self.writes + self.copies
     }
 
-    fn misses(&self) -> f64 {
-        self.reads as f64 / (self.engine.transactions as f64).max(1.0)
+    fn pages_per_s(&self) -> f64 {
+        self.pages() as f64 / self.engine.seconds
+    }
+
+    fn per_transaction(&self, pages: u64) -> f64 {
+        pages as f64 / (self.engine.transactions as f64).max(1.0)
     }
 }
 
@@ -87,16 +97,21 @@ impl Case {
         Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
     }
 
-    /// Pages that the engine reads, of those that the loop reads.
-    fn of_device(&self) -> f64 {
-        self.median(|b| b.reads_per_s() / b.reads_loop.per_second)
+    /// Everything in the pool, with the objects that the small pool meets.
+    fn in_memory_tps(&self) -> f64 {
+        self.memory.last().map_or(f64::NAN, Turn::tps)
     }
 
-    /// Throughput, of what is left in memory after the copies have been paid.
+    /// Pages that the engine reads and writes, of those that the loop does.
+    fn of_device(&self) -> f64 {
+        self.median(|b| b.pages_per_s() / b.page_loop.per_second)
+    }
+
+    /// Throughput, of what is left of that in memory after the copies have been paid.
     fn of_memory(&self) -> f64 {
         self.median(|b| {
-            let left = b.cores * 1e6 / (self.memory.cpu_us() + b.misses() * b.reads_loop.cpu_us);
-            b.engine.tps() / left
+            let copies_s = b.per_transaction(b.pages()) * b.page_loop.cpu_us / 1e6 / b.cores;
+            b.engine.tps() * (1.0 / self.in_memory_tps() + copies_s)
         })
     }
 }
@@ -106,58 +121,63 @@ impl Case {
 /// # Errors
 /// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
-    let load = |width, rw_ratio| dbstress::Options {
-        anti_dead: AntiDead::Blocks(width),
-        ..dbstress::Options::light(options.objects, options.sessions, rw_ratio)
-    };
-    let tables = Tables::DbStress(load(WIDTHS[1], 0));
-    progress.step("in memory");
-    progress.show("loading");
-    let memory_site = Site::load(&DiskKind::Memory, tables, options.seed)?;
-    let (mut memory, mut visited) = (Vec::new(), 0);
-    for width in WIDTHS {
-        for (mode, rw_ratio) in MODES {
-            let db = memory_site.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
-            let turn = warm_turn(&sessions(&db, &memory_site, load(width, rw_ratio), options.seed), options)?;
-            progress.show(&format!("AntiDEAD {width}, {mode}: {} tps", human(turn.tps())));
-            visited = resident_bytes(&db);
-            memory.push((width, mode, turn));
-            db.close()?;
-        }
-    }
-    drop(memory_site);
-    let pool_bytes = (visited / 10).max(5 << 20);
+    let tables = Tables::DbStress(load(options, WIDTHS[1], 0));
     let methods =
         [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
-    let mut cases = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     for (method, flush) in methods {
         progress.step(method);
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.dir.clone(), method: flush };
         let site = Site::load(&kind, tables, options.seed)?;
-        let path =
-            site.path().context("a real disk has a directory")?.join(site.file(name_of_history()).unwrap_or_default());
-        for (mode, rw_ratio) in MODES {
-            let db = site.open(&Settings::pool(pool_bytes))?;
-            let sessions = sessions(&db, &site, load(WIDTHS[1], rw_ratio), options.seed);
-            let in_memory = memory.iter().find(|m| m.0 == WIDTHS[1] && m.1 == mode).context("no figure in memory")?;
-            let direct = flush == FlushMethod::ODirect;
-            let (turns, charts) = beside(&db, &sessions, &path, direct, mode, options, progress)?;
-            drop(sessions);
-            let (memory, visited_bytes) = (in_memory.2.clone(), visited);
-            cases.push(Case { mode, method, turns, memory, pool_bytes, visited_bytes, charts });
-            db.close()?;
+        for mode in MODES {
+            cases.push(case(&site, method, flush == FlushMethod::ODirect, mode, options, progress)?);
         }
     }
-    let mut document =
-        Document::new("iobound", settings(options, pool_bytes, visited), Machine::this(Some(&options.dir)));
+    let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.dir)));
     document.title = "The same workload, ten times the pages".to_owned();
     document.runs = cases.iter().map(document_run).collect();
     document.verdicts = verdicts(&cases);
     let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
-    document.figures = Figures { lead: lead(options), grids: vec![memory_grid(&memory), grid(&cases)], charts };
+    document.figures = Figures { lead: lead(options), grids: vec![memory_grid(&cases), grid(&cases)], charts };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
+}
+
+fn load(options: &Options, width: u32, rw_ratio: u32) -> dbstress::Options {
+    dbstress::Options {
+        anti_dead: AntiDead::Blocks(width),
+        ..dbstress::Options::light(options.objects, options.sessions, rw_ratio)
+    }
+}
+
+/// One mode on one kind of files.
+fn case(
+    site: &Site,
+    method: &'static str,
+    direct: bool,
+    (mode, rw_ratio): (&'static str, u32),
+    options: &Options,
+    progress: &mut Progress,
+) -> Result<Case> {
+    let (mut memory, mut visited_bytes) = (Vec::new(), 0);
+    let db = site.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
+    for width in WIDTHS {
+        let turn = warm_turn(&sessions(&db, site, load(options, width, rw_ratio), options.seed), options)?;
+        progress.show(&format!("all in the pool, AntiDEAD {width}, {mode}: {} tps", human(turn.tps())));
+        visited_bytes = resident_bytes(&db);
+        memory.push(turn);
+    }
+    db.close()?;
+    let pool_bytes = (visited_bytes / 10).max(5 << 20);
+    let db = site.open(&Settings::pool(pool_bytes))?;
+    let sessions = sessions(&db, site, load(options, WIDTHS[1], rw_ratio), options.seed);
+    let path = site.path().context("a real disk has a directory")?;
+    let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
+    let (turns, charts) = beside(&db, &sessions, &path, direct, mode, options, progress)?;
+    drop(sessions);
+    db.close()?;
+    Ok(Case { mode, method, turns, memory, pool_bytes, visited_bytes, charts })
 }
 
 fn name_of_history() -> &'static str {
@@ -169,6 +189,7 @@ fn resident_bytes(db: &Database) -> u64 {
     cache.resident_pages * cache.page_size as u64
 }
 
+/// The second turn of two.
 fn warm_turn(load: &Load<'_>, options: &Options) -> Result<Turn> {
     load.run(options.turn, &mut |_| Ok(()))?;
     load.run(options.turn, &mut |_| Ok(()))
@@ -192,9 +213,12 @@ fn beside(
         let cores = control::cores(threads)?;
         let before = db.metrics_snapshot();
         let engine = sampler.run(mode, load, options.turn, progress)?;
-        let reads = db.metrics_snapshot().delta(&before).get(Counter::PagesRead);
-        let reads_loop = control::reads(path, PAGE_BYTES, direct, threads, options.turn)?;
-        turns.push(Beside { engine, reads, reads_loop, cores });
+        let did = db.metrics_snapshot().delta(&before);
+        let (reads, writes) = (did.get(Counter::PagesRead), did.get(Counter::PagesWritten));
+        let copies = did.get(Counter::DblwrPagesWritten);
+        let write_share = (writes + copies) as f64 / (reads + writes + copies).max(1) as f64;
+        let page_loop = PageLoop { path, page_bytes: PAGE_BYTES, direct, write_share }.run(threads, options.turn)?;
+        turns.push(Beside { engine, reads, writes, copies, page_loop, cores });
     }
     Ok((turns, sampler.charts(mode, load)))
 }
@@ -208,7 +232,8 @@ fn lead(options: &Options) -> String {
     )
 }
 
-fn settings(options: &Options, pool_bytes: u64, visited: u64) -> serde_json::Value {
+fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
+    let (pool_bytes, visited) = cases.first().map_or((0, 0), |c| (c.pool_bytes, c.visited_bytes));
     json!({
         "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE",
         "anti_dead": WIDTHS, "hpk": true, "same_ref": true, "distribution": "uniform",
@@ -226,12 +251,14 @@ fn settings(options: &Options, pool_bytes: u64, visited: u64) -> serde_json::Val
 fn verdicts(cases: &[Case]) -> Vec<Verdict> {
     let verdict = |case: &Case| {
         if case.method.starts_with("past") {
-            let claim =
-                format!("{}: pages read per second past the system's cache, of a loop that only reads", case.mode);
+            let claim = format!(
+                "{}: pages read and written per second past the system's cache, of a loop that does only that",
+                case.mode
+            );
             return Verdict::new(claim, Some(case.of_device()), Bar::AtLeast(0.85));
         }
         let claim =
-            format!("{}: TPS with pages from the system's cache, of those in memory less the copies", case.mode);
+            format!("{}: TPS with pages from the system's cache, of those in the pool less the copies", case.mode);
         Verdict::new(claim, Some(case.of_memory()), Bar::AtLeast(0.8))
     };
     cases.iter().map(verdict).collect()
@@ -245,23 +272,27 @@ fn document_run(case: &Case) -> Run {
             "pool_bytes": case.pool_bytes,
             "visited_bytes": case.visited_bytes,
             "tps": case.median(|b| b.engine.tps()),
-            "memory_tps": case.memory.tps(),
-            "reads_per_s": case.median(Beside::reads_per_s),
-            "loop_reads_per_s": case.median(|b| b.reads_loop.per_second),
-            "loop_cpu_us": case.median(|b| b.reads_loop.cpu_us),
-            "misses_per_transaction": case.median(Beside::misses),
+            "in_pool_tps": case.in_memory_tps(),
+            "pages_per_s": case.median(Beside::pages_per_s),
+            "loop_pages_per_s": case.median(|b| b.page_loop.per_second),
+            "loop_cpu_us": case.median(|b| b.page_loop.cpu_us),
+            "reads_per_transaction": case.median(|b| b.per_transaction(b.reads)),
+            "writes_per_transaction": case.median(|b| b.per_transaction(b.writes)),
+            "doubled_per_transaction": case.median(|b| b.per_transaction(b.copies)),
             "of_device": case.of_device(),
             "of_memory_less_copies": case.of_memory(),
         })),
     }
 }
 
-fn memory_grid(memory: &[(u32, &'static str, Turn)]) -> Grid {
-    let header = ["", "AntiDEAD", "TPS", "CPU us/txn", "p99 ms"];
-    let mut grid = Grid::new("In memory", 1, &header, "");
-    for (width, mode, turn) in memory {
+fn memory_grid(cases: &[Case]) -> Grid {
+    let header = ["", "files", "AntiDEAD", "TPS", "CPU us/txn", "p99 ms"];
+    let mut grid = Grid::new("Everything in the pool", 2, &header, "");
+    for (case, (width, turn)) in cases.iter().flat_map(|c| WIDTHS.iter().zip(&c.memory).map(move |m| (c, m))) {
         let p99 = turn.latencies.transaction_ms(99.0).map_or_else(|| "-".to_owned(), human);
-        grid.rows.push(vec![(*mode).to_owned(), width.to_string(), human(turn.tps()), human(turn.cpu_us()), p99]);
+        let figures = [human(turn.tps()), human(turn.cpu_us()), p99];
+        let names = [case.mode.to_owned(), case.method.to_owned(), width.to_string()];
+        grid.rows.push(names.into_iter().chain(figures).collect());
     }
     grid
 }
@@ -273,17 +304,21 @@ fn grid(cases: &[Case]) -> Grid {
         "pool MB",
         "visited MB",
         "TPS",
-        "in memory",
+        "in the pool",
         "CPU us/txn",
-        "misses/txn",
-        "reads/s",
-        "loop reads/s",
+        "reads/txn",
+        "writes/txn",
+        "doubled/txn",
+        "pages/s",
+        "loop pages/s",
         "loop CPU us",
         "of loop",
-        "of memory less copies",
+        "of pool less copies",
     ];
-    let note = "Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random, synchronously, in turns with \
-                the engine. In memory less copies: cores / (CPU of a transaction in memory + misses x CPU of a read in the loop).";
+    let note = "Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
+                large, synchronously, in the engine's proportion, in turns with it. Doubled: pages written to the double-write file, which \
+                count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
+                processor time on the cores that there were.";
     let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, note);
     for c in cases {
         grid.rows.push(vec![
@@ -292,12 +327,14 @@ fn grid(cases: &[Case]) -> Grid {
             human(c.pool_bytes as f64 / 1e6),
             human(c.visited_bytes as f64 / 1e6),
             human(c.median(|b| b.engine.tps())),
-            human(c.memory.tps()),
+            human(c.in_memory_tps()),
             human(c.median(|b| b.engine.cpu_us())),
-            human(c.median(Beside::misses)),
-            human(c.median(Beside::reads_per_s)),
-            human(c.median(|b| b.reads_loop.per_second)),
-            human(c.median(|b| b.reads_loop.cpu_us)),
+            human(c.median(|b| b.per_transaction(b.reads))),
+            human(c.median(|b| b.per_transaction(b.writes))),
+            human(c.median(|b| b.per_transaction(b.copies))),
+            human(c.median(Beside::pages_per_s)),
+            human(c.median(|b| b.page_loop.per_second)),
+            human(c.median(|b| b.page_loop.cpu_us)),
             format!("{:.2}", c.of_device()),
             format!("{:.2}", c.of_memory()),
         ]);

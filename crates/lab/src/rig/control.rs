@@ -1,6 +1,7 @@
 //! Loops without an engine, run beside it in the same run: what the machine can do.
 
 use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,41 +74,82 @@ pub struct Rate {
     pub cpu_us: f64,
 }
 
-/// A session that reads pages at random places of a file, past the system's cache or through it.
-struct Reader {
-    file: File,
+/// What a loop over pages does.
+#[derive(Clone, Copy, Debug)]
+pub struct PageLoop<'a> {
+    /// The file whose pages are read; it is not changed.
+    pub path: &'a Path,
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Past the system's cache, or through it.
+    pub direct: bool,
+    /// Share of the operations that write a page, 0 to 1: they go to a file of their own beside `path`, of the same length.
+    pub write_share: f64,
+}
+
+/// A session that reads and writes pages at random places, synchronously.
+struct PageUser {
+    read: File,
+    write: Option<File>,
+    write_share: f64,
     pages: u64,
     buffer: AlignedBuf,
     rng: Rng,
 }
 
-impl Session for Reader {
+impl Session for PageUser {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
-        let page = self.rng.below(self.pages);
-        let len = self.buffer.len() as u64;
-        self.file.read_exact_at(&mut self.buffer, page * len).context("read a page")
+        let at = self.rng.below(self.pages) * self.buffer.len() as u64;
+        match &self.write {
+            Some(file) if self.rng.unit() < self.write_share => {
+                file.write_all_at(&self.buffer, at).context("write a page")
+            }
+            _ => self.read.read_exact_at(&mut self.buffer, at).context("read a page"),
+        }
     }
 }
 
-/// Synchronous reads of random pages of `path` on so many threads.
-///
-/// # Errors
-/// If the file cannot be read.
-pub fn reads(path: &Path, page_bytes: usize, direct: bool, threads: usize, duration: Duration) -> Result<Rate> {
-    let mut sessions: Vec<Box<dyn Session>> = Vec::new();
-    for n in 0..threads {
+impl PageLoop<'_> {
+    /// Runs the loop on so many threads.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
+        let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
+        let scratch = if self.write_share > 0.0 { Some(self.scratch(len)?) } else { None };
+        let mut sessions: Vec<Box<dyn Session>> = Vec::new();
+        for n in 0..threads {
+            sessions.push(Box::new(PageUser {
+                read: self.open(self.path, false)?,
+                write: scratch.as_ref().map(|s| self.open(s.path(), true)).transpose()?,
+                write_share: self.write_share,
+                pages: (len / self.page_bytes as u64).max(1),
+                buffer: AlignedBuf::zeroed(self.page_bytes),
+                rng: Rng::for_part(17, n as u64),
+            }));
+        }
+        let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
+        Ok(Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() })
+    }
+
+    /// A file of `len` bytes that are on disk, so that writing them again does not allocate.
+    fn scratch(&self, len: u64) -> Result<tempfile::NamedTempFile> {
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let mut file =
+            tempfile::NamedTempFile::new_in(dir).with_context(|| format!("make a file in {}", dir.display()))?;
+        std::io::copy(&mut std::io::repeat(1).take(len), &mut file).context("fill a file")?;
+        file.as_file().sync_all().context("sync a file")?;
+        Ok(file)
+    }
+
+    fn open(&self, path: &Path, write: bool) -> Result<File> {
         let mut options = OpenOptions::new();
-        options.read(true);
-        if direct {
+        options.read(true).write(write);
+        if self.direct {
             options.custom_flags(i32::try_from(rustix::fs::OFlags::DIRECT.bits())?);
         }
-        let file = options.open(path).with_context(|| format!("open {}", path.display()))?;
-        let pages = file.metadata()?.len() / page_bytes as u64;
-        let (buffer, rng) = (AlignedBuf::zeroed(page_bytes), Rng::for_part(17, n as u64));
-        sessions.push(Box::new(Reader { file, pages: pages.max(1), buffer, rng }));
+        options.open(path).with_context(|| format!("open {}", path.display()))
     }
-    let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
-    Ok(Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() })
 }
 
 /// Syncs of a small append in a loop on a thread of its own, until it is dropped; how many there were is seen at any time.

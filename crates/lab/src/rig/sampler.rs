@@ -27,6 +27,8 @@ pub struct Sample {
     pub class_p99_ms: Vec<Option<f64>>,
     /// Frames without a page.
     pub free_pages: u64,
+    /// Those of them that nobody has taken to read a page into.
+    pub idle_pages: u64,
     /// Frames whose page is as on disk.
     pub clean_pages: u64,
     /// Frames whose page is newer.
@@ -139,6 +141,7 @@ impl<'d> Sampler<'d> {
             p99_ms: second.latencies.transaction_ms(99.0),
             class_p99_ms: (0..load.classes().len()).map(|c| second.latencies.class_ms(c, 99.0)).collect(),
             free_pages: cache.free_frames,
+            idle_pages: cache.idle_frames,
             clean_pages: cache.resident_pages.saturating_sub(cache.dirty_pages),
             dirty_pages: cache.dirty_pages,
             old_pages: cache.old_pages,
@@ -186,6 +189,7 @@ impl<'d> Sampler<'d> {
                 "pages",
                 vec![
                     line("free", &|s| s.free_pages as f64),
+                    line("free and not taken", &|s| s.idle_pages as f64),
                     line("clean", &|s| s.clean_pages as f64),
                     line("dirty", &|s| s.dirty_pages as f64),
                     line("small queue (old)", &|s| s.old_pages as f64),

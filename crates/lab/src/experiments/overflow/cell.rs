@@ -24,7 +24,7 @@ pub(super) struct Cell {
     /// Pages of data read, per transaction.
     pub misses: f64,
     pub simulated: f64,
-    /// Share of the frames without a page, beyond one per thread for a read in flight.
+    /// Share of the frames that have no page and that nobody has taken for one.
     pub idle: f64,
     /// Cores that sessions that only compute got, just before.
     pub cores: f64,
@@ -74,8 +74,7 @@ impl Run<'_> {
             // Sessions finish their last transaction after the turn: the misses of those are in `did`, too.
             let per_transaction = |n: u64| n as f64 / (turn.transactions + threads as u64 / 2).max(1) as f64;
             let misses = per_transaction(did.get(Counter::PagesRead));
-            let free: f64 =
-                sampler.samples[from..].iter().map(|s| s.free_pages.saturating_sub(threads as u64) as f64).sum();
+            let idle: u64 = sampler.samples[from..].iter().map(|s| s.idle_pages).sum();
             let simulated = simulated(self.map, options, threads, frames, self.map.pages())?;
             let cell = Cell {
                 pool_bytes,
@@ -86,7 +85,7 @@ impl Run<'_> {
                 cpu_us: turn.cpu_us(),
                 misses,
                 simulated,
-                idle: free / (sampler.samples.len() - from).max(1) as f64 / frames as f64,
+                idle: idle as f64 / (sampler.samples.len() - from).max(1) as f64 / frames as f64,
                 free_waits: did.get(Counter::FreeWaits),
                 p99_ms: turn.latencies.transaction_ms(99.0),
             };

@@ -176,7 +176,7 @@ fn verdicts(outcome: &Outcome, options: &Options) -> Vec<Verdict> {
     let tight = outcome.cells.iter().filter(|c| c.pool_bytes < outcome.data_bytes);
     let idle = worst(tight.map(|c| c.idle).collect(), true);
     verdicts.push(Verdict::new(
-        "share of the frames that hold no page beyond one per thread for its read, worst cell",
+        "share of the frames that hold no page and that nobody has taken for one, worst cell",
         idle,
         Bar::AtMost(0.01),
     ));
@@ -192,7 +192,7 @@ fn figures(outcome: &Outcome) -> Figures {
         human(outcome.data_bytes as f64 / 1e6)
     );
     let note = "Bound: the least of cores / CPU per transaction, device rate / misses, threads / (CPU + misses x time of a read). \
-                Cores: what sessions that only compute got just before. Idle: frames without a page, beyond one per thread.";
+                Cores: what sessions that only compute got just before. Idle: frames without a page that nobody has taken for one.";
     let header = [
         "pool MB",
         "of data",

@@ -9,7 +9,7 @@ use holdfast_workload::sysbench::Mix;
 use super::{Options, SMALLEST};
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
-use crate::rig::control::{self, Rate};
+use crate::rig::control::{PageLoop, Rate};
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
 
@@ -52,7 +52,8 @@ pub(super) fn prices(
         for _ in 0..TURNS {
             let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
             let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
-            let rate = control::reads(path, 16 << 10, true, threads, options.turn / 4)?;
+            let reads = PageLoop { path, page_bytes: 16 << 10, direct: true, write_share: 0.0 };
+            let rate = reads.run(threads, options.turn / 4)?;
             let miss_us = (select_us - hit_us) / misses.max(1e-9);
             progress.show(&format!(
                 "{threads} threads: {} us of CPU per miss, {} us per bare read",

@@ -1,0 +1,45 @@
+//! Every experiment on the embedded engine, as small as it gets: whether it runs to its end and reports. The figures say nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use holdfast_lab::document::Document;
+use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions};
+use holdfast_lab::progress::Progress;
+
+const SEED: u64 = 1;
+const TURN: Duration = Duration::from_millis(150);
+
+/// The documents of all of them; files are put into `dir`.
+pub fn documents(dir: &Path) -> Vec<Document> {
+    let dir = dir.to_owned();
+    let mut progress = Progress::hidden();
+    let overflow = overflow::Options {
+        rows: 40_000,
+        shares: vec![2.0],
+        threads: vec![1, 2],
+        turn: 4 * TURN,
+        dir: dir.clone(),
+        seed: SEED,
+    };
+    let purge = purge::Options { objects: 300, sessions: 2, turns: 3, turn: TURN, pool_bytes: 32 << 20, seed: SEED };
+    let flush = flush::Options {
+        objects: 300,
+        sessions: 2,
+        capacities: vec![4 << 20],
+        speed: 100.0,
+        settle: TURN,
+        measured: Duration::from_secs(2),
+        dir: dir.clone(),
+        seed: SEED,
+    };
+    let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
+    let iobound = iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir, seed: SEED };
+    vec![
+        overflow::run(&overflow, &mut progress).expect("overflow").0,
+        purge::run(&purge, &mut progress).expect("purge").0,
+        flush::run(&flush, &mut progress).expect("flush").0,
+        sessions::run(&sessions, &mut progress).expect("sessions").0,
+        iobound::run(&iobound, &mut progress).expect("iobound").0,
+    ]
+}
