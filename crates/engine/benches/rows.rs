@@ -2,13 +2,15 @@
 //! Files and log in memory; each line is the median of its rounds.
 //!
 //! ```text
-//! valgrind --tool=callgrind --toggle-collect='*measured*' .../rows-<hash> count get|get-each|range|update <operations>
+//! valgrind --tool=callgrind --toggle-collect='*measured*' .../rows-<hash> count <operation> <operations>
 //! ```
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use holdfast::{Database, FlushAtCommit, ReadOptions, TableDefinition, TableLoader, WriteOptions};
+use holdfast::raw::{RawDatabase, RawLock, RawOptions};
+use holdfast::{Database, FlushAtCommit, Isolation, ReadOptions, TableDefinition, TableLoader, WriteOptions};
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
 const COUNT: u64 = 200_000;
@@ -24,6 +26,7 @@ fn database() -> holdfast::Result<Database> {
         (0..COUNT).try_for_each(|n| table.push(&n.to_be_bytes()[..], &[n as u8; 100][..]))
     };
     db.create_table_with(&ROWS, load)?;
+    RawDatabase::new(db.clone()).create_table("grows", &[("entries", false)], b"")?;
     // Until every page is hot.
     for first in 0..4 {
         get(&db, first * COUNT, COUNT)?;
@@ -76,13 +79,49 @@ fn update(db: &Database, first: u64, count: u64) -> holdfast::Result<()> {
     Ok(())
 }
 
+fn as_the_server_does() -> RawOptions {
+    RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false }
+}
+
+/// The same as a MariaDB server asks for it: the row is read with a lock, then changed.
+fn update_locked(db: &Database, first: u64, count: u64) -> holdfast::Result<()> {
+    let raw = RawDatabase::new(db.clone());
+    let (rows, mut value) = (raw.open_table("rows")?, Vec::new());
+    for n in first..first + count {
+        let mut txn = raw.begin(&as_the_server_does())?;
+        let lock = RawLock { exclusive: true, skip_locked: false };
+        assert!(txn.get(&rows, 0, &key(n), Some(lock), &mut value)?);
+        assert!(txn.update(&rows, 0, &key(n), &[n as u8; 100])?);
+        txn.commit(FlushAtCommit::Lazy)?;
+    }
+    Ok(())
+}
+
+/// Inserts of a row behind the others and of an entry of a secondary index, a transaction each.
+fn insert(db: &Database, _: u64, count: u64) -> holdfast::Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let raw = RawDatabase::new(db.clone());
+    let table = raw.open_table("grows")?;
+    for _ in 0..count {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut txn = raw.begin(&as_the_server_does())?;
+        txn.insert(&table, 0, &n.to_be_bytes(), &[n as u8; 190])?;
+        let entry = [&key(n)[..], &n.to_be_bytes()].concat();
+        txn.insert(&table, 1, &entry, &[8])?;
+        txn.commit(FlushAtCommit::Lazy)?;
+    }
+    Ok(())
+}
+
 type Operation = fn(&Database, u64, u64) -> holdfast::Result<()>;
 
-const OPERATIONS_BY_NAME: [(&str, &str, u64, Operation); 4] = [
+const OPERATIONS_BY_NAME: [(&str, &str, u64, Operation); 6] = [
     ("get", "get, one transaction", 100_000, get),
     ("get-each", "get, a transaction each", 100_000, get_each),
     ("range", "range of 100 rows, a transaction each", 2_000, range),
     ("update", "update, a transaction each, lazy", 20_000, update),
+    ("update-locked", "locking read and update, lazy", 20_000, update_locked),
+    ("insert", "insert with a secondary entry, lazy", 20_000, insert),
 ];
 
 /// What callgrind counts, and the clock measures.
@@ -115,7 +154,9 @@ fn main() -> holdfast::Result<()> {
     {
         let found = OPERATIONS_BY_NAME.iter().find(|(short, ..)| short == name);
         let (Some((.., operation)), Ok(count)) = (found, count.parse()) else {
-            return Err(holdfast::Error::invalid("usage: count get|get-each|range|update OPERATIONS"));
+            return Err(holdfast::Error::invalid(
+                "usage: count get|get-each|range|update|update-locked|insert OPERATIONS",
+            ));
         };
         measured(&db, *operation, 0, count);
         return db.close();

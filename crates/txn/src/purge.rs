@@ -22,6 +22,11 @@
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image is there, else to the
 //! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing is
 //! dropped from the version tree while a log is half purged. So a crash may lose a chain, but never frees one twice.
+//!
+//! Therefore a log from which nothing went to the version tree need not be marked free: what it still says after a crash is
+//! purged once more, to no effect (no record in it names a chain that was freed; an entry is removed only if it carries
+//! the record's mark). It is *retired*, and a small transaction costs purge no log at all. A log of an earlier run is marked free,
+//! so that it does not come back again and again.
 
 use holdfast_base::{Error, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
@@ -216,7 +221,8 @@ impl TxnSystem {
                 }
             }
             let emptied = history.log.pop();
-            if emptied || dead_chain.is_some() {
+            // The records of a log that is retired may stay, but none that names a chain that is freed.
+            if dead_chain.is_some() || (emptied && (copied || history.log.pages() > 1)) {
                 history.log.cut(&self.undo, acc)?;
             }
             if let (Some(index), Some(chain)) = (&index, dead_chain) {
@@ -224,7 +230,11 @@ impl TxnSystem {
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
-        history.log.free(&self.undo, acc)?;
+        if copied {
+            history.log.free(&self.undo, acc)?;
+        } else {
+            history.log.retire(&self.undo, acc)?;
+        }
         *left = left.saturating_sub(1);
         Ok(true)
     }

@@ -8,6 +8,10 @@
 //!
 //! A record that turned out to be for nothing (its row had changed meanwhile) is cut at once: in a committed log
 //! every record is about a change that was made.
+//!
+//! Most transactions are small, and what purge has to do for them is nothing, or can be done twice. Then it logs nothing
+//! either: the log is *retired*, its first page is free in memory alone, and what it says lasts until the next transaction
+//! takes the page over.
 
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageNo, Result, RollPtr, TxnId};
@@ -291,7 +295,7 @@ impl UndoLog {
         mtr.commit()
     }
 
-    /// Frees the log: the end of a purge or of a rollback. All records must have been popped. After an error it may be
+    /// Frees the log: the end of a rollback, and of a purge that must not be repeated. All records must have been popped. After an error it may be
     /// tried again; after success the log must not be used any more.
     pub fn free(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         while self.pages.len() > 1 {
@@ -304,6 +308,20 @@ impl UndoLog {
             let header = page::header(self.txn, true, LogState::Free, self.first(), PageNo::NONE);
             mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
             mtr.commit()?;
+        }
+        space.put_log(self.first());
+        space.count_pages(-1);
+        Ok(())
+    }
+    /// Ends the log of a committed transaction without a word in the log of the database: the first page goes on saying that
+    /// it is committed, with the records that were never cut, until another transaction begins its log there. A crash
+    /// before that brings it back, to be purged once more; so purging those records again must change nothing.
+    ///
+    /// # Errors
+    /// Those of giving extensions back. It may be tried again then.
+    pub fn retire(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+        while self.pages.len() > 1 {
+            self.drop_tail(space, acc)?;
         }
         space.put_log(self.first());
         space.count_pages(-1);
