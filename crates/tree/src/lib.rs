@@ -7,8 +7,8 @@
 //! * [`Tree`]: search, change, [`Cursor`], [`BulkLoader`], verification; [`overflow`]: chains for large values.
 //!
 //! **Lock order**, binding for everybody who writes pages: log space ticket, frame reservation, structure mutex of
-//! the index, page latches of the tree from the root down and from left to right, page 0 of the space, its
-//! bitmap pages. A thread that waits for log space or frames holds no latch.
+//! the index, one page of an undo log, page latches of the tree from the root down and from left to right, page 0 of the
+//! space, its bitmap pages. A thread that waits for log space or frames holds no latch.
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,6 @@ pub use redo::{FindSpace, Redo};
 pub use space::{Features, SpaceFile, SpaceInfo};
 pub use store::Store;
 pub use tree::{
-    Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, SuspendedLoad, Tree,
-    TreeStats, Walk,
+    Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, PlannedPut, Spot,
+    SuspendedLoad, Tree, TreeStats, Walk,
 };

@@ -18,6 +18,7 @@ use holdfast_wal::{SpaceTicket, Wal};
 
 use crate::op::PageOp;
 use crate::store::Store;
+use crate::tree::PlannedPut;
 
 /// A page that a mini-transaction has latched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +136,11 @@ impl<'a> Mtr<'a> {
         }
         self.apply_checked(page, op);
         Ok(())
+    }
+
+    /// Makes a change that [`Tree::plan_put`](crate::Tree::plan_put) has found possible.
+    pub fn apply_planned(&mut self, planned: &PlannedPut<'_>) {
+        self.apply_checked(planned.page, &planned.op);
     }
 
     /// As [`Mtr::apply`], for whoever has just checked.

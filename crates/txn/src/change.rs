@@ -3,29 +3,31 @@
 //! # Protocol
 //! 1. Read the entry. If another active transaction wrote it, or holds an explicit lock on it: wait for the lock, start over.
 //! 2. Isolation: with snapshot isolation the newest version must be visible (the first updater wins).
-//! 3. Write the undo record, in a mini-transaction of its own.
-//! 4. Under the latch of the leaf: the entry must still carry what was read, nobody may have locked it, and no range lock
-//!    of others may cover a key that comes to life. Then the new version goes in.
-//! 5. If step 4 failed, the undo record is cut, and all starts over.
+//! 3. Under the latch of the leaf: the entry must still carry what was read, nobody may have locked it, and no range lock
+//!    of others may cover a key that comes to life. Then the undo record and the new version go in (see [`crate::put`]).
+//! 4. If step 3 failed, all starts over.
+//!
+//! A change of what the transaction has just read with a lock does not read it again, if the leaf has not changed since.
 //!
 //! Nobody waits for a lock while holding a latch, and the unique check's stripe is given up before waiting, too.
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::limits::key_len_max;
-use holdfast_base::{Error, Result, RollPtr, TxnId};
+use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::{Action, Direction};
+use holdfast_tree::{Direction, Spot};
 
 use crate::commit_map::Moment;
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{Implicit, LockMode, WaitMode};
 use crate::options::Isolation;
+use crate::put::NewVersion;
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::txn::{Txn, add_delta};
-use crate::undo::{UndoLog, UndoRecord};
 use crate::values;
 use crate::visibility::split;
 
@@ -40,7 +42,7 @@ enum Op<'v> {
 
 /// What stands in the way.
 #[derive(Clone, Copy, Debug)]
-enum Blocker {
+pub(crate) enum Blocker {
     /// The entry was written by this active transaction.
     Writer(TxnId),
     /// Somebody has locked it explicitly.
@@ -57,11 +59,26 @@ enum Step {
     Blocked(Blocker),
 }
 
-/// What the new version will be made of.
-struct NewVersion {
-    deleted: bool,
-    overflow: bool,
-    body: Vec<u8>,
+/// What was read of an entry before it is changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'p> {
+    /// Its newest version, if there is one.
+    pub payload: Option<&'p [u8]>,
+    /// The header of that.
+    pub header: Option<VersionHeader>,
+    /// Where that was.
+    pub spot: Spot,
+}
+
+impl Seen<'_> {
+    fn is_live(&self) -> bool {
+        self.header.is_some_and(|h| !h.deleted)
+    }
+
+    /// Whether the change gives a key a live version that has none.
+    pub fn comes_to_life(&self, deleted: bool) -> bool {
+        !deleted && !self.is_live()
+    }
 }
 
 impl Txn {
@@ -107,7 +124,7 @@ impl Txn {
     pub fn insert_unique(&mut self, index: &TableIndex, key: &[u8], prefix_len: usize, value: &[u8]) -> Result<()> {
         self.check_writable(key)?;
         let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
-        let system = std::sync::Arc::clone(&self.system);
+        let system = Arc::clone(&self.system);
         loop {
             let stripe = system.unique_stripe(index.id(), prefix).lock();
             if let Some((other, writer)) = self.probe_unique(index, key, prefix)? {
@@ -204,16 +221,22 @@ impl Txn {
 
     /// One attempt.
     fn change_once(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, old: Option<&mut Vec<u8>>) -> Result<Step> {
-        let system = std::sync::Arc::clone(&self.system);
+        let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let mut payload = std::mem::take(&mut self.payload);
         let before = system.map.moment();
-        let found = index.read(key, &acc, &mut payload);
-        let step = found.and_then(|found| {
-            let current = if found { Some(payload.as_slice()) } else { None };
-            self.change_found(index, key, op, current, before, old, &acc)
+        let remembered = self.last_read.spot_of(index, key);
+        let mut payload = self.last_read.take_payload();
+        // Asked after the moment was noted: what has not changed by now was as good as read now.
+        let found = match remembered.filter(|spot| index.tree().is_current(spot)) {
+            Some(spot) => Ok(spot),
+            None => index.tree().get_at(key, &acc, &mut payload),
+        };
+        let step = found.and_then(|spot| {
+            let current = spot.exists().then_some(payload.as_slice());
+            let header = current.map(|p| split(index, p).map(|(h, _)| h)).transpose()?;
+            self.change_found(index, key, op, &Seen { payload: current, header, spot }, before, old, &acc)
         });
-        self.payload = payload;
+        self.last_read.give_buffer(payload);
         step
     }
 
@@ -223,29 +246,28 @@ impl Txn {
         index: &TableIndex,
         key: &[u8],
         op: Op<'_>,
-        current: Option<&[u8]>,
+        seen: &Seen<'_>,
         before: Moment,
         old: Option<&mut Vec<u8>>,
         acc: &Access<'_>,
     ) -> Result<Step> {
-        let seen = current.map(|p| split(index, p).map(|(h, _)| h)).transpose()?;
-        if let Some(blocker) = self.look_for_blocker(index, key, seen) {
+        if let Some(blocker) = self.look_for_blocker(index, key, seen.header) {
             return Ok(Step::Blocked(blocker));
         }
-        if let Some(h) = seen.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
+        if let Some(h) = seen.header.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
             && !unchanged(index, key, h, acc)?
         {
             return Ok(Step::Blocked(Blocker::Changed));
         }
-        let live = seen.is_some_and(|h| !h.deleted);
+        let live = seen.is_live();
         if live && matches!(op, Op::Insert(_)) {
             return Err(Error::DuplicateKey);
         }
-        self.check_first_updater(seen)?;
+        self.check_first_updater(seen.header)?;
         if !live && matches!(op, Op::Update(_) | Op::Delete) {
             return self.protect_absence(index, key);
         }
-        if let (Some(old), Some(payload), true) = (old, current, live)
+        if let (Some(old), Some(payload), true) = (old, seen.payload, live)
             && let Err(e) = self.system.value_of(index, payload, None, acc, old)
         {
             // Its chain may have been freed because somebody else has just replaced the entry.
@@ -253,15 +275,17 @@ impl Txn {
             let unchanged = index.read(key, acc, &mut again)? && again == payload;
             return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed)) };
         }
-        let new = self.new_version(index, key, op, acc)?;
-        let result = self.put_version(index, key, current, seen, &new, acc);
+        let mut new = self.new_version(index, key, op, acc)?;
+        let result = self.put_version(index, key, seen, &mut new, acc);
         if new.overflow && !matches!(result, Ok(None)) {
-            values::free(index.tree().space(), index.id(), &new.body, acc)?;
+            values::free(index.tree().space(), index.id(), new.body(), acc)?;
         }
+        let deleted = new.deleted;
+        self.new_payload = new.payload;
         if let Some(blocker) = result? {
             return Ok(Step::Blocked(blocker));
         }
-        self.count_change(index, live, new.deleted);
+        self.count_change(index, live, deleted);
         Ok(Step::Done(live))
     }
 
@@ -306,81 +330,17 @@ impl Txn {
         Ok(Step::Blocked(Blocker::Changed)) // Look again, now that it is locked.
     }
 
-    fn new_version(&self, index: &TableIndex, key: &[u8], op: Op<'_>, acc: &Access<'_>) -> Result<NewVersion> {
+    fn new_version(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, acc: &Access<'_>) -> Result<NewVersion> {
+        let buffer = std::mem::take(&mut self.new_payload);
         let value = match op {
-            Op::Delete => return Ok(NewVersion { deleted: true, overflow: false, body: Vec::new() }),
+            Op::Delete => return Ok(NewVersion::new(true, false, &[], buffer)),
             Op::Insert(v) | Op::Update(v) | Op::Upsert(v) => v,
         };
         if HEADER_LEN + value.len() <= index.payload_max(key.len()) {
-            return Ok(NewVersion { deleted: false, overflow: false, body: value.to_vec() });
+            return Ok(NewVersion::new(false, false, value, buffer));
         }
         let body = values::write(index.tree().space(), index.id(), value, acc)?;
-        Ok(NewVersion { deleted: false, overflow: true, body })
-    }
-
-    /// Undo record, then the entry. `None`: done.
-    fn put_version(
-        &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        prior: Option<&[u8]>,
-        seen: Option<VersionHeader>,
-        new: &NewVersion,
-        acc: &Access<'_>,
-    ) -> Result<Option<Blocker>> {
-        let roll = self.append_undo(index, key, prior, new, acc)?;
-        let header = VersionHeader { deleted: new.deleted, overflow: new.overflow, txn: self.id, roll };
-        let payload = header.encode(&new.body);
-        let comes_to_life = !new.deleted && seen.is_none_or(|h| h.deleted);
-        let (locks, owner, id) = (&self.system.locks, self.owner(), index.id());
-        let mut blocker = None;
-        let mut decide = |current: Option<&[u8]>| {
-            let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
-            blocker = if now != seen || current.is_some() != seen.is_some() {
-                Some(Blocker::Changed)
-            } else if locks.blocked(owner, id, key) {
-                Some(Blocker::Lock)
-            } else if comes_to_life && locks.range_blocked(owner, id, key) {
-                Some(Blocker::Range)
-            } else {
-                None
-            };
-            Ok(if blocker.is_some() { Action::Keep } else { Action::Put(payload.clone()) })
-        };
-        let result = index.tree().modify(key, acc, &mut decide);
-        if (result.is_err() || blocker.is_some())
-            && let Some(log) = &mut self.log
-        {
-            log.pop();
-            log.cut(&self.system.undo, acc)?;
-        }
-        result?;
-        Ok(blocker)
-    }
-
-    fn append_undo(
-        &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        prior: Option<&[u8]>,
-        new: &NewVersion,
-        acc: &Access<'_>,
-    ) -> Result<RollPtr> {
-        if self.id == TxnId::NONE {
-            self.id = self.system.new_txn_id(self.owner());
-        }
-        let new_chain = new.overflow.then_some(new.body.as_slice());
-        let record = UndoRecord { index: index.id(), key, prior, new_chain, deletes: new.deleted };
-        self.record.clear();
-        record.encode(&mut self.record);
-        let limit = self.system.config.max_undo_per_txn / self.system.undo.page_size() as u64;
-        let log = match &mut self.log {
-            Some(log) => log,
-            none => none.insert(UndoLog::new(&self.system.undo, self.id, acc)?),
-        };
-        let roll = log.append(&self.system.undo, &self.record, limit.max(1), acc)?;
-        self.system.metrics.inc(Counter::UndoRecords);
-        Ok(roll)
+        Ok(NewVersion::new(false, true, &body, buffer))
     }
 
     fn count_change(&mut self, index: &TableIndex, was_live: bool, deleted: bool) {
@@ -409,7 +369,7 @@ fn unchanged(index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access
 /// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again afterwards.
 pub(crate) fn wait_for_writer(
     system: &crate::system::TxnSystem,
-    owner: &std::sync::Arc<crate::lock::Owner>,
+    owner: &Arc<crate::lock::Owner>,
     index: &TableIndex,
     key: &[u8],
     writer: TxnId,

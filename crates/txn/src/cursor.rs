@@ -356,7 +356,7 @@ impl RowCursor {
         let mut payload = Vec::new();
         let found = match lock_and_read(system, &self.owner, index, &self.key, mode, wait, &acc, &mut payload) {
             Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => return Ok(false),
-            other => other?,
+            other => other?.exists(),
         };
         let header: Option<VersionHeader> = if found { Some(split(index, &payload)?.0) } else { None };
         if let Some(h) = header

@@ -1,7 +1,7 @@
 //! Floor 5: transactions.
 //!
 //! * [`TxnSystem`]: one per database. Opens and creates the undo space, begins transactions, purges, recovers.
-//! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`), [`RowCursor`]s, savepoints, two-phase commit.
+//! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s, savepoints, two-phase commit.
 //! * [`TableIndex`]: a tree of versioned entries; rows and secondary entries alike.
 //! * [`lock`]: row, range and table locks, deadlock detection. [`commit_map`], [`view`]: who sees what.
 //! * `undo`: records, pages, logs. [`versions`]: old versions kept for long views. [`purge`], [`rollback`], [`recovery`].
@@ -12,7 +12,7 @@
 //!
 //! # Lock order
 //! Row, range and table locks are waited for while nothing else is held. Then: purge mutex, stripe of a unique check,
-//! log space, page latches, shard of the lock table or commit mutex, and the leaves: commit map, view registry, lists.
+//! log space, page latches (of an undo log before those of a tree), shard of the lock table or commit mutex, and the leaves: commit map, view registry, lists.
 
 #![forbid(unsafe_code)]
 
@@ -39,6 +39,8 @@ pub mod lock;
 mod options;
 #[cfg(not(shuttle))]
 pub mod purge;
+#[cfg(not(shuttle))]
+mod put;
 #[cfg(not(shuttle))]
 mod reads;
 #[cfg(not(shuttle))]

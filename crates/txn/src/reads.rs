@@ -2,12 +2,15 @@
 //!
 //! A locking read locks first and reads then: whoever wrote the entry before the lock was entered is found by its id in
 //! the entry and waited for; whoever comes later finds the lock.
+//!
+//! What is read with a lock is mostly changed next: where it was is remembered, and what it was.
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::Spot;
 
 use crate::change::wait_for_writer;
 use crate::index::{IndexKind, TableIndex};
@@ -16,6 +19,40 @@ use crate::options::Isolation;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::visibility::split;
+
+/// The entry that the transaction read with a lock last, and the buffer for its payload.
+#[derive(Debug, Default)]
+pub(crate) struct LastRead {
+    at: Option<(IndexId, Spot)>,
+    key: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl LastRead {
+    /// Where `key` was read, if that is what was read last. The payload is what it was there.
+    pub fn spot_of(&self, index: &TableIndex, key: &[u8]) -> Option<Spot> {
+        let (id, spot) = self.at?;
+        (id == index.id() && self.key == key).then_some(spot)
+    }
+
+    /// Takes the buffer, and forgets what was read.
+    pub fn take_payload(&mut self) -> Vec<u8> {
+        self.at = None;
+        std::mem::take(&mut self.payload)
+    }
+
+    /// Gives the buffer back.
+    pub fn give_buffer(&mut self, buffer: Vec<u8>) {
+        self.payload = buffer;
+    }
+
+    fn remember(&mut self, index: &TableIndex, key: &[u8], spot: Spot, payload: Vec<u8>) {
+        self.at = Some((index.id(), spot));
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.payload = payload;
+    }
+}
 
 impl Txn {
     /// Reads the value of `key` into `value`. Returns whether there is one; `value` is empty if not. At SERIALIZABLE
@@ -57,13 +94,20 @@ impl Txn {
         let wait = wait.unwrap_or(self.wait_mode());
         let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let mut payload = std::mem::take(&mut self.payload);
+        let mut payload = self.last_read.take_payload();
         let read_committed = self.options.isolation == Isolation::ReadCommitted;
         self.newly_locked = read_committed && !system.locks.holds_row(self.owner(), index.id(), key);
-        let seen = lock_and_read(&system, self.owner(), index, key, mode, wait, &acc, &mut payload);
-        let result = seen.and_then(|seen| self.judge_locked(index, key, &payload, seen, &acc, value));
-        self.payload = payload;
-        result
+        match lock_and_read(&system, self.owner(), index, key, mode, wait, &acc, &mut payload) {
+            Ok(spot) => {
+                let result = self.judge_locked(index, key, &payload, spot.exists(), &acc, value);
+                self.last_read.remember(index, key, spot, payload);
+                result
+            }
+            Err(e) => {
+                self.last_read.give_buffer(payload);
+                Err(e)
+            }
+        }
     }
 
     fn judge_locked(
@@ -100,7 +144,7 @@ impl Txn {
     }
 }
 
-/// Locks `key` and reads what is there. Returns whether there is an entry; its payload is in `payload`.
+/// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is in `payload`.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn lock_and_read(
     system: &TxnSystem,
@@ -111,23 +155,24 @@ pub(crate) fn lock_and_read(
     wait: WaitMode,
     acc: &Access<'_>,
     payload: &mut Vec<u8>,
-) -> Result<bool> {
+) -> Result<Spot> {
     system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
     let mut doubted = None;
     loop {
         let before = system.map.moment();
-        if !index.read(key, acc, payload)? {
-            return Ok(false);
+        let spot = index.tree().get_at(key, acc, payload)?;
+        if !spot.exists() {
+            return Ok(spot);
         }
         let header = split(index, payload)?.0;
         let writer = header.txn;
         if writer == owner.txn() {
-            return Ok(true);
+            return Ok(spot);
         }
         if !system.map.is_active(writer) {
             // It ended; if that was a rollback, what was read never existed.
             if !system.map.is_doubtful(writer, before) || doubted == Some(header) {
-                return Ok(true);
+                return Ok(spot);
             }
             doubted = Some(header);
             continue;

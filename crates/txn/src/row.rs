@@ -54,11 +54,19 @@ impl VersionHeader {
     #[must_use]
     pub fn encode(&self, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_LEN + body.len());
-        out.push(if self.deleted { DELETED } else { 0 } | if self.overflow { OVERFLOW } else { 0 });
-        out.extend_from_slice(&self.txn.0.to_le_bytes());
-        out.extend_from_slice(&self.roll.0.to_le_bytes());
+        out.extend_from_slice(&self.to_bytes());
         out.extend_from_slice(body);
         out
+    }
+
+    /// The bytes of the header alone.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[0] = if self.deleted { DELETED } else { 0 } | if self.overflow { OVERFLOW } else { 0 };
+        bytes[1..9].copy_from_slice(&self.txn.0.to_le_bytes());
+        bytes[9..].copy_from_slice(&self.roll.0.to_le_bytes());
+        bytes
     }
 }
 

@@ -17,6 +17,7 @@ use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
 use crate::lock::{Owner, Serial, WaitMode};
 use crate::options::{Durability, Isolation, TxnOptions};
+use crate::reads::LastRead;
 use crate::system::{Loser, OpenView, TxnSystem};
 use crate::undo::UndoLog;
 
@@ -48,7 +49,9 @@ pub struct Txn {
     pub(crate) newly_locked: bool,
     xid: Vec<u8>,
     commit_lsn: Lsn,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) last_read: LastRead,
+    /// Buffers for the change that is under way.
+    pub(crate) new_payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
 }
 
@@ -66,7 +69,8 @@ impl Txn {
             newly_locked: false,
             xid: Vec::new(),
             commit_lsn: Lsn(0),
-            payload: Vec::new(),
+            last_read: LastRead::default(),
+            new_payload: Vec::new(),
             record: Vec::new(),
         }
     }

@@ -126,12 +126,12 @@ impl Tree {
 }
 
 /// Whether a node that shrinks from `before` to `after` bytes passes one of the marks.
-fn sinks(before: usize, after: usize, body: usize) -> bool {
+pub(super) fn sinks(before: usize, after: usize, body: usize) -> bool {
     MERGE_BELOW.iter().any(|divisor| before >= body / divisor && after < body / divisor)
 }
 
 /// The operation that gives `key` its new payload, or takes it away.
-fn change_op<'a>(
+pub(super) fn change_op<'a>(
     node: NodeRef<'_, [u8]>,
     key: &'a [u8],
     found: Found,

@@ -7,7 +7,7 @@
 //! **Readers** descend optimistically: they latch nothing, read a child's version before they validate its parent's, and start
 //! over when a version has changed or a page has to be loaded. After several failures they go down with shared latches, the
 //! parent's held until the child's is, under a frame reservation. **Leaf writers** descend like readers, upgrade the
-//! leaf's latch, and change that leaf alone.
+//! leaf's latch, and change that leaf alone; who has just read the entry needs no descent (see `spot`).
 //!
 //! **Structure changes** (splits, merges, a new root, a page moved) hold the tree's structure mutex, one at a time. Nobody else
 //! changes inner nodes or the key range of a node, so a structure change may look at the path first and latch top-down
@@ -29,6 +29,7 @@ mod merge;
 mod path;
 mod relocate;
 mod split;
+mod spot;
 mod stats;
 mod verify;
 
@@ -51,6 +52,7 @@ pub use batch::{Batch, BatchLimit};
 pub use bulk::{BulkLoader, SuspendedLoad};
 pub use change::Action;
 pub use cursor::{Cursor, Direction, Walk};
+pub use spot::{PlannedPut, Spot};
 pub use stats::{Estimate, LevelStats, TreeStats};
 pub use verify::FindOverflow;
 

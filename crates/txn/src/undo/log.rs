@@ -1,7 +1,7 @@
 //! One undo log: appended to by its transaction, consumed from its end by rollback and by purge.
 //!
 //! # Protocol
-//! A record is written in a mini-transaction of its own before the change that it undoes. A rollback applies records
+//! A record is written in the mini-transaction of the change that it undoes, or in one of its own before. A rollback applies records
 //! from the last to the first and cuts the log behind them; so does purge. Records are cut *after* what they ask for
 //! was done, except that overflow chains are freed after their record was cut: a crash in between loses a chain to
 //! `verify`, the other order would free it twice.
@@ -16,8 +16,8 @@
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageNo, Result, RollPtr, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::Mtr;
 use holdfast_tree::op::PageOp;
+use holdfast_tree::{Mtr, PageRef};
 use holdfast_wal::SpaceClass;
 
 use super::page::{self, LogState, OFF_OWNER, OFF_STATE, UndoPage, XID_MAX};
@@ -117,46 +117,64 @@ impl UndoLog {
     /// [`Error::LimitReached`]; [`Error::DiskFull`]; those of the pool and the log. Nothing has changed then.
     pub fn append(&mut self, space: &UndoSpace, record: &[u8], limit: u64, acc: &Access<'_>) -> Result<RollPtr> {
         let page_size = space.page_size();
-        let used = usize::from(self.end) + 2 * usize::from(self.count);
-        if record.len() + 2 <= page_size - used && usize::from(self.end) + record.len() < 1 << 16 {
+        if self.has_room(page_size, record.len()) {
             let ticket = space.store().reserve(SMALL_MTR + record.len(), SpaceClass::User)?;
             let mut mtr = space.store().begin(ticket, acc);
-            let tail = space.fix(&mut mtr, self.tail().no)?;
-            if !self.begun {
-                let header = page::header(self.txn, true, LogState::Active, self.first(), PageNo::NONE);
-                mtr.apply(tail, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
-            }
-            self.put(&mut mtr, tail, record, page_size)?;
+            let tail = self.fix_tail(space, &mut mtr)?;
+            let roll = self.put(&mut mtr, tail, record, page_size)?;
             mtr.commit()?;
-            self.begun = true;
-        } else {
-            if record.len() + 2 > page::capacity(page_size) {
-                return Err(Error::invalid(format!("an undo record of {} bytes does not fit a page", record.len())));
-            }
-            if self.pages.len() as u64 >= limit {
-                return Err(Error::LimitReached(format!(
-                    "the transaction has written {limit} pages of undo, which is the limit; commit more often"
-                )));
-            }
-            self.extend(space, record, acc)?;
+            return Ok(roll);
         }
-        Ok(RollPtr::new(self.tail().no, u32::from(self.count - 1)))
+        if record.len() + 2 > page::capacity(page_size) {
+            return Err(Error::invalid(format!("an undo record of {} bytes does not fit a page", record.len())));
+        }
+        if self.pages.len() as u64 >= limit {
+            return Err(Error::LimitReached(format!(
+                "the transaction has written {limit} pages of undo, which is the limit; commit more often"
+            )));
+        }
+        self.extend(space, record, acc)
     }
 
-    fn put(&mut self, mtr: &mut Mtr<'_>, tail: holdfast_tree::PageRef, record: &[u8], page_size: usize) -> Result<()> {
+    /// Whether the last page has room for a record of `len` bytes.
+    pub fn has_room(&self, page_size: usize, len: usize) -> bool {
+        let used = usize::from(self.end) + 2 * usize::from(self.count);
+        len + 2 <= page_size - used && usize::from(self.end) + len < 1 << 16
+    }
+
+    /// Where the next record will be, if it finds room in the last page.
+    pub fn next_roll(&self) -> RollPtr {
+        RollPtr::new(self.tail().no, u32::from(self.count))
+    }
+
+    /// Latches the last page within `mtr`.
+    pub fn fix_tail(&self, space: &UndoSpace, mtr: &mut Mtr<'_>) -> Result<PageRef> {
+        space.fix(mtr, self.tail().no)
+    }
+
+    /// Puts a record into the last page, which has room for it and is latched as `tail`. The log is wrong in memory if `mtr`
+    /// is not committed then; but the database is poisoned by that.
+    pub fn put(&mut self, mtr: &mut Mtr<'_>, tail: PageRef, record: &[u8], page_size: usize) -> Result<RollPtr> {
+        let roll = self.next_roll();
         let slot = page::slot_offset(page_size, self.count) as u16;
         let end = self.end + record.len() as u16;
-        let (at, counters) = page::counters(self.count + 1, end);
         mtr.apply(tail, &PageOp::WriteBytes { offset: self.end, bytes: record })?;
         mtr.apply(tail, &PageOp::WriteBytes { offset: slot, bytes: &self.end.to_le_bytes() })?;
-        mtr.apply(tail, &PageOp::WriteBytes { offset: at, bytes: &counters })?;
+        if self.begun {
+            let (offset, bytes) = page::counters(self.count + 1, end);
+            mtr.apply(tail, &PageOp::WriteBytes { offset, bytes: &bytes })?;
+        } else {
+            let bytes = page::beginning(self.txn, self.count + 1, end);
+            mtr.apply(tail, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &bytes })?;
+            self.begun = true;
+        }
         self.count += 1;
         self.end = end;
-        Ok(())
+        Ok(roll)
     }
 
     /// Adds a page with `record` in it, in one mini-transaction.
-    fn extend(&mut self, space: &UndoSpace, record: &[u8], acc: &Access<'_>) -> Result<()> {
+    fn extend(&mut self, space: &UndoSpace, record: &[u8], acc: &Access<'_>) -> Result<RollPtr> {
         let ticket = space.store().reserve(2 * SMALL_MTR + record.len(), SpaceClass::User)?;
         space.store().pool().reserve_frames(5, acc)?;
         let mut mtr = space.store().begin(ticket, acc);
@@ -168,18 +186,18 @@ impl UndoLog {
         if !self.begun {
             let header = page::header(self.txn, true, LogState::Active, self.first(), PageNo::NONE);
             mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
+            self.begun = true;
         }
         mtr.apply(first, &PageOp::WriteBytes { offset: page::LAST_AT, bytes: &no.0.to_le_bytes() })?;
         let header = page::header(self.txn, false, LogState::Active, PageNo::NONE, prev.no);
         mtr.apply(tail, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
         self.pages.push(LogPage { no, before: prev.before + u64::from(self.count) });
         (self.count, self.end) = (0, page::body(false));
-        self.put(&mut mtr, tail, record, space.page_size())?;
+        let roll = self.put(&mut mtr, tail, record, space.page_size())?;
         mtr.commit()?;
         acc.release_frames();
-        self.begun = true;
         space.count_pages(1);
-        Ok(())
+        Ok(roll)
     }
 
     /// Copies the last record into `out` and says where it is; `None` if the log is empty.
@@ -277,11 +295,7 @@ impl UndoLog {
     }
 
     /// Latches the first page for [`UndoLog::mark_committed`], so that the commit critical section reads nothing.
-    pub fn begin_commit<'a>(
-        &self,
-        space: &'a UndoSpace,
-        acc: &'a Access<'a>,
-    ) -> Result<(Mtr<'a>, holdfast_tree::PageRef)> {
+    pub fn begin_commit<'a>(&self, space: &'a UndoSpace, acc: &'a Access<'a>) -> Result<(Mtr<'a>, PageRef)> {
         let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
         let mut mtr = space.store().begin(ticket, acc);
         let first = space.fix(&mut mtr, self.first())?;
@@ -289,7 +303,7 @@ impl UndoLog {
     }
 
     /// The commit record: marks the log committed as number `no`. Called within the commit critical section.
-    pub fn mark_committed(mut mtr: Mtr<'_>, first: holdfast_tree::PageRef, no: CommitNo) -> Result<Lsn> {
+    pub fn mark_committed(mut mtr: Mtr<'_>, first: PageRef, no: CommitNo) -> Result<Lsn> {
         let state = page::state(LogState::Committed, 0, no);
         mtr.apply(first, &PageOp::WriteBytes { offset: OFF_STATE as u16, bytes: &state })?;
         mtr.commit()
@@ -313,6 +327,7 @@ impl UndoLog {
         space.count_pages(-1);
         Ok(())
     }
+
     /// Ends the log of a committed transaction without a word in the log of the database: the first page goes on saying that
     /// it is committed, with the records that were never cut, until another transaction begins its log there. A crash
     /// before that brings it back, to be purged once more; so purging those records again must change nothing.

@@ -159,6 +159,18 @@ pub(crate) fn header(owner: TxnId, first: bool, state: LogState, last: PageNo, p
     bytes
 }
 
+/// The header of a first page up to the commit number, for a log that begins with `count` records up to `end`. The rest of the
+/// header is what the log before left: the page is the log's only one, and the commit number means nothing yet.
+pub(crate) fn beginning(owner: TxnId, count: u16, end: u16) -> [u8; 16] {
+    let mut bytes = [0; OFF_COMMIT_NO - OFF_OWNER];
+    put_u64(&mut bytes, 0, owner.0);
+    put_u16(&mut bytes, OFF_COUNT - OFF_OWNER, count);
+    put_u16(&mut bytes, OFF_END - OFF_OWNER, end);
+    bytes[OFF_KIND - OFF_OWNER] = KIND_FIRST;
+    bytes[OFF_STATE - OFF_OWNER] = LogState::Active as u8;
+    bytes
+}
+
 /// State, length of the xid and commit number, to be written at [`OFF_STATE`].
 pub(crate) fn state(state: LogState, xid_len: usize, no: CommitNo) -> [u8; 11] {
     let mut bytes = [0; OFF_LAST - OFF_STATE];
@@ -238,6 +250,16 @@ mod tests {
         assert_eq!((undo.state(), undo.commit_no(), undo.last()), (Some(LogState::Committed), CommitNo(55), PageNo(7)));
         assert!(undo.is_first());
         assert_eq!(undo.xid(), Some(&b"xid"[..]));
+    }
+
+    #[test]
+    fn a_log_that_begins_keeps_what_the_one_before_left_of_itself() {
+        let mut page = page_with(&header(TxnId(9), true, LogState::Committed, PageNo(7), PageNo(0)));
+        let new = beginning(TxnId(12), 1, 250);
+        page[OFF_OWNER..OFF_OWNER + new.len()].copy_from_slice(&new);
+        let undo = UndoPage::new(&page).unwrap();
+        assert_eq!((undo.owner(), undo.count(), undo.end(), undo.last()), (TxnId(12), 1, 250, PageNo(7)));
+        assert_eq!((undo.is_first(), undo.state(), undo.xid()), (true, Some(LogState::Active), Some(&b""[..])));
     }
 
     #[test]

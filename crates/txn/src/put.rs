@@ -1,0 +1,195 @@
+//! Putting a new version into its leaf, together with the undo record that takes it away again.
+//!
+//! # Protocol
+//! *Where it was read.* Mostly the leaf is still as it was when the entry was read. Then undo record and new version are one
+//! mini-transaction: the page of the undo log is latched first (and loaded, if need be, while nothing else is held), then
+//! the leaf, which is neither looked for nor loaded. Under both latches the locks of others are asked about. If they stand in the
+//! way, nothing has happened.
+//!
+//! *By its key.* If the leaf has changed, has left the pool, has no room, or the record needs another undo page: the undo record in a
+//! mini-transaction of its own, then the version in another, which descends from the root. Under the latch of the leaf the entry must
+//! still carry what was read. If that fails, the undo record is cut.
+//!
+//! A thread holds the latch of an undo page while it takes that of a leaf, never the other way round: who reads an old version has
+//! copied the newer one and holds no leaf.
+
+use holdfast_base::{Result, RollPtr, TxnId};
+use holdfast_metrics::Counter;
+use holdfast_pool::Access;
+use holdfast_tree::Action;
+use holdfast_wal::SpaceClass;
+
+use crate::change::{Blocker, Seen};
+use crate::index::TableIndex;
+use crate::row::{HEADER_LEN, VersionHeader};
+use crate::txn::Txn;
+use crate::undo::space::SMALL_MTR;
+use crate::undo::{UndoLog, UndoRecord};
+
+/// What an entry is to become. The header of the payload is filled in when it is known where the undo record is.
+pub(crate) struct NewVersion {
+    pub deleted: bool,
+    pub overflow: bool,
+    pub payload: Vec<u8>,
+}
+
+impl NewVersion {
+    /// With this body.
+    pub fn new(deleted: bool, overflow: bool, body: &[u8], mut buffer: Vec<u8>) -> NewVersion {
+        buffer.clear();
+        buffer.resize(HEADER_LEN, 0);
+        buffer.extend_from_slice(body);
+        NewVersion { deleted, overflow, payload: buffer }
+    }
+
+    pub fn body(&self) -> &[u8] {
+        &self.payload[HEADER_LEN..]
+    }
+
+    fn sign(&mut self, txn: TxnId, roll: RollPtr) {
+        let header = VersionHeader { deleted: self.deleted, overflow: self.overflow, txn, roll };
+        self.payload[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+    }
+}
+
+/// What came of the attempt to put a version where it was read.
+enum AtSpot {
+    Done,
+    Blocked(Blocker),
+    /// It has to be put by its key.
+    Elsewhere,
+}
+
+impl Txn {
+    /// Undo record and entry. `None`: done.
+    pub(crate) fn put_version(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        seen: &Seen<'_>,
+        new: &mut NewVersion,
+        acc: &Access<'_>,
+    ) -> Result<Option<Blocker>> {
+        if self.id == TxnId::NONE {
+            self.id = self.system.new_txn_id(self.owner());
+        }
+        if self.log.is_none() {
+            self.log = Some(UndoLog::new(&self.system.undo, self.id, acc)?);
+        }
+        let new_chain = new.overflow.then_some(new.body());
+        let undo = UndoRecord { index: index.id(), key, prior: seen.payload, new_chain, deletes: new.deleted };
+        let mut record = std::mem::take(&mut self.record);
+        record.clear();
+        undo.encode(&mut record);
+        let put = match self.put_at(index, key, seen, &record, new, acc) {
+            Ok(AtSpot::Done) => Ok(None),
+            Ok(AtSpot::Blocked(blocker)) => Ok(Some(blocker)),
+            Ok(AtSpot::Elsewhere) => self.put_by_key(index, key, seen, &record, new, acc),
+            Err(e) => Err(e),
+        };
+        self.record = record;
+        if matches!(put, Ok(None)) {
+            self.system.metrics.inc(Counter::UndoRecords);
+        }
+        put
+    }
+
+    /// What forbids to put a version, asked under the latch of the leaf.
+    fn forbidden(&self, index: &TableIndex, key: &[u8], comes_to_life: bool) -> Option<Blocker> {
+        let (locks, owner, id) = (&self.system.locks, self.owner(), index.id());
+        if locks.blocked(owner, id, key) {
+            Some(Blocker::Lock)
+        } else if comes_to_life && locks.range_blocked(owner, id, key) {
+            Some(Blocker::Range)
+        } else {
+            None
+        }
+    }
+
+    fn put_at(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        seen: &Seen<'_>,
+        record: &[u8],
+        new: &mut NewVersion,
+        acc: &Access<'_>,
+    ) -> Result<AtSpot> {
+        let Some(mut log) = self.log.take() else { return Ok(AtSpot::Elsewhere) };
+        let result = self.put_with(&mut log, index, key, seen, record, new, acc);
+        self.log = Some(log);
+        result
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn put_with(
+        &self,
+        log: &mut UndoLog,
+        index: &TableIndex,
+        key: &[u8],
+        seen: &Seen<'_>,
+        record: &[u8],
+        new: &mut NewVersion,
+        acc: &Access<'_>,
+    ) -> Result<AtSpot> {
+        let (undo, store, tree) = (&self.system.undo, &self.system.store, index.tree());
+        let page_size = undo.page_size();
+        if !log.has_room(page_size, record.len()) || !tree.is_current(&seen.spot) {
+            return Ok(AtSpot::Elsewhere);
+        }
+        let bytes = SMALL_MTR + record.len() + key.len() + new.payload.len();
+        let mut mtr = store.begin(store.reserve(bytes, SpaceClass::User)?, acc);
+        let tail = log.fix_tail(undo, &mut mtr)?;
+        let Some(leaf) = tree.latch_at(&seen.spot, &mut mtr) else { return Ok(AtSpot::Elsewhere) };
+        if let Some(blocker) = self.forbidden(index, key, seen.comes_to_life(new.deleted)) {
+            return Ok(AtSpot::Blocked(blocker));
+        }
+        new.sign(self.id, log.next_roll());
+        let Some(planned) = tree.plan_put(&seen.spot, &mtr, leaf, key, &new.payload)? else {
+            return Ok(AtSpot::Elsewhere);
+        };
+        log.put(&mut mtr, tail, record, page_size)?;
+        mtr.apply_planned(&planned);
+        mtr.commit()?;
+        Ok(AtSpot::Done)
+    }
+
+    fn put_by_key(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        seen: &Seen<'_>,
+        record: &[u8],
+        new: &mut NewVersion,
+        acc: &Access<'_>,
+    ) -> Result<Option<Blocker>> {
+        let roll = self.append_undo(record, acc)?;
+        new.sign(self.id, roll);
+        let comes_to_life = seen.comes_to_life(new.deleted);
+        let mut blocker = None;
+        let mut decide = |current: Option<&[u8]>| {
+            let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
+            let changed = now != seen.header || current.is_some() != seen.header.is_some();
+            blocker = if changed { Some(Blocker::Changed) } else { self.forbidden(index, key, comes_to_life) };
+            Ok(if blocker.is_some() { Action::Keep } else { Action::Put(new.payload.clone()) })
+        };
+        let result = index.tree().modify(key, acc, &mut decide);
+        if (result.is_err() || blocker.is_some())
+            && let Some(log) = &mut self.log
+        {
+            log.pop();
+            log.cut(&self.system.undo, acc)?;
+        }
+        result?;
+        Ok(blocker)
+    }
+
+    fn append_undo(&mut self, record: &[u8], acc: &Access<'_>) -> Result<RollPtr> {
+        let limit = self.system.config.max_undo_per_txn / self.system.undo.page_size() as u64;
+        let log = match &mut self.log {
+            Some(log) => log,
+            none => none.insert(UndoLog::new(&self.system.undo, self.id, acc)?),
+        };
+        log.append(&self.system.undo, record, limit.max(1), acc)
+    }
+}
