@@ -25,12 +25,12 @@ handler::Table_flags ha_holdfast::table_flags() const
     HA_CAN_VIRTUAL_COLUMNS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
     HA_PRIMARY_KEY_REQUIRED_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX | HA_PARTIAL_COLUMN_READ |
     HA_TABLE_SCAN_ON_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_CRASH_SAFE |
-    HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_HASH_KEYS | HA_CAN_TABLES_WITHOUT_ROLLBACK;
-  // Without locks on ranges a statement may see other rows where it is run again.
+    HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
+  // Without locks on ranges a statement may see other rows where it is run again, and a row with an equal text may come
+  // between the server's look for one and the insert.
   THD *thd= ha_thd();
-  if (!thd || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ)
-    flags|= HA_BINLOG_STMT_CAPABLE;
-  return flags;
+  bool locks_ranges= !thd || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ;
+  return flags | (locks_ranges ? HA_BINLOG_STMT_CAPABLE : HA_CHECK_UNIQUE_AFTER_WRITE);
 }
 
 ulong ha_holdfast::index_flags(uint index, uint, bool) const

@@ -102,6 +102,17 @@ pub fn fetch_sysbench(cache: &Cache) -> anyhow::Result<()> {
     unpack(cache, |package, _| packages.iter().any(|p| p == package))
 }
 
+/// Downloads and unpacks the Spider engine, of the server's version, if that was not done before.
+pub fn fetch_spider(cache: &Cache) -> anyhow::Result<()> {
+    const PACKAGE: &str = "mariadb-plugin-spider";
+    if cache.root("usr/lib/mysql/plugin/ha_spider.so").exists() {
+        return Ok(());
+    }
+    let version = fetch(cache)?;
+    PrivateApt::new(cache)?.download(&[format!("{PACKAGE}={version}")]).context("Spider cannot be had")?;
+    unpack(cache, |package, v| package == PACKAGE && v == version)
+}
+
 /// apt with lists and archives of its own, over the machine's archives with `deb-src` switched on.
 struct PrivateApt<'c> {
     cache: &'c Cache,

@@ -210,6 +210,14 @@ impl<'c> Server<'c> {
         command
     }
 
+    /// The program that dumps schemas, with what it needs to connect.
+    #[must_use]
+    pub fn dump_command(&self) -> Command {
+        let mut command = self.cache.program("usr/bin/mariadb-dump");
+        command.arg("--no-defaults").arg(self.socket()).arg("-uroot");
+        command
+    }
+
     /// The server's own test client, which reads a script with several connections.
     pub fn test_command(&self) -> Command {
         let mut command = self.cache.program("usr/bin/mariadb-test");

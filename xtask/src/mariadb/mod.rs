@@ -7,10 +7,12 @@ mod bench;
 mod crash;
 #[cfg(test)]
 mod docs;
+mod dump;
 mod mtr;
 mod package;
 mod replication;
 mod smoke;
+mod spider;
 
 use clap::Subcommand;
 use holdfast_server::{Cache, Profile, apt, build, build_as, server};
@@ -57,8 +59,12 @@ pub enum What {
     },
     /// Holdfast beside InnoDB: sysbench in memory, in turns, in one server
     Bench(bench::Options),
+    /// Carry schemas to InnoDB and back by mariadb-dump, at rest and under writers, and compare
+    Dump,
     /// A primary under load and a parallel replica, compared at the end
     Replication,
+    /// Tables in two parts on two servers, behind the Spider engine, compared with the same tables in one piece
+    Spider,
     /// Run the server's own test suites on this engine
     Mtr {
         /// Which; engines/iuds and engines/funcs if none is named
@@ -108,9 +114,17 @@ pub fn run(what: What) -> anyhow::Result<()> {
             build(&cache)?;
             bench::run(&cache, &options)
         }
+        What::Dump => {
+            build(&cache)?;
+            dump::run(&cache)
+        }
         What::Replication => {
             build(&cache)?;
             replication::run(&cache)
+        }
+        What::Spider => {
+            build(&cache)?;
+            spider::run(&cache)
         }
         What::Mtr { suites, tests } => {
             build(&cache)?;
@@ -123,8 +137,8 @@ pub fn run(what: What) -> anyhow::Result<()> {
     }
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, a few tests of the server's suites, some
-/// kills. Where the server's packages cannot be had, the reason.
+/// The part of all this that every run of the tests contains: the smoke scripts, a dump to InnoDB and back, a few tests of the
+/// server's suites, some kills. Where the server's packages cannot be had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Err(error) = apt::fetch(&cache) {
@@ -132,6 +146,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     }
     build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;
+    dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
     crash::run(&cache, 3)?;
     Ok(None)
