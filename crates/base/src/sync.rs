@@ -11,7 +11,7 @@ mod imp {
     pub use parking_lot::{Mutex, MutexGuard};
     pub use std::hint::spin_loop;
     pub use std::sync::atomic;
-    pub use std::thread::yield_now;
+    pub use std::thread::{Thread, current as current_thread, park, yield_now};
 
     /// A condition variable.
     #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ mod imp {
 
     pub use checker::hint::spin_loop;
     pub use checker::sync::{MutexGuard, atomic};
-    pub use checker::thread::yield_now;
+    pub use checker::thread::{Thread, current as current_thread, park, yield_now};
 
     const NO_PANIC: &str = "checked code does not panic under a lock";
 

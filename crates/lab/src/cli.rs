@@ -366,7 +366,7 @@ fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, St
 }
 
 /// The experiments of `all`, in the order of the report.
-const ALL: [&str; 7] = ["sideload", "scan", "overflow", "purge", "flush", "sessions", "iobound"];
+const ALL: [&str; 8] = ["sideload", "scan", "overflow", "purge", "flush", "sessions", "iobound", "soak"];
 
 /// A command line of its own, so that each experiment gets the defaults that it has alone.
 #[derive(Debug, Parser)]

@@ -1,50 +1,87 @@
 //! Group commit by a leader: one sync makes many callers' LSNs durable, on a caller's thread.
 //!
-//! Protocol. A caller whose LSN is not durable takes the lock. If nobody leads, it leads: it takes everything that
-//! was asked for so far as its target, works (writes and syncs) without the lock, publishes the new durable LSN and
-//! wakes the batch that it served. If somebody leads, it waits: with the batch being served if the leader's target
-//! covers it, otherwise with the next batch. There are two condition variables, one for each of these batches,
-//! changing places whenever somebody begins to lead; so a sync wakes those that it served, and one more, who leads
-//! next.
+//! Protocol. A caller whose LSN is not durable takes the lock. If nobody leads, it leads: it works (writes and syncs)
+//! without the lock until its own LSN is durable, with everything that was complete by then, and publishes how far it
+//! came. If somebody leads, it enters the list of those who wait, and sleeps. The leader, when it is done, takes those
+//! whom it served out of the list, and one more: that with the smallest LSN, whom it calls to lead next. It wakes
+//! all of them without the lock. Who was served goes its way without looking at anything shared: with hundreds of
+//! callers on few cores, the lock that each of them had to take first was a queue of context switches.
 //!
-//! Invariant: while callers wait, somebody leads, or one of the waiting has been woken and not run yet. Whoever
-//! leaves while nobody leads wakes one of those that still wait.
+//! A leader does not wait for LSNs beyond its own: a thread that lost its core between getting its LSN and filling it holds
+//! up those who come after it, not those before.
+//!
+//! Invariant: while callers wait, somebody leads, or one has been called to lead and not looked yet. Whoever leaves without
+//! leading while nobody leads calls another one.
 //!
 //! Lock order: the lock is a leaf; it is not held during the work. `tests/loom_group_commit.rs` explores the
 //! hand-over.
 
+use std::sync::Arc;
+
 use crossbeam_utils::CachePadded;
 use holdfast_base::Result;
-use holdfast_base::sync::atomic::{AtomicU64, Ordering};
-use holdfast_base::sync::{Condvar, Mutex};
+use holdfast_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use holdfast_base::sync::{Mutex, Thread, current_thread, park};
 
 /// See the module.
 pub struct GroupCommit {
     durable: CachePadded<AtomicU64>,
     state: Mutex<State>,
-    batches: [Condvar; 2],
 }
 
 struct State {
     leading: bool,
-    /// What the leader makes durable at least.
-    target: u64,
-    /// The greatest LSN asked for.
-    wanted: u64,
-    /// Index of the batch that gathers for the next leader; the other one is being served.
-    gathering: usize,
-    waiting: [usize; 2],
+    waiting: Vec<Arc<Waiter>>,
+}
+
+/// A caller that waits.
+struct Waiter {
+    lsn: u64,
+    thread: Thread,
+    /// [`ASLEEP`], or why it was woken.
+    woken: AtomicU32,
+}
+
+const ASLEEP: u32 = 0;
+/// Its LSN is durable.
+const SERVED: u32 = 1;
+/// It is to look for itself, and to lead if nobody does.
+const CALLED: u32 = 2;
+
+impl Waiter {
+    fn new(lsn: u64) -> Arc<Waiter> {
+        Arc::new(Waiter { lsn, thread: current_thread(), woken: AtomicU32::new(ASLEEP) })
+    }
+
+    fn wake(&self, why: u32) {
+        self.woken.store(why, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    fn sleep(&self) -> u32 {
+        loop {
+            match self.woken.load(Ordering::Acquire) {
+                // Also returns without reason, or for one of an earlier sleep.
+                ASLEEP => park(),
+                why => return why,
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes the next leader out of the list.
+    fn next_leader(&mut self) -> Option<Arc<Waiter>> {
+        let first = (0..self.waiting.len()).min_by_key(|&i| self.waiting[i].lsn)?;
+        Some(self.waiting.swap_remove(first))
+    }
 }
 
 impl GroupCommit {
     /// Everything below `durable` is durable.
     pub fn new(durable: u64) -> GroupCommit {
-        let state = State { leading: false, target: 0, wanted: 0, gathering: 0, waiting: [0; 2] };
-        GroupCommit {
-            durable: CachePadded::new(AtomicU64::new(durable)),
-            state: Mutex::new(state),
-            batches: [Condvar::new(), Condvar::new()],
-        }
+        let state = State { leading: false, waiting: Vec::new() };
+        GroupCommit { durable: CachePadded::new(AtomicU64::new(durable)), state: Mutex::new(state) }
     }
 
     /// What is durable.
@@ -63,46 +100,59 @@ impl GroupCommit {
     ///
     /// # Errors
     /// Of `work`, for the caller that led (those that it would have served try themselves), and of `stop`.
-    pub fn flush_to(&self, lsn: u64, work: impl Fn(u64) -> Result<u64>, stop: impl Fn() -> Result<()>) -> Result<()> {
-        let mut state = self.state.lock();
-        let result = loop {
-            if let Err(e) = stop() {
-                break Err(e);
+    pub fn flush_to(
+        &self,
+        lsn: u64,
+        work: impl FnOnce(u64) -> Result<u64>,
+        stop: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            // Under the lock: a leader publishes how far it came before it looks whom it served.
+            let done = stop().map(|()| self.durable() >= lsn);
+            if !matches!(done, Ok(false)) {
+                // It may have been called to lead.
+                let next = if state.leading { None } else { state.next_leader() };
+                drop(state);
+                next.inspect(|waiter| waiter.wake(CALLED));
+                return done.map(|_| ());
             }
-            if self.durable() >= lsn {
-                break Ok(());
+            if !state.leading {
+                state.leading = true;
+                drop(state);
+                return self.lead(lsn, work);
             }
-            state.wanted = state.wanted.max(lsn);
-            if state.leading {
-                let batch = if lsn <= state.target { state.gathering ^ 1 } else { state.gathering };
-                state.waiting[batch] += 1;
-                state = self.batches[batch].wait(state);
-                state.waiting[batch] -= 1;
-                continue;
-            }
-            let (target, batch) = (state.wanted, state.gathering);
-            (state.leading, state.target, state.gathering) = (true, target, batch ^ 1);
+            let waiter = Waiter::new(lsn);
+            state.waiting.push(waiter.clone());
             drop(state);
-            let done = work(target);
-            if let Ok(durable) = done {
-                self.durable.store(durable, Ordering::Release);
+            if waiter.sleep() == SERVED {
+                return Ok(());
             }
-            state = self.state.lock();
-            state.leading = false;
-            self.batches[batch].notify_all();
-            break done.map(|_| ());
-        };
-        let batches = [state.gathering, state.gathering ^ 1].into_iter();
-        let next = batches.filter(|_| !state.leading).find(|&batch| state.waiting[batch] > 0);
-        if let Some(batch) = next {
-            self.batches[batch].notify_one();
         }
-        result
+    }
+
+    fn lead(&self, lsn: u64, work: impl FnOnce(u64) -> Result<u64>) -> Result<()> {
+        let done = work(lsn);
+        if let Ok(durable) = done {
+            self.durable.store(durable, Ordering::Release);
+        }
+        let durable = self.durable();
+        let mut state = self.state.lock();
+        state.leading = false;
+        let (served, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|w| w.lsn <= durable);
+        state.waiting = waiting;
+        let next = state.next_leader();
+        drop(state);
+        // The next one first: it has work to do.
+        next.inspect(|waiter| waiter.wake(CALLED));
+        let served: Vec<Arc<Waiter>> = served;
+        served.iter().for_each(|waiter| waiter.wake(SERVED));
+        done.map(|_| ())
     }
 
     /// Wakes all who wait, so that they ask `stop` again.
     pub fn wake_all(&self) {
-        let _state = self.state.lock();
-        self.batches.iter().for_each(Condvar::notify_all);
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        waiting.iter().for_each(|waiter| waiter.wake(CALLED));
     }
 }

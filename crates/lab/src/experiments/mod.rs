@@ -7,3 +7,4 @@ pub mod purge;
 pub mod scan;
 pub mod sessions;
 pub mod sideload;
+pub mod soak;

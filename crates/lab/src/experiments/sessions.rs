@@ -89,10 +89,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         let load = |sessions| dbstress::Options::light(options.objects, sessions, rw_ratio);
         let alone = dbstress_load(&db, &site, load(1), options.seed);
         alone.run(options.turn, &mut |_| Ok(()))?;
-        // What one session's transaction costs, all threads of the engine included.
-        let cpu_us = alone.run(options.turn, &mut |_| Ok(()))?.cpu_us();
         for &sessions in &options.counts {
             progress.step(&format!("{mode}, {sessions} sessions"));
+            // What one session's transaction costs now, all threads of the engine included.
+            let cpu_us = alone.run(options.turn, &mut |_| Ok(()))?.cpu_us();
             let engine = dbstress_load(&db, &site, load(sessions), options.seed).in_groups_of(GROUP);
             let control = burners(cpu_us, sessions as usize).in_groups_of(GROUP);
             let before = db.metrics_snapshot();

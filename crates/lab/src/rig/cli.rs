@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::CommonArgs;
 use crate::document::Document;
-use crate::experiments::{flush, iobound, overflow, purge, sessions};
+use crate::experiments::{flush, iobound, overflow, purge, sessions, soak};
 use crate::progress::Progress;
 
 /// What they take.
@@ -37,6 +37,9 @@ pub enum RigExperiment {
     /// The same workload, ten times the pages: what a miss costs
     #[command(after_help = REAL)]
     Iobound(RigArgs),
+    /// Everything at once for a long time: half an hour with --full
+    #[command(after_help = REAL)]
+    Soak(RigArgs),
 }
 
 const REAL: &str = "The data is on files in --dir, for the disk is a part of the question: --disk says nothing here.";
@@ -52,7 +55,8 @@ impl RigExperiment {
             | RigExperiment::Purge(args)
             | RigExperiment::Flush(args)
             | RigExperiment::Sessions(args)
-            | RigExperiment::Iobound(args) => args,
+            | RigExperiment::Iobound(args)
+            | RigExperiment::Soak(args) => args,
         }
     }
 
@@ -65,6 +69,7 @@ impl RigExperiment {
             RigExperiment::Flush(_) => flush::run(&args.flush(), progress),
             RigExperiment::Sessions(_) => sessions::run(&args.sessions(), progress),
             RigExperiment::Iobound(_) => iobound::run(&args.iobound(), progress),
+            RigExperiment::Soak(_) => soak::run(&args.soak(), progress),
         }
     }
 }
@@ -135,6 +140,17 @@ impl RigArgs {
             ),
             turns: 3,
             turn: self.seconds(0.7, 2.0, 20.0),
+            seed: self.common.seed,
+        }
+    }
+
+    fn soak(&self) -> soak::Options {
+        soak::Options {
+            objects: self.sized(10_000, 20_000, 20_000),
+            sessions: 16,
+            duration: self.seconds(40.0, 300.0, 1800.0),
+            pool_bytes: self.sized(16 * MIB, 32 * MIB, 32 * MIB),
+            dir: self.common.dir.clone(),
             seed: self.common.seed,
         }
     }

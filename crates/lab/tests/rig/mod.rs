@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions};
+use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions, soak};
 use holdfast_lab::progress::Progress;
 
 const SEED: u64 = 1;
@@ -34,12 +34,21 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         seed: SEED,
     };
     let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
-    let iobound = iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir, seed: SEED };
+    let iobound = iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir: dir.clone(), seed: SEED };
+    let soak = soak::Options {
+        objects: 1000,
+        sessions: 2,
+        duration: Duration::from_secs(5),
+        pool_bytes: 8 << 20,
+        dir,
+        seed: SEED,
+    };
     vec![
         overflow::run(&overflow, &mut progress).expect("overflow").0,
         purge::run(&purge, &mut progress).expect("purge").0,
         flush::run(&flush, &mut progress).expect("flush").0,
         sessions::run(&sessions, &mut progress).expect("sessions").0,
         iobound::run(&iobound, &mut progress).expect("iobound").0,
+        soak::run(&soak, &mut progress).expect("soak").0,
     ]
 }

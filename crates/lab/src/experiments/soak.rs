@@ -1,0 +1,359 @@
+//! `soak`: everything at once, for a long time.
+//!
+//! dbSTRESS RW=1 on files, and beside it without a pause: a dump of the largest table, tables that are made, loaded, renamed and dropped,
+//! snapshots that are held for a while, a pool that grows and shrinks. What must not happen is slow: memory that is not given back,
+//! files that grow without the data growing, latencies that creep up, a row that a dump does not see. So the last quarter of the run is
+//! compared with the second, and at the end everything is checked.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use holdfast::{Database, FlushMethod, VerifyOptions};
+use holdfast_workload::dbstress::{self, Table};
+use holdfast_workload::{Rows, Scan, TableNo};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::figures::{Chart, Figures, Grid, Line};
+use crate::machine::Machine;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::rig::load::Turn;
+use crate::rig::sampler::Sampler;
+use crate::rig::sessions::dbstress as sessions;
+use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::target::embedded::{EmbeddedRows, definition};
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// OBJECTs; HISTORY has 20 rows for each.
+    pub objects: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// How long all of it goes on.
+    pub duration: Duration,
+    /// The pool; it grows to twice that and back.
+    pub pool_bytes: u64,
+    /// Directory of the disk.
+    pub dir: PathBuf,
+    /// Seed of data and load.
+    pub seed: u64,
+}
+
+/// Rows of the tables that come and go.
+const PASSING_ROWS: u32 = 2000;
+/// How long a snapshot is held, and a size of the pool kept.
+const HELD: Duration = Duration::from_secs(2);
+
+/// What the jobs beside the load did.
+#[derive(Default)]
+struct Done {
+    dumps: AtomicU64,
+    missing_rows: AtomicU64,
+    tables: AtomicU64,
+    snapshots: AtomicU64,
+    resizes: AtomicU64,
+}
+
+/// What a second leaves behind.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Footprint {
+    t: f64,
+    memory_bytes: u64,
+    file_bytes: u64,
+}
+
+/// What all jobs need.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    db: &'a Database,
+    site: &'a Site,
+    options: &'a Options,
+    done: &'a Done,
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If the data cannot be loaded, or anything that goes on fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let load = dbstress::Options::light(options.objects, options.sessions, 1);
+    progress.step("loading");
+    progress.show(&format!("{} objects", options.objects));
+    let kind = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let site = Site::load(&kind, Tables::DbStress(load), options.seed)?;
+    let db = site.open(&Settings::pool(options.pool_bytes))?;
+    let done = Done::default();
+    let load = sessions(&db, &site, load, options.seed);
+    let mut sampler = Sampler::new(&db);
+    progress.step("everything at once");
+    let scene = Scene { db: &db, site: &site, options, done: &done };
+    let (turn, footprints) = beside(scene, || sampler.run("soak", &load, options.duration, progress))?;
+    let mut charts = sampler.charts("Soak", &load);
+    charts.insert(0, footprint_chart(&footprints));
+    let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| s.p99_ms).collect();
+    drop((sampler, load));
+    progress.step("checking every page, row and entry");
+    let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+    db.close()?;
+
+    let outcome = Outcome { turn, footprints, p99, findings: report.findings.len(), done };
+    let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.dir)));
+    document.title = "Everything at once, for a long time".to_owned();
+    document.runs = vec![outcome.document_run()];
+    document.verdicts = outcome.verdicts();
+    let charts = vec![("Second by second".to_owned(), charts)];
+    document.figures = Figures { lead: lead(options), grids: vec![outcome.grid()], charts };
+    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    Ok((document, text))
+}
+
+/// Runs `load` with all the jobs beside it; the first failure ends all.
+fn beside(scene: Scene<'_>, load: impl FnOnce() -> Result<Turn>) -> Result<(Turn, Vec<Footprint>)> {
+    let jobs: [fn(Scene<'_>, &Pace) -> Result<()>; 4] = [dump, tables_come_and_go, snapshots, resize];
+    std::thread::scope(|scope| {
+        let mut stops = Vec::new();
+        let mut pace = || {
+            let (stop, stopped) = channel();
+            stops.push(stop);
+            Pace(stopped)
+        };
+        let watch = (scope, pace());
+        let watch = watch.0.spawn(move || footprints(scene, &watch.1));
+        let running: Vec<_> = jobs
+            .map(|job| (job, pace()))
+            .into_iter()
+            .map(|(job, pace)| scope.spawn(move || job(scene, &pace)))
+            .collect();
+        let turn = load();
+        drop::<Vec<Sender<()>>>(stops);
+        let mut failure = Ok(());
+        for job in running {
+            failure = failure.and(job.join().unwrap_or_else(|_| Err(anyhow!("a job beside the load panicked"))));
+        }
+        let footprints = watch.join().map_err(|_| anyhow!("the watch panicked"))??;
+        failure?;
+        Ok((turn?, footprints))
+    })
+}
+
+/// Tells a job when to end.
+struct Pace(Receiver<()>);
+
+impl Pace {
+    /// Waits; whether there is more to do.
+    fn wait(&self, time: Duration) -> bool {
+        self.0.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+    }
+}
+
+fn history() -> TableNo {
+    Table::History.number()
+}
+
+/// Reads HISTORY from end to end. UPDATEs change no number of rows.
+fn dump(scene: Scene<'_>, pace: &Pace) -> Result<()> {
+    let all = u64::from(scene.options.objects) * u64::from(dbstress::HISTORY_PER_OBJECT);
+    let mut rows = EmbeddedRows::new(scene.db, scene.site.tables());
+    while pace.wait(Duration::ZERO) {
+        let mut seen = 0;
+        let mut sink = |_: &[u8], _: &[u8]| {
+            seen += 1;
+            Ok(true)
+        };
+        rows.begin(true).map_err(|f| anyhow!("the dump: {f}"))?;
+        rows.range(history(), None, None, Scan::Declared, &mut sink).map_err(|f| anyhow!("the dump: {f}"))?;
+        rows.commit().map_err(|f| anyhow!("the dump: {f}"))?;
+        scene.done.dumps.fetch_add(1, Ordering::Relaxed);
+        scene.done.missing_rows.fetch_add(all.abs_diff(seen), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// A table is made with its rows, gets another name, and goes.
+fn tables_come_and_go(scene: Scene<'_>, pace: &Pace) -> Result<()> {
+    let row = [7; 100];
+    while pace.wait(Duration::from_millis(50)) {
+        scene.db.create_table_with(&definition("passing", false), |loader| {
+            (0..PASSING_ROWS).try_for_each(|n| loader.push(n.to_be_bytes().as_slice(), row.as_slice()))
+        })?;
+        scene.db.rename_table("passing", "gone")?;
+        scene.db.drop_table("gone")?;
+        scene.done.tables.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Old versions are kept for a while, then not.
+fn snapshots(scene: Scene<'_>, pace: &Pace) -> Result<()> {
+    loop {
+        let snapshot = scene.db.begin_read()?;
+        let goes_on = pace.wait(HELD);
+        drop(snapshot);
+        scene.done.snapshots.fetch_add(1, Ordering::Relaxed);
+        if !goes_on {
+            return Ok(());
+        }
+    }
+}
+
+/// The pool grows and shrinks; in the end it has the size that it began with.
+fn resize(scene: Scene<'_>, pace: &Pace) -> Result<()> {
+    let sizes = [3, 4, 3, 2].map(|halves| scene.options.pool_bytes / 2 * halves);
+    for &bytes in sizes.iter().cycle() {
+        if !pace.wait(HELD) {
+            break;
+        }
+        scene.db.set_cache_size_bytes(bytes)?;
+        scene.done.resizes.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(scene.db.set_cache_size_bytes(scene.options.pool_bytes)?)
+}
+
+fn footprints(scene: Scene<'_>, pace: &Pace) -> Result<Vec<Footprint>> {
+    let dir = scene.site.path().context("a real disk has a directory")?;
+    let began = Instant::now();
+    let mut footprints = Vec::new();
+    while pace.wait(Duration::from_millis(500)) {
+        let t = began.elapsed().as_secs_f64();
+        footprints.push(Footprint { t, memory_bytes: memory_bytes()?, file_bytes: file_bytes(dir)? });
+    }
+    Ok(footprints)
+}
+
+/// Resident memory of this process.
+fn memory_bytes() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("VmRSS in /proc/self/status")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS")?;
+    Ok(kib << 10)
+}
+
+/// What the files of `dir` take. Files may go while they are counted.
+fn file_bytes(dir: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))?;
+    Ok(entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum())
+}
+
+struct Outcome {
+    turn: Turn,
+    footprints: Vec<Footprint>,
+    /// 99th percentile of each second, in milliseconds.
+    p99: Vec<f64>,
+    findings: usize,
+    done: Done,
+}
+
+/// The last quarter against the second: medians.
+fn trend(values: &[f64]) -> Option<f64> {
+    let n = values.len();
+    let median = |part: &[f64]| Figure::of(part).map(|f| f.median);
+    Some(median(&values[n * 3 / 4..])? / median(&values[n / 4..n / 2])?)
+}
+
+impl Outcome {
+    fn memory(&self) -> Vec<f64> {
+        self.footprints.iter().map(|f| f.memory_bytes as f64).collect()
+    }
+
+    fn files(&self) -> Vec<f64> {
+        self.footprints.iter().map(|f| f.file_bytes as f64).collect()
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let missing = self.done.missing_rows.load(Ordering::Relaxed);
+        let last = |what: &str| format!("{what}, the last quarter of the second");
+        vec![
+            Verdict::new(last("memory of the process"), trend(&self.memory()), Bar::AtMost(1.05)),
+            Verdict::new(last("size of the files"), trend(&self.files()), Bar::AtMost(1.05)),
+            Verdict::new(last("99th percentile of a transaction"), trend(&self.p99), Bar::AtMost(1.1)),
+            Verdict::new("rows that a dump missed or saw twice", Some(missing as f64), Bar::Exactly(0.0)),
+            Verdict::new("findings of a check of everything", Some(self.findings as f64), Bar::Exactly(0.0)),
+        ]
+    }
+
+    fn grid(&self) -> Grid {
+        let mut grid = Grid::new("What was done", 1, &["", ""], "");
+        let count = |n: &AtomicU64| human(n.load(Ordering::Relaxed) as f64);
+        let middle = |values: &[f64]| Figure::of(values).map_or_else(|| "-".to_owned(), |f| human(f.median));
+        let mb = |values: Vec<f64>| middle(&values.iter().map(|v| v / 1e6).collect::<Vec<_>>());
+        let rows = [
+            ("transactions", human(self.turn.transactions as f64)),
+            ("transactions per second", human(self.turn.tps())),
+            ("99th percentile of a second, ms", middle(&self.p99)),
+            ("dumps of HISTORY", count(&self.done.dumps)),
+            ("tables made, loaded, renamed, dropped", count(&self.done.tables)),
+            ("snapshots held", count(&self.done.snapshots)),
+            ("sizes of the pool", count(&self.done.resizes)),
+            ("memory, MB", mb(self.memory())),
+            ("files, MB", mb(self.files())),
+        ];
+        grid.rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+        grid
+    }
+
+    fn document_run(&self) -> Run {
+        Run {
+            target: "embedded".to_owned(),
+            policy: "holdfast".to_owned(),
+            metrics: metrics(json!({
+                "tps": self.turn.tps(),
+                "transactions": self.turn.transactions,
+                "dumps": self.done.dumps.load(Ordering::Relaxed),
+                "tables": self.done.tables.load(Ordering::Relaxed),
+                "snapshots": self.done.snapshots.load(Ordering::Relaxed),
+                "resizes": self.done.resizes.load(Ordering::Relaxed),
+                "findings": self.findings,
+                "footprints": self.footprints,
+            })),
+        }
+    }
+}
+
+fn footprint_chart(footprints: &[Footprint]) -> Chart {
+    let line = |name: &str, of: &dyn Fn(&Footprint) -> u64| Line {
+        name: name.to_owned(),
+        points: footprints.iter().map(|f| (f.t, of(f) as f64 / 1e6)).collect(),
+        dashed: false,
+    };
+    let lines = vec![line("memory of the process", &|f| f.memory_bytes), line("files", &|f| f.file_bytes)];
+    Chart::over_time("Memory and files", "MB", lines, Vec::new())
+}
+
+fn lead(options: &Options) -> String {
+    format!(
+        "dbSTRESS RW=1, {} sessions, on files; beside it a dump in a loop, tables that come and go, snapshots, and a pool between one and two \
+         times its size, for {:.0} seconds.",
+        options.sessions,
+        options.duration.as_secs_f64()
+    )
+}
+
+fn settings(options: &Options) -> serde_json::Value {
+    json!({
+        "workload": "dbSTRESS RW=1, a WRITE is one UPDATE",
+        "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
+        "objects": options.objects,
+        "sessions": options.sessions,
+        "pool_bytes": options.pool_bytes,
+        "duration_s": options.duration.as_secs_f64(),
+        "seed": options.seed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trend_is_the_last_quarter_against_the_second() {
+        assert_eq!(trend(&[9.0, 2.0, 7.0, 3.0]), Some(1.5));
+        assert_eq!(trend(&[]), None);
+    }
+}
