@@ -143,19 +143,29 @@ impl Core {
         }
     }
 
-    /// Takes a latch shared; counts the wait, if there is one.
+    /// Takes a latch shared; counts the wait, if there is one. The caller holds no latch.
     pub(crate) fn latch_shared(&self, header: &FrameHeader) {
-        if !header.latch.try_shared() {
+        self.latch_shared_while(header, || true);
+    }
+
+    /// Takes a latch exclusively; counts the wait, if there is one. The caller holds no latch.
+    pub(crate) fn latch_exclusive(&self, header: &FrameHeader) {
+        self.latch_exclusive_while(header, || true);
+    }
+
+    /// Takes a latch shared, waiting as long as `there` says that the page is; whether that worked.
+    pub(crate) fn latch_shared_while(&self, header: &FrameHeader, there: impl Fn() -> bool) -> bool {
+        header.latch.try_shared() || {
             let _wait = self.metrics.wait(WaitClass::Latch);
-            header.latch.shared();
+            header.latch.shared_while(there)
         }
     }
 
-    /// Takes a latch exclusively; counts the wait, if there is one.
-    pub(crate) fn latch_exclusive(&self, header: &FrameHeader) {
-        if !header.latch.try_exclusive() {
+    /// Takes a latch exclusively, waiting as long as `there` says that the page is; whether that worked.
+    pub(crate) fn latch_exclusive_while(&self, header: &FrameHeader, there: impl Fn() -> bool) -> bool {
+        header.latch.try_exclusive() || {
             let _wait = self.metrics.wait(WaitClass::Latch);
-            header.latch.exclusive();
+            header.latch.exclusive_while(there)
         }
     }
 

@@ -85,7 +85,10 @@ impl<'a> OptimisticGuard<'a> {
     /// # Errors
     /// [`Restart`] if something has.
     pub fn to_shared(self) -> Result<SharedGuard<'a>, Restart> {
-        self.core.latch_shared(self.header);
+        let unchanged = || self.header.latch.stamp() == self.at.stamp;
+        if !self.core.latch_shared_while(self.header, unchanged) {
+            return Err(Restart);
+        }
         let guard = SharedGuard { core: self.core, header: self.header, frame: self.at.frame, id: self.id };
         if self.validate() { Ok(guard) } else { Err(Restart) }
     }

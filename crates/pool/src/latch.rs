@@ -21,6 +21,11 @@
 //! **Fairness.** P with shared holders present means that an exclusive request waits; new shared requests then park
 //! behind it. So a stream of readers cannot starve a writer. A thread must not take a latch twice.
 //!
+//! **Who waits, waits for a page.** While a thread waits for the latch of one page, the frame may be given to another page, whose
+//! holder may be waiting for a latch that this thread holds: the order in which pages are latched says nothing about frames. So
+//! a wait ends without the latch when the page that it is about has left. It leaves before the latch is released by whoever evicts
+//! it, and that wakes all who are parked.
+//!
 //! **Memory order.** Acquiring is `Acquire`, releasing `Release`. After X is set a release fence keeps the holder's
 //! writes to the page from becoming visible before X; `validate` has the matching acquire fence (a seqlock).
 
@@ -91,7 +96,9 @@ impl Latch {
                 break;
             }
             if word & SHARED_MASK != 0 {
-                self.exclusive();
+                if !self.exclusive_while(|| self.stamp() == stamp) {
+                    return false;
+                }
                 break;
             }
         }
@@ -131,14 +138,25 @@ impl Latch {
         false
     }
 
-    /// Takes the latch shared; waits.
+    /// Takes the latch shared; waits. For threads that hold no other latch.
+    #[cfg(any(test, miri))]
     pub(crate) fn shared(&self) {
-        self.acquire(Latch::try_shared, |word| !Self::admits_shared(word));
+        self.shared_while(|| true);
     }
 
-    /// Takes the latch exclusively; waits.
+    /// Takes the latch exclusively; waits. For threads that hold no other latch.
     pub(crate) fn exclusive(&self) {
-        self.acquire(Latch::try_exclusive, |word| word & HELD != 0);
+        self.exclusive_while(|| true);
+    }
+
+    /// Takes the latch shared; waits as long as `there` says that the page is. Returns whether it has the latch.
+    pub(crate) fn shared_while(&self, there: impl Fn() -> bool) -> bool {
+        self.acquire(Latch::try_shared, |word| !Self::admits_shared(word), there)
+    }
+
+    /// Takes the latch exclusively; waits as long as `there` says that the page is. Returns whether it has the latch.
+    pub(crate) fn exclusive_while(&self, there: impl Fn() -> bool) -> bool {
+        self.acquire(Latch::try_exclusive, |word| word & HELD != 0, there)
     }
 
     /// Gives a shared hold back.
@@ -181,14 +199,17 @@ impl Latch {
         word & EXCLUSIVE == 0 && (word & PARKED == 0 || word & SHARED_MASK == 0) && word & SHARED_MASK != SHARED_MASK
     }
 
-    fn acquire(&self, attempt: fn(&Latch) -> bool, busy: fn(u64) -> bool) {
+    fn acquire(&self, attempt: fn(&Latch) -> bool, busy: fn(u64) -> bool, there: impl Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if attempt(self) {
-                return;
+                return true;
             }
             spin_loop();
         }
         while !attempt(self) {
+            if !there() {
+                return false;
+            }
             let word = self.word.load(Ordering::Relaxed);
             if !busy(word) {
                 continue;
@@ -197,13 +218,15 @@ impl Latch {
             let set = word & PARKED != 0
                 || self.word.compare_exchange(word, parked, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if set {
-                // P is cleared before anyone is woken, so a word that still has it means that the wake-up is to come.
+                // P is cleared before anyone is woken, so a word that still has it means that the wake-up is to come. A
+                // holder after the page has left is seen together with that: hence Acquire.
                 self.parking.park(|| {
-                    let word = self.word.load(Ordering::Relaxed);
-                    word & PARKED != 0 && busy(word)
+                    let word = self.word.load(Ordering::Acquire);
+                    word & PARKED != 0 && busy(word) && there()
                 });
             }
         }
+        true
     }
 
     /// Clears P and wakes everybody, unless somebody took the latch meanwhile: then that is their duty.
@@ -350,6 +373,29 @@ mod checked {
                 page.latch.release_exclusive(true);
             });
             assert_eq!(page.words(), [THREADS as u64; 2]);
+        });
+    }
+
+    /// The story behind: two threads, each with a latch, waited for pages whose frames had meanwhile been given to the page that
+    /// the other one held.
+    #[test]
+    fn a_wait_ends_when_the_page_has_left_and_the_frame_is_held_for_another() {
+        explore(|| {
+            let page = Arc::new(Page::default());
+            page.latch.exclusive();
+            let waiter = page.clone();
+            let waits = spawn(move || {
+                let there = || waiter.words[0].load(Ordering::Relaxed) == 0;
+                if waiter.latch.shared_while(there) {
+                    waiter.latch.release_shared();
+                }
+            });
+            // Evicted; then the frame is another page's, which is held until the waiter has gone its way.
+            page.increment();
+            page.latch.release_exclusive(true);
+            page.latch.exclusive();
+            waits.join().unwrap();
+            page.latch.release_exclusive(true);
         });
     }
 

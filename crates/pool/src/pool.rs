@@ -183,12 +183,14 @@ impl Pool {
         loop {
             if let Some(frame) = space.translation.frame(no) {
                 let header = core.frames.header(frame);
-                core.latch_shared(header);
-                if header.holds(id.to_u64()) {
-                    core.touch(frame, header, id, acc);
-                    return Ok(SharedGuard { core, header, frame, id });
+                let there = || header.holds(id.to_u64());
+                if core.latch_shared_while(header, there) {
+                    if there() {
+                        core.touch(frame, header, id, acc);
+                        return Ok(SharedGuard { core, header, frame, id });
+                    }
+                    header.latch.release_shared();
                 }
-                header.latch.release_shared();
             }
             let fill = acc.fill();
             if let Some(frame) = core.bring_in(space, no, fill, acc)? {
@@ -232,12 +234,14 @@ impl Pool {
         loop {
             if let Some(frame) = space.translation.frame(no) {
                 let header = core.frames.header(frame);
-                core.latch_exclusive(header);
-                if header.holds(id.to_u64()) {
-                    core.touch(frame, header, id, acc);
-                    return Ok((ExclusiveGuard::new(core, frame, id), false));
+                let there = || header.holds(id.to_u64());
+                if core.latch_exclusive_while(header, there) {
+                    if there() {
+                        core.touch(frame, header, id, acc);
+                        return Ok((ExclusiveGuard::new(core, frame, id), false));
+                    }
+                    header.latch.release_exclusive(false);
                 }
-                header.latch.release_exclusive(false);
             }
             if let Some(frame) = core.bring_in(space, no, fill, acc)? {
                 core.touch(frame, core.frames.header(frame), id, acc);
