@@ -156,6 +156,15 @@ impl Pool {
         result
     }
 
+    /// As [`Pool::load`], for a page that leads to others. A scan that goes through the ring comes back to it for each of those,
+    /// so the page comes in as an ordinary one.
+    ///
+    /// # Errors
+    /// As [`Pool::load`].
+    pub fn load_inner(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
+        acc.outside_of_scan(|| self.load(space, no, acc))
+    }
+
     fn bring_in_or_wait(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
         let core = &*self.core;
         if let Some(frame) = space.translation.frame(no) {
@@ -274,9 +283,15 @@ impl Pool {
         self.core.reserve(n, acc)
     }
 
-    /// Brings pages in in the background, as far as that needs no waiting; charged to the scan budget.
-    pub fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
-        self.core.prefetch(space, pages, acc);
+    /// Brings pages in in the background, as far as that needs no waiting; charged to the scan budget. Returns how many of
+    /// them, from the first on, are there or will be: behind those the budget is used up.
+    pub fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) -> usize {
+        self.core.prefetch(space, pages, acc)
+    }
+
+    /// Brings a page that leads to others in in the background, as an ordinary one: see [`Pool::load_inner`].
+    pub fn prefetch_inner(&self, space: &Space, no: PageNo, acc: &Access<'_>) {
+        self.core.prefetch_inner(space, no, acc);
     }
 
     /// Waits until no read-ahead is queued or in progress.

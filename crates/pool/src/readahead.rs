@@ -89,31 +89,54 @@ impl ReadAheadQueue {
 
 impl Core {
     /// See [`Pool::prefetch`](crate::Pool::prefetch).
-    pub(crate) fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
+    pub(crate) fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) -> usize {
+        self.queue(space, pages, |no| {
+            let touch = acc.touch(space.page_id(no));
+            if touch.scan == ScanHint::None { touch.with_scan(ScanHint::Ring) } else { touch }
+        })
+    }
+
+    /// See [`Pool::prefetch_inner`](crate::Pool::prefetch_inner).
+    pub(crate) fn prefetch_inner(&self, space: &Space, no: PageNo, acc: &Access<'_>) {
+        self.queue(space, &[no], |no| acc.touch(space.page_id(no)).with_scan(ScanHint::Admit));
+    }
+
+    /// Queues those of `pages` that are missing, as far as there is room, or reads them at once where there are no threads
+    /// for it. Returns how many of `pages` come before the first one without room.
+    fn queue(&self, space: &Space, pages: &[PageNo], touch: impl Fn(PageNo) -> Touch) -> usize {
         let limit = self.read_ahead_limit();
         let end = space.file.len().unwrap_or(0);
-        let missing = |&no: &PageNo| space.translation.frame(no).is_none() && self.home(no) < end;
-        let wanted = pages.iter().copied().filter(missing).take(limit);
-        let Some(space) = self.space(space.id()) else { return };
-        let jobs: Vec<Job> = wanted
-            .map(|no| {
-                let touch = acc.touch(space.page_id(no));
-                let scan = if touch.scan == ScanHint::None { ScanHint::Ring } else { touch.scan };
-                Job { space: space.clone(), no, touch: touch.with_scan(scan) }
-            })
-            .collect();
-        if !self.config.background {
-            jobs.chunks(BATCH).for_each(|jobs| self.read_ahead(jobs));
-            return;
-        }
+        let missing = |no: PageNo| space.translation.frame(no).is_none() && self.home(no) < end;
+        let Some(space) = self.space(space.id()) else { return pages.len() };
         let mut state = self.read_ahead.state.lock();
-        if state.stopped || jobs.is_empty() {
-            return;
+        if state.stopped {
+            return pages.len();
         }
-        let room = limit.saturating_sub(state.jobs.len() + state.in_progress);
-        state.jobs.extend(jobs.into_iter().take(room));
-        drop(state);
-        self.read_ahead.changed.notify_all();
+        let mut room = limit.saturating_sub(state.jobs.len() + state.in_progress);
+        let mut asked = 0;
+        let mut jobs = Vec::new();
+        for &no in pages {
+            if missing(no) {
+                if room == 0 {
+                    break;
+                }
+                room -= 1;
+                jobs.push(Job { space: space.clone(), no, touch: touch(no) });
+            }
+            asked += 1;
+        }
+        if self.config.background {
+            let any = !jobs.is_empty();
+            state.jobs.extend(jobs);
+            drop(state);
+            if any {
+                self.read_ahead.changed.notify_all();
+            }
+        } else {
+            drop(state);
+            jobs.chunks(BATCH).for_each(|jobs| self.read_ahead(jobs));
+        }
+        asked
     }
 
     /// Most pages queued or being read.

@@ -214,6 +214,14 @@ impl<'a> Access<'a> {
         self.plan.get().is_some_and(|plan| !plan.admits_all())
     }
 
+    /// Does `work` as if no scan were declared.
+    pub(crate) fn outside_of_scan<T>(&self, work: impl FnOnce() -> T) -> T {
+        let plan = self.plan.take();
+        let done = work();
+        self.plan.set(plan);
+        done
+    }
+
     /// Takes the time of the touches that follow anew, after a wait.
     pub(crate) fn refresh_tick(&self) {
         self.tick.set(None);

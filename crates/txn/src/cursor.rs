@@ -296,8 +296,8 @@ impl RowCursor {
             Bound::Included(key) | Bound::Excluded(key) => Some(&**key),
             Bound::Unbounded => None,
         };
-        cursor.continues(self.walk, end_key);
         cursor.seek(start, self.direction);
+        cursor.continues(self.walk, end_key);
         let limit = BatchLimit { entries: self.batch_len, bytes: BATCH_BYTES };
         let filled = cursor.fill(&mut self.batch, limit, end.as_ref().map(|b| &**b));
         self.walk = cursor.walk();

@@ -1,5 +1,10 @@
 //! Allocation: near a hint, first in its extent, then in a free extent, then wherever there is room; the file grows only
 //! when it is full.
+//!
+//! An index says besides where it took its last page, and fills that extent before it takes another one: pages split in random
+//! order would each begin an extent of their own, and soon there would be none left for an index that grows at its end. For an
+//! index the file also grows before it is full, as long as less than one page in [`SPARE_DIV`] is free: pages taken one by one between
+//! those of other indexes cost a scan a seek each.
 
 use holdfast_base::codec::get_u32;
 use holdfast_base::limits::EXTENT_PAGES;
@@ -16,14 +21,16 @@ use crate::op::PageOp;
 const GROWTH_MAX_EXTENTS: u32 = 64;
 /// A file grows by this part of its size.
 const GROWTH_DIV: u32 = 8;
+/// With this part of the pages free, and an extent more, an index takes single pages rather than let the file grow.
+const SPARE_DIV: u32 = 8;
 /// Pages at which a file begins to grow by whole extents.
 const SMALL: u32 = EXTENT_PAGES;
 
 /// What is wanted.
 #[derive(Clone, Copy)]
 enum Want {
-    /// Single pages near another.
-    Pages { near: PageNo, count: usize },
+    /// Single pages near another. `last`: for an index, which took that page before.
+    Pages { near: PageNo, last: Option<PageNo>, count: usize },
     /// All pages of an extent.
     Extent,
 }
@@ -35,6 +42,37 @@ struct Plan {
     runs: Vec<(PageNo, u32)>,
     /// Pages of the file afterwards, if it grows, and the bitmap pages that come with them.
     grown: Option<(u32, Vec<PageRef>)>,
+}
+
+/// A bitmap that is being looked at: pages are counted from its first one, and those of the plan are not free any more.
+struct Looked<'m> {
+    bytes: &'m [u8],
+    first: u32,
+    limit: u32,
+    taken: &'m [(PageNo, u32)],
+}
+
+impl Looked<'_> {
+    fn page(&self, bit: u32) -> PageNo {
+        PageNo(self.first + bit)
+    }
+
+    fn is_taken(&self, bit: u32) -> bool {
+        self.taken.iter().any(|run| run.0 == self.page(bit))
+    }
+
+    fn free_in(&self, from: u32, to: u32) -> Option<PageNo> {
+        let mut bit = bitmap::first_free(self.bytes, from, to)?;
+        while self.is_taken(bit) {
+            bit = bitmap::first_free(self.bytes, bit + 1, to)?;
+        }
+        Some(self.page(bit))
+    }
+
+    fn free_extent(&self, from: u32) -> Option<PageNo> {
+        let bit = bitmap::first_free_extent(self.bytes, from, self.limit).filter(|&bit| !self.is_taken(bit))?;
+        Some(self.page(bit))
+    }
 }
 
 impl SpaceFile {
@@ -52,7 +90,19 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::alloc_page`]; those of finding a frame.
     pub fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
-        let plan = self.plan(mtr, Want::Pages { near, count: 1 })?;
+        self.alloc_and_latch(mtr, Want::Pages { near, last: None, count: 1 })
+    }
+
+    /// As [`SpaceFile::alloc_new`], for an index whose last new page was `last`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alloc_new_of_index(&self, mtr: &mut Mtr<'_>, near: PageNo, last: PageNo) -> Result<PageRef> {
+        self.alloc_and_latch(mtr, Want::Pages { near, last: Some(last), count: 1 })
+    }
+
+    fn alloc_and_latch(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<PageRef> {
+        let plan = self.plan(mtr, want)?;
         let page = mtr.fix_new(self.space(), plan.runs[0].0)?;
         self.carry_out(mtr, plan)?;
         Ok(page)
@@ -63,7 +113,7 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::alloc_page`]: all or none.
     pub fn alloc_pages(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<Vec<PageNo>> {
-        let plan = self.plan(mtr, Want::Pages { near, count })?;
+        let plan = self.plan(mtr, Want::Pages { near, last: None, count })?;
         let pages = plan.runs.iter().map(|run| run.0).collect();
         self.carry_out(mtr, plan)?;
         Ok(pages)
@@ -135,25 +185,31 @@ impl SpaceFile {
 
     fn finish_free(&self, mtr: &mut Mtr<'_>, bitmap: PageRef, no: PageNo, op: &PageOp<'_>) -> Result<()> {
         mtr.apply(bitmap, op)?;
-        let (covered, bit) = (bitmap::pages_covered(mtr.page_size()), no.0 - bitmap::first_covered(mtr.id(bitmap).no));
-        if bitmap::word(mtr.bytes(bitmap), (bit / EXTENT_PAGES) as usize) == Some(0) {
+        let (bitmap_no, bytes) = (mtr.id(bitmap).no, mtr.bytes(bitmap));
+        let bit = no.0 - bitmap::first_covered(bitmap_no);
+        if bitmap::word(bytes, (bit / EXTENT_PAGES) as usize) == Some(0) {
             self.freed.lock().push(FreedExtent { first: no.0 - no.0 % EXTENT_PAGES, since: None });
         }
-        self.set_full((no.0 / covered) as usize, false);
+        self.set_left(bitmap_no, None);
         self.store.metrics().add(Counter::PagesFreed, 1);
         Ok(())
     }
 
-    fn set_full(&self, ordinal: usize, full: bool) {
-        let mut hints = self.full.lock();
-        if hints.len() <= ordinal {
-            hints.resize(ordinal + 1, false);
-        }
-        hints[ordinal] = full;
+    fn ordinal(&self, bitmap: PageNo) -> usize {
+        (bitmap::first_covered(bitmap) / bitmap::pages_covered(self.page_size())) as usize
     }
 
-    fn is_full(&self, ordinal: usize) -> bool {
-        self.full.lock().get(ordinal).copied().unwrap_or(false)
+    /// How many free pages a bitmap has left, if it is known to have no free extent.
+    fn singles_left(&self, bitmap: PageNo) -> Option<u32> {
+        self.left.lock().get(self.ordinal(bitmap)).copied().flatten()
+    }
+
+    fn set_left(&self, bitmap: PageNo, singles: Option<u32>) {
+        let (ordinal, mut left) = (self.ordinal(bitmap), self.left.lock());
+        if left.len() <= ordinal {
+            left.resize(ordinal + 1, None);
+        }
+        left[ordinal] = singles;
     }
 
     fn pages(&self, mtr: &Mtr<'_>, header: PageRef) -> Result<u32> {
@@ -165,10 +221,10 @@ impl SpaceFile {
         let pages = self.pages(mtr, header)?;
         let mut plan = Plan { header, runs: Vec::new(), grown: None };
         match want {
-            Want::Pages { near, count } => {
+            Want::Pages { near, last, count } => {
                 let mut near = near;
                 while plan.runs.len() < count {
-                    let Some(no) = self.pick(mtr, pages, near, &plan.runs)? else {
+                    let Some(no) = self.pick(mtr, pages, (near, last), &plan.runs)? else {
                         let missing = (count - plan.runs.len()) as u32;
                         let new = self.grow(mtr, pages, missing, &mut plan)?;
                         plan.runs.extend(new.take(missing as usize).map(|no| (no, 1)));
@@ -195,48 +251,68 @@ impl SpaceFile {
         Ok(plan)
     }
 
-    /// A free page near `near` that is not among the `taken`.
-    fn pick(&self, mtr: &mut Mtr<'_>, pages: u32, near: PageNo, taken: &[(PageNo, u32)]) -> Result<Option<PageNo>> {
+    /// A free page that is not among the `taken`: in the extent of `near` or of `last`, at the start of a free one, or anywhere.
+    fn pick(
+        &self,
+        mtr: &mut Mtr<'_>,
+        pages: u32,
+        (near, last): (PageNo, Option<PageNo>),
+        taken: &[(PageNo, u32)],
+    ) -> Result<Option<PageNo>> {
         let size = mtr.page_size();
         let near = PageNo(near.0.min(pages.saturating_sub(1)));
+        for start in [Some(near), last.filter(|last| last.0 < pages)].into_iter().flatten() {
+            let looked = self.look(mtr, pages, bitmap::page_for(start, size), taken)?;
+            let at = start.0 - looked.first;
+            let extent = at - at % EXTENT_PAGES;
+            let end = (extent + EXTENT_PAGES).min(looked.limit);
+            if let Some(no) = looked.free_in(at, end).or_else(|| looked.free_in(extent, at)) {
+                return Ok(Some(no));
+            }
+        }
         let home = bitmap::page_for(near, size);
-        for no in std::iter::once(home).chain(bitmaps(pages, size).filter(|&no| no != home)) {
-            let first = bitmap::first_covered(no);
-            let ordinal = (first / bitmap::pages_covered(size)) as usize;
-            if no != home && self.is_full(ordinal) {
+        let all = || std::iter::once(home).chain(bitmaps(pages, size).filter(move |&no| no != home));
+        let from = |no| if no == home { near.0 - bitmap::first_covered(no) } else { 0 };
+        let mut free = 0;
+        for no in all() {
+            if let Some(singles) = self.singles_left(no).filter(|_| no != home) {
+                free += singles;
                 continue;
             }
-            let page = mtr.fix(self.space(), no)?;
-            let bytes = mtr.bytes(page);
-            let limit = (pages - first).min(bitmap::pages_covered(size));
-            let is_taken = |bit: u32| taken.iter().any(|run| run.0.0 == first + bit);
-            let free_in = |from: u32, to: u32| {
-                let mut bit = bitmap::first_free(bytes, from, to)?;
-                while is_taken(bit) {
-                    bit = bitmap::first_free(bytes, bit + 1, to)?;
-                }
-                Some(bit)
-            };
-            let at = if no == home { near.0 - first } else { 0 };
-            let extent = at - at % EXTENT_PAGES;
-            let found = free_in(at, (extent + EXTENT_PAGES).min(limit))
-                .or_else(|| free_in(extent, at))
-                .or_else(|| bitmap::first_free_extent(bytes, at, limit).filter(|&bit| !is_taken(bit)))
-                .or_else(|| free_in(at, limit))
-                .or_else(|| free_in(0, at));
-            if let Some(bit) = found {
-                return Ok(Some(PageNo(first + bit)));
+            let looked = self.look(mtr, pages, no, taken)?;
+            if let Some(no) = looked.free_extent(from(no)).or_else(|| looked.free_extent(0)) {
+                return Ok(Some(no));
             }
-            self.set_full(ordinal, true);
+            let singles = bitmap::count_free(looked.bytes, looked.limit);
+            self.set_left(no, Some(singles));
+            free += singles;
+        }
+        if last.is_some() && pages >= SMALL && free < pages / SPARE_DIV + EXTENT_PAGES {
+            return Ok(None);
+        }
+        for no in all().filter(|&no| self.singles_left(no) != Some(0)) {
+            let looked = self.look(mtr, pages, no, taken)?;
+            if let Some(no) = looked.free_in(from(no), looked.limit).or_else(|| looked.free_in(0, from(no))) {
+                return Ok(Some(no));
+            }
+            self.set_left(no, Some(0));
         }
         Ok(None)
+    }
+
+    /// Latches a bitmap page to look at it.
+    fn look<'m>(&self, mtr: &'m mut Mtr<'_>, pages: u32, no: PageNo, taken: &'m [(PageNo, u32)]) -> Result<Looked<'m>> {
+        let first = bitmap::first_covered(no);
+        let limit = (pages - first).min(bitmap::pages_covered(mtr.page_size()));
+        let page = mtr.fix(self.space(), no)?;
+        Ok(Looked { bytes: mtr.bytes(page), first, limit, taken })
     }
 
     fn pick_extent(&self, mtr: &mut Mtr<'_>, pages: u32) -> Result<Option<PageNo>> {
         let size = mtr.page_size();
         for no in bitmaps(pages, size) {
             let first = bitmap::first_covered(no);
-            if self.is_full((first / bitmap::pages_covered(size)) as usize) {
+            if self.singles_left(no).is_some() {
                 continue;
             }
             let page = mtr.fix(self.space(), no)?;
@@ -290,7 +366,7 @@ impl SpaceFile {
                 mtr.apply(page, &init)?;
                 mtr.apply(page, &PageOp::SetBits { first: 0, count: 1 })?;
             }
-            self.full.lock().clear();
+            self.left.lock().clear();
         }
         for (no, count) in plan.runs {
             let bitmap_no = bitmap::page_for(no, size);

@@ -57,8 +57,9 @@ pub struct SpaceInfo {
 pub struct SpaceFile {
     store: Arc<Store>,
     space: Arc<Space>,
-    /// For every bitmap page, in order, whether it is worth looking at; a hint, right as soon as it was looked at.
-    full: Mutex<Vec<bool>>,
+    /// For every bitmap page, in order, how many free pages it has if it has no free extent; a hint, right as soon as it was
+    /// looked at.
+    left: Mutex<Vec<Option<u32>>>,
     freed: Mutex<Vec<FreedExtent>>,
 }
 
@@ -124,7 +125,7 @@ impl SpaceFile {
         Ok(Arc::new(SpaceFile {
             store: store.clone(),
             space,
-            full: Mutex::new(Vec::new()),
+            left: Mutex::new(Vec::new()),
             freed: Mutex::new(Vec::new()),
         }))
     }

@@ -15,6 +15,7 @@ use holdfast_base::{PageNo, Result};
 use holdfast_pool::{Access, PageRead};
 
 use super::Tree;
+use super::ahead::{Ahead, Course};
 use super::descend::{LeafAt, LeafReader, Way};
 use crate::node::NodeRef;
 
@@ -39,12 +40,6 @@ pub(super) enum Seek {
     Behind,
 }
 
-/// How far ahead of a cursor that has walked far the pool reads, in pages: an extent. It is asked for the rest when half
-/// of it is used up, so that the disk and the cursor work at the same time.
-const READ_AHEAD_PAGES: usize = 64;
-/// Leaves that a cursor must have walked before it reads ahead: a range of a hundred rows ends before.
-const READ_AHEAD_AFTER: usize = 4;
-
 /// How far a walk has come; what tells a scan from a look at a few rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
@@ -52,18 +47,20 @@ pub struct Walk {
     pub leaves: u64,
     /// The last of them.
     last: PageNo,
+    /// How many of the leaves that follow the pool was asked for.
+    pub(super) ahead: usize,
 }
 
 impl Default for Walk {
     fn default() -> Walk {
-        Walk { leaves: 0, last: PageNo::NONE }
+        Walk { leaves: 0, last: PageNo::NONE, ahead: 0 }
     }
 }
 
 /// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by [`Cursor::seek`].
 pub struct Cursor<'t> {
-    tree: &'t Tree,
-    acc: &'t Access<'t>,
+    pub(super) tree: &'t Tree,
+    pub(super) acc: &'t Access<'t>,
     pub(super) direction: Direction,
     /// The leaf's bytes; empty: no leaf is held.
     page: Vec<u8>,
@@ -79,97 +76,40 @@ pub struct Cursor<'t> {
     /// The last row returned came from this slot of the copy.
     returned: Option<usize>,
     pub(super) done: bool,
-    walk: Walk,
+    pub(super) walk: Walk,
     per_row_touches: bool,
-    /// Pages asked for ahead that the cursor has not reached.
-    ahead: usize,
+    pub(super) ahead: Ahead,
     /// The walk ends here, if it is known where: nothing behind is read ahead.
     end: Option<&'t [u8]>,
 }
 
-/// The key range of the leaf, and what follows it under its parent.
+/// The key range of the leaf.
 #[derive(Debug, Default)]
 struct Bounds {
     low: Vec<u8>,
     has_low: bool,
     high: Vec<u8>,
     has_high: bool,
-    /// The next leaves in the cursor's direction; where they are the parent's last, the next parent too.
-    next: Vec<PageNo>,
-    /// The parent's neighbour in the cursor's direction, as far as the grandparent knows.
-    next_parent: Option<PageNo>,
 }
 
-/// The way to a position; notes the bounds.
+/// The way to a position; notes the bounds, and what comes after.
 struct ToPosition<'c> {
     seek: Seek,
-    direction: Direction,
+    course: Course<'c>,
     anchor: &'c [u8],
     bounds: &'c mut Bounds,
-    /// How many of the next leaves to note.
-    read_ahead: usize,
-    end: Option<&'c [u8]>,
-}
-
-impl ToPosition<'_> {
-    /// Notes the leaves that follow the one in `slot`, as far as the walk goes.
-    fn note_next<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>, slot: usize, count: usize) -> Option<()> {
-        self.bounds.next.clear();
-        // The slot of the leaf in which the end lies.
-        let last = match (self.end, self.direction) {
-            (Some(end), _) => node.child_slot(end)?,
-            (None, Direction::Forward) => count.checked_sub(1)?,
-            (None, Direction::Reverse) => 0,
-        };
-        let next = match self.direction {
-            Direction::Forward => slot + 1..(last + 1).min(slot + 1 + self.read_ahead),
-            Direction::Reverse => last.max(slot.saturating_sub(self.read_ahead))..slot,
-        };
-        for ahead in next {
-            self.bounds.next.push(node.child(ahead)?);
-        }
-        if self.direction == Direction::Reverse {
-            self.bounds.next.reverse();
-        }
-        let goes_beyond = match self.direction {
-            Direction::Forward => last + 1 == count,
-            Direction::Reverse => last == 0,
-        };
-        if goes_beyond && self.bounds.next.len() < self.read_ahead {
-            self.bounds.next.extend(self.bounds.next_parent);
-        }
-        Some(())
-    }
-
-    /// Notes the neighbour of the child in `slot`, a parent of leaves.
-    fn note_next_parent<P: PageRead + ?Sized>(
-        &mut self,
-        node: NodeRef<'_, P>,
-        slot: usize,
-        count: usize,
-    ) -> Option<()> {
-        let next = match self.direction {
-            Direction::Forward => Some(slot + 1).filter(|&next| next < count),
-            Direction::Reverse => slot.checked_sub(1),
-        };
-        self.bounds.next_parent = match next {
-            Some(next) => Some(node.child(next)?),
-            None => None,
-        };
-        Some(())
-    }
+    ahead: &'c mut Ahead,
 }
 
 impl Way for ToPosition<'_> {
     fn start(&mut self) {
         (self.bounds.has_low, self.bounds.has_high) = (false, false);
-        self.bounds.next.clear();
-        self.bounds.next_parent = None;
+        self.ahead.start();
     }
 
     fn choose<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>) -> Option<usize> {
         let count = node.count()?;
-        let slot = match (self.seek, self.direction) {
+        let slot = match (self.seek, self.course.direction) {
             (Seek::End, Direction::Forward) => 0,
             (Seek::End, Direction::Reverse) => count.checked_sub(1)?,
             (Seek::Behind, Direction::Reverse) => node.child_slot_before(self.anchor)?,
@@ -183,11 +123,7 @@ impl Way for ToPosition<'_> {
             node.key_to(slot + 1, &mut self.bounds.high)?;
             self.bounds.has_high = true;
         }
-        match node.level()? {
-            1 if self.read_ahead > 0 => self.note_next(node, slot, count)?,
-            2 if self.read_ahead > 0 => self.note_next_parent(node, slot, count)?,
-            _ => {}
-        }
+        self.ahead.note(node, slot, self.course)?;
         Some(slot)
     }
 }
@@ -249,7 +185,7 @@ impl Tree {
             done: true,
             walk: Walk::default(),
             per_row_touches: self.store().pool().per_row_touches(),
-            ahead: 0,
+            ahead: Ahead::default(),
             end: None,
         }
     }
@@ -269,7 +205,7 @@ impl<'t> Cursor<'t> {
         self.anchor.extend_from_slice(anchor);
         (self.seek, self.direction) = (seek, direction);
         self.forget_leaf();
-        (self.done, self.ahead) = (false, 0);
+        (self.done, self.walk.ahead) = (false, 0);
     }
 
     /// How far the walk has come.
@@ -278,22 +214,10 @@ impl<'t> Cursor<'t> {
         self.walk
     }
 
-    /// Says that this cursor goes on with a walk that others began, and where the walk ends, if that is known: leaves behind
-    /// it are not read ahead.
+    /// Says that this cursor, which has just been placed, goes on with a walk that others began, and where the walk ends, if
+    /// that is known: leaves behind it are not read ahead.
     pub fn continues(&mut self, walk: Walk, end: Option<&'t [u8]>) {
         (self.walk, self.end) = (walk, end);
-    }
-
-    /// How many leaves to ask the pool for before the next one is entered. The window grows with the walk: a range of a few
-    /// leaves must not read many that it will not reach. What is known to be a scan goes far from the start.
-    fn read_ahead(&self) -> usize {
-        let leaves = usize::try_from(self.walk.leaves).unwrap_or(usize::MAX);
-        let window = match leaves {
-            _ if self.acc.is_ring_scan() => READ_AHEAD_PAGES,
-            READ_AHEAD_AFTER.. => leaves.saturating_mul(2).min(READ_AHEAD_PAGES),
-            _ => 0,
-        };
-        if self.ahead <= window / 2 { window } else { 0 }
     }
 
     fn forget_leaf(&mut self) {
@@ -405,18 +329,15 @@ impl<'t> Cursor<'t> {
         anchor: &[u8],
         reader: &mut R,
     ) -> Result<(LeafAt, T)> {
-        let read_ahead = self.read_ahead();
-        let (seek, direction, end) = (self.seek, self.direction, self.end);
-        let mut way = ToPosition { seek, direction, anchor, bounds: &mut self.bounds, read_ahead, end };
+        self.look_ahead();
+        let (seek, course) = (self.seek, Course { direction: self.direction, end: self.end });
+        let mut way = ToPosition { seek, course, anchor, bounds: &mut self.bounds, ahead: &mut self.ahead };
         let (at, read) = self.tree.read_leaf(&mut way, self.acc, reader)?;
         if at.no != self.walk.last {
-            self.walk = Walk { leaves: self.walk.leaves + 1, last: at.no };
-            self.ahead = self.ahead.saturating_sub(1);
+            let Walk { leaves, ahead, .. } = self.walk;
+            self.walk = Walk { leaves: leaves + 1, last: at.no, ahead: ahead.saturating_sub(1) };
         }
-        if !self.bounds.next.is_empty() {
-            self.ahead = self.bounds.next.len();
-            self.tree.store().pool().prefetch(self.tree.space.space(), &self.bounds.next, self.acc);
-        }
+        self.ask_ahead(course);
         Ok((at, read))
     }
 

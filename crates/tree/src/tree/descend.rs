@@ -75,8 +75,8 @@ enum Walk<'p> {
     Leaf(OptimisticGuard<'p>),
     /// A version did not hold.
     Changed,
-    /// This page has to be loaded first, with nothing held.
-    Missing(PageNo),
+    /// This page has to be loaded first, with nothing held; whether it is known to be a leaf.
+    Missing(PageNo, bool),
 }
 
 impl Tree {
@@ -101,8 +101,13 @@ impl Tree {
         match self.walk_down(way, acc)? {
             Walk::Leaf(guard) => Ok(Some(guard)),
             Walk::Changed => Ok(None),
-            Walk::Missing(no) => {
-                self.store().pool().load(self.space.space(), no, acc)?;
+            Walk::Missing(no, leaf) => {
+                let (pool, space) = (self.store().pool(), self.space.space());
+                if leaf {
+                    pool.load(space, no, acc)?
+                } else {
+                    pool.load_inner(space, no, acc)?
+                }
                 Ok(None)
             }
         }
@@ -112,7 +117,9 @@ impl Tree {
     fn walk_down<'p, W: Way>(&'p self, way: &mut W, acc: &Access<'_>) -> Result<Walk<'p>> {
         let (pool, space) = (self.store().pool(), self.space.space());
         way.start();
-        let Some(mut guard) = pool.fix_optimistic(space, self.root, acc) else { return Ok(Walk::Missing(self.root)) };
+        let Some(mut guard) = pool.fix_optimistic(space, self.root, acc) else {
+            return Ok(Walk::Missing(self.root, false));
+        };
         let mut expected = None;
         loop {
             match self.step(way, &guard.page(), expected) {
@@ -125,7 +132,9 @@ impl Tree {
                     if !guard.validate() {
                         return Ok(Walk::Changed);
                     }
-                    let Some(child) = pool.fix_optimistic(space, no, acc) else { return Ok(Walk::Missing(no)) };
+                    let Some(child) = pool.fix_optimistic(space, no, acc) else {
+                        return Ok(Walk::Missing(no, level == 1));
+                    };
                     // The child's version is known: if the parent is unchanged, it is that of the right child.
                     if !guard.validate() {
                         return Ok(Walk::Changed);

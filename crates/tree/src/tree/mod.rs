@@ -20,6 +20,7 @@
 //! has A's version: if the parent is unchanged then, A was still the right child when its version was read, and the
 //! later validation of A shows that it has not been split since.
 
+mod ahead;
 mod batch;
 mod bulk;
 mod change;
@@ -35,6 +36,7 @@ mod verify;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
@@ -43,6 +45,7 @@ use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::mtr::{Mtr, PageRef};
 use crate::node::NodeRef;
 use crate::op::PageOp;
 use crate::space::SpaceFile;
@@ -67,6 +70,8 @@ pub struct Tree {
     root: PageNo,
     /// Held by whoever changes the structure.
     structure: Mutex<()>,
+    /// The page that was allocated last: the next one is to be near it where its neighbours leave no room.
+    last_new: AtomicU32,
 }
 
 impl Tree {
@@ -89,7 +94,7 @@ impl Tree {
     /// structure changes.
     #[must_use]
     pub fn open(space: &Arc<SpaceFile>, index: IndexId, root: PageNo) -> Tree {
-        Tree { space: space.clone(), index, root, structure: Mutex::new(()) }
+        Tree { space: space.clone(), index, root, structure: Mutex::new(()), last_new: AtomicU32::new(root.0) }
     }
 
     /// The index.
@@ -148,6 +153,14 @@ impl Tree {
             let _timer = self.store().metrics().wait(WaitClass::StructureChange);
             self.structure.lock()
         })
+    }
+
+    /// Allocates a page of this tree and latches it for being initialised, near `near` if there is room.
+    fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
+        let last = PageNo(self.last_new.load(Ordering::Relaxed));
+        let page = self.space.alloc_new_of_index(mtr, near, last)?;
+        self.last_new.store(mtr.id(page).no.0, Ordering::Relaxed);
+        Ok(page)
     }
 
     fn count(&self, counter: Counter) {

@@ -142,7 +142,7 @@ impl Tree {
         if !keep.check(mtr.bytes(page)) {
             return Err(self.damaged(hop.no, "its keys lie outside the range that its parents give it"));
         }
-        let new = self.space.alloc_new(mtr, hop.no)?;
+        let new = self.alloc_new(mtr, hop.no)?;
         let new_no = mtr.id(new).no;
         mtr.apply(new, &PageOp::InitNode { index: self.index, level })?;
         mtr.apply(new, &entries.as_content(&plan.separator[..right_prefix]))?;
@@ -166,7 +166,7 @@ impl Tree {
         let bad = || self.damaged(self.root, "a root whose slots make no sense");
         let mut entries = EntryList::new();
         entries.push_from(root, 0, root.count().ok_or_else(bad)?, 0, None).ok_or_else(bad)?;
-        let new = self.space.alloc_new(mtr, self.root)?;
+        let new = self.alloc_new(mtr, self.root)?;
         let mut only = EntryList::new();
         only.push(&[], &mtr.id(new).no.0.to_le_bytes());
         mtr.apply(new, &PageOp::InitNode { index: self.index, level })?;

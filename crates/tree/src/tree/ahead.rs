@@ -1,0 +1,150 @@
+//! Which leaves a walk comes to next, so that the pool brings them in before they are asked for.
+//!
+//! A walk has a window of leaves before it that the pool was asked for. When half of the window is used up, the pool is asked
+//! for another half, in one call: a disk that seeks goes there once for all of them, and works while the walk does. The
+//! window belongs to the walk, not to a cursor: rows are read in batches of a few leaves, each with a cursor of its own.
+//!
+//! What follows under the leaf's parent is noted on the way down, with the bounds; where that is less than the window,
+//! the children of the next parent are, too, if that is resident. (If not, it is asked for, to be there when the
+//! window reaches it again.) All of this is advice: what changes meanwhile costs a page read in vain, or waited for.
+
+use std::ops::Range;
+
+use holdfast_base::PageNo;
+use holdfast_pool::{Access, PageRead};
+
+use super::Tree;
+use super::cursor::{Cursor, Direction};
+use crate::node::NodeRef;
+
+/// Leaves of the window of a walk that has come far: an extent.
+const WINDOW: usize = 64;
+/// Leaves that a walk must have visited before it has a window: a range of a hundred rows ends before.
+const WINDOW_AFTER: u64 = 4;
+
+/// Where a walk goes, and where it ends if that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course<'c> {
+    pub direction: Direction,
+    pub end: Option<&'c [u8]>,
+}
+
+impl Course<'_> {
+    /// How many of the children of an inner node follow the one in `slot`, as far as the walk goes.
+    fn following<P: PageRead + ?Sized>(self, node: NodeRef<'_, P>, slot: usize) -> Option<usize> {
+        let end = self.end.map(|end| node.child_slot(end).ok_or(())).transpose().ok()?;
+        Some(match self.direction {
+            Direction::Forward => end.map_or(node.count()?.checked_sub(1), Some)?.saturating_sub(slot),
+            Direction::Reverse => slot.saturating_sub(end.unwrap_or(0)),
+        })
+    }
+
+    /// The child that comes `n` after the one in `slot`.
+    fn child<P: PageRead + ?Sized>(self, node: NodeRef<'_, P>, slot: usize, n: usize) -> Option<PageNo> {
+        node.child(match self.direction {
+            Direction::Forward => slot.checked_add(n)?,
+            Direction::Reverse => slot.checked_sub(n)?,
+        })
+    }
+}
+
+/// What comes after a leaf, noted on the way down to it. Leaves are counted from the next one.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// Which leaves are wanted; empty: none.
+    wanted: Range<usize>,
+    /// Those of them that were found.
+    leaves: Vec<PageNo>,
+    /// How many leaves of the walk follow under the same parent.
+    under_parent: usize,
+    /// The parent after it, if the walk comes there and the grandparent knows it.
+    next_parent: Option<PageNo>,
+}
+
+impl Ahead {
+    /// A descent begins.
+    pub(super) fn start(&mut self) {
+        self.leaves.clear();
+        (self.under_parent, self.next_parent) = (0, None);
+    }
+
+    /// A descent goes through `node` to the child in `slot`.
+    pub(super) fn note<P: PageRead + ?Sized>(
+        &mut self,
+        node: NodeRef<'_, P>,
+        slot: usize,
+        course: Course<'_>,
+    ) -> Option<()> {
+        match node.level()? {
+            _ if self.wanted.is_empty() => {}
+            1 => {
+                self.under_parent = course.following(node, slot)?;
+                for n in self.wanted.start..self.wanted.end.min(self.under_parent) {
+                    self.leaves.push(course.child(node, slot, n + 1)?);
+                }
+            }
+            2 if course.following(node, slot)? > 0 => self.next_parent = Some(course.child(node, slot, 1)?),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The children of the next parent, given here, that are wanted too.
+    fn note_next_parent<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>, course: Course<'_>) -> Option<()> {
+        let first = match course.direction {
+            Direction::Forward => 0,
+            Direction::Reverse => node.count()?.checked_sub(1)?,
+        };
+        let children = self.under_parent..self.under_parent + course.following(node, first)? + 1;
+        for n in self.wanted.start.max(children.start)..self.wanted.end.min(children.end) {
+            self.leaves.push(course.child(node, first, n - children.start)?);
+        }
+        Some(())
+    }
+}
+
+impl Cursor<'_> {
+    /// Decides which leaves to look for on the way to the next one. The window grows with the walk: a range of a few leaves must not
+    /// read many that it will not reach. What is known to be a scan goes far from the start.
+    pub(super) fn look_ahead(&mut self) {
+        let window = match self.walk.leaves {
+            _ if self.acc.is_ring_scan() => WINDOW,
+            leaves @ WINDOW_AFTER.. => usize::try_from(leaves * 2).unwrap_or(WINDOW).min(WINDOW),
+            _ => 0,
+        };
+        // The leaf that is entered now is the first of those that were asked for.
+        let asked = self.walk.ahead.saturating_sub(1);
+        self.ahead.wanted = if asked <= window / 2 { asked..window } else { 0..0 };
+    }
+
+    /// Asks the pool for what was found.
+    pub(super) fn ask_ahead(&mut self, course: Course<'_>) {
+        let (tree, acc, ahead) = (self.tree, self.acc, &mut self.ahead);
+        if ahead.wanted.is_empty() {
+            return;
+        }
+        let (pool, space) = (tree.store().pool(), tree.space.space());
+        if let Some(parent) = ahead.next_parent.filter(|_| ahead.under_parent < ahead.wanted.end)
+            && !tree.note_next_parent(parent, ahead, course, acc)
+        {
+            pool.prefetch_inner(space, parent, acc);
+        }
+        let asked = pool.prefetch(space, &ahead.leaves, acc);
+        self.walk.ahead = ahead.wanted.start + asked;
+    }
+}
+
+impl Tree {
+    /// Looks at the next parent; false if it is not resident.
+    fn note_next_parent(&self, parent: PageNo, ahead: &mut Ahead, course: Course<'_>, acc: &Access<'_>) -> bool {
+        let Some(guard) = self.store().pool().fix_optimistic(self.space.space(), parent, acc) else { return false };
+        let page = guard.page();
+        let noted = ahead.leaves.len();
+        let node = NodeRef::new(&page, self.index).filter(|node| node.level() == Some(1));
+        let found = node.and_then(|node| ahead.note_next_parent(node, course));
+        if found.is_none() || !guard.validate() {
+            ahead.leaves.truncate(noted);
+        }
+        true
+    }
+}
