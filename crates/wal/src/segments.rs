@@ -24,8 +24,9 @@ use crate::config::Geometry;
 use crate::format::{SEGMENT_HEADER, SegmentHeader};
 
 const PREFIX: &str = "wal.";
-/// Zeros are written in pieces of this size.
-const FILL_BYTES: usize = 1 << 20;
+/// Zeros are written in pieces of this size. The system keeps what was written at once in one piece of its cache, and goes through all blocks of the
+/// piece with each write to it: with pieces of a mebibyte a commit of 500 bytes cost 3.3 us instead of 0.7.
+const FILL_BYTES: usize = 16 << 10;
 
 /// The name of segment `number`.
 pub(crate) fn file_name(number: u64) -> String {
