@@ -1,7 +1,8 @@
 //! The thread that rolls back losers, purges, and sweeps the version tree.
 //!
-//! It is woken when there is something to do: a batch of commits, the end of a view that held purge back, the end of a
-//! long view. While commits trickle in slower than a batch, it looks once in a while, so that an idle database is purged.
+//! It is woken when there is something to do: a batch of commits waits to be purged, the end of a view that held purge back, the
+//! end of a long view. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
+//! once in a while, so that an idle database is purged.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::system::TxnSystem;
 
-/// Commits that are worth waking the thread.
+/// Commits between two looks at whether it is worth waking the thread, and how many must be waiting for it.
 const WAKE_COMMITS: usize = 64;
 /// Undo records purged between two looks at whether to stop.
 const BATCH: usize = 1024;
@@ -69,14 +70,14 @@ impl Background {
         self.signal.1.notify_one();
     }
 
-    /// A transaction committed: wakes the thread once a batch has come together.
-    pub fn committed(&self) {
+    /// A transaction committed, and so many wait for purge: wakes the thread once a batch has come together.
+    pub fn committed(&self, waiting: usize) {
         match self.commits.fetch_add(1, Ordering::Relaxed) {
             0 => {
                 self.signal.0.lock().pending = true;
                 self.signal.1.notify_one();
             }
-            n if n + 1 == WAKE_COMMITS => self.wake(),
+            n if (n + 1).is_multiple_of(WAKE_COMMITS) && waiting >= WAKE_COMMITS => self.wake(),
             _ => {}
         }
     }

@@ -14,9 +14,9 @@
 //! # Lock order
 //! allocation mutex -> view registry -> stragglers.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use foldhash::HashMap;
 use holdfast_base::{CommitNo, TxnId};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 

@@ -5,6 +5,9 @@
 //! configured number of commits is made long: then purge goes on and copies for it.
 //!
 //! # What
+//! If no view is older than the commit, and no record put a delete mark or replaced an overflow chain, there is nothing to do: the
+//! records are not even read.
+//!
 //! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
 //! before it is complete: a reader that finds a record gone trusts the version tree. Then the log is consumed from its
 //! end, like by a rollback. For each record, by its key:
@@ -50,6 +53,9 @@ const SWEEP_BATCH: usize = 256;
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
 
+/// So many logs wait before a committer gives those back that ask nothing of purge.
+const QUIET_BATCH: usize = 16;
+
 /// Records that a committer purges when it helps.
 const HELP_RECORDS: usize = 32;
 
@@ -63,6 +69,11 @@ const HELP_WAIT: Duration = Duration::from_millis(10);
 pub(crate) struct PurgeState {
     /// A sweep of the version tree is due, or under way behind this key.
     pub sweep: Option<Vec<u8>>,
+}
+
+/// Whether purge has nothing to do for a log, unless there are old views.
+fn is_quiet(history: &History) -> bool {
+    history.phase == Phase::New && !history.log.asks_purge()
 }
 
 /// `None` if the page that stood in the way is a damaged one of the index's own file.
@@ -99,25 +110,33 @@ impl TxnSystem {
     /// Those of reading and writing pages. What was not purged is purged later.
     pub fn purge(&self, limit: usize) -> Result<usize> {
         let mut state = self.purge.lock();
-        let done = self.purge_logs(limit)?;
+        let done = self.purge_logs(limit, |_| true)?;
         self.sweep(&mut state)?;
         self.keep_limit(&mut state)?;
         self.set_gauges();
         Ok(done)
     }
 
-    fn purge_logs(&self, limit: usize) -> Result<usize> {
+    /// Purges about `limit` records of logs, as long as the next one is `wanted`.
+    fn purge_logs(&self, limit: usize, wanted: impl Fn(&History) -> bool) -> Result<usize> {
         let mut left = limit;
-        while left > 0 {
+        let mut taken = true;
+        while left > 0 && std::mem::take(&mut taken) {
             self.classify_views();
             let horizon = self.views.short_horizon();
-            let Some(mut next) = self.history.take_if(|front| front.no <= horizon) else { break };
-            match self.purge_log(&mut next, &mut left) {
-                Ok(true) => self.metrics.inc(Counter::PurgedTransactions),
-                Ok(false) => self.history.put_back(next),
-                Err(e) => {
-                    self.history.put_back(next);
-                    return Err(e);
+            // Views to come see everything up to the horizon, and no short one is older; so these are all that may be.
+            let older = self.views.older_than(horizon);
+            while left > 0
+                && let Some(mut next) = self.history.take_if(|front| front.no <= horizon && wanted(front))
+            {
+                taken = true;
+                match self.purge_log(&mut next, &older, &mut left) {
+                    Ok(true) => self.metrics.inc(Counter::PurgedTransactions),
+                    Ok(false) => self.history.put_back(next),
+                    Err(e) => {
+                        self.history.put_back(next);
+                        return Err(e);
+                    }
                 }
             }
         }
@@ -139,11 +158,18 @@ impl TxnSystem {
         }
     }
 
-    /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free.
-    fn purge_log(&self, history: &mut History, left: &mut usize) -> Result<bool> {
+    /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free. `older`: the views that may
+    /// be older than the commit, oldest first; some may have ended.
+    fn purge_log(&self, history: &mut History, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
-        // Views older than this commit are all in here; later ones see it.
-        let long = self.views.older_than(history.no);
+        let long = &older[..older.partition_point(|view| view.commit_no() < history.no)];
+        if long.is_empty() && is_quiet(history) {
+            let records = history.log.records();
+            history.log.retire(&self.undo, &acc)?;
+            self.metrics.add(Counter::PurgedUndoRecords, records);
+            *left = left.saturating_sub(1 + usize::try_from(records).unwrap_or(usize::MAX));
+            return Ok(true);
+        }
         if history.phase == Phase::New {
             history.phase = if long.is_empty() {
                 Phase::Cutting { marks: true, copied: false }
@@ -162,7 +188,7 @@ impl TxnSystem {
             }
             *left -= 1;
             let roll = history.log.record(n - 1, &self.undo, &acc, &mut bytes)?;
-            self.copy_record(history.log.txn(), roll, &bytes, &long, &acc)?;
+            self.copy_record(history.log.txn(), roll, &bytes, long, &acc)?;
             history.phase = Phase::Copying(n - 1);
         }
         self.cut_records(history, left, &mut bytes, &acc)
@@ -347,7 +373,7 @@ impl TxnSystem {
     fn keep_limit(&self, state: &mut PurgeState) -> Result<()> {
         while self.old_version_bytes() > self.config.max_old_versions {
             // It may merely be behind with its work.
-            if self.purge_logs(usize::MAX)? > 0 {
+            if self.purge_logs(usize::MAX, |_| true)? > 0 {
                 continue;
             }
             if !self.views.cancel_oldest_read_only() {
@@ -377,6 +403,18 @@ impl TxnSystem {
         self.history_length() > self.config.purge_help_above
     }
 
+    /// Called by committers, holding nothing: gives back the logs that ask nothing of purge, a few at a time. So a load of small
+    /// transactions goes round on a few pages of undo, and wakes no thread for it. What has to be worked on is the purge thread's.
+    pub(crate) fn give_back_quiet_logs(&self) {
+        if self.history_length() < QUIET_BATCH {
+            return;
+        }
+        if let Some(_state) = self.purge.try_lock() {
+            // An error is purge's to report; the commit is done.
+            let _ = self.purge_logs(2 * QUIET_BATCH, is_quiet);
+        }
+    }
+
     /// Helps purge if the queue is long: called by committers, holding nothing.
     ///
     /// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands, and each time hundreds
@@ -390,7 +428,7 @@ impl TxnSystem {
         if let Some(_state) = state {
             self.metrics.inc(Counter::PurgeHelps);
             // An error is purge's to report; the commit is done.
-            let _ = self.purge_logs(HELP_RECORDS);
+            let _ = self.purge_logs(HELP_RECORDS, |_| true);
         }
     }
 }

@@ -37,6 +37,7 @@ impl NewVersion {
     /// With this body.
     pub fn new(deleted: bool, overflow: bool, body: &[u8], mut buffer: Vec<u8>) -> NewVersion {
         buffer.clear();
+        buffer.reserve(HEADER_LEN + body.len());
         buffer.resize(HEADER_LEN, 0);
         buffer.extend_from_slice(body);
         NewVersion { deleted, overflow, payload: buffer }
@@ -73,8 +74,12 @@ impl Txn {
         if self.id == TxnId::NONE {
             self.id = self.system.new_txn_id(self.owner());
         }
-        if self.log.is_none() {
-            self.log = Some(UndoLog::new(&self.system.undo, self.id, acc)?);
+        let log = match &mut self.log {
+            Some(log) => log,
+            none => none.insert(UndoLog::new(&self.system.undo, self.id, acc)?),
+        };
+        if new.deleted || seen.header.is_some_and(|h| h.overflow) {
+            log.ask_purge();
         }
         let new_chain = new.overflow.then_some(new.body());
         let undo = UndoRecord { index: index.id(), key, prior: seen.payload, new_chain, deletes: new.deleted };

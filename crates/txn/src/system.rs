@@ -9,12 +9,13 @@
 //! page latch of a log's first page -> commit mutex -> (commit map | view registry | history). Purge mutex before all
 //! of these and before any page latch; nothing else is held when it is taken.
 
+use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use foldhash::{HashMap, HashMapExt};
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
 use holdfast_pool::AccessKind;

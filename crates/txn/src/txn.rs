@@ -284,7 +284,8 @@ impl Txn {
             return Err(error);
         }
         self.system.metrics.record(Timing::Commit, begun.elapsed());
-        self.system.background.committed();
+        self.system.give_back_quiet_logs();
+        self.system.background.committed(self.system.history_length());
         self.system.help_purge();
         Ok(())
     }

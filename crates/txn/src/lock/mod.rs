@@ -28,10 +28,10 @@ mod shuttle_tests;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use foldhash::{HashMap, HashMapExt};
 use holdfast_base::sync::Mutex;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
 use holdfast_base::{Error, IndexId, Result, checksum};

@@ -7,10 +7,10 @@
 //!
 //! A waiting inserter stands in the index's list of waiters and is woken when no range of others covers its key.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering, fence};
 use holdfast_base::sync::{Mutex, MutexGuard};
 use holdfast_base::{IndexId, Result};

@@ -41,6 +41,8 @@ pub(crate) struct UndoLog {
     end: u16,
     /// The first page says that the log is this transaction's.
     begun: bool,
+    /// A record, perhaps undone since, may ask something of purge; see [`UndoLog::asks_purge`].
+    asks_purge: bool,
 }
 
 impl UndoLog {
@@ -49,7 +51,7 @@ impl UndoLog {
         let first = space.take_log(acc)?;
         space.count_pages(1);
         let pages = vec![LogPage { no: first, before: 0 }];
-        Ok(UndoLog { txn, pages, count: 0, end: page::body(true), begun: false })
+        Ok(UndoLog { txn, pages, count: 0, end: page::body(true), begun: false, asks_purge: false })
     }
 
     /// The log of an earlier run, described again.
@@ -81,7 +83,8 @@ impl UndoLog {
         }
         space.count_pages(pages.len() as i64);
         let count = counts.last().map_or(0, |c| c.1);
-        Ok(UndoLog { txn: found.txn, pages, count, end: end.unwrap_or(page::body(true)), begun: true })
+        let end = end.unwrap_or(page::body(true));
+        Ok(UndoLog { txn: found.txn, pages, count, end, begun: true, asks_purge: true })
     }
 
     pub fn txn(&self) -> TxnId {
@@ -99,6 +102,17 @@ impl UndoLog {
     /// Whether the log says on its first page whose it is. If not, it has never had a record.
     pub fn is_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Whether purge has to look at the records, if no old view does: one put a delete mark, or replaced a version whose
+    /// overflow chain is to be freed, or nobody knows.
+    pub fn asks_purge(&self) -> bool {
+        self.asks_purge
+    }
+
+    /// A record asks purge for something.
+    pub fn ask_purge(&mut self) {
+        self.asks_purge = true;
     }
 
     /// Number of records.

@@ -18,6 +18,8 @@ use holdfast_base::codec::{Reader, Writer};
 const HAS_PRIOR: u8 = 1;
 const HAS_CHAIN: u8 = 2;
 const DELETES: u8 = 4;
+/// Longest record beside the key and the images: kind, index, three lengths.
+const FIXED_MAX: usize = 1 + 5 + 3 * 5;
 
 /// One change, as undone: borrowed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct UndoRecord<'a> {
 impl<'a> UndoRecord<'a> {
     /// Appends the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let images = self.prior.map_or(0, <[u8]>::len) + self.new_chain.map_or(0, <[u8]>::len);
+        out.reserve(FIXED_MAX + self.key.len() + images);
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
         let kind = bit(self.prior.is_some(), HAS_PRIOR) | bit(self.new_chain.is_some(), HAS_CHAIN);
         let kind = kind | bit(self.deletes, DELETES);
