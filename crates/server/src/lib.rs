@@ -9,6 +9,7 @@
 //! root/   the packages unpacked: server, client, test suites, headers, sysbench
 //! src/    headers of the server's source
 //! build/  objects, precompiled headers, and ha_holdfast.so with the engine built for use (release) and for tests (debug)
+//! historic/  servers of the past, which Maven downloads
 //! run/    the private server of `cargo xtask mariadb up`: data, socket, log
 //! ...     those of the tests and of the lab, and the Debian package
 //! ```
@@ -18,6 +19,7 @@
 pub mod apt;
 mod compile;
 mod headers;
+pub mod historic;
 pub mod run;
 pub mod server;
 
@@ -25,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use compile::Profile;
+pub use historic::Historic;
 pub use server::Server;
 
 /// Makes the plugin, fetching what that needs; returns its path.

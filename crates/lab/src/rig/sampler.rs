@@ -169,11 +169,11 @@ impl<'d> Sampler<'d> {
         let line = |label: &str, value: &dyn Fn(&Sample) -> f64| self.line(label, value);
         let classes = load.classes().iter().enumerate();
         let latency = classes.map(|(n, class)| line(class, &|s| s.class_p99_ms[n].unwrap_or(0.0))).collect();
-        let per_table = self.samples.first().map_or(0, |s| s.tables.len());
-        let tables = (0..per_table).map(|n| {
-            let label = self.samples[0].tables[n].0.clone();
-            line(&label, &|s| s.tables.get(n).map_or(0.0, |t| t.1 as f64))
-        });
+        // By name: other tables may come and go.
+        let tables =
+            self.samples.first().into_iter().flat_map(|s| &s.tables).map(|(label, _)| {
+                line(label, &|s| s.tables.iter().find(|t| t.0 == *label).map_or(0.0, |t| t.1 as f64))
+            });
         let waits = WAITS.iter().enumerate().map(|(n, class)| line(class.name(), &|s| s.waits[n].1));
         let age = line("checkpoint age", &|s| s.age_bytes as f64 / 1e6);
         let capacity = self.last.gauge(Gauge::CheckpointMaxAge) as f64 / 1e6;

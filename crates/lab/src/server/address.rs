@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use holdfast_server::Cache;
 use mysql::OptsBuilder;
 
 /// A server.
@@ -11,6 +12,13 @@ use mysql::OptsBuilder;
 pub enum Address {
     /// A private one.
     Socket(PathBuf),
+    /// One of the past, which the dump program of today does not know any more.
+    Historic {
+        /// Its socket.
+        socket: PathBuf,
+        /// A dump program of its time.
+        dump: PathBuf,
+    },
     /// Anybody's.
     Tcp {
         /// Name or number.
@@ -27,7 +35,7 @@ pub enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Socket(path) => write!(f, "root at {}", path.display()),
+            Address::Socket(path) | Address::Historic { socket: path, .. } => write!(f, "root at {}", path.display()),
             Address::Tcp { host, port, user, .. } => write!(f, "{user} at {host}:{port}"),
         }
     }
@@ -38,7 +46,7 @@ impl Address {
     #[must_use]
     pub fn options(&self) -> OptsBuilder {
         match self {
-            Address::Socket(path) => {
+            Address::Socket(path) | Address::Historic { socket: path, .. } => {
                 OptsBuilder::new().socket(Some(path.to_string_lossy())).user(Some("root")).prefer_socket(true)
             }
             Address::Tcp { host, port, user, password } => OptsBuilder::new()
@@ -54,7 +62,9 @@ impl Address {
     #[must_use]
     pub fn sysbench(&self) -> Vec<String> {
         match self {
-            Address::Socket(path) => vec![format!("--mysql-socket={}", path.display()), "--mysql-user=root".into()],
+            Address::Socket(path) | Address::Historic { socket: path, .. } => {
+                vec![format!("--mysql-socket={}", path.display()), "--mysql-user=root".into()]
+            }
             Address::Tcp { host, port, user, password } => vec![
                 format!("--mysql-host={host}"),
                 format!("--mysql-port={port}"),
@@ -64,12 +74,25 @@ impl Address {
         }
     }
 
+    /// The program that dumps schemas, with what it needs to connect.
+    #[must_use]
+    pub fn dump_command(&self, cache: &Cache) -> Command {
+        let mut command = match self {
+            Address::Historic { dump, .. } => Command::new(dump),
+            Address::Socket(_) | Address::Tcp { .. } => cache.program("usr/bin/mariadb-dump"),
+        };
+        self.client(&mut command);
+        command
+    }
+
     /// Gives a program of MariaDB's clients what it needs to connect; the password does not show in the list of
     /// processes.
     pub fn client(&self, command: &mut Command) {
         command.arg("--no-defaults");
         match self {
-            Address::Socket(path) => command.arg(format!("--socket={}", path.display())).arg("--user=root"),
+            Address::Socket(path) | Address::Historic { socket: path, .. } => {
+                command.arg(format!("--socket={}", path.display())).arg("--user=root")
+            }
             Address::Tcp { host, port, user, password } => command
                 .arg("--protocol=tcp")
                 .arg(format!("--host={host}"))

@@ -40,11 +40,12 @@ const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
 /// The largest pool for which tables are made unasked: the big one has eight times as much.
 const LARGEST_POOL: u64 = 1 << 30;
 
-/// Runs the experiment with the tables in `engine`; `size` is what sizes are divided by, from the server's pool if not given.
+/// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`; `size` is what sizes are divided by, from the server's pool if not given.
 ///
 /// # Errors
 /// If the server cannot be reached, refuses what the experiment needs, or has a schema of that name.
 pub fn run(
+    name: &str,
     address: &Address,
     engine: Engine,
     size: Option<f64>,
@@ -71,7 +72,7 @@ pub fn run(
     let outcomes = measure(&cache, address, contender, pool, &options, progress);
     schema.remove()?;
     let text = format!(
-        "A server that was there ({contender}, cache {} MB), with tables sized for that; real sysbench oltp_read_only with {} thread(s) \
+        "{name} ({contender}, cache {} MB), with tables sized for that; real sysbench oltp_read_only with {} thread(s) \
          and real mariadb-dump. Nothing else should use the server meanwhile: transactions are its Com_commit.",
         pool >> 20,
         options.oltp.threads

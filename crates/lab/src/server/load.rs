@@ -233,8 +233,7 @@ impl Drop for Dump {
 }
 
 fn dump_once(cache: &Cache, address: &Address, dumped: &Dumped) -> Result<()> {
-    let mut command = cache.program("usr/bin/mariadb-dump");
-    address.client(&mut command);
+    let mut command = address.dump_command(cache);
     command.args(["--single-transaction", "--quick", SCHEMA, BIG]);
     let mut process = Owned::start(command, "mariadb-dump")?;
     let mut out = process.0.stdout.take().context("mariadb-dump has an output")?;

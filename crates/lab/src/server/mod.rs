@@ -11,6 +11,7 @@
 //! | [`sideload`] | the experiment on private servers |
 //! | [`scan`] | the experiment `scan` on private servers |
 //! | [`foreign`] | the experiment on a server that the user names |
+//! | [`historic`] | the experiment on servers of the past |
 //! | [`outcome`] | its results as document and text, with verdicts |
 
 pub mod address;
@@ -18,6 +19,7 @@ pub mod contender;
 pub mod data;
 mod diagnosis;
 pub mod foreign;
+pub mod historic;
 pub mod instance;
 pub mod load;
 pub mod outcome;

@@ -90,8 +90,10 @@ impl Probe {
             Kind::InnoDb => "SELECT @@innodb_page_size",
             Kind::MyRocks | Kind::Other => "SELECT 16384",
         };
-        let page_bytes = conn.query_first::<f64, _>(page_size)?.context("the server has no page size")?;
-        let file_summary = conn.query_first::<bool, _>("SELECT @@performance_schema")?.unwrap_or(false);
+        // Before 5.6 it could not be chosen, and was not shown.
+        let page_bytes = if_told(conn.query_first::<f64, _>(page_size))?.flatten().unwrap_or(16384.0);
+        let file_summary = if_told(conn.query_first::<bool, _>("SELECT @@performance_schema"))?;
+        let file_summary = file_summary.flatten().unwrap_or(false);
         Ok(Probe { conn, kind, schema: SCHEMA.to_owned(), page_bytes, file_summary })
     }
 
@@ -148,7 +150,7 @@ impl Probe {
             ),
             Kind::Other => return Ok(None),
         };
-        let reads = unless_denied(self.conn.query_first::<Option<u64>, _>(sql));
+        let reads = if_told(self.conn.query_first::<Option<u64>, _>(sql));
         // A table that nobody has opened yet is not in the lists, and was not read.
         Ok(reads.context("ask for the reads of a table")?.map(|n| n.flatten().unwrap_or(0)))
     }
@@ -192,7 +194,7 @@ impl Probe {
             ),
             Kind::MyRocks | Kind::Other => return Ok(Vec::new()),
         };
-        let rows = unless_denied(self.conn.query::<(String, String, u64), _>(sql));
+        let rows = if_told(self.conn.query::<(String, String, u64), _>(sql));
         let rows = rows.context("ask what the cache holds")?.unwrap_or_default();
         let resident =
             |(table, index, pages)| Resident { table, index, pages, mb: pages as f64 * self.page_bytes / 1e6 };
@@ -200,11 +202,13 @@ impl Probe {
     }
 }
 
-/// `None` for what this user may not ask: some figures need a privilege, and the experiment does without them.
-fn unless_denied<T>(answer: mysql::Result<T>) -> mysql::Result<Option<T>> {
+/// `None` for what this user may not ask, and for what this server does not have: the experiment does without such figures.
+fn if_told<T>(answer: mysql::Result<T>) -> mysql::Result<Option<T>> {
     const DENIED: [u16; 3] = [1044, 1142, 1227];
+    /// A column, a table of INFORMATION_SCHEMA, a table, a variable.
+    const UNKNOWN: [u16; 4] = [1054, 1109, 1146, 1193];
     match answer {
-        Err(mysql::Error::MySqlError(said)) if DENIED.contains(&said.code) => Ok(None),
+        Err(mysql::Error::MySqlError(said)) if DENIED.contains(&said.code) || UNKNOWN.contains(&said.code) => Ok(None),
         other => other.map(Some),
     }
 }
