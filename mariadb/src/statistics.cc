@@ -29,7 +29,8 @@ int ha_holdfast::info(uint flag)
   if (flag & HA_STATUS_AUTO)
   {
     uint64_t next= 0;
-    hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
+    if (table->found_next_number_field)
+      hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
     stats.auto_increment_value= next;
   }
   if (flag & HA_STATUS_ERRKEY)

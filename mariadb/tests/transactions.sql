@@ -66,3 +66,9 @@ XA ROLLBACK 'x2';
 SELECT * FROM t;
 UPDATE t SET a = 1, id = 40 ORDER BY id;
 SELECT * FROM t;
+-- A statement that fails before anything was changed has one error.
+BEGIN;
+SELECT (SELECT id FROM t) FROM t;
+SHOW WARNINGS;
+CHECKSUM TABLE t;
+COMMIT;

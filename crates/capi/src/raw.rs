@@ -232,20 +232,21 @@ impl Database {
 pub struct Transaction {
     raw: RawTransaction,
     /// Where statement, row and named savepoints are, by the changes before them.
-    statement: (u64, Option<Savepoint>),
-    row: (u64, Option<Savepoint>),
+    statement: Option<(u64, Savepoint)>,
+    row: Option<(u64, Savepoint)>,
     named: Vec<(u64, Savepoint)>,
 }
 
 impl Transaction {
     fn new(raw: RawTransaction) -> Transaction {
-        Transaction { raw, statement: (0, None), row: (0, None), named: Vec::new() }
+        Transaction { raw, statement: None, row: None, named: Vec::new() }
     }
 
     pub fn statement(&mut self, lock_wait_timeout_ms: u64) -> Result<u64> {
         let savepoint = self.raw.statement(Duration::from_millis(lock_wait_timeout_ms))?;
-        self.statement = (self.changes(), Some(savepoint));
-        Ok(self.statement.0)
+        let at = self.changes();
+        self.statement = Some((at, savepoint));
+        Ok(at)
     }
 
     pub fn take_snapshot(&mut self) {
@@ -257,14 +258,14 @@ impl Transaction {
         if keep {
             self.named.push((at, savepoint));
         } else {
-            self.row = (at, Some(savepoint));
+            self.row = Some((at, savepoint));
         }
         at
     }
 
     pub fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
-        let temporary = [self.row, self.statement].into_iter().find(|(at, _)| *at == savepoint).and_then(|(_, s)| s);
-        let place = temporary.or_else(|| self.named.iter().find(|(at, _)| *at == savepoint).map(|(_, s)| *s));
+        let mut known = self.row.iter().chain(&self.statement).chain(&self.named);
+        let place = known.find(|(at, _)| *at == savepoint).map(|(_, place)| *place);
         let place = place.ok_or_else(|| Error::InvalidArgument("there is no such savepoint".into()))?;
         self.raw.txn().rollback_to(place)?;
         self.named.retain(|(at, _)| *at <= savepoint);

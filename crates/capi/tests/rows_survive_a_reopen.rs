@@ -102,9 +102,12 @@ fn rows_entries_and_marks_are_there_again() {
     ok!(hf_table_create(database, slice(b"t"), indexes.as_ptr(), indexes.len(), slice(b"")));
     let t = table(database);
     let txn = begin(database);
+    // A statement that fails before it changed anything is rolled back, too.
+    let mut savepoint = 0;
+    ok!(hf_statement(txn, 1000, &raw mut savepoint));
+    ok!(hf_rollback_to(txn, savepoint));
     ok!(hf_insert(txn, t, 0, slice(b"1"), slice(b"one")));
     ok!(hf_insert_unique(txn, t, 1, slice(b"one1"), 3, slice(&[3])));
-    let mut savepoint = 0;
     ok!(hf_savepoint(txn, false, &raw mut savepoint));
     ok!(hf_insert(txn, t, 0, slice(b"2"), slice(b"one")));
     assert_eq!(code!(hf_insert_unique(txn, t, 1, slice(b"one2"), 3, slice(&[3]))), Code::DuplicateKey);

@@ -5,7 +5,7 @@
 //! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
 //! before that leaves a file that the next open removes.
 //!
-//! **Drop.** New writers are kept out and those that there are waited for. One transaction takes the table out of the
+//! **Drop.** New writers are kept out and those that there are waited for; a table that a prepared transaction has changed stays. One transaction takes the table out of the
 //! catalog: from its commit on it does not exist, and a crash leaves a file that the next open removes. Then purge and
 //! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
 //! transaction or backup that holds an older one.
@@ -219,7 +219,23 @@ fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
         Err(error) if error.is_damage() => {}
         result => drop(result?),
     }
-    table.store.gate.close(shared.settings.lock_wait_timeout)
+    table.store.gate.close(shared.settings.lock_wait_timeout)?;
+    let free = keep_for_prepared(shared, table);
+    if free.is_err() {
+        table.store.gate.reopen();
+    }
+    free
+}
+
+/// Fails if a prepared transaction that nobody holds has changed the table: whoever ends it expects its rows there. When that will be
+/// nobody knows, so there is no waiting for it.
+fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
+    match shared.txns.prepared_has_changed(&table.record.index_ids().collect::<Vec<_>>()) {
+        Ok(true) => Err(Error::LockTimeout),
+        // A damaged table can be dropped.
+        Err(error) if !error.is_damage() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Lets go of a table that the catalog does not have any more.
@@ -301,6 +317,8 @@ pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> 
     if schema.get(to).is_some() {
         return Err(Error::TableExists(to.into()));
     }
+    // Another table may be about to take its place.
+    keep_for_prepared(shared, table)?;
     let mut record = table.record.clone();
     record.version += 1;
     shared.catalog.rename(&shared.txns, from, to, &record)?;

@@ -38,6 +38,8 @@ pub mod lock;
 #[cfg(not(shuttle))]
 mod options;
 #[cfg(not(shuttle))]
+mod prepared;
+#[cfg(not(shuttle))]
 pub mod purge;
 #[cfg(not(shuttle))]
 mod put;

@@ -162,7 +162,7 @@ pub struct TxnSystem {
     /// Threads that are rolling losers back; those in their hands are not in the list.
     pub(crate) rolling_back: AtomicUsize,
     /// Prepared transactions by xid: those of an earlier run or whose user let go of them, and `None` for others.
-    prepared: Mutex<BTreeMap<Vec<u8>, Option<Loser>>>,
+    pub(crate) prepared: Mutex<BTreeMap<Vec<u8>, Option<Loser>>>,
     unique: Box<[Mutex<()>]>,
     pub(crate) background: Background,
     pub(crate) closing: AtomicBool,

@@ -1,0 +1,91 @@
+//! A prepared transaction of an earlier run, or of a session that has gone, has rows in a table. The table was dropped all the same, and
+//! the transaction was then committed into nothing.
+
+use std::ptr::null_mut;
+
+use holdfast_capi::*;
+
+fn slice(bytes: &[u8]) -> Slice {
+    Slice { data: bytes.as_ptr(), len: bytes.len() }
+}
+
+/// What a call returns.
+macro_rules! code {
+    ($call:expr) => {{
+        // SAFETY: handles and slices in this test live as long as they are used.
+        unsafe { $call }
+    }};
+}
+
+/// A call that has to succeed.
+macro_rules! ok {
+    ($call:expr) => {
+        assert_eq!(code!($call), Code::Ok)
+    };
+}
+
+fn open(path: &str) -> *mut Database {
+    let settings = Settings {
+        cache_size: 0,
+        cache_size_max: 0,
+        log_capacity: 0,
+        log_buffer: 0,
+        page_size: 0,
+        version_limit: 0,
+        undo_limit: 0,
+        flush_method: 1,
+        policy: 0,
+        old_blocks_pct: 0,
+        old_blocks_time: 0,
+        warm_up: true,
+        scan_hints: true,
+        recovery_progress: None,
+    };
+    let mut database = null_mut();
+    ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
+    database
+}
+
+/// Prepares a transaction that puts a row into `table`, and lets go of it.
+fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
+    let (mut opened, mut txn) = (null_mut(), null_mut());
+    ok!(hf_table_open(database, slice(table), &raw mut opened));
+    let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
+    ok!(hf_begin(database, &raw const options, &raw mut txn));
+    ok!(hf_insert(txn, opened, 0, slice(b"row"), slice(b"value")));
+    ok!(hf_prepare(txn, slice(xid), Flush::Sync));
+    ok!(hf_transaction_free(txn));
+    ok!(hf_table_close(opened));
+}
+
+fn changes_of_definitions_fail(database: *const Database) {
+    assert_eq!(code!(hf_table_drop(database, slice(b"t"))), Code::LockTimeout);
+    assert_eq!(code!(hf_table_truncate(database, slice(b"t"))), Code::LockTimeout);
+    assert_eq!(code!(hf_table_rename(database, slice(b"t"), slice(b"u"))), Code::LockTimeout);
+}
+
+#[test]
+fn its_table_is_not_dropped_under_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let database = open(path.to_str().unwrap());
+    let rows = [IndexSpec { name: slice(b"PRIMARY"), unique: true }];
+    for table in [b"t".as_slice(), b"other"] {
+        ok!(hf_table_create(database, slice(table), rows.as_ptr(), rows.len(), slice(b"")));
+    }
+    prepare(database, b"t", b"x");
+    changes_of_definitions_fail(database);
+    ok!(hf_table_drop(database, slice(b"other")));
+    ok!(hf_close(database));
+
+    let database = open(path.to_str().unwrap());
+    changes_of_definitions_fail(database);
+    let mut txn = null_mut();
+    ok!(hf_adopt(database, slice(b"x"), &raw mut txn));
+    ok!(hf_commit(txn, Flush::Sync));
+    ok!(hf_transaction_free(txn));
+    ok!(hf_table_rename(database, slice(b"t"), slice(b"u")));
+    ok!(hf_table_truncate(database, slice(b"u")));
+    ok!(hf_table_drop(database, slice(b"u")));
+    ok!(hf_close(database));
+}
