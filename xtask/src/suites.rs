@@ -162,9 +162,8 @@ fn mariadb_short() -> anyhow::Result<Outcome> {
 
 /// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.
 fn lab_server() -> anyhow::Result<Outcome> {
-    for experiment in
-        ["sideload --engines holdfast --scale 64", "sideload --engines holdfast --scale 64 --disk model", "scan"]
-    {
+    let sideload = "sideload --engines holdfast --scale 64";
+    for experiment in [sideload, &format!("{sideload} --disk model"), "scan", "querycache"] {
         let run = format!("run --release -p holdfast-cli -- lab {experiment} --target mariadb --quick --no-report");
         check(&mut cargo(&run))?;
     }

@@ -36,6 +36,9 @@ pub enum Experiment {
     /// A report query over a big table between queries of a small one
     #[command(after_help = SCAN_EXAMPLES)]
     Scan(ScanArgs),
+    /// The server's query cache, on and off, with statements prepared and not, on InnoDB and Holdfast
+    #[command(after_help = QUERYCACHE_EXAMPLES)]
+    Querycache(QuerycacheArgs),
     /// The experiments on the embedded engine.
     #[command(flatten)]
     Rig(RigExperiment),
@@ -59,6 +62,12 @@ Examples:
   holdfast lab scan --quick --check --report scan.html
   holdfast lab scan --disk real --dir /mnt/ssd
   holdfast lab scan --target mariadb                  InnoDB with its knobs, and Holdfast, on private servers";
+
+const QUERYCACHE_EXAMPLES: &str = "\
+Runs on a private MariaDB server, which is fetched by apt; --target and --disk say nothing here.
+Examples:
+  holdfast lab querycache --quick --check
+  holdfast lab querycache --full --report querycache.html    1,000,000 rows and turns of 60 s, as published";
 
 const ALL_EXAMPLES: &str = "\
 Examples:
@@ -183,6 +192,20 @@ pub struct ScanArgs {
     pub common: CommonArgs,
 }
 
+/// `holdfast lab querycache`.
+#[derive(Debug, Args)]
+pub struct QuerycacheArgs {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// OLTP sessions
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Size of the query cache while it is on, in MiB
+    #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub query_cache_mib: u64,
+}
+
 /// Where things go that nobody gave a place.
 const DIRECTORY: &str = ".lab";
 
@@ -271,10 +294,12 @@ impl SideloadArgs {
             patience: seconds(12, 60),
         };
         let oltp = server::load::Oltp {
+            schema: server::data::SCHEMA.to_owned(),
             rows: scale.hot_rows(),
             threads: usize::from(self.threads),
             rate: self.rate,
             distribution: self.rand_type.to_string(),
+            prepared: true,
             seed: common.seed,
         };
         let (modelled, cores) = (common.disk == Some(DiskArg::Model), Cores::new(!common.no_pin));
@@ -305,6 +330,26 @@ impl SideloadArgs {
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
                 foreign::run("A server that was there", address, engine, self.scale, &make, progress)
             }
+        }
+    }
+}
+
+impl QuerycacheArgs {
+    fn options(&self) -> server::querycache::Options {
+        let common = &self.common;
+        let (rows, pairs, turn) = match (common.quick, common.full) {
+            (true, _) => (60_000, 7, 1),
+            (_, true) => (1_000_000, 7, 60),
+            _ => (200_000, 9, 4),
+        };
+        server::querycache::Options {
+            rows,
+            threads: usize::from(self.threads),
+            pairs,
+            turn: Duration::from_secs(turn),
+            cache_bytes: self.query_cache_mib << 20,
+            cores: Cores::new(!common.no_pin),
+            seed: common.seed,
         }
     }
 }
@@ -369,6 +414,7 @@ impl Experiment {
         match self {
             Experiment::Sideload(args) => &args.common,
             Experiment::Scan(args) => &args.common,
+            Experiment::Querycache(args) => &args.common,
             Experiment::Rig(one) => &one.args().common,
             Experiment::All(args) => &args.common,
         }
@@ -377,12 +423,13 @@ impl Experiment {
 
 /// Runs one experiment.
 fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, String)> {
-    let servers =
-        matches!(one, Experiment::Sideload(_) | Experiment::Scan(_)) || one.common().target == TargetArg::Embedded;
+    let servers = matches!(one, Experiment::Sideload(_) | Experiment::Scan(_) | Experiment::Querycache(_))
+        || one.common().target == TargetArg::Embedded;
     ensure!(servers, "this experiment runs on the embedded engine only; leave --target out");
     match one {
         Experiment::Sideload(args) => args.run(progress),
         Experiment::Scan(args) => args.run(progress),
+        Experiment::Querycache(args) => server::querycache::run(&args.options(), progress),
         Experiment::Rig(one) => one.run(progress),
         Experiment::All(_) => bail!("all is not one experiment"),
     }

@@ -60,6 +60,12 @@ pub fn human(v: f64) -> String {
     out
 }
 
+/// A number of things for people: whole, thousands separated.
+#[must_use]
+pub fn count(n: u64) -> String {
+    if n < 100 { n.to_string() } else { human(n as f64) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +86,6 @@ mod tests {
         assert_eq!(human(23.46), "23.5");
         assert_eq!(human(1234567.8), "1,234,568");
         assert_eq!(human(-1234.0), "-1,234");
+        assert_eq!([count(7), count(99), count(12_345)], ["7", "99", "12,345"]);
     }
 }

@@ -22,6 +22,7 @@ mod headers;
 pub mod historic;
 pub mod run;
 pub mod server;
+pub mod statistics;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

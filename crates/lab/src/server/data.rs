@@ -21,21 +21,31 @@ const ROWS_AT_ONCE: u32 = 2000;
 /// # Errors
 /// What the server says.
 pub fn load(conn: &mut Conn, engine: &str, seed: u64, rows: [u32; 2], told: &mut dyn FnMut(u32)) -> Result<()> {
-    let mut done = 0;
-    for (n, table) in [HOT, BIG].into_iter().enumerate() {
-        conn.query_drop(create(table, engine)).with_context(|| format!("create {table} with {engine}"))?;
-        let (seed, rows) = (seed + n as u64, rows[n]);
-        let mut first = 1;
-        while first <= rows {
-            let last = rows.min(first + ROWS_AT_ONCE - 1);
-            conn.query_drop(insert(table, seed, first, last, rows)).with_context(|| format!("fill {table}"))?;
-            done += last - first + 1;
-            told(done);
-            first = last + 1;
-        }
-        conn.query_drop(format!("ANALYZE TABLE {table}"))?;
+    let [hot, big] = rows;
+    load_one(conn, (HOT, engine), seed, hot, told)?;
+    load_one(conn, (BIG, engine), seed + 1, big, &mut |done| told(hot + done))
+}
+
+/// Creates a table with an engine in the current schema, with `rows` rows.
+///
+/// # Errors
+/// What the server says.
+pub fn load_one(
+    conn: &mut Conn,
+    (table, engine): (&str, &str),
+    seed: u64,
+    rows: u32,
+    told: &mut dyn FnMut(u32),
+) -> Result<()> {
+    conn.query_drop(create(table, engine)).with_context(|| format!("create {table} with {engine}"))?;
+    let mut first = 1;
+    while first <= rows {
+        let last = rows.min(first + ROWS_AT_ONCE - 1);
+        conn.query_drop(insert(table, seed, first, last, rows)).with_context(|| format!("fill {table}"))?;
+        told(last);
+        first = last + 1;
     }
-    Ok(())
+    conn.query_drop(format!("ANALYZE TABLE {table}")).with_context(|| format!("analyse {table}"))
 }
 
 fn create(table: &str, engine: &str) -> String {

@@ -9,10 +9,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use holdfast_server::{Cache, apt};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use serde_json::json;
 
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::data::{self, SCHEMA};
+use super::health::{self, Health};
 use super::instance::{Instance, Spec};
 use super::outcome::Outcome;
 use super::sideload::{Options, Run};
@@ -68,16 +70,24 @@ pub fn run(
     let options = make(Scale::new(size, 1.0, 1.0), size, vec![contender]);
     apt::fetch(&cache).context("sysbench and mariadb-dump are fetched by apt")?;
     apt::fetch_sysbench(&cache)?;
+    let before = Health::read(&mut conn)?;
     let schema = Schema::create(conn, address)?;
     let outcomes = measure(&cache, address, contender, pool, &options, progress);
+    let after = Health::read(&mut connect(address)?);
     schema.remove()?;
+    let findings = health::findings(&before, &after?);
     let text = format!(
         "{name} ({contender}, cache {} MB), with tables sized for that; real sysbench oltp_read_only with {} thread(s) \
          and real mariadb-dump. Nothing else should use the server meanwhile: transactions are its Com_commit.",
         pool >> 20,
         options.oltp.threads
     );
-    Ok(super::report("sideload-dsn", &text, &options, &outcomes?, Vec::new()))
+    let (mut document, mut text) = super::report("sideload-dsn", &text, &options, &outcomes?, Vec::new());
+    document.settings.insert("findings".to_owned(), json!(findings.join(" ")));
+    if !findings.is_empty() {
+        text.push_str(&format!("\nWhat the server's counters say:\n  {}\n", findings.join("\n  ")));
+    }
+    Ok((document, text))
 }
 
 fn measure(

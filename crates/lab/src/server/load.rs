@@ -22,6 +22,8 @@ use crate::pin::{Cores, Role};
 /// How sysbench is called.
 #[derive(Clone, Debug)]
 pub struct Oltp {
+    /// Where the table is.
+    pub schema: String,
     /// Rows of the hot table.
     pub rows: u32,
     /// Sessions.
@@ -30,6 +32,8 @@ pub struct Oltp {
     pub rate: Option<f64>,
     /// Which rows: `uniform`, `special`, `pareto`.
     pub distribution: String,
+    /// Whether statements are prepared.
+    pub prepared: bool,
     /// Seed.
     pub seed: u64,
 }
@@ -40,7 +44,7 @@ impl Oltp {
         let mut arguments = vec![
             "oltp_read_only".to_owned(),
             "--db-driver=mysql".into(),
-            format!("--mysql-db={SCHEMA}"),
+            format!("--mysql-db={}", self.schema),
             "--tables=1".into(),
             format!("--table-size={}", self.rows),
             format!("--threads={}", self.threads),
@@ -49,6 +53,7 @@ impl Oltp {
             "--time=0".into(),
             "--events=0".into(),
             "--report-interval=1".into(),
+            format!("--db-ps-mode={}", if self.prepared { "auto" } else { "disable" }),
         ];
         arguments.extend(self.rate.map(|rate| format!("--rate={rate:.0}")));
         arguments.push("run".into());
@@ -284,10 +289,19 @@ mod tests {
 
     #[test]
     fn sysbench_is_told_everything() {
-        let oltp = Oltp { rows: 100, threads: 4, rate: Some(300.0), distribution: "uniform".into(), seed: 1 };
+        let oltp = Oltp {
+            schema: "s".into(),
+            rows: 100,
+            threads: 4,
+            rate: Some(300.0),
+            distribution: "uniform".into(),
+            prepared: false,
+            seed: 1,
+        };
         let arguments = oltp.arguments();
         assert_eq!(arguments.first().map(String::as_str), Some("oltp_read_only"));
         assert_eq!(arguments.last().map(String::as_str), Some("run"));
-        assert!(arguments.contains(&"--rate=300".to_owned()) && arguments.contains(&"--threads=4".to_owned()));
+        assert!(arguments.contains(&"--rate=300".to_owned()) && arguments.contains(&"--db-ps-mode=disable".to_owned()));
+        assert!(arguments.contains(&"--mysql-db=s".to_owned()) && arguments.contains(&"--threads=4".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! `sideload` and `scan` on real servers: real sysbench and real mariadb-dump against MariaDB.
+//! `sideload`, `scan` and `querycache` on real servers: real sysbench and real mariadb-dump against MariaDB.
 //!
 //! | module | what |
 //! |---|---|
@@ -10,6 +10,8 @@
 //! | [`instance`] | a private server under load, sampled |
 //! | [`sideload`] | the experiment on private servers |
 //! | [`scan`] | the experiment `scan` on private servers |
+//! | [`querycache`] | the experiment `querycache`, both engines in one private server |
+//! | [`health`] | what a server's counters say in words, and which setting would help |
 //! | [`foreign`] | the experiment on a server that the user names |
 //! | [`historic`] | the experiment on servers of the past |
 //! | [`outcome`] | its results as document and text, with verdicts |
@@ -19,11 +21,13 @@ pub mod contender;
 pub mod data;
 mod diagnosis;
 pub mod foreign;
+pub mod health;
 pub mod historic;
 pub mod instance;
 pub mod load;
 pub mod outcome;
 pub mod probe;
+pub mod querycache;
 pub mod scan;
 pub mod sideload;
 

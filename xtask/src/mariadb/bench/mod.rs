@@ -6,7 +6,6 @@
 //! for what the other has put off. What counts is the ratio within a pair.
 
 mod report;
-mod statistics;
 mod sysbench;
 
 use std::time::Duration;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::statistics::{Summary, geometric_mean, summary};
 use super::sysbench::Slice;
+use holdfast_server::statistics::{Summary, geometric_mean, summary};
 
 /// The bars of the comparison.
 const CELL_BAR: f64 = 0.97;

@@ -1,12 +1,15 @@
-//! What a few ratios say together.
+//! What a few ratios say together: servers are compared in pairs of short turns.
 
 /// Ratios of paired measurements, summed up.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
+    /// The middle one (the geometric mean of the two middle ones of an even number).
     pub median: f64,
     /// The least that the true ratio is, at 95 %: of the mean of the logarithms, by Student's t, one-sided.
     pub lower_bound: f64,
+    /// The least.
     pub least: f64,
+    /// The greatest.
     pub greatest: f64,
 }
 
@@ -17,6 +20,10 @@ const STUDENT: [f64; 20] = [
 ];
 
 /// Sums up at least two ratios.
+///
+/// # Panics
+/// If there are fewer.
+#[must_use]
 pub fn summary(ratios: &[f64]) -> Summary {
     let mut sorted = ratios.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -34,6 +41,7 @@ pub fn summary(ratios: &[f64]) -> Summary {
 }
 
 /// The geometric mean.
+#[must_use]
 pub fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, n) = values.fold((0.0, 0), |(sum, n), value| (sum + value.ln(), n + 1));
     (sum / f64::from(n.max(1))).exp()

@@ -1,0 +1,226 @@
+//! What a server's own counters say about it, in words, and which setting would help.
+//!
+//! The counters are read before and after an experiment. Each finding is a pure function of the two readings; a counter or a variable that
+//! a server does not have leaves its finding out.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::measure::count;
+
+/// Status and variables of a server at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    status: BTreeMap<String, String>,
+    variables: BTreeMap<String, String>,
+}
+
+impl Health {
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn read(conn: &mut Conn) -> Result<Health> {
+        let mut ask = |sql: &str| -> Result<BTreeMap<String, String>> {
+            let rows = conn.query::<(String, Option<String>), _>(sql).context("ask for the server's counters")?;
+            Ok(rows.into_iter().map(|(name, value)| (name.to_lowercase(), value.unwrap_or_default())).collect())
+        };
+        Ok(Health { status: ask("SHOW GLOBAL STATUS")?, variables: ask("SHOW GLOBAL VARIABLES")? })
+    }
+
+    fn status(&self, name: &str) -> Option<f64> {
+        self.status.get(name)?.parse().ok()
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        self.variables.get(name)?.parse().ok()
+    }
+}
+
+fn whole(n: f64) -> String {
+    count(n.max(0.0) as u64)
+}
+
+/// Two readings.
+struct Between<'h> {
+    before: &'h Health,
+    after: &'h Health,
+}
+
+impl Between<'_> {
+    /// How much a counter grew.
+    fn grew(&self, name: &str) -> Option<f64> {
+        Some(self.after.status(name)? - self.before.status(name)?)
+    }
+
+    fn setting(&self, name: &str) -> String {
+        self.after.variables.get(name).map_or_else(|| name.to_owned(), |value| format!("{name} (now {value})"))
+    }
+
+    /// The dump's pages in the young part of the list.
+    fn young(&self) -> Option<String> {
+        let made = self.grew("innodb_buffer_pool_pages_made_young")?;
+        let spared = self.grew("innodb_buffer_pool_pages_made_not_young")?;
+        let delay = self.after.variable("innodb_old_blocks_time")?;
+        if delay > 0.0 || made < spared / 10.0 || made < 1000.0 {
+            return None;
+        }
+        Some(format!(
+            "{} pages were made young: innodb_old_blocks_time is 0, so the second row that a scan reads of a page makes it young, and hot pages \
+             leave for it. SET GLOBAL innodb_old_blocks_time = 1000 keeps those that are hot already.",
+            whole(made)
+        ))
+    }
+
+    /// Statements that found no free page.
+    fn free_pages(&self) -> Option<String> {
+        let waits = self.grew("innodb_buffer_pool_wait_free").filter(|&n| n > 0.0)?;
+        Some(format!(
+            "Statements waited {} times for a free page: the page cleaner did not keep up. A higher {} and {} let it work further ahead.",
+            whole(waits),
+            self.setting("innodb_lru_scan_depth"),
+            self.setting("innodb_io_capacity")
+        ))
+    }
+
+    /// The redo log nearly full.
+    fn checkpoint(&self) -> Option<String> {
+        let (age, most) =
+            (self.after.status("innodb_checkpoint_age")?, self.after.status("innodb_checkpoint_max_age")?);
+        let share = age / most;
+        if share.is_nan() || share < 0.75 {
+            return None;
+        }
+        Some(format!(
+            "The checkpoint is {:.0} % of the redo log behind: once it is full, all writers wait for pages to be flushed. A larger {} or a higher \
+             {} avoids that.",
+            share * 100.0,
+            self.setting("innodb_log_file_size"),
+            self.setting("innodb_io_capacity")
+        ))
+    }
+
+    /// The log buffer too small.
+    fn log_buffer(&self) -> Option<String> {
+        let waits = self.grew("innodb_log_waits").filter(|&n| n > 0.0)?;
+        let setting = self.setting("innodb_log_buffer_size");
+        Some(format!("Transactions waited {} times for room in the log's buffer: raise {setting}.", whole(waits)))
+    }
+
+    /// Purge that lags behind.
+    fn history(&self) -> Option<String> {
+        let length = self.after.status("innodb_history_list_length").filter(|&n| n > 100_000.0)?;
+        Some(format!(
+            "{} committed transactions wait for purge: their old versions take a part of the pool, and readers pass over them. Look for transactions \
+             that have been open for long (information_schema.INNODB_TRX); else more {}.",
+            whole(length),
+            self.setting("innodb_purge_threads")
+        ))
+    }
+
+    /// A query cache that is filled for nothing.
+    fn query_cache(&self) -> Option<String> {
+        let inserts = self.grew("qcache_inserts").filter(|&n| n >= 1000.0)?;
+        let (hits, prunes) = (self.grew("qcache_hits")?, self.grew("qcache_lowmem_prunes")?);
+        if hits >= inserts {
+            return None;
+        }
+        Some(format!(
+            "The query cache took {} results, gave {} back and threw {} out for want of room, under a mutex that all sessions share: SET GLOBAL \
+             query_cache_type = OFF, query_cache_size = 0.",
+            whole(inserts),
+            whole(hits),
+            whole(prunes)
+        ))
+    }
+}
+
+/// What the counters say about the time between two readings, a sentence or two for each finding.
+#[must_use]
+pub fn findings(before: &Health, after: &Health) -> Vec<String> {
+    let between = Between { before, after };
+    let all = [
+        between.young(),
+        between.free_pages(),
+        between.checkpoint(),
+        between.log_buffer(),
+        between.history(),
+        between.query_cache(),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(status: &[(&str, u64)], variables: &[(&str, u64)]) -> Health {
+        let map =
+            |list: &[(&str, u64)]| list.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+        Health { status: map(status), variables: map(variables) }
+    }
+
+    const YOUNG: &str = "innodb_buffer_pool_pages_made_young";
+    const NOT_YOUNG: &str = "innodb_buffer_pool_pages_made_not_young";
+
+    fn found(before: &Health, after: &Health) -> String {
+        findings(before, after).join("\n")
+    }
+
+    #[test]
+    fn a_server_without_trouble_and_one_without_counters_are_left_in_peace() {
+        let calm = health(&[(YOUNG, 10), (NOT_YOUNG, 90_000), ("innodb_buffer_pool_wait_free", 7)], &[]);
+        assert_eq!(found(&calm, &calm), "");
+        assert_eq!(found(&Health::default(), &Health::default()), "");
+    }
+
+    #[test]
+    fn pages_made_young_are_blamed_on_the_delay_only_where_it_is_0() {
+        let before = health(&[(YOUNG, 5), (NOT_YOUNG, 0)], &[]);
+        let after = |ms| health(&[(YOUNG, 50_005), (NOT_YOUNG, 0)], &[("innodb_old_blocks_time", ms)]);
+        assert!(found(&before, &after(0)).starts_with("50,000 pages were made young: innodb_old_blocks_time is 0"));
+        assert_eq!(found(&before, &after(1000)), "");
+    }
+
+    #[test]
+    fn each_trouble_names_its_setting() {
+        let before = health(
+            &[
+                ("innodb_buffer_pool_wait_free", 1),
+                ("innodb_log_waits", 0),
+                ("qcache_inserts", 0),
+                ("qcache_hits", 0),
+                ("qcache_lowmem_prunes", 0),
+            ],
+            &[],
+        );
+        let after = health(
+            &[
+                ("innodb_buffer_pool_wait_free", 43),
+                ("innodb_log_waits", 3),
+                ("innodb_checkpoint_age", 90),
+                ("innodb_checkpoint_max_age", 100),
+                ("innodb_history_list_length", 2_000_000),
+                ("qcache_inserts", 298_916),
+                ("qcache_hits", 76_349),
+                ("qcache_lowmem_prunes", 291_970),
+            ],
+            &[("innodb_io_capacity", 200), ("innodb_log_buffer_size", 1024)],
+        );
+        let text = found(&before, &after);
+        let expected = [
+            "waited 42 times for a free page",
+            "innodb_io_capacity (now 200)",
+            "90 % of the redo log",
+            "raise innodb_log_buffer_size (now 1024)",
+            "2,000,000 committed transactions",
+            "took 298,916 results, gave 76,349 back and threw 291,970 out",
+        ];
+        for words in expected {
+            assert!(text.contains(words), "{words} is not in {text}");
+        }
+    }
+}
