@@ -56,6 +56,9 @@ pub enum What {
         /// How often
         #[arg(default_value_t = 20)]
         rounds: u32,
+        /// With sysbench's oltp_read_write beside, and a replica that has to have the same after each kill
+        #[arg(long)]
+        sysbench: bool,
     },
     /// Holdfast beside InnoDB: sysbench in memory, in turns, in one server
     Bench(bench::Options),
@@ -106,9 +109,9 @@ pub fn run(what: What) -> anyhow::Result<()> {
             build(&cache)?;
             backup::run(&cache)
         }
-        What::Crash { rounds } => {
+        What::Crash { rounds, sysbench } => {
             build(&cache)?;
-            crash::run(&cache, rounds)
+            crash::run(&cache, rounds, sysbench)
         }
         What::Bench(options) => {
             build(&cache)?;
@@ -148,6 +151,6 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     smoke::run(&cache, &[], false)?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
-    crash::run(&cache, 3)?;
+    crash::run(&cache, 3, false)?;
     Ok(None)
 }

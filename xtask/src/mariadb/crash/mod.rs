@@ -9,6 +9,11 @@
 //! * a prepared XA transaction is there to be committed;
 //! * the binary log has exactly the movements that the ledger has (but for an XA PREPARE under way);
 //! * every table can be used, and `CHECK TABLE` finds nothing.
+//!
+//! Under sysbench's load ([`beside`]) a replica says what the binary log has, and `holdfast check` looks at the files as the kill
+//! left them. The XA session then stays away: a prepare that only the binary log has would stop the replica.
+
+mod beside;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -19,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use self::beside::Beside;
 use holdfast_server::Cache;
 use holdfast_server::Server;
 
@@ -53,33 +59,46 @@ enum Told {
 /// A line that a session's client printed: whose, what, which movement.
 type Line = (usize, Told, u64);
 
-/// Runs `rounds` rounds.
-pub fn run(cache: &Cache, rounds: u32) -> anyhow::Result<()> {
+/// Runs `rounds` rounds, each with a kill. With `sysbench` its `oltp_read_write` runs beside the bank, a replica follows, and
+/// the XA session does not take part.
+pub fn run(cache: &Cache, rounds: u32, sysbench: bool) -> anyhow::Result<()> {
     let server = Server::new(cache, "crash");
-    let options: Vec<String> = OPTIONS.iter().map(|o| (*o).to_string()).collect();
-    server.up(PORT, true, &options)?;
-    create(&server)?;
-    let mut told = vec![Session::default(); WORKERS + 1];
-    let result = (0..rounds).try_for_each(|round| {
-        round_of_load(&server, round, &mut told)?;
-        server.up(PORT, false, &options).context("the server does not come up again")?;
-        audit(&server, &mut told).with_context(|| format!("after kill {}", round + 1))?;
-        println!(
-            "kill {} of {rounds}: {} movements, all there",
-            round + 1,
-            told.iter().map(|t| t.committed).sum::<u64>()
-        );
-        Ok(())
-    });
-    match &result {
-        Ok(()) => server.down()?,
-        Err(_) => println!("log of the server:\n{}", server.log_tail()),
+    let mut options: Vec<String> = OPTIONS.iter().map(|o| (*o).to_string()).collect();
+    if sysbench {
+        options.push("--max-binlog-size=16M".into());
     }
-    result
+    let beside = sysbench.then(|| Beside::new(cache, &server)).transpose()?;
+    server.up(PORT, true, &options)?;
+    let result = kill_again_and_again(&server, &options, rounds, beside.as_ref());
+    if result.is_err() {
+        let replica = beside.as_ref().map(Beside::log_tail).unwrap_or_default();
+        println!("log of the server:\n{}\n{replica}", server.log_tail());
+    }
+    beside.as_ref().map_or(Ok(()), Beside::end)?;
+    result.and_then(|()| server.down())
+}
+
+fn kill_again_and_again(
+    server: &Server<'_>,
+    options: &[String],
+    rounds: u32,
+    beside: Option<&Beside<'_>>,
+) -> anyhow::Result<()> {
+    create(server)?;
+    beside.map_or(Ok(()), Beside::start)?;
+    let mut told = vec![Session::default(); if beside.is_some() { WORKERS } else { WORKERS + 1 }];
+    for round in 0..rounds {
+        round_of_load(server, round, &mut told, beside)?;
+        server.up(PORT, false, options).context("the server does not come up again")?;
+        audit(server, &mut told, beside).with_context(|| format!("after kill {}", round + 1))?;
+        let movements = told.iter().map(|t| t.committed).sum::<u64>();
+        println!("kill {} of {rounds}: {movements} movements, all there", round + 1);
+    }
+    Ok(())
 }
 
 /// How far a session is known to have come.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Session {
     prepared: u64,
     committed: u64,
@@ -101,7 +120,13 @@ pub(super) fn create(server: &Server<'_>) -> anyhow::Result<()> {
 }
 
 /// Puts load on the server and kills it.
-fn round_of_load(server: &Server<'_>, round: u32, told: &mut [Session]) -> anyhow::Result<()> {
+fn round_of_load(
+    server: &Server<'_>,
+    round: u32,
+    told: &mut [Session],
+    beside: Option<&Beside<'_>>,
+) -> anyhow::Result<()> {
+    let sysbench = beside.map(Beside::load).transpose()?;
     let (lines, heard) = channel();
     let mut clients = Vec::new();
     for (session, at) in told.iter().enumerate() {
@@ -118,6 +143,10 @@ fn round_of_load(server: &Server<'_>, round: u32, told: &mut [Session]) -> anyho
     for client in clients {
         client.end();
     }
+    if let Some(mut sysbench) = sysbench {
+        sysbench.wait()?;
+    }
+    beside.map_or(Ok(()), Beside::check_files)?;
     // What was acknowledged before the kill may still lie in a pipe.
     for line in heard.try_iter() {
         note(told, line);
@@ -251,8 +280,10 @@ fn parse(line: &str) -> Option<(Told, u64)> {
 }
 
 /// Everything that has to hold after a restart.
-fn audit(server: &Server<'_>, told: &mut [Session]) -> anyhow::Result<()> {
-    end_prepared(server, &mut told[WORKERS])?;
+fn audit(server: &Server<'_>, told: &mut [Session], beside: Option<&Beside<'_>>) -> anyhow::Result<()> {
+    if let Some(xa) = told.get_mut(WORKERS) {
+        end_prepared(server, xa)?;
+    }
     let ledger = pairs(&execute(server, "SELECT session, n FROM crash.ledger ORDER BY session, n")?)?;
     for (session, at) in told.iter_mut().enumerate() {
         let there: Vec<u64> = ledger.iter().filter(|(s, _)| *s == session as u64).map(|(_, n)| *n).collect();
@@ -272,20 +303,29 @@ fn audit(server: &Server<'_>, told: &mut [Session]) -> anyhow::Result<()> {
            - COALESCE((SELECT SUM(amount) FROM crash.ledger WHERE source = a.id), 0)",
     )?;
     ensure!(wrong.is_empty(), "accounts that the ledger does not explain:\n{wrong}");
+    match beside {
+        Some(beside) => beside.compare()?,
+        None => compare_with_binary_log(server, &ledger, told[WORKERS])?,
+    }
+    check_tables(server)
+}
+
+/// The binary log has the movements that the ledger has.
+fn compare_with_binary_log(server: &Server<'_>, ledger: &BTreeSet<(u64, u64)>, xa: Session) -> anyhow::Result<()> {
     let mut logged = binary_log(server)?;
     // The server writes an XA PREPARE to the binary log before it asks the engines: with InnoDB, too, a crash between the two
     // leaves a prepare in the log that nobody was told of.
-    let under_way = (WORKERS as u64, told[WORKERS].committed + 1);
-    if told[WORKERS].prepared < under_way.1 {
+    let under_way = (WORKERS as u64, xa.committed + 1);
+    if xa.prepared < under_way.1 {
         logged.remove(&under_way);
     }
     ensure!(
-        logged == ledger,
+        logged == *ledger,
         "only in the binary log: {:?}; only in the engine: {:?}",
-        logged.difference(&ledger).collect::<Vec<_>>(),
+        logged.difference(ledger).collect::<Vec<_>>(),
         ledger.difference(&logged).collect::<Vec<_>>()
     );
-    check_tables(server)
+    Ok(())
 }
 
 /// Commits what the XA session had prepared. If that was acknowledged, it has to be there.
