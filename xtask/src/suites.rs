@@ -34,7 +34,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "examples", budget_minutes: 1.5, long: false, job: examples },
     Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
     Suite { name: "model", budget_minutes: 5.0, long: false, job: model_checkers },
-    Suite { name: "browser", budget_minutes: 2.0, long: false, job: browser },
+    Suite { name: "browser", budget_minutes: 3.0, long: false, job: browser },
     Suite { name: "mariadb", budget_minutes: 3.0, long: false, job: mariadb_short },
     Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
     Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
