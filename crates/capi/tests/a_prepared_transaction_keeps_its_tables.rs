@@ -1,50 +1,12 @@
 //! A prepared transaction of an earlier run, or of a session that has gone, has rows in a table. The table was dropped all the same, and
 //! the transaction was then committed into nothing.
 
+mod common;
+
 use std::ptr::null_mut;
 
+use common::{code, ok, open, slice};
 use holdfast_capi::*;
-
-fn slice(bytes: &[u8]) -> Slice {
-    Slice { data: bytes.as_ptr(), len: bytes.len() }
-}
-
-/// What a call returns.
-macro_rules! code {
-    ($call:expr) => {{
-        // SAFETY: handles and slices in this test live as long as they are used.
-        unsafe { $call }
-    }};
-}
-
-/// A call that has to succeed.
-macro_rules! ok {
-    ($call:expr) => {
-        assert_eq!(code!($call), Code::Ok)
-    };
-}
-
-fn open(path: &str) -> *mut Database {
-    let settings = Settings {
-        cache_size: 0,
-        cache_size_max: 0,
-        log_capacity: 0,
-        log_buffer: 0,
-        page_size: 0,
-        version_limit: 0,
-        undo_limit: 0,
-        flush_method: 1,
-        policy: 0,
-        old_blocks_pct: 0,
-        old_blocks_time: 0,
-        warm_up: true,
-        scan_hints: true,
-        recovery_progress: None,
-    };
-    let mut database = null_mut();
-    ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
-    database
-}
 
 /// Prepares a transaction that puts a row into `table`, and lets go of it.
 fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
@@ -68,7 +30,7 @@ fn changes_of_definitions_fail(database: *const Database) {
 fn its_table_is_not_dropped_under_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let database = open(path.to_str().unwrap());
+    let database = open(path.to_str().unwrap(), None);
     let rows = [IndexSpec { name: slice(b"PRIMARY"), unique: true }];
     for table in [b"t".as_slice(), b"other"] {
         ok!(hf_table_create(database, slice(table), rows.as_ptr(), rows.len(), slice(b"")));
@@ -78,7 +40,7 @@ fn its_table_is_not_dropped_under_it() {
     ok!(hf_table_drop(database, slice(b"other")));
     ok!(hf_close(database));
 
-    let database = open(path.to_str().unwrap());
+    let database = open(path.to_str().unwrap(), None);
     changes_of_definitions_fail(database);
     let mut txn = null_mut();
     ok!(hf_adopt(database, slice(b"x"), &raw mut txn));

@@ -1,47 +1,16 @@
 //! Listings as C reads them, and the question back whose transaction it is.
 
+mod common;
+
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
+use common::{code, ok, open, slice};
 use holdfast_capi::*;
-
-/// A call that has to return a code.
-macro_rules! code {
-    ($call:expr) => {{
-        // SAFETY: handles, slices and contexts in this test live as long as they are used.
-        unsafe { $call }
-    }};
-}
-
-fn slice(bytes: &[u8]) -> Slice {
-    Slice { data: bytes.as_ptr(), len: bytes.len() }
-}
 
 fn text(slice: Slice) -> String {
     // SAFETY: shown by the library, and read at once.
     String::from_utf8(unsafe { std::slice::from_raw_parts(slice.data, slice.len) }.to_vec()).unwrap()
-}
-
-fn database(path: &str) -> *mut Database {
-    let settings = Settings {
-        cache_size: 0,
-        cache_size_max: 0,
-        log_capacity: 0,
-        log_buffer: 0,
-        page_size: 0,
-        version_limit: 0,
-        undo_limit: 0,
-        flush_method: 1,
-        policy: 0,
-        old_blocks_pct: 0,
-        old_blocks_time: 0,
-        warm_up: true,
-        scan_hints: true,
-        recovery_progress: None,
-    };
-    let mut database = null_mut();
-    assert_eq!(code!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database)), Code::Ok);
-    database
 }
 
 extern "C" fn push_column(columns: *mut c_void, column: *const Column) {
@@ -70,9 +39,9 @@ extern "C" fn push_row(listed: *mut c_void, cells: *const Cell, count: usize) ->
 fn list(database: *const Database, number: u32) -> Listed {
     let mut listed = Listed { columns: Vec::new(), rows: Vec::new() };
     let columns = (&raw mut listed.columns).cast();
-    assert_eq!(code!(hf_listing_columns(number, Some(push_column), columns)), Code::Ok);
+    ok!(hf_listing_columns(number, Some(push_column), columns));
     let context = (&raw mut listed).cast();
-    assert_eq!(code!(hf_listing_rows(database, number, Some(push_row), context)), Code::Ok);
+    ok!(hf_listing_rows(database, number, Some(push_row), context));
     listed
 }
 
@@ -81,7 +50,7 @@ extern "C" fn find_session(context: *mut c_void, serial: u64, out: *mut Session)
     // SAFETY: the library's, for this call.
     let out = unsafe { &mut *out };
     out.id = 1000 + serial;
-    assert_eq!(code!(hf_buffer_append(out.query, slice(b"SELECT "))), Code::Ok);
+    ok!(hf_buffer_append(out.query, slice(b"SELECT ")));
     assert_eq!(code!(hf_buffer_append(out.query, slice(b"\xff1"))), Code::Ok, "not UTF-8: shown as well as can be");
     true
 }
@@ -89,11 +58,11 @@ extern "C" fn find_session(context: *mut c_void, serial: u64, out: *mut Session)
 #[test]
 fn every_listing_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
-    let database = database(&dir.path().join("db").display().to_string());
-    assert_eq!(code!(hf_set_sessions(database, Some(find_session), null_mut())), Code::Ok);
+    let database = open(&dir.path().join("db").display().to_string(), None);
+    ok!(hf_set_sessions(database, Some(find_session), null_mut()));
     let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
     let mut transaction = null_mut();
-    assert_eq!(code!(hf_begin(database, &raw const options, &raw mut transaction)), Code::Ok);
+    ok!(hf_begin(database, &raw const options, &raw mut transaction));
     let (mut number, mut name, mut seen) = (0, slice(b""), Vec::new());
     while code!(hf_listing_name(number, &raw mut name)) == Code::Ok {
         let listed = list(database, number);
@@ -110,6 +79,6 @@ fn every_listing_can_be_read() {
     assert!(seen.contains(&"TRX".to_string()) && seen.contains(&"METRICS".to_string()), "{seen:?}");
     assert_eq!(code!(hf_listing_name(number, &raw mut name)), Code::Invalid);
     assert_eq!(code!(hf_listing_rows(null(), 0, Some(push_row), null_mut())), Code::Invalid);
-    assert_eq!(code!(hf_transaction_free(transaction)), Code::Ok);
-    assert_eq!(code!(hf_close(database)), Code::Ok);
+    ok!(hf_transaction_free(transaction));
+    ok!(hf_close(database));
 }

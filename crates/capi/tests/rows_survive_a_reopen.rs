@@ -1,58 +1,18 @@
 //! The interface as C uses it: tables, entries, savepoints, cursors, marks; closed and opened again.
 
+mod common;
+
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::{code, ok, open, slice};
 use holdfast_capi::*;
-
-fn slice(bytes: &[u8]) -> Slice {
-    Slice { data: bytes.as_ptr(), len: bytes.len() }
-}
-
-/// A call that has to succeed.
-macro_rules! ok {
-    ($call:expr) => {{
-        // SAFETY: handles and slices in this test live as long as they are used.
-        let code = unsafe { $call };
-        assert_eq!(code, Code::Ok);
-    }};
-}
-
-/// A call that has to return a code.
-macro_rules! code {
-    ($call:expr) => {{
-        // SAFETY: as above.
-        unsafe { $call }
-    }};
-}
 
 static RECOVERED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count_recovery(done: u64, total: u64) {
     assert!(done <= total);
     RECOVERED.fetch_add(1, Ordering::Relaxed);
-}
-
-fn open(path: &str) -> *mut Database {
-    let settings = Settings {
-        cache_size: 0,
-        cache_size_max: 0,
-        log_capacity: 0,
-        log_buffer: 0,
-        page_size: 0,
-        version_limit: 0,
-        undo_limit: 0,
-        flush_method: 1,
-        policy: 0,
-        old_blocks_pct: 0,
-        old_blocks_time: 0,
-        warm_up: true,
-        scan_hints: true,
-        recovery_progress: Some(count_recovery),
-    };
-    let mut database = null_mut();
-    ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
-    database
 }
 
 fn table(database: *const Database) -> *mut Table {
@@ -96,7 +56,7 @@ fn keys(table: *const Table, index: u32, transaction: *mut Transaction) -> Vec<V
 fn rows_entries_and_marks_are_there_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db").display().to_string();
-    let database = open(&path);
+    let database = open(&path, Some(count_recovery));
     let indexes =
         [IndexSpec { name: slice(b"rows"), unique: true }, IndexSpec { name: slice(b"by_name"), unique: true }];
     ok!(hf_table_create(database, slice(b"t"), indexes.as_ptr(), indexes.len(), slice(b"")));
@@ -120,7 +80,7 @@ fn rows_entries_and_marks_are_there_again() {
     ok!(hf_table_close(t));
     ok!(hf_close(database));
 
-    let database = open(&path);
+    let database = open(&path, Some(count_recovery));
     assert!(RECOVERED.load(Ordering::Relaxed) > 0, "an open says how far it is");
     let t = table(database);
     let txn = begin(database);

@@ -53,7 +53,7 @@ impl Machine {
 }
 
 /// The value of `name : value` in a `/proc` listing.
-fn field(listing: &str, name: &str) -> Option<String> {
+pub(crate) fn field(listing: &str, name: &str) -> Option<String> {
     listing.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())

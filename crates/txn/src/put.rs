@@ -74,9 +74,9 @@ impl Txn {
         if self.id == TxnId::NONE {
             self.id = self.system.new_txn_id(self.owner());
         }
-        let log = match &mut self.log {
+        let mut log = match self.log.take() {
             Some(log) => log,
-            none => none.insert(UndoLog::new(&self.system.undo, self.id, acc)?),
+            None => UndoLog::new(&self.system.undo, self.id, acc)?,
         };
         if new.deleted || seen.header.is_some_and(|h| h.overflow) {
             log.ask_purge();
@@ -86,13 +86,13 @@ impl Txn {
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         undo.encode(&mut record);
-        let put = match self.put_at(index, key, seen, &record, new, acc) {
+        let put = match self.put_at(&mut log, index, key, seen, &record, new, acc) {
             Ok(AtSpot::Done) => Ok(None),
             Ok(AtSpot::Blocked(blocker)) => Ok(Some(blocker)),
-            Ok(AtSpot::Elsewhere) => self.put_by_key(index, key, seen, &record, new, acc),
+            Ok(AtSpot::Elsewhere) => self.put_by_key(&mut log, index, key, seen, &record, new, acc),
             Err(e) => Err(e),
         };
-        self.record = record;
+        (self.record, self.log) = (record, Some(log));
         if matches!(put, Ok(None)) {
             self.system.metrics.inc(Counter::UndoRecords);
         }
@@ -111,23 +111,8 @@ impl Txn {
         }
     }
 
-    fn put_at(
-        &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        seen: &Seen<'_>,
-        record: &[u8],
-        new: &mut NewVersion,
-        acc: &Access<'_>,
-    ) -> Result<AtSpot> {
-        let Some(mut log) = self.log.take() else { return Ok(AtSpot::Elsewhere) };
-        let result = self.put_with(&mut log, index, key, seen, record, new, acc);
-        self.log = Some(log);
-        result
-    }
-
     #[allow(clippy::too_many_arguments)]
-    fn put_with(
+    fn put_at(
         &self,
         log: &mut UndoLog,
         index: &TableIndex,
@@ -159,8 +144,10 @@ impl Txn {
         Ok(AtSpot::Done)
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn put_by_key(
-        &mut self,
+        &self,
+        log: &mut UndoLog,
         index: &TableIndex,
         key: &[u8],
         seen: &Seen<'_>,
@@ -168,7 +155,9 @@ impl Txn {
         new: &mut NewVersion,
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
-        let roll = self.append_undo(record, acc)?;
+        let undo = &self.system.undo;
+        let limit = (self.system.config.max_undo_per_txn / undo.page_size() as u64).max(1);
+        let roll = log.append(undo, record, limit, acc)?;
         new.sign(self.id, roll);
         let comes_to_life = seen.comes_to_life(new.deleted);
         let mut blocker = None;
@@ -179,22 +168,11 @@ impl Txn {
             Ok(if blocker.is_some() { Action::Keep } else { Action::Put(new.payload.clone()) })
         };
         let result = index.tree().modify(key, acc, &mut decide);
-        if (result.is_err() || blocker.is_some())
-            && let Some(log) = &mut self.log
-        {
+        if result.is_err() || blocker.is_some() {
             log.pop();
-            log.cut(&self.system.undo, acc)?;
+            log.cut(undo, acc)?;
         }
         result?;
         Ok(blocker)
-    }
-
-    fn append_undo(&mut self, record: &[u8], acc: &Access<'_>) -> Result<RollPtr> {
-        let limit = self.system.config.max_undo_per_txn / self.system.undo.page_size() as u64;
-        let log = match &mut self.log {
-            Some(log) => log,
-            none => none.insert(UndoLog::new(&self.system.undo, self.id, acc)?),
-        };
-        log.append(&self.system.undo, record, limit.max(1), acc)
     }
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::document::{Bar, Document, Run, Verdict, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::load::Turn;
@@ -229,8 +229,8 @@ fn footprints(scene: Scene<'_>, pace: &Pace) -> Result<Vec<Footprint>> {
 /// Resident memory of this process.
 fn memory_bytes() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("VmRSS in /proc/self/status")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS")?;
+    let resident = machine::field(&status, "VmRSS").context("VmRSS in /proc/self/status")?;
+    let kib: u64 = resident.trim_end_matches(" kB").parse().context("VmRSS")?;
     Ok(kib << 10)
 }
 

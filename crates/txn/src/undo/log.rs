@@ -337,9 +337,8 @@ impl UndoLog {
             mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
             mtr.commit()?;
         }
-        space.put_log(self.first());
-        space.count_pages(-1);
-        Ok(())
+        // Its page says that it is free, or was never begun: what is left is to give it back.
+        self.retire(space, acc)
     }
 
     /// Ends the log of a committed transaction without a word in the log of the database: the first page goes on saying that

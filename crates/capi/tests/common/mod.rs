@@ -1,0 +1,49 @@
+//! What the tests of the interface share.
+
+use std::ptr::null_mut;
+
+use holdfast_capi::*;
+
+pub fn slice(bytes: &[u8]) -> Slice {
+    Slice { data: bytes.as_ptr(), len: bytes.len() }
+}
+
+/// What a call returns.
+macro_rules! code {
+    ($call:expr) => {{
+        // SAFETY: handles, slices and contexts in these tests live as long as they are used.
+        unsafe { $call }
+    }};
+}
+pub(crate) use code;
+
+/// A call that has to succeed.
+macro_rules! ok {
+    ($call:expr) => {
+        assert_eq!(crate::common::code!($call), Code::Ok)
+    };
+}
+pub(crate) use ok;
+
+/// Opens or creates a database with default settings.
+pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *mut Database {
+    let settings = Settings {
+        cache_size: 0,
+        cache_size_max: 0,
+        log_capacity: 0,
+        log_buffer: 0,
+        page_size: 0,
+        version_limit: 0,
+        undo_limit: 0,
+        flush_method: 1,
+        policy: 0,
+        old_blocks_pct: 0,
+        old_blocks_time: 0,
+        warm_up: true,
+        scan_hints: true,
+        recovery_progress,
+    };
+    let mut database = null_mut();
+    ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
+    database
+}
