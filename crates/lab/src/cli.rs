@@ -11,7 +11,7 @@ use holdfast_workload::dist::Kind;
 use crate::document::{self, Document};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::{scan, sideload};
-use crate::pin::Cores;
+use crate::pin::{self, Cores};
 use crate::progress::Progress;
 use crate::report;
 use crate::rig::cli::{RigArgs, RigExperiment};
@@ -426,13 +426,16 @@ fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, St
     let servers = matches!(one, Experiment::Sideload(_) | Experiment::Scan(_) | Experiment::Querycache(_))
         || one.common().target == TargetArg::Embedded;
     ensure!(servers, "this experiment runs on the embedded engine only; leave --target out");
-    match one {
+    let result = match one {
         Experiment::Sideload(args) => args.run(progress),
         Experiment::Scan(args) => args.run(progress),
         Experiment::Querycache(args) => server::querycache::run(&args.options(), progress),
         Experiment::Rig(one) => one.run(progress),
         Experiment::All(_) => bail!("all is not one experiment"),
-    }
+    };
+    // Some pin the thread that runs them; the next one must not begin on that core alone.
+    pin::unpin();
+    result
 }
 
 /// The experiments of `all`, in the order of the report.

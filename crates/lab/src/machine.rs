@@ -35,7 +35,7 @@ impl Machine {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Machine {
             cpu: field(&cpuinfo, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: crate::pin::cores_given(),
             memory_mib: field(&meminfo, "MemTotal")
                 .and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok())
                 .map_or(0, |kib| kib / 1024),

@@ -4,7 +4,32 @@
 //! whatever works in the background (read-ahead, cleaner) runs beside the dump, which causes that work. Where the
 //! system has no affinity, or a single core, nothing is pinned; the settings of a run say which it was.
 
+use std::sync::OnceLock;
+
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// What this process was given when it began. The lab's own threads are pinned later, and must not mistake their place for the machine.
+struct Given {
+    cpus: Vec<usize>,
+    parallelism: usize,
+}
+
+fn given() -> &'static Given {
+    static GIVEN: OnceLock<Given> = OnceLock::new();
+    GIVEN.get_or_init(|| Given {
+        cpus: match sched_getaffinity(None) {
+            Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+            Err(_) => Vec::new(),
+        },
+        parallelism: std::thread::available_parallelism().map_or(1, usize::from),
+    })
+}
+
+/// Cores that this process may use, before anything is pinned.
+#[must_use]
+pub fn cores_given() -> usize {
+    given().parallelism
+}
 
 /// Cores for the parts of an experiment.
 #[derive(Clone, Debug)]
@@ -31,11 +56,9 @@ impl Cores {
     /// The cores of this process; none if `pin` is false.
     #[must_use]
     pub fn new(pin: bool) -> Cores {
-        let allowed = match sched_getaffinity(None) {
-            Ok(set) if pin => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
-            _ => Vec::new(),
-        };
-        Cores { allowed }
+        // Asked in any case: a thread of another experiment may be pinned next.
+        let given = given();
+        Cores { allowed: if pin { given.cpus.clone() } else { Vec::new() } }
     }
 
     /// Whether threads are pinned.
@@ -72,6 +95,14 @@ impl Cores {
     }
 }
 
+/// Gives the calling thread, and those that it will start, all cores of the process again.
+pub fn unpin() {
+    let mut set = CpuSet::new();
+    given().cpus.iter().for_each(|&cpu| set.set(cpu));
+    // As in `Cores::pin`.
+    let _ = sched_setaffinity(None, &set);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +118,20 @@ mod tests {
         let one = Cores { allowed: vec![0] };
         assert!(!one.pins() && one.of(Role::Dump).is_empty());
         assert!(!Cores::new(false).pins());
+    }
+
+    #[test]
+    fn a_pinned_thread_still_knows_the_machine() {
+        let before = Cores::new(true);
+        let cores = cores_given();
+        std::thread::spawn(move || {
+            before.pin(Role::Server);
+            assert_eq!(cores_given(), cores);
+            assert_eq!(Cores::new(true).allowed, before.allowed);
+            unpin();
+            assert_eq!(std::thread::available_parallelism().map_or(1, usize::from), cores);
+        })
+        .join()
+        .unwrap();
     }
 }

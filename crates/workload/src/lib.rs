@@ -8,6 +8,7 @@
 //! | [`dump`] | what `mysqldump` does: every row in key order, decoded, as multi-row INSERT text |
 //! | [`dbt2`] | the `new_order` and `stock` tables and the two report queries over them |
 //! | [`dbstress`] | dbSTRESS: five tables, READs of two SELECTs, WRITEs of HISTORY, AntiDEAD |
+//! | [`scripts`] | the same for sysbench 1.0: dbSTRESS, and the oltp test of sysbench 0.4 |
 //! | [`row`] | the row format: typed columns in bytes; reading a row decodes its columns |
 //! | [`dist`] | uniform, special, pareto, zipf |
 //! | [`rate`] | open-loop schedule of `--rate`: latency counts from the scheduled time |
@@ -24,6 +25,7 @@ pub mod dump;
 pub mod rate;
 pub mod rng;
 pub mod row;
+pub mod scripts;
 mod store;
 pub mod sysbench;
 

@@ -24,5 +24,5 @@ pub fn thread() -> Duration {
 /// Cores that this process may use.
 #[must_use]
 pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    crate::pin::cores_given()
 }

@@ -1,0 +1,47 @@
+//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS and the oltp test of sysbench 0.4.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// dbSTRESS: the tables and transactions of [`crate::dbstress`].
+    DbStress,
+    /// The oltp test of sysbench 0.4.
+    Oltp04,
+}
+
+impl Script {
+    /// Both.
+    pub const ALL: [Script; 2] = [Script::DbStress, Script::Oltp04];
+
+    /// The name of its file.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Script::DbStress => "dbstress.lua",
+            Script::Oltp04 => "oltp04.lua",
+        }
+    }
+
+    /// What is in its file.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Script::DbStress => include_str!("../lua/dbstress.lua"),
+            Script::Oltp04 => include_str!("../lua/oltp04.lua"),
+        }
+    }
+
+    /// Writes it into the folder `dir`, and returns its path.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_into(self, dir: &Path) -> io::Result<PathBuf> {
+        std::fs::create_dir_all(dir)?;
+        let path = dir.join(self.file_name());
+        std::fs::write(&path, self.text())?;
+        Ok(path)
+    }
+}
