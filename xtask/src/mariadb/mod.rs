@@ -8,8 +8,10 @@ mod crash;
 #[cfg(test)]
 mod docs;
 mod dump;
+mod load;
 mod mtr;
 mod package;
+mod pairs;
 mod replication;
 mod smoke;
 mod spider;
@@ -62,6 +64,8 @@ pub enum What {
     },
     /// Holdfast beside InnoDB: sysbench in memory, in turns, in one server
     Bench(bench::Options),
+    /// Holdfast beside InnoDB: `ALTER TABLE ... ENGINE` and the import of a dump, in turns, in one server
+    Load(load::Options),
     /// Carry schemas to InnoDB and back by mariadb-dump, at rest and under writers, and compare
     Dump,
     /// A primary under load and a parallel replica, compared at the end
@@ -116,6 +120,10 @@ pub fn run(what: What) -> anyhow::Result<()> {
         What::Bench(options) => {
             build(&cache)?;
             bench::run(&cache, &options)
+        }
+        What::Load(options) => {
+            build(&cache)?;
+            load::run(&cache, &options)
         }
         What::Dump => {
             build(&cache)?;

@@ -14,35 +14,19 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use holdfast_server::{Cache, Server, apt};
 
+use super::pairs::{Engine, on_both, one_pair};
 use report::{Cell, Report};
-use sysbench::{Slice, Sysbench};
+use sysbench::Sysbench;
 
 const PORT: u16 = 13366;
 const POOL: &str = "512M";
 const LOG: &str = "512M";
 
-/// What is compared: Holdfast's rate is divided by the other's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    Holdfast,
-    InnoDb,
-}
-
-impl Engine {
-    /// Its name in SQL.
-    fn name(self) -> &'static str {
-        match self {
-            Engine::Holdfast => "HOLDFAST",
-            Engine::InnoDb => "InnoDB",
-        }
-    }
-
-    /// The schema with its tables.
-    fn schema(self) -> &'static str {
-        match self {
-            Engine::Holdfast => "bench_holdfast",
-            Engine::InnoDb => "bench_innodb",
-        }
+/// The schema with an engine's tables.
+fn schema(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Holdfast => "bench_holdfast",
+        Engine::InnoDb => "bench_innodb",
     }
 }
 
@@ -106,12 +90,12 @@ pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
 fn server_options(flush: u8) -> Vec<String> {
     let mut options =
         vec!["--skip-log-bin".to_string(), "--max-connections=200".into(), "--performance-schema=OFF".into()];
-    for engine in ["holdfast", "innodb"] {
-        options.push(format!("--{engine}-buffer-pool-size={POOL}"));
-        options.push(format!("--{engine}-log-file-size={LOG}"));
-        options.push(format!("--{engine}-flush-log-at-trx-commit={flush}"));
-        options.push(format!("--{engine}-flush-method=O_DIRECT"));
-    }
+    options.extend(on_both(&[
+        format!("buffer-pool-size={POOL}"),
+        format!("log-file-size={LOG}"),
+        format!("flush-log-at-trx-commit={flush}"),
+        "flush-method=O_DIRECT".into(),
+    ]));
     options
 }
 
@@ -119,9 +103,8 @@ fn measure(server: &Server<'_>, options: &Options, workloads: &[&str]) -> anyhow
     let pid = server.pid()?;
     sysbench::pin(pid, 0)?;
     let sysbench = Sysbench::new(server, options.tables);
-    let engines = [Engine::Holdfast, Engine::InnoDb];
-    for engine in engines {
-        server.query(&format!("CREATE DATABASE {}", engine.schema()))?;
+    for engine in Engine::ALL {
+        server.query(&format!("CREATE DATABASE {}", schema(engine)))?;
         sysbench.prepare(engine)?;
     }
     let mut cells = Vec::new();
@@ -129,7 +112,7 @@ fn measure(server: &Server<'_>, options: &Options, workloads: &[&str]) -> anyhow
         for &threads in &options.threads {
             let slice = |engine| sysbench.slice(engine, workload, threads, Duration::from_secs(options.seconds), pid);
             // The first ones warm the caches up and are not counted.
-            engines.into_iter().try_for_each(|engine| slice(engine).map(drop))?;
+            Engine::ALL.into_iter().try_for_each(|engine| slice(engine).map(drop))?;
             let pairs = (0..options.pairs).map(|pair| one_pair(pair, slice)).collect::<anyhow::Result<Vec<_>>>();
             let cell =
                 Cell::new(workload, threads, &pairs.with_context(|| format!("{workload} at {threads} threads"))?);
@@ -138,15 +121,4 @@ fn measure(server: &Server<'_>, options: &Options, workloads: &[&str]) -> anyhow
         }
     }
     Ok(Report { version: server.query("SELECT VERSION()")?, flush: options.flush, tables: options.tables, cells })
-}
-
-/// Holdfast and InnoDB, measured one after the other; who comes first changes from pair to pair.
-fn one_pair(pair: usize, slice: impl Fn(Engine) -> anyhow::Result<Slice>) -> anyhow::Result<(Slice, Slice)> {
-    if pair.is_multiple_of(2) {
-        let holdfast = slice(Engine::Holdfast)?;
-        Ok((holdfast, slice(Engine::InnoDb)?))
-    } else {
-        let innodb = slice(Engine::InnoDb)?;
-        Ok((slice(Engine::Holdfast)?, innodb))
-    }
 }

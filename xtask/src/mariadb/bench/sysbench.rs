@@ -1,14 +1,13 @@
 //! Running sysbench against the private server, pinned, one slice at a time.
 
-use std::fs;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use holdfast_server::Server;
 
-use super::Engine;
+use super::schema;
+use crate::mariadb::pairs::{Engine, processor_time, settle};
 
 /// What was done in a slice.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +27,6 @@ pub struct Sysbench<'a> {
 
 /// The processor of the clients; the server's is the first.
 const CLIENT_PROCESSOR: usize = 1;
-/// The server counts as idle once it took at most this share of a moment.
-const IDLE_SHARE: u32 = 20;
-const MOMENT: Duration = Duration::from_millis(200);
-/// For how long to wait for that.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 impl<'a> Sysbench<'a> {
     pub fn new(server: &'a Server<'a>, (tables, rows): (u32, u32)) -> Sysbench<'a> {
@@ -68,7 +62,7 @@ impl<'a> Sysbench<'a> {
 
     fn command(&self, engine: Engine, script: &str) -> Command {
         let mut command = self.server.sysbench_command();
-        command.arg(script).arg("--db-driver=mysql").arg(format!("--mysql-db={}", engine.schema()));
+        command.arg(script).arg("--db-driver=mysql").arg(format!("--mysql-db={}", schema(engine)));
         command.arg(format!("--tables={}", self.tables)).arg(format!("--table-size={}", self.rows));
         command
     }
@@ -94,30 +88,6 @@ pub fn pin(pid: u32, processor: usize) -> anyhow::Result<()> {
         bail!("process {pid} could not be pinned: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(())
-}
-
-/// Waits until the server has nothing left to do, or does not come to an end with it.
-fn settle(pid: u32) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        let before = processor_time(pid)?;
-        sleep(MOMENT);
-        if processor_time(pid)? - before <= MOMENT / IDLE_SHARE {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// What a process has used of the processors so far.
-fn processor_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server is gone")?;
-    let ticks = stat.rsplit_once(')').and_then(|(_, rest)| {
-        let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
-        Some(fields.next()?? + fields.next()??)
-    });
-    // A tick is a hundredth of a second, on every Linux that Debian has.
-    Ok(Duration::from_millis(10 * ticks.context("/proc/PID/stat has no times")?))
 }
 
 /// Number and rate in sysbench's `transactions:   12345  (4115.00 per sec.)`.

@@ -1,0 +1,73 @@
+//! Two engines in turns, in one server: what commands that compare them share.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+/// The server counts as idle once it took at most this share of a moment.
+const IDLE_SHARE: u32 = 20;
+const MOMENT: Duration = Duration::from_millis(200);
+/// For how long to wait for that.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is compared: Holdfast's figures are divided by the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Holdfast,
+    InnoDb,
+}
+
+impl Engine {
+    /// Both.
+    pub const ALL: [Engine; 2] = [Engine::Holdfast, Engine::InnoDb];
+
+    /// Its name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Holdfast => "HOLDFAST",
+            Engine::InnoDb => "InnoDB",
+        }
+    }
+}
+
+/// Settings that are to be equal: `name=value`, with the same name behind `holdfast-` and `innodb-`.
+pub fn on_both(settings: &[String]) -> Vec<String> {
+    ["holdfast", "innodb"].iter().flat_map(|engine| settings.iter().map(move |s| format!("--{engine}-{s}"))).collect()
+}
+
+/// Holdfast and InnoDB, measured one after the other; who comes first changes from pair to pair.
+pub fn one_pair<T>(pair: usize, slice: impl Fn(Engine) -> anyhow::Result<T>) -> anyhow::Result<(T, T)> {
+    if pair.is_multiple_of(2) {
+        let holdfast = slice(Engine::Holdfast)?;
+        Ok((holdfast, slice(Engine::InnoDb)?))
+    } else {
+        let innodb = slice(Engine::InnoDb)?;
+        Ok((slice(Engine::Holdfast)?, innodb))
+    }
+}
+
+/// Waits until the server has nothing left to do, or does not come to an end with it.
+pub fn settle(pid: u32) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let before = processor_time(pid)?;
+        sleep(MOMENT);
+        if processor_time(pid)? - before <= MOMENT / IDLE_SHARE {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What a process has used of the processors so far.
+pub fn processor_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server is gone")?;
+    let ticks = stat.rsplit_once(')').and_then(|(_, rest)| {
+        let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
+        Some(fields.next()?? + fields.next()??)
+    });
+    // A tick is a hundredth of a second, on every Linux that Debian has.
+    Ok(Duration::from_millis(10 * ticks.context("/proc/PID/stat has no times")?))
+}
