@@ -67,10 +67,17 @@ int ha_holdfast::load_failed(hf_code code)
     if (index_no_of(key_no) != index)
       continue;
     duplicate_key= key_no;
+    if (index == 0)
+      return share->layout.decode(table, record, value.data, value.len, true) ? error : damaged();
+    const uchar *rest= value.data;
+    size_t prefix;
+    if (!take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
+      return damaged();
+    row_key.assign(key.data + prefix, key.data + key.len);
     uint index_before= active_index;
     active_index= key_no;
-    bool shown= index == 0 ? share->layout.decode(table, record, value.data, value.len, true)
-                           : decode_entry(record, key, value);
+    // An entry that was cut has no columns to show.
+    bool shown= is_cut(prefix) || decode_entry(record, key, value);
     active_index= index_before;
     return shown ? error : damaged();
   }

@@ -38,6 +38,12 @@ int ha_holdfast::open(const char *path, int, uint)
   unlock_shared_ha_data();
   if (code != HF_OK)
     return fail(code);
+  if (!share->is_readable())
+  {
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: another version of the engine wrote table %s; dump it with that one", MYF(ME_ERROR_LOG),
+                    name.c_str());
+    return HA_ERR_INCOMPATIBLE_DEFINITION;
+  }
   if (!row && (code= hf_buffer_new(&row)) != HF_OK)
     return fail(code);
   // A scan must not meet again the rows that its statement moves by changing the primary key.
@@ -88,36 +94,12 @@ static const char *unsupported_part(const HA_CREATE_INFO *info)
   return nullptr;
 }
 
-/* Entries of an index carry the row's key: both together have to fit, at least for common text. */
-static bool keys_fit(const TABLE *form, uint64_t limit)
-{
-  const TABLE_SHARE *definition= form->s;
-  size_t row_key= ROW_ID_LENGTH;
-  if (definition->primary_key != MAX_KEY)
-    row_key= Index_key(form->key_info[definition->primary_key]).usual_length();
-  for (uint i= 0; i < definition->keys; i++)
-  {
-    size_t entry= i == definition->primary_key ? 0 : Index_key(form->key_info[i]).usual_length();
-    if (entry + row_key > limit)
-      return false;
-  }
-  return true;
-}
-
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
 {
   if (const char *part= unsupported_part(info_arg))
   {
     my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "HOLDFAST", part);
     return HA_WRONG_CREATE_OPTION;
-  }
-  uint64_t limit= 0;
-  hf_key_limit(database, &limit);
-  if (!keys_fit(form, limit))
-  {
-    my_printf_error(ER_TOO_LONG_KEY, "Specified key was too long; in HOLDFAST a key and the primary key together take at "
-                    "most %llu bytes", MYF(0), (ulonglong) limit);
-    return HA_ERR_INDEX_COL_TOO_LONG;
   }
   const TABLE_SHARE *definition= form->s;
   std::vector<hf_index_spec> indexes(definition->keys + (definition->primary_key == MAX_KEY ? 1 : 0));
@@ -150,7 +132,11 @@ int ha_holdfast::delete_table(const char *path)
 
 int ha_holdfast::rename_table(const char *from, const char *to)
 {
-  return fail(hf_table_rename(database, slice(table_name(from)), slice(table_name(to))), HA_ERR_NO_SUCH_TABLE);
+  hf_code code= hf_table_rename(database, slice(table_name(from)), slice(table_name(to)));
+  // Of errors that it does not expect here, the server says no more than their numbers.
+  if (code == HF_LOCK_TIMEOUT)
+    my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+  return fail(code, HA_ERR_NO_SUCH_TABLE);
 }
 
 int ha_holdfast::truncate()
@@ -164,7 +150,14 @@ namespace holdfast {
 int drop_table(handlerton *, const char *path)
 {
   hf_code code= hf_table_drop(database, slice(table_name(path)));
-  return code == HF_TABLE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : logged_error(code, "dropping a table");
+  switch (code) {
+  case HF_TABLE_NOT_FOUND:
+    return HA_ERR_NO_SUCH_TABLE;
+  case HF_LOCK_TIMEOUT:
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+  default:
+    return logged_error(code, "dropping a table");
+  }
 }
 
 struct Listed_table

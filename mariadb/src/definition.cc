@@ -8,7 +8,8 @@
 
 namespace holdfast {
 
-static const char FORMAT= 1, TEMPORARY= 1;
+/* With 2, all weights of a text are in its keys. */
+static const char FORMAT= 2, TEMPORARY= 1;
 
 Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(temporary)
 {
@@ -20,7 +21,8 @@ Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(tem
 Definition::Definition(hf_slice bytes)
 {
   const char *at= (const char *) bytes.data;
-  if (bytes.len < 2 + MY_UUID_SIZE || at[0] != FORMAT)
+  known= bytes.len >= 2 + MY_UUID_SIZE && at[0] == FORMAT;
+  if (!known)
     return;
   temporary= at[1] & TEMPORARY;
   version.assign(at + 2, MY_UUID_SIZE);

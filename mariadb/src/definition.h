@@ -21,13 +21,14 @@ namespace holdfast {
 struct Definition
 {
   bool temporary= false;
+  bool known= true;  // false if the bytes are of another format: then so are the keys and rows
   std::string version;
   std::string statistics;
 
   Definition() = default;
   Definition(const TABLE_SHARE *table, bool temporary);
 
-  /* Leaves everything as it is if the bytes are of another format. */
+  /* Leaves everything else as it is if the bytes are of another format. */
   explicit Definition(hf_slice bytes);
 
   std::string bytes() const;

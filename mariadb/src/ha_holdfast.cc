@@ -76,11 +76,19 @@ static bool reads_to_write(int command)
   }
 }
 
+/* Whether the statement copies a table to replace it. */
+static bool replaces_by_copy(int command)
+{
+  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
+    command == SQLCOM_OPTIMIZE;
+}
+
 THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
   if (type == TL_IGNORE)
     return to;
   int isolation= thd_tx_isolation(thd);
+  is_to_be_replaced= type == TL_READ_NO_INSERT && replaces_by_copy(thd_sql_command(thd));
   skip_locked= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
   if (type >= TL_FIRST_WRITE)
     read_lock= HF_LOCK_EXCLUSIVE;
@@ -107,6 +115,12 @@ int ha_holdfast::external_lock(THD *thd, int type)
   }
   if (type == F_WRLCK)
     read_lock= HF_LOCK_EXCLUSIVE;
+  // What a prepared transaction has changed would not be in the copy.
+  if (is_to_be_replaced)
+  {
+    if (int error= fail(check_unprepared(name)))
+      return error;
+  }
   if (int error= connection->statement(thd))
     return error;
   connection->table_locked();
@@ -213,6 +227,13 @@ int ha_holdfast::fetch(uchar *record, int not_found)
   }
 }
 
+/* Whether the entry that was read, with so many bytes of index key, does not have its columns: the row has. */
+bool ha_holdfast::is_cut(size_t index_key) const
+{
+  return share->keys[active_index].is_cut(index_key) ||
+    (share->has_primary_key() && primary_key().is_cut(row_key.size()));
+}
+
 /* The columns of an index, and those of the primary key, from an entry. */
 bool ha_holdfast::decode_entry(uchar *record, hf_slice key, hf_slice value)
 {
@@ -223,17 +244,15 @@ bool ha_holdfast::decode_entry(uchar *record, hf_slice key, hf_slice value)
     (!share->has_primary_key() || primary_key().decode(table, record, &at, end, &rest, rest_end));
 }
 
-/* What the condition that was pushed down says about an entry: 0 it holds, HA_ERR_KEY_NOT_FOUND it does not, else why
+/* What the condition that was pushed down says about the record: 0 it holds, HA_ERR_KEY_NOT_FOUND it does not, else why
    no more entries are to be read. */
-int ha_holdfast::check_pushed_condition(hf_slice key, hf_slice value)
+int ha_holdfast::check_pushed_condition()
 {
-  if (!decode_entry(table->record[0], key, value))
-    return damaged();
   switch (handler_index_cond_check(this)) {
   case CHECK_POS:
     return 0;
   case CHECK_OUT_OF_RANGE:
-    return HA_ERR_END_OF_FILE;
+    return is_end_loose ? HA_ERR_KEY_NOT_FOUND : HA_ERR_END_OF_FILE;
   case CHECK_ABORTED_BY_USER:
     return HA_ERR_ABORTED_BY_USER;
   default:
@@ -253,14 +272,57 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
   if (!take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
     return damaged();
   row_key.assign(key.data + prefix, key.data + key.len);
-  if (is_covered())
+  bool cut= is_cut(prefix);
+  if (!cut && is_covered())
     return decode_entry(record, key, value) ? 0 : damaged();
-  if (pushed_idx_cond && pushed_idx_cond_keyno == active_index && record == table->record[0])
+  bool conditional= pushed_idx_cond && pushed_idx_cond_keyno == active_index && record == table->record[0];
+  if (!cut && conditional)
   {
-    if (int error= check_pushed_condition(key, value))
+    if (!decode_entry(record, key, value))
+      return damaged();
+    if (int error= check_pushed_condition())
       return error;
   }
-  return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+  int error= read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+  return !error && cut && conditional ? check_pushed_condition() : error;
+}
+
+/* Whether the record stands to a key in the server's format as `find` wants. */
+bool ha_holdfast::agrees(uchar *record, const uchar *key, uint length, enum ha_rkey_function find)
+{
+  KEY_PART_INFO *parts= table->key_info[active_index].key_part;
+  my_ptrdiff_t distance= record - table->record[0];
+  uint count= table->key_info[active_index].ext_key_parts;
+  for (uint i= 0; i < count; i++)
+    parts[i].field->move_field_offset(distance);
+  int difference= key_cmp(parts, key, length);
+  for (uint i= 0; i < count; i++)
+    parts[i].field->move_field_offset(-distance);
+  switch (find) {
+  case HA_READ_KEY_OR_NEXT:
+    return difference >= 0;
+  case HA_READ_AFTER_KEY:
+    return difference > 0;
+  case HA_READ_KEY_OR_PREV:
+  case HA_READ_PREFIX_LAST_OR_PREV:
+    return difference <= 0;
+  case HA_READ_BEFORE_KEY:
+    return difference < 0;
+  default:
+    return difference == 0;
+  }
+}
+
+/* The next entry of the cursor whose columns agree with what was looked for. */
+int ha_holdfast::fetch_agreeing(uchar *record, const uchar *key, uint length, enum ha_rkey_function find, int not_found)
+{
+  for (;;)
+  {
+    int error= fetch(record, not_found);
+    if (error || agrees(record, key, length, find))
+      return error;
+    unlock_row();
+  }
 }
 
 /* The row under `row_key`. */
@@ -357,16 +419,34 @@ int ha_holdfast::index_end()
 int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bool eq_range, bool sorted)
 {
   range_end.clear();
+  is_end_loose= false;
   range_end_known= to && !eq_range;
   if (range_end_known)
   {
-    share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_end);
-    if (to->flag == HA_READ_AFTER_KEY)
+    size_t ordered= share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_end);
+    is_end_loose= ordered != Index_key::UNCUT;
+    if (is_end_loose)
+      range_end.resize(ordered);
+    if (is_end_loose || to->flag == HA_READ_AFTER_KEY)
       step_over_prefix(&range_end);
   }
   int error= handler::read_range_first(from, to, eq_range, sorted);
   range_end_known= false;
-  return error;
+  // The first one was too great.
+  return error == HA_ERR_END_OF_FILE && is_end_loose ? read_range_next() : error;
+}
+
+int ha_holdfast::read_range_next()
+{
+  if (!is_end_loose)
+    return handler::read_range_next();
+  for (;;)
+  {
+    int error= index_next(table->record[0]);
+    if (error || compare_key(end_range) <= 0)
+      return error;
+    unlock_row();
+  }
 }
 
 int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find)
@@ -375,7 +455,7 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     return error;
   const Index_key &index= share->keys[active_index];
   lower.clear();
-  index.encode_image(table, key, map, &lower);
+  size_t ordered= index.encode_image(table, key, map, &lower);
   bool whole= map + 1 == (key_part_map) 1 << index.count() || map == HA_WHOLE_KEY;
   if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
   {
@@ -387,6 +467,9 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     is_at_row= true;
     return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
   }
+  is_loose= ordered != Index_key::UNCUT && !(whole && find == HA_READ_KEY_EXACT);
+  if (is_loose)
+    lower.resize(ordered);
   upper= lower;
   step_over_prefix(&upper);
   static const Bytes open;
@@ -409,9 +492,9 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     from= &lower;
     break;
   case HA_READ_AFTER_KEY:
-    if (upper.empty())
+    if (upper.empty() && !is_loose)
       return HA_ERR_KEY_NOT_FOUND;
-    from= &upper;
+    from= is_loose ? &lower : &upper;
     break;
   case HA_READ_KEY_OR_PREV:
   case HA_READ_PREFIX_LAST_OR_PREV:
@@ -421,7 +504,7 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   case HA_READ_BEFORE_KEY:
     if (lower.empty())
       return HA_ERR_KEY_NOT_FOUND;
-    to= &lower;
+    to= is_loose ? &upper : &lower;
     backward= true;
     break;
   default:
@@ -436,15 +519,20 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     return error;
   // Where there is no such entry, the index stands before the next one.
   entry_key= lower;
-  return fetch(record, HA_ERR_KEY_NOT_FOUND);
+  if (!is_loose)
+    return fetch(record, HA_ERR_KEY_NOT_FOUND);
+  uint length= calculate_key_len(table, active_index, key, map);
+  return fetch_agreeing(record, key, length, find, HA_ERR_KEY_NOT_FOUND);
 }
 
-int ha_holdfast::index_next_same(uchar *record, const uchar *, uint)
+int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
 {
   // There is one row under a whole primary key.
   if (is_at_row)
     return HA_ERR_END_OF_FILE;
   // The cursor's range is the key's.
+  if (cursor_bounded && !cursor_backward && is_loose)
+    return fetch_agreeing(record, key, length, HA_READ_KEY_EXACT, HA_ERR_END_OF_FILE);
   if (cursor_bounded && !cursor_backward)
     return fetch(record, HA_ERR_END_OF_FILE);
   return handler::index_next_same(record, nullptr, 0);

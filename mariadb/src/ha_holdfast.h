@@ -19,8 +19,8 @@
 #include "share.h"
 #include "transaction.h"
 
-/* Bytes of a key in the server's format, and of a hidden row id. */
-static const uint MAX_ENGINE_KEY= 3072, ROW_ID_LENGTH= 8;
+/* Bytes of a key in the server's format. */
+static const uint MAX_ENGINE_KEY= 3072;
 
 class Findings;
 
@@ -80,6 +80,7 @@ public:
   int index_first(uchar *record) override;
   int index_last(uchar *record) override;
   int read_range_first(const key_range *from, const key_range *to, bool eq_range, bool sorted) override;
+  int read_range_next() override;
   Item *idx_cond_push(uint index, Item *condition) override;
   int multi_range_read_init(RANGE_SEQ_IF *ranges, void *param, uint count, uint mode, HANDLER_BUFFER *buffer) override;
   int multi_range_read_next(range_id_t *range) override;
@@ -121,12 +122,15 @@ private:
            bool backward);
   int seek_from_here(bool backward);
   int fetch(uchar *record, int not_found);
+  int fetch_agreeing(uchar *record, const uchar *key, uint length, enum ha_rkey_function find, int not_found);
+  bool agrees(uchar *record, const uchar *key, uint length, enum ha_rkey_function find);
   int fetch_row(uchar *record);
   int read_by_row_key(uchar *record, int not_found);
   int show_entry(uchar *record, hf_slice key, hf_slice value);
   bool is_covered();
+  bool is_cut(size_t index_key) const;
   bool decode_entry(uchar *record, hf_slice key, hf_slice value);
-  int check_pushed_condition(hf_slice key, hf_slice value);
+  int check_pushed_condition();
   bool all_columns() const;
 
   int take_row_id();
@@ -163,12 +167,15 @@ private:
   hf_lock read_lock= HF_LOCK_NONE;
   bool skip_locked= false;
   bool is_scan= false;
+  bool is_to_be_replaced= false;  // by a copy
 
   hf_cursor *cursor= nullptr;
   uint cursor_index= 0, cursor_generation= 0;
   bool cursor_backward= false;
   /* The cursor's range ends before its index does: what comes behind has to be sought. */
   bool cursor_bounded= false;
+  /* What is looked for was cut: the cursor meets other keys, too. */
+  bool is_loose= false;
   bool at_entry= false;
   /* The index stands at a row that was got by its primary key; the cursor stands nowhere. */
   bool is_at_row= false;
@@ -181,6 +188,7 @@ private:
   holdfast::Bytes key_a, key_b, rest_a, rest_b;
   holdfast::Bytes range_end;   // of the range that is being read; where it is known
   bool range_end_known= false;
+  bool is_end_loose= false;    // it was cut: what comes behind an entry that is too great may be in the range
   hf_buffer *row= nullptr;
   hf_load *load= nullptr;      // while a copy fills the table
   bool is_loading= false;

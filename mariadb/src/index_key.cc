@@ -8,7 +8,12 @@
 
 #include "key_format.h"
 
+#include <mysql/service_sha2.h>
+
 namespace holdfast {
+
+/* Of SHA-256, and how much of it stands at the end of a key that was cut. */
+static const size_t SHA256_LENGTH= 32, HASH_LENGTH= 16;
 
 Index_key::Index_key(const KEY &info)
 {
@@ -39,26 +44,46 @@ void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key
   }
 }
 
-void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) const
+/* Cuts the key from `begin` on if it is too long; of one that is not whole yet only the beginning stays. Returns the end of
+   the bytes that have the order of values, or `UNCUT`. */
+size_t Index_key::cut(Bytes *out, size_t begin, bool whole) const
 {
-  for (const Index_key_part &part : parts)
-    part.encode_record(table, record, out);
+  size_t length= out->size() - begin;
+  if (length < limit)
+    return UNCUT;
+  uchar hash[SHA256_LENGTH];
+  my_sha256(hash, (const char *) out->data() + begin, length);
+  size_t ordered= begin + limit - HASH_LENGTH;
+  out->resize(ordered);
+  if (whole)
+    out->insert(out->end(), hash, hash + HASH_LENGTH);
+  return ordered;
 }
 
-void Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const
+void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) const
+{
+  size_t begin= out->size();
+  for (const Index_key_part &part : parts)
+    part.encode_record(table, record, out);
+  cut(out, begin, true);
+}
+
+size_t Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const
 {
   const uchar *at= key;
-  for (size_t i= 0; i < parts.size(); i++)
-  {
-    if (!(map >> i & 1))
-      return;
+  size_t begin= out->size(), i= 0;
+  for (; i < parts.size() && (map >> i & 1); i++)
     parts[i].encode_image(table, &at, out);
-  }
-  for (size_t i= 0; i < primary_parts.size() && (map >> primary_parts[i] & 1); i++)
+  size_t ordered= cut(out, begin, i == parts.size());
+  if (i < parts.size() || !primary)
+    return ordered;
+  begin= out->size();
+  for (i= 0; i < primary_parts.size() && (map >> primary_parts[i] & 1); i++)
   {
     at= key + image_offsets[primary_parts[i]];
     primary->parts[i].encode_image(table, &at, out);
   }
+  return MY_MIN(ordered, primary->cut(out, begin, i == primary->parts.size()));
 }
 
 bool Index_key::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
@@ -105,7 +130,7 @@ size_t Index_key::max_length() const
   size_t sum= 0;
   for (const Index_key_part &part : parts)
     sum+= part.max_length();
-  return sum;
+  return MY_MIN(sum, limit);
 }
 
 size_t Index_key::usual_length() const

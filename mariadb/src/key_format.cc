@@ -29,7 +29,8 @@ private:
 Index_key_part::Index_key_part(const KEY_PART_INFO &info)
   : field_no(info.fieldnr - 1), offset(info.offset), length(info.length), null_offset(info.null_offset),
     null_bit(info.null_bit), invert(info.key_part_flag & HA_REVERSE_SORT ? 0xFF : 0), is_signed(false),
-    fixed(0), charset(nullptr), image_length_bytes(0), chars(0), is_char(false), piece(0), space_length(0)
+    fixed(0), charset(nullptr), image_length_bytes(0), chars(0), is_char(false), piece(0), space_length(0),
+    level_count(0)
 {
   const Field *field= info.field;
   if (!field->real_maybe_null())
@@ -108,34 +109,54 @@ void Index_key_part::choose_weights(const Field *field)
     kind= BYTES;
     in_key= !is_prefix;
     chars= length;
+    level_count= 1;
     return;
   }
   in_key= false;
   chars= length / charset->mbmaxlen;
-  if (charset->levels_for_order > 1)
+  choose_levels();
+  if (level_count == 0)
   {
     // Weights of several levels follow each other: they compare only when the first level has one length for all.
     kind= SORTED;
     fixed= (uint) charset->strnxfrmlen(length);
     return;
   }
-  kind= BYTES;
-  if (charset->state & MY_CS_NOPAD)
-    return;
-  uchar weight[sizeof(space)];
-  size_t n= charset->strnxfrm(weight, sizeof(weight), 1, (const uchar *) " ", 1, 0);
-  if (charset->mbminlen > 1)
+  kind= charset->state & MY_CS_NOPAD || !choose_spaces() ? BYTES : PADDED;
+}
+
+/* The levels by which the collation compares; none if it does not give the weights of each on their own. */
+void Index_key_part::choose_levels()
+{
+  level_count= 0;
+  if (charset->levels_for_order <= 1)
+    levels[level_count++].flag= 0;
+  else if (charset->uca)
   {
-    uchar wide[4]= {0, 0, 0, 0};
-    int bytes= charset->wc_mb(' ', wide, wide + sizeof(wide));
-    n= bytes > 0 ? charset->strnxfrm(weight, sizeof(weight), 1, wide, (uint) bytes, 0) : 0;
+    for (uint i= 0; i < MY_STRXFRM_NLEVELS; i++)
+    {
+      if (charset->levels_for_order >> i & 1)
+        levels[level_count++].flag= MY_STRXFRM_LEVEL1 << i;
+    }
   }
-  if (n == 0 || n > 4)
-    return;
-  memcpy(space, weight, n);
-  space_length= (uint) n;
-  piece= (uint) (8 / n * n);
-  kind= PADDED;
+}
+
+/* The weights of a space; false if the collation has none for it. */
+bool Index_key_part::choose_spaces()
+{
+  uchar text[8];
+  int n= charset->wc_mb(' ', text, text + sizeof(text));
+  for (uint i= 0; i < level_count; i++)
+  {
+    uchar weight[16];
+    size_t made= n > 0 ? charset->strnxfrm(weight, sizeof(weight), 1, text, (uint) n, levels[i].flag) : 0;
+    if (made == 0 || made > sizeof(levels[i].space) || (i && made != space_length))
+      return false;
+    memcpy(levels[i].space, weight, made);
+    space_length= (uint) made;
+  }
+  piece= 8 / space_length * space_length;
+  return true;
 }
 
 size_t Index_key_part::max_length() const
@@ -144,29 +165,25 @@ size_t Index_key_part::max_length() const
   size_t weights= charset && charset != &my_charset_bin ? charset->strnxfrmlen(length) : length;
   switch (kind) {
   case BYTES:
-    return nullable + 2 * weights + 2;
+    return nullable + 2 * (weights + level_count);
   case PADDED:
-    return nullable + (weights / piece + 1) * (piece + 1);
+    return nullable + (weights / piece + level_count) * (piece + 1);
   default:
     return nullable + fixed;
   }
-}
-
-/* The bytes of the weight of a letter. */
-static size_t letter_weight(CHARSET_INFO *charset)
-{
-  uchar letter[8], weight[16];
-  int n= charset->wc_mb('a', letter, letter + sizeof(letter));
-  return n > 0 ? charset->strnxfrm(weight, sizeof(weight), 1, letter, (uint) n, 0) : 1;
 }
 
 size_t Index_key_part::usual_length() const
 {
   if (kind != BYTES && kind != PADDED)
     return max_length();
-  size_t nullable= null_bit ? 1 : 0;
-  size_t weights= charset == &my_charset_bin ? length : chars * letter_weight(charset);
-  return nullable + (kind == BYTES ? weights + 2 : (weights + piece - 1) / piece * (piece + 1));
+  uchar letter[8];
+  int n= charset->wc_mb('a', letter, letter + sizeof(letter));
+  Bytes text, encoded;
+  for (uint i= 0; i < chars && n > 0; i++)
+    text.insert(text.end(), letter, letter + n);
+  encode_text(text.data(), text.size(), &encoded);
+  return encoded.size() + (null_bit ? 1 : 0);
 }
 
 static void append_escaped(const uchar *from, size_t length, Bytes *out)
@@ -193,7 +210,7 @@ static uchar compare_to_spaces(const uchar *rest, size_t length, const uchar *sp
   return REST_NONE;
 }
 
-void Index_key_part::append_padded(const uchar *weights, size_t n, Bytes *out) const
+void Index_key_part::append_padded(const uchar *space, const uchar *weights, size_t n, Bytes *out) const
 {
   while (n >= space_length && n % space_length == 0 && !memcmp(weights + n - space_length, space, space_length))
     n-= space_length;
@@ -223,6 +240,13 @@ void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
   n= MY_MIN(n, charset->charpos(text, text + n, chars));
   if (kind == PADDED)
     n= charset->lengthsp((const char *) text, n);
+  for (uint i= 0; i < level_count; i++)
+    append_level(levels[i], text, n, out);
+}
+
+/* All weights of the text: a character can have several, and each of them counts. */
+void Index_key_part::append_level(const Level &level, const uchar *text, size_t n, Bytes *out) const
+{
   uchar on_stack[1024];
   Bytes on_heap;
   // The collation takes every character to have the greatest length.
@@ -233,9 +257,9 @@ void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
     on_heap.resize(room);
     weights= on_heap.data();
   }
-  size_t made= charset->strnxfrm(weights, room, chars, text, (uint) n, 0);
+  size_t made= charset->strnxfrm(weights, room, (uint) room, text, (uint) n, level.flag);
   if (kind == PADDED)
-    append_padded(weights, made, out);
+    append_padded(level.space, weights, made, out);
   else
     append_escaped(weights, made, out);
 }
@@ -341,7 +365,8 @@ void Index_key_part::encode_image(TABLE *table, const uchar **key, Bytes *out) c
     invert_from(out, begin);
 }
 
-const uchar *Index_key_part::skip_value(const uchar *from, const uchar *end) const
+/* Behind the weights of one level. */
+const uchar *Index_key_part::skip_level(const uchar *from, const uchar *end) const
 {
   if (kind == PADDED)
   {
@@ -353,8 +378,6 @@ const uchar *Index_key_part::skip_value(const uchar *from, const uchar *end) con
     }
     return nullptr;
   }
-  if (kind != BYTES)
-    return (size_t) (end - from) >= fixed ? from + fixed : nullptr;
   for (; end - from >= 2; from++)
   {
     if ((uchar) (from[0] ^ invert) != 0)
@@ -364,6 +387,15 @@ const uchar *Index_key_part::skip_value(const uchar *from, const uchar *end) con
     from++;
   }
   return nullptr;
+}
+
+const uchar *Index_key_part::skip_value(const uchar *from, const uchar *end) const
+{
+  if (kind != BYTES && kind != PADDED)
+    return (size_t) (end - from) >= fixed ? from + fixed : nullptr;
+  for (uint i= 0; from && i < level_count; i++)
+    from= skip_level(from, end);
+  return from;
 }
 
 const uchar *Index_key_part::skip(const uchar *from, const uchar *end) const

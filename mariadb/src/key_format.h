@@ -18,8 +18,13 @@
                      how the rest compares to spaces: 01 less, 03 greater, 02 there is no rest
      descending      all bytes of the part, inverted
 
+   A collation that compares by several levels (accents, then case) has the weights of each level, one after the other.
    Text is encoded by its weights and cannot be given back from them; such columns are kept beside the key in the entry
-   of an index, see `Index_key::append_rest`. */
+   of an index, see `Index_key::append_rest`.
+
+   A character can have many weights, and a page takes keys of a quarter of its size. A key that comes to the limit of its
+   index or more is cut: it is its first bytes and a hash of all of it, so that it equals those keys that it has to
+   equal. Among keys that have the first bytes in common order is lost; who looks for a range looks at all of them. */
 
 #ifndef HOLDFAST_KEY_H
 #define HOLDFAST_KEY_H
@@ -71,17 +76,28 @@ public:
 private:
   enum Kind { INTEGER, PLAIN, SORTED, BYTES, PADDED };
 
+  /* A level by which a collation compares. */
+  struct Level
+  {
+    uint flag;       // for the server, which level it is; 0 if there is only one
+    uchar space[4];  // padded: the weight of a space
+  };
+
   Kind choose_kind(const Field *field);
   void choose_weights(const Field *field);
+  void choose_levels();
+  bool choose_spaces();
   Field *field(TABLE *table) const
   {
     return table->field[field_no];
   }
   void encode_value(TABLE *table, const uchar *from, size_t length, Bytes *out) const;
   void encode_text(const uchar *text, size_t length, Bytes *out) const;
-  void append_padded(const uchar *weights, size_t length, Bytes *out) const;
+  void append_level(const Level &level, const uchar *text, size_t length, Bytes *out) const;
+  void append_padded(const uchar *space, const uchar *weights, size_t length, Bytes *out) const;
   void text_of(TABLE *table, const uchar *record, const uchar **text, size_t *length) const;
   const uchar *skip_value(const uchar *from, const uchar *end) const;
+  const uchar *skip_level(const uchar *from, const uchar *end) const;
   void decode_integer(uchar *to, const uchar *from) const;
 
   uint field_no;
@@ -100,8 +116,9 @@ private:
   uint chars;        // text: at most so many characters count
   bool is_char;      // CHAR: stored with trailing spaces
   uint piece;        // padded: bytes of a piece
-  uchar space[8];    // padded: the weight of a space
-  uint space_length;
+  uint space_length; // padded: bytes of the weight of a space
+  uint level_count;
+  Level levels[MY_STRXFRM_NLEVELS];
 };
 
 /* All parts of a key. */
@@ -115,10 +132,18 @@ public:
      `primary` stays where it is. */
   void extend(const KEY &info, const KEY &primary_info, const Index_key *primary);
 
+  /* Keys are cut where they would come to so many bytes. */
+  void set_limit(size_t bytes) { limit= bytes; }
+
+  /* Whether a key of so many bytes is one that was cut. */
+  bool is_cut(size_t length) const { return length >= limit; }
+
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
 
-  /* Appends the parts in `map` of a key in the server's format, those of the primary key included. */
-  void encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
+  /* Appends the parts in `map` of a key in the server's format, those of the primary key included. Returns how many bytes
+     of `*out` have the order of values: those before the hash if something was cut, otherwise `UNCUT`. */
+  static const size_t UNCUT= SIZE_MAX;
+  size_t encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
 
   bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
               const uchar *rest_end) const;
@@ -130,7 +155,7 @@ public:
   /* Whether a part of the key is NULL in the record, so that uniqueness does not count. */
   bool has_null(const uchar *record) const;
 
-  /* The most bytes that a key can take. */
+  /* The most bytes that a key can take, and those that letters take where they fill it. */
   size_t max_length() const;
   size_t usual_length() const;
   bool is_fixed() const;
@@ -140,7 +165,10 @@ public:
   }
 
 private:
+  size_t cut(Bytes *out, size_t begin, bool whole) const;
+
   std::vector<Index_key_part> parts;
+  size_t limit= SIZE_MAX;
   const Index_key *primary= nullptr;
   std::vector<uint> primary_parts;  // where the server's key has those of the primary key, as far as it has them
   std::vector<uint> image_offsets;  // of the parts of the server's key

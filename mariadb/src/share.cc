@@ -22,11 +22,28 @@ static std::vector<Index_key> keys_of(const TABLE *table)
   return keys;
 }
 
+/* The bytes that a row's key may take of the `limit` for itself and an index key together: as many as text of its length
+   usually does, a quarter of them in any case, and never so many that nothing is left for the other. */
+static size_t row_key_limit(const Index_key &key, size_t limit)
+{
+  return MY_MIN(MY_MAX(key.usual_length() + 1, limit / 4), limit / 4 * 3);
+}
+
 Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table))
 {
+  uint64_t limit= 0;
+  hf_key_limit(database, &limit);
+  size_t row_key= ROW_ID_LENGTH;
+  if (has_primary_key())
+  {
+    keys[primary_key].set_limit(row_key_limit(keys[primary_key], limit));
+    row_key= keys[primary_key].max_length();
+  }
   for (uint i= 0; i < table->s->keys; i++)
   {
     index_numbers.push_back(index_no(table->s, i));
+    if (i != primary_key)
+      keys[i].set_limit(limit - row_key);
     if (has_primary_key() && i != primary_key)
       keys[i].extend(table->key_info[i], table->key_info[primary_key], &keys[primary_key]);
   }
@@ -44,10 +61,14 @@ hf_code Share::open(const std::string &name)
     return HF_OK;
   openings++;
   hf_page_size(database, &bytes_of_page);
-  hf_code code= hf_table_open(database, slice(name), &open_table);
-  if (code == HF_OK && !load_statistics(name))
+  Definition definition;
+  hf_code code= read_definition(name, &definition);
+  if (code != HF_OK)
+    return code;
+  has_known_format= definition.known;
+  if (!load_statistics(definition))
     known= std::make_shared<Statistics>();
-  return code;
+  return hf_table_open(database, slice(name), &open_table);
 }
 
 hf_code Share::reopen(const std::string &name)
@@ -57,11 +78,8 @@ hf_code Share::reopen(const std::string &name)
   return open(name);
 }
 
-bool Share::load_statistics(const std::string &name)
+bool Share::load_statistics(const Definition &definition)
 {
-  Definition definition;
-  if (read_definition(name, &definition) != HF_OK)
-    return false;
   std::shared_ptr<Statistics> kept= std::make_shared<Statistics>();
   const uchar *from= (const uchar *) definition.statistics.data();
   if (!kept->decode(from, from + definition.statistics.size(), keys))

@@ -10,6 +10,7 @@
 #define HOLDFAST_SHARE_H
 
 #include "cardinality.h"
+#include "definition.h"
 #include "key_format.h"
 #include "row_format.h"
 
@@ -30,6 +31,9 @@ inline uint index_no(const TABLE_SHARE *share, uint key_no)
   return share->primary_key < key_no ? key_no : key_no + 1;
 }
 
+/* Bytes of a hidden row id. */
+static const uint ROW_ID_LENGTH= 8;
+
 class Share : public Handler_share
 {
 public:
@@ -44,6 +48,9 @@ public:
 
   hf_table *table() const { return open_table; }
   uint64_t page_bytes() const { return bytes_of_page; }
+
+  /* Whether keys and rows are what this version writes. */
+  bool is_readable() const { return has_known_format; }
 
   /* Changes with every opening: cursors of another one are of the table that was. */
   uint generation() const { return openings; }
@@ -60,7 +67,7 @@ public:
   std::vector<Index_key> keys;      // by the server's key numbers
 
 private:
-  bool load_statistics(const std::string &name);
+  bool load_statistics(const Definition &definition);
   hf_code count(const Effort &effort);
 
   std::mutex statistics_mutex;
@@ -68,6 +75,7 @@ private:
   std::vector<uint> index_numbers;  // by the server's key numbers
   hf_table *open_table= nullptr;
   uint openings= 0;
+  bool has_known_format= true;
   uint64_t bytes_of_page= 0;
 };
 

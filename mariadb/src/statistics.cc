@@ -84,14 +84,18 @@ void ha_holdfast::range_bytes(uint index, const key_range *min, const key_range 
   to->clear();
   if (min)
   {
-    key.encode_image(table, min->key, min->keypart_map, from);
-    if (min->flag == HA_READ_AFTER_KEY)
+    size_t ordered= key.encode_image(table, min->key, min->keypart_map, from);
+    if (ordered != Index_key::UNCUT)
+      from->resize(ordered);
+    else if (min->flag == HA_READ_AFTER_KEY)
       step_over_prefix(from);
   }
   if (max)
   {
-    key.encode_image(table, max->key, max->keypart_map, to);
-    if (max->flag != HA_READ_BEFORE_KEY)
+    size_t ordered= key.encode_image(table, max->key, max->keypart_map, to);
+    if (ordered != Index_key::UNCUT)
+      to->resize(ordered);
+    if (ordered != Index_key::UNCUT || max->flag != HA_READ_BEFORE_KEY)
       step_over_prefix(to);
   }
 }

@@ -6,10 +6,13 @@
 
 #include "transaction.h"
 #include "errors.h"
+#include "query_cache.h"
 #include "sessions.h"
 #include "variables.h"
 #include "set_var.h"
 #include "sql_lex.h"
+
+#include <shared_mutex>
 
 namespace holdfast {
 
@@ -297,16 +300,28 @@ static int recover(handlerton *, XID *xids, uint room)
 /* Of the X/Open specification. */
 static const int XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4;
 
+/* Held by those who end a prepared transaction, between taking it over and its end. */
+static std::shared_mutex adopting;
+
+hf_code check_unprepared(const std::string &table)
+{
+  std::lock_guard<std::shared_mutex> nobody(adopting);
+  return hf_table_check_unprepared(database, slice(table));
+}
+
 /* Ends a prepared transaction of an earlier run, or of a connection that is gone. */
 static int end_by_xid(XID *xid, bool commits)
 {
   std::string bytes= xid_bytes(xid);
+  std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
   if (hf_adopt(database, slice(bytes), &transaction) != HF_OK)
     return XAER_NOTA;
   hf_code code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
   int error= logged_error(code, "ending a prepared transaction") ? XAER_RMERR : XA_OK;
   hf_transaction_free(transaction);
+  if (commits)
+    forget_cached_results();
   return error;
 }
 

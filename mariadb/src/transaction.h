@@ -65,6 +65,9 @@ private:
 /* Sets the transaction hooks of the handlerton. */
 void set_transaction_hooks(handlerton *hton);
 
+/* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
+hf_code check_unprepared(const std::string &table);
+
 } // namespace holdfast
 
 #endif

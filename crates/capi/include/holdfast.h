@@ -167,6 +167,7 @@ hf_code hf_table_definition(const hf_database *database, hf_slice name, hf_buffe
 hf_code hf_table_set_definition(const hf_database *database, hf_slice name, hf_slice definition);
 hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to);
 hf_code hf_table_truncate(const hf_database *database, hf_slice name);
+hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name);
 hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name, hf_slice definition),
                       void *context);
 hf_code hf_table_verify(const hf_database *database, hf_slice name, void (*each)(void *context, hf_slice finding),

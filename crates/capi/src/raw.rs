@@ -185,6 +185,10 @@ impl Database {
         self.0.database().rename_table(from, to)
     }
 
+    pub fn check_unprepared(&self, name: &str) -> Result<()> {
+        self.0.check_unprepared(name)
+    }
+
     pub fn truncate_table(&self, name: &str) -> Result<()> {
         self.0.truncate_table(name)
     }

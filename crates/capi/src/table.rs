@@ -92,6 +92,12 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// [`Code::LockTimeout`] if a prepared transaction that nobody holds has changed the table: who copies it to replace it would lose that.
+    fn hf_table_check_unprepared(database: *const Database, name: Slice) {
+        take!(shared(database))?.0.check_unprepared(take!(name.text())?)?;
+        Ok(Code::Ok)
+    }
+
     /// Calls `each` with the name of every table and the definition that it was created with.
     fn hf_table_list(
         database: *const Database,

@@ -24,6 +24,7 @@ fn changes_of_definitions_fail(database: *const Database) {
     assert_eq!(code!(hf_table_drop(database, slice(b"t"))), Code::LockTimeout);
     assert_eq!(code!(hf_table_truncate(database, slice(b"t"))), Code::LockTimeout);
     assert_eq!(code!(hf_table_rename(database, slice(b"t"), slice(b"u"))), Code::LockTimeout);
+    assert_eq!(code!(hf_table_check_unprepared(database, slice(b"t"))), Code::LockTimeout);
 }
 
 #[test]
@@ -37,6 +38,7 @@ fn its_table_is_not_dropped_under_it() {
     }
     prepare(database, b"t", b"x");
     changes_of_definitions_fail(database);
+    ok!(hf_table_check_unprepared(database, slice(b"other")));
     ok!(hf_table_drop(database, slice(b"other")));
     ok!(hf_close(database));
 
@@ -46,6 +48,7 @@ fn its_table_is_not_dropped_under_it() {
     ok!(hf_adopt(database, slice(b"x"), &raw mut txn));
     ok!(hf_commit(txn, Flush::Sync));
     ok!(hf_transaction_free(txn));
+    ok!(hf_table_check_unprepared(database, slice(b"t")));
     ok!(hf_table_rename(database, slice(b"t"), slice(b"u")));
     ok!(hf_table_truncate(database, slice(b"u")));
     ok!(hf_table_drop(database, slice(b"u")));

@@ -238,6 +238,12 @@ fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
     }
 }
 
+/// As [`keep_for_prepared`], for the table `name`.
+pub(crate) fn check_unprepared(shared: &Shared, name: &str) -> Result<()> {
+    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    keep_for_prepared(shared, &table)
+}
+
 /// Lets go of a table that the catalog does not have any more.
 fn let_go(shared: &Shared, table: &TableHandle) {
     for id in table.record.index_ids() {

@@ -122,6 +122,14 @@ impl RawDatabase {
         Ok(())
     }
 
+    /// Whether no prepared transaction that nobody holds has changed a table: who copies it to replace it would lose that.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`] if one has; [`Error::TableNotFound`]; those of reading pages.
+    pub fn check_unprepared(&self, name: &str) -> Result<()> {
+        crate::ddl::check_unprepared(self.shared(), name)
+    }
+
     /// The options of a table.
     ///
     /// # Errors
