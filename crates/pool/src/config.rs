@@ -40,8 +40,8 @@ pub struct PoolConfig {
     pub background: bool,
     /// Threads that read ahead.
     pub read_ahead_threads: usize,
-    /// The log age at which pages begin to be written for the checkpoint, in percent of the log's capacity.
-    pub checkpoint_start_pct: u8,
+    /// The log age at which an even load settles, in percent of the log's capacity.
+    pub checkpoint_target_pct: u8,
     /// The log age that is not exceeded if the device can do it, in percent of the log's capacity.
     pub checkpoint_limit_pct: u8,
     /// Where the time of touches comes from.
@@ -62,7 +62,7 @@ impl PoolConfig {
             doublewrite: DoubleWrite::Auto,
             background: true,
             read_ahead_threads: 2,
-            checkpoint_start_pct: 60,
+            checkpoint_target_pct: 65,
             checkpoint_limit_pct: 85,
             clock: Arc::new(RealClock::new()),
         }
@@ -82,8 +82,10 @@ impl PoolConfig {
             let min = u64::from(MIN_FRAMES) * self.page_size as u64;
             return Err(Error::invalid(format!("a pool of {} bytes is smaller than {min}", self.bytes)));
         }
-        if self.checkpoint_start_pct >= self.checkpoint_limit_pct || self.checkpoint_limit_pct > 95 {
-            return Err(Error::invalid("the checkpoint has to start below its limit, and that at 95 % at most"));
+        if self.checkpoint_target_pct >= self.checkpoint_limit_pct || self.checkpoint_limit_pct > 95 {
+            return Err(Error::invalid(
+                "the target of the checkpoint has to be below its limit, and that at 95 % at most",
+            ));
         }
         Ok((start, max))
     }

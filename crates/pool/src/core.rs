@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::checkpoint::{CheckpointPayload, Unsynced};
 use crate::cleaner::Signals;
 use crate::config::PoolConfig;
+use crate::dirty::AgeCounts;
 use crate::doublewrite::DoubleWriter;
 use crate::frames::Frames;
 use crate::header::{FrameHeader, READ_AHEAD};
@@ -54,7 +55,8 @@ impl Core {
         frames.advise_used(0, active);
         let count = config.partition_count(active);
         let share = (active as usize).div_ceil(count);
-        let partitions = (0..count).map(|_| CachePadded::new(Partition::new(config.policy, share))).collect();
+        let partitions =
+            (0..count).map(|_| CachePadded::new(Partition::new(config.policy, share, wal.capacity()))).collect();
         metrics.set(Gauge::PageSize, config.page_size as u64);
         metrics.set(Gauge::PagesTotal, u64::from(active));
         Ok(Core {
@@ -183,5 +185,12 @@ impl Core {
     /// Pages that are newer than their files.
     pub(crate) fn dirty_pages(&self) -> u32 {
         self.partitions.iter().map(|p| p.dirty_len()).sum()
+    }
+
+    /// How many there are of them in each stretch of the log.
+    pub(crate) fn dirty_ages(&self) -> AgeCounts {
+        let mut counts = AgeCounts::new(self.wal.capacity());
+        self.partitions.iter().for_each(|p| p.count_dirty(&mut counts));
+        counts
     }
 }

@@ -41,6 +41,8 @@ mod config;
 #[cfg(not(any(loom, shuttle)))]
 mod core;
 #[cfg(not(any(loom, shuttle)))]
+mod dirty;
+#[cfg(not(any(loom, shuttle)))]
 mod doublewrite;
 #[cfg(not(any(loom, shuttle)))]
 mod evict;
@@ -54,6 +56,8 @@ mod guard;
 mod header;
 #[cfg(not(any(loom, shuttle)))]
 mod miss;
+#[cfg(not(any(loom, shuttle)))]
+mod pacing;
 #[cfg(not(any(loom, shuttle)))]
 mod partition;
 #[cfg(not(any(loom, shuttle)))]

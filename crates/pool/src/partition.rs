@@ -6,13 +6,13 @@
 //! Lock order: frame latch -> policy mutex; frame latch -> dirty mutex; never one of the two mutexes inside the other.
 //! Under the policy mutex frame latches are only ever tried.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use holdfast_base::Lsn;
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::dirty::{AgeCounts, DirtyPages};
 use crate::frames::Frames;
 use crate::header::{FrameHeader, WRITING};
 
@@ -22,7 +22,7 @@ pub(crate) struct Partition {
     clock: AtomicU32,
     per_row_touches: AtomicBool,
     policy: Mutex<AnyPolicy>,
-    dirty: Mutex<BTreeSet<(u64, u32)>>,
+    dirty: Mutex<DirtyPages>,
     dirty_len: AtomicU32,
 }
 
@@ -40,14 +40,14 @@ impl Words for HeaderWords<'_> {
 }
 
 impl Partition {
-    pub(crate) fn new(kind: PolicyKind, frames: usize) -> Partition {
+    pub(crate) fn new(kind: PolicyKind, frames: usize, log_capacity: u64) -> Partition {
         let policy = build(kind, frames);
         Partition {
             rules: AtomicU64::new(policy.rules().to_bits()),
             clock: AtomicU32::new(policy.clock()),
             per_row_touches: AtomicBool::new(policy.per_row_touches()),
             policy: Mutex::new(policy),
-            dirty: Mutex::default(),
+            dirty: Mutex::new(DirtyPages::new(log_capacity)),
             dirty_len: AtomicU32::new(0),
         }
     }
@@ -106,8 +106,8 @@ impl Partition {
         let mut dirty = self.dirty.lock();
         if header.rec_lsn() == 0 {
             header.set_rec_lsn(start.0);
-            dirty.insert((start.0, frame));
-            self.dirty_len.store(dirty.len() as u32, Ordering::Relaxed);
+            dirty.insert(start.0, frame);
+            self.dirty_len.store(dirty.len(), Ordering::Relaxed);
             return true;
         }
         if header.has(WRITING) && header.next_rec_lsn() == 0 {
@@ -134,35 +134,39 @@ impl Partition {
         let mut dirty = self.dirty.lock();
         if done {
             let next = header.next_rec_lsn();
-            dirty.remove(&(header.rec_lsn(), frame));
+            dirty.remove(header.rec_lsn(), frame);
             if next != 0 {
-                dirty.insert((next, frame));
+                dirty.insert(next, frame);
             }
             header.set_rec_lsn(next);
         }
         header.set_next_rec_lsn(0);
         header.clear(WRITING);
-        self.dirty_len.store(dirty.len() as u32, Ordering::Relaxed);
+        self.dirty_len.store(dirty.len(), Ordering::Relaxed);
     }
 
     /// The page in `frame` is thrown away: its changes need not reach the disk. The caller holds the frame's latch
     /// exclusively, and the page is not being written.
     pub(crate) fn forget_dirty(&self, frame: u32, header: &FrameHeader) {
         let mut dirty = self.dirty.lock();
-        dirty.remove(&(header.rec_lsn(), frame));
+        dirty.remove(header.rec_lsn(), frame);
         header.set_rec_lsn(0);
-        self.dirty_len.store(dirty.len() as u32, Ordering::Relaxed);
+        self.dirty_len.store(dirty.len(), Ordering::Relaxed);
     }
 
     /// The smallest rec_lsn.
     pub(crate) fn oldest_dirty(&self) -> Option<Lsn> {
-        self.dirty.lock().first().map(|&(lsn, _)| Lsn(lsn))
+        self.dirty.lock().first()
     }
 
     /// Appends the dirty frames with the smallest rec_lsn, below `below`, `max` at most.
     pub(crate) fn oldest(&self, below: Lsn, max: usize, out: &mut Vec<(u64, u32)>) {
-        let dirty = self.dirty.lock();
-        out.extend(dirty.iter().take_while(|&&(lsn, _)| lsn < below.0).take(max));
+        out.extend(self.dirty.lock().oldest(below).take(max));
+    }
+
+    /// Adds to `counts` how many dirty pages there are in each stretch of the log.
+    pub(crate) fn count_dirty(&self, counts: &mut AgeCounts) {
+        self.dirty.lock().count_into(counts);
     }
 
     pub(crate) fn dirty_len(&self) -> u32 {

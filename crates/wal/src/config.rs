@@ -94,9 +94,9 @@ impl Geometry {
         let user_limit = system_limit - 2 * segment_data;
         let ring_bytes = config.buffer_bytes.clamp(64 << 10, 256 << 20).next_power_of_two();
         let group_max = (ring_bytes as u64 / 4).min(2 * segment_data).min(GROUP_BYTES_MAX) & !(GROUP_HEADER - 1);
-        // The checkpointer begins at 60 % and keeps an even load a little above; the delay comes behind that.
-        let checkpoints_from = capacity / 100 * 60;
-        let throttle_from = checkpoints_from + (user_limit - checkpoints_from) / 4;
+        // The checkpointer keeps an even load a little above 60 %; the delay comes behind that.
+        let steady = capacity / 100 * 60;
+        let throttle_from = steady + (user_limit - steady) / 2;
         Ok(Geometry {
             segment_data,
             segments,
