@@ -16,10 +16,9 @@ use crate::system::TxnSystem;
 
 /// Commits between two looks at whether it is worth waking the thread, and how many must be waiting for it.
 const WAKE_COMMITS: usize = 64;
-/// Undo records purged between two looks at whether to stop.
-const BATCH: usize = 1024;
-/// The same while committers help.
-const SMALL_BATCH: usize = 64;
+/// Undo records purged at a time. With more sessions than cores this thread is put off its core in the middle of it, and until it is back
+/// no committer can purge: a long batch would let thousands of logs wait, each on a page of its own.
+const BATCH: usize = 64;
 /// How long a few commits may lie before they are purged.
 const IDLE: Duration = Duration::from_millis(200);
 
@@ -117,15 +116,11 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
             let Some(system) = system.upgrade() else { return };
             let result = system.roll_back_losers().and_then(|_| {
                 loop {
-                    let helped = system.wants_help();
-                    let batch = if helped { SMALL_BATCH } else { BATCH };
-                    if system.closing.load(Ordering::Acquire) || system.purge(batch)? == 0 {
+                    if system.closing.load(Ordering::Acquire) || system.purge(BATCH)? == 0 {
                         return Ok(());
                     }
-                    if helped {
-                        // Better put off the core here than inside, where that keeps the helpers out.
-                        std::thread::yield_now();
-                    }
+                    // Better put off the core here than inside, where that keeps the committers out.
+                    std::thread::yield_now();
                 }
             });
             if let Err(e) = result {

@@ -71,9 +71,9 @@ pub(crate) struct PurgeState {
     pub sweep: Option<Vec<u8>>,
 }
 
-/// Whether purge has nothing to do for a log, unless there are old views.
+/// Whether purge has nothing to do for a log but to copy what old views need.
 fn is_quiet(history: &History) -> bool {
-    history.phase == Phase::New && !history.log.asks_purge()
+    !history.log.asks_purge()
 }
 
 /// `None` if the page that stood in the way is a damaged one of the index's own file.
@@ -163,12 +163,10 @@ impl TxnSystem {
     fn purge_log(&self, history: &mut History, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
         let long = &older[..older.partition_point(|view| view.commit_no() < history.no)];
-        if long.is_empty() && is_quiet(history) {
+        if history.phase == Phase::New && long.is_empty() && is_quiet(history) {
             let records = history.log.records();
-            history.log.retire(&self.undo, &acc)?;
-            self.metrics.add(Counter::PurgedUndoRecords, records);
-            *left = left.saturating_sub(1 + usize::try_from(records).unwrap_or(usize::MAX));
-            return Ok(true);
+            *left = left.saturating_sub(usize::try_from(records).unwrap_or(usize::MAX));
+            return self.retire_quiet(history, left, &acc);
         }
         if history.phase == Phase::New {
             history.phase = if long.is_empty() {
@@ -179,6 +177,9 @@ impl TxnSystem {
         }
         let mut bytes = Vec::new();
         while let Phase::Copying(n) = history.phase {
+            if n == 0 && is_quiet(history) {
+                return self.retire_quiet(history, left, &acc);
+            }
             if n == 0 {
                 history.phase = Phase::Cutting { marks: false, copied: true };
                 break;
@@ -192,6 +193,14 @@ impl TxnSystem {
             history.phase = Phase::Copying(n - 1);
         }
         self.cut_records(history, left, &mut bytes, &acc)
+    }
+
+    /// Lets go of a log that asks nothing of purge, after what old views need was copied. Returns that it is free.
+    fn retire_quiet(&self, history: &mut History, left: &mut usize, acc: &Access<'_>) -> Result<bool> {
+        self.metrics.add(Counter::PurgedUndoRecords, history.log.records());
+        history.log.retire(&self.undo, acc)?;
+        *left = left.saturating_sub(1);
+        Ok(true)
     }
 
     /// First pass, only if there are views older than the commit: puts what they need into the version tree.

@@ -106,6 +106,11 @@ pub(crate) fn spilled(value: &[u8]) -> Option<OverflowRef> {
     if flags & SPILLED != 0 { values::decode(body).ok() } else { None }
 }
 
+/// Bytes that an entry takes, its chain included.
+fn size(key: &[u8], value: &[u8]) -> i64 {
+    (key.len() + value.len()) as i64 + spilled(value).map_or(0, |chain| i64::from(chain.len))
+}
+
 /// The two parts of a version tree key that are needed to decode the value.
 fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
     let index = u32::from_be_bytes(key.get(..4)?.try_into().ok()?);
@@ -217,28 +222,43 @@ impl VersionTree {
     /// Only purge calls this.
     pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<()> {
         let key = self.full_key(entry.index, &entry.key, entry.overwriter);
-        let mut old = Vec::new();
-        let mut merged = entry;
-        let existed = self.tree.get(&key, acc, &mut old)?;
-        if existed {
-            let there = self.decode_value(&key, &old, acc)?;
-            // Purge goes backwards: what is there is about a later change by the same transaction. Of delete marks the
-            // last one is what remains in the tree; of images the first is what was there before the transaction.
-            merged.pending = there.pending.or(merged.pending);
-            merged.image = merged.image.or(there.image);
+        let mut value = self.encode_value(&key, &entry, acc)?;
+        let mut there = None;
+        // As a rule there is none, and the tree is gone through once.
+        self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |current| {
+            there = current.map(<[u8]>::to_vec);
+            Ok(if there.is_none() { Action::Put(value.clone()) } else { Action::Keep })
+        })?;
+        if let Some(old) = there {
+            self.free_spilled(&value, acc)?;
+            value = self.encode_value(&key, &self.merge(&key, &old, entry, acc)?, acc)?;
+            self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())))?;
+            self.account(0, size(&key, &value) - size(&key, &old));
+            return self.free_spilled(&old, acc);
         }
-        let mut value = vec![merged.flags()];
-        let body = merged.encode_body();
+        self.account(1, size(&key, &value));
+        Ok(())
+    }
+
+    /// Purge goes backwards: what is there is about a later change by the same transaction. Of delete marks the
+    /// last one is what remains in the tree; of images the first is what was there before the transaction.
+    fn merge(&self, key: &[u8], old: &[u8], entry: Entry, acc: &Access<'_>) -> Result<Entry> {
+        let there = self.decode_value(key, old, acc)?;
+        Ok(Entry { pending: there.pending.or(entry.pending), image: entry.image.or(there.image), ..entry })
+    }
+
+    /// What is stored under `key`; what does not fit there is written to a chain.
+    fn encode_value(&self, key: &[u8], entry: &Entry, acc: &Access<'_>) -> Result<Vec<u8>> {
+        let body = entry.encode_body();
+        let mut value = Vec::with_capacity(1 + body.len());
         if 1 + body.len() > holdfast_tree::node::payload_len_max(self.page_size(), key.len()) {
-            value[0] |= SPILLED;
+            value.push(entry.flags() | SPILLED);
             value.bytes(&values::write(self.file(), VERSION_INDEX, &body, acc)?);
         } else {
+            value.push(entry.flags());
             value.bytes(&body);
         }
-        let size = (key.len() + 1 + body.len()) as i64;
-        self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())))?;
-        self.account(i64::from(!existed), size - if existed { (key.len() + old.len()) as i64 } else { 0 });
-        self.free_spilled(&old, acc)
+        Ok(value)
     }
 
     fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
@@ -311,7 +331,7 @@ impl VersionTree {
     /// Removes an entry and the chain that it was spilled to, not the chain of its image.
     fn remove(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
         self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
-        self.account(-1, -((key.len() + value.len()) as i64));
+        self.account(-1, -size(key, value));
         self.free_spilled(value, acc)
     }
 
