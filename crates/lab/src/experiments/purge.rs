@@ -191,11 +191,11 @@ fn verdicts(sides: &[Side; 2], changed: u64, frames: u64) -> Vec<Verdict> {
     for side in sides {
         let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
         verdicts.push(Verdict::new(claim, side.lag_seconds(), Bar::AtMost(1.0)));
-        let lost = side.free_lost().map(|pages| pages / frames as f64);
-        let claim =
-            format!("{}: share of the pool that free pages lost from the second quarter to the last", side.name);
-        verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
     }
+    // Beside a snapshot they fall as long as there are rows that change for the first time: that is the bar on the versions.
+    let lost = sides[0].free_lost().map(|pages| pages / frames as f64);
+    let claim = "no snapshot: share of the pool that free pages lost from the second quarter to the last";
+    verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
     let median = |f: Option<Figure>| f.map(|f| f.median);
     let tps = median(paired(sides, |t| Some(t.tps())));
     verdicts.push(Verdict::new("TPS with a snapshot held, of that without", tps, Bar::AtLeast(0.9)));
