@@ -43,7 +43,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
-    Suite { name: "lab-server", budget_minutes: 10.0, long: true, job: lab_server },
+    Suite { name: "lab-server", budget_minutes: 15.0, long: true, job: lab_server },
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
 ];
 
@@ -162,6 +162,9 @@ fn mariadb_short() -> anyhow::Result<Outcome> {
 
 /// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.
 fn lab_server() -> anyhow::Result<Outcome> {
+    for test in ["scripts_run_on_both_engines", "experiments_run_on_private_servers"] {
+        check(&mut cargo(&format!("test -p holdfast-lab --test {test} -- --ignored")))?;
+    }
     let sideload = "sideload --engines holdfast --scale 64";
     for experiment in [sideload, &format!("{sideload} --disk model"), "scan", "querycache"] {
         let run = format!("run --release -p holdfast-cli -- lab {experiment} --target mariadb --quick --no-report");

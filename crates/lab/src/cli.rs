@@ -293,14 +293,11 @@ impl SideloadArgs {
             alone: seconds(3, 10),
             patience: seconds(12, 60),
         };
+        let (rows, threads) = (scale.hot_rows(), usize::from(self.threads));
         let oltp = server::load::Oltp {
-            schema: server::data::SCHEMA.to_owned(),
-            rows: scale.hot_rows(),
-            threads: usize::from(self.threads),
             rate: self.rate,
             distribution: self.rand_type.to_string(),
-            prepared: true,
-            seed: common.seed,
+            ..server::load::Oltp::read_only(rows, server::data::SCHEMA, threads, common.seed)
         };
         let (modelled, cores) = (common.disk == Some(DiskArg::Model), Cores::new(!common.no_pin));
         server::sideload::Options { scale, size, contenders, oltp, times, modelled, cores }
@@ -423,9 +420,6 @@ impl Experiment {
 
 /// Runs one experiment.
 fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, String)> {
-    let servers = matches!(one, Experiment::Sideload(_) | Experiment::Scan(_) | Experiment::Querycache(_))
-        || one.common().target == TargetArg::Embedded;
-    ensure!(servers, "this experiment runs on the embedded engine only; leave --target out");
     let result = match one {
         Experiment::Sideload(args) => args.run(progress),
         Experiment::Scan(args) => args.run(progress),
@@ -449,6 +443,7 @@ struct Alone {
 }
 
 fn all(args: &RigArgs, progress: &mut Progress) -> Result<(Vec<Document>, String)> {
+    ensure!(args.common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
     let mut documents = Vec::new();
     let mut text = String::new();
     for name in ALL {

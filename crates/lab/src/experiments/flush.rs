@@ -50,7 +50,7 @@ pub struct Options {
 /// Longest warm-up at memory speed.
 const WARM_UP_MAX: Duration = Duration::from_secs(60);
 /// Where the age has to settle, of the capacity.
-const TARGET: f64 = 0.6;
+pub(crate) const TARGET: f64 = 0.6;
 
 /// One disk with one capacity.
 struct Case {
@@ -98,7 +98,7 @@ impl Case {
 }
 
 /// The 5th percentile of the seconds, of their median.
-fn evenness(seconds: &[f64]) -> Option<f64> {
+pub(crate) fn evenness(seconds: &[f64]) -> Option<f64> {
     let median = Figure::of(seconds)?.median;
     let mut sorted = seconds.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -3,13 +3,17 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use crate::cli::CommonArgs;
+use crate::cli::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
 use crate::experiments::{flush, iobound, overflow, purge, sessions, soak};
+use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::server;
+use crate::server::contender::Engine;
+use crate::server::turns::{self, Plan};
 
 /// What they take.
 #[derive(Debug, Args)]
@@ -17,6 +21,9 @@ pub struct RigArgs {
     /// What all experiments take.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// With --target mariadb (overflow, purge, flush, sessions): which engines [default: innodb,holdfast]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
+    pub engines: Vec<Engine>,
 }
 
 /// The experiments on the embedded engine.
@@ -60,8 +67,31 @@ impl RigExperiment {
         }
     }
 
-    /// Runs it.
+    /// Runs it on the target that was asked for.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        match &self.args().common.target {
+            TargetArg::Embedded => self.embedded(progress),
+            TargetArg::MariaDb => self.on_servers(progress),
+            TargetArg::Server(_) | TargetArg::Historic(_) => {
+                bail!("this experiment starts its own servers; --target mariadb does that")
+            }
+        }
+    }
+
+    fn on_servers(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        let args = self.args();
+        match self {
+            RigExperiment::Sessions(_) => server::sessions::run(&args.server_sessions(), progress),
+            RigExperiment::Purge(_) => server::purge::run(&args.server_purge(), progress),
+            RigExperiment::Flush(_) => server::flush::run(&args.server_flush(), progress),
+            RigExperiment::Overflow(_) => server::overflow::run(&args.server_overflow(), progress),
+            RigExperiment::Iobound(_) | RigExperiment::Soak(_) => {
+                bail!("this experiment runs on the embedded engine only; leave --target out")
+            }
+        }
+    }
+
+    fn embedded(&self, progress: &mut Progress) -> Result<(Document, String)> {
         let args = self.args();
         match self {
             RigExperiment::Overflow(_) => overflow::run(&args.overflow(), progress),
@@ -141,6 +171,63 @@ impl RigArgs {
             turns: 3,
             turn: self.seconds(0.7, 2.0, 20.0),
             seed: self.common.seed,
+        }
+    }
+
+    /// Turns of private servers.
+    fn plan(&self, pairs: usize, turn: Duration) -> Plan {
+        Plan {
+            contenders: turns::contenders(&self.engines),
+            pairs,
+            turn,
+            cores: Cores::new(!self.common.no_pin),
+            seed: self.common.seed,
+        }
+    }
+
+    fn server_sessions(&self) -> server::sessions::Options {
+        server::sessions::Options {
+            plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
+            objects: self.sized(5_000, 20_000, 1_000_000),
+            counts: self.sized(
+                vec![1, 2, 8, 32, 128, 256],
+                vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
+                vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
+            ),
+        }
+    }
+
+    fn server_purge(&self) -> server::purge::Options {
+        server::purge::Options {
+            plan: self.plan(self.sized(6, 10, 12), self.seconds(3.0, 6.0, 10.0)),
+            objects: self.sized(10_000, 20_000, 1_000_000),
+            sessions: 32,
+            pool_bytes: self.sized(128 * MIB, 256 * MIB, 16_384 * MIB),
+        }
+    }
+
+    fn server_flush(&self) -> server::flush::Options {
+        // Five times as fast as the published disk, as in the experiments on the modelled disk.
+        let model = (Duration::from_micros(1600), 500_000_000);
+        server::flush::Options {
+            plan: self.plan(self.sized(3, 4, 6), self.seconds(8.0, 15.0, 60.0)),
+            objects: self.sized(10_000, 20_000, 1_000_000),
+            sessions: 32,
+            capacities: self.sized(vec![32 * MIB], vec![32 * MIB, 256 * MIB], vec![32 * MIB, 256 * MIB, 2048 * MIB]),
+            modelled: (self.common.disk == Some(DiskArg::Model)).then_some(model),
+        }
+    }
+
+    fn server_overflow(&self) -> server::overflow::Options {
+        server::overflow::Options {
+            plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
+            rows: self.sized(150_000, 300_000, 1_000_000),
+            shares: self.sized(
+                vec![0.5, 0.9, 2.0],
+                vec![0.25, 0.5, 0.75, 0.9, 1.25, 2.0],
+                vec![0.25, 0.5, 0.75, 0.9, 1.25, 2.0],
+            ),
+            threads: vec![1, 8, 40],
         }
     }
 

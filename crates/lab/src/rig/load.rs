@@ -34,7 +34,7 @@ fn histogram() -> Histogram<u64> {
 pub struct Latencies(Vec<Histogram<u64>>);
 
 impl Latencies {
-    fn new(classes: usize) -> Latencies {
+    pub(crate) fn new(classes: usize) -> Latencies {
         Latencies(vec![histogram(); classes + 1])
     }
 
@@ -42,6 +42,13 @@ impl Latencies {
     pub fn add(&mut self, other: &Latencies) {
         // Both have the same bounds, for which `add` cannot fail.
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.add(theirs).expect("the same bounds"));
+    }
+
+    /// Adds `count` transactions (`None`) or statements of a class that took `ns` each.
+    pub(crate) fn record(&mut self, class: Option<usize>, ns: u64, count: u64) {
+        if let Some(histogram) = self.0.get_mut(class.map_or(0, |c| c + 1)) {
+            histogram.saturating_record_n(ns.max(1), count);
+        }
     }
 
     fn clear(&mut self) {

@@ -16,16 +16,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::address::Address;
 use super::data::SCHEMA;
+use super::statements;
 use crate::experiments::sideload::BIG;
 use crate::pin::{Cores, Role};
+use crate::rig::load::Latencies;
 
 /// How sysbench is called.
 #[derive(Clone, Debug)]
 pub struct Oltp {
-    /// Where the table is.
+    /// The script: one of sysbench's by name, another one by its path.
+    pub script: String,
+    /// What this script wants to know, as arguments.
+    pub asked: Vec<String>,
+    /// Where the tables are.
     pub schema: String,
-    /// Rows of the hot table.
-    pub rows: u32,
     /// Sessions.
     pub threads: usize,
     /// Transactions per second of all sessions together; `None` for as many as there can be.
@@ -39,14 +43,27 @@ pub struct Oltp {
 }
 
 impl Oltp {
+    /// sysbench's own `oltp_read_only` on a table of `rows` rows.
+    #[must_use]
+    pub fn read_only(rows: u32, schema: &str, threads: usize, seed: u64) -> Oltp {
+        Oltp {
+            script: "oltp_read_only".to_owned(),
+            asked: vec!["--tables=1".to_owned(), format!("--table-size={rows}")],
+            schema: schema.to_owned(),
+            threads,
+            rate: None,
+            distribution: "uniform".to_owned(),
+            prepared: true,
+            seed,
+        }
+    }
+
     /// sysbench's arguments, up to `run`.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![
-            "oltp_read_only".to_owned(),
+            self.script.clone(),
             "--db-driver=mysql".into(),
             format!("--mysql-db={}", self.schema),
-            "--tables=1".into(),
-            format!("--table-size={}", self.rows),
             format!("--threads={}", self.threads),
             format!("--rand-type={}", self.distribution),
             format!("--rand-seed={}", self.seed),
@@ -55,6 +72,7 @@ impl Oltp {
             "--report-interval=1".into(),
             format!("--db-ps-mode={}", if self.prepared { "auto" } else { "disable" }),
         ];
+        arguments.extend(self.asked.iter().cloned());
         arguments.extend(self.rate.map(|rate| format!("--rate={rate:.0}")));
         arguments.push("run".into());
         arguments
@@ -92,6 +110,8 @@ pub struct Sysbench {
     process: Owned,
     /// 95th percentiles of the seconds since they were last taken, in milliseconds.
     p95: Arc<Mutex<Vec<f64>>>,
+    /// What a script says about its statements.
+    latencies: Arc<Mutex<Latencies>>,
     reader: Option<JoinHandle<String>>,
 }
 
@@ -106,19 +126,21 @@ impl Sysbench {
         let mut process = Owned::start(command, "sysbench")?;
         let out = process.0.stdout.take().context("sysbench has an output")?;
         let p95 = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&p95);
+        let latencies = Arc::new(Mutex::new(statements::none()));
+        let (seen, timed) = (Arc::clone(&p95), Arc::clone(&latencies));
         let reader = std::thread::spawn(move || {
             let mut said = String::new();
             for line in BufReader::new(out).lines().map_while(std::io::Result::ok) {
                 match interval_p95(&line) {
                     Some(ms) => seen.lock().push(ms),
+                    None if statements::record(&line, &mut timed.lock()) => {}
                     None if said.len() < 10_000 => said += &format!("{line}\n"),
                     None => {}
                 }
             }
             said
         });
-        Ok(Sysbench { process, p95, reader: Some(reader) })
+        Ok(Sysbench { process, p95, latencies, reader: Some(reader) })
     }
 
     /// An error if it has ended.
@@ -140,6 +162,26 @@ impl Sysbench {
     pub fn take_p95(&self) -> Vec<f64> {
         std::mem::take(&mut *self.p95.lock())
     }
+
+    /// What the statements took since the last call, where the script tells.
+    pub fn take_latencies(&self) -> Latencies {
+        std::mem::replace(&mut *self.latencies.lock(), statements::none())
+    }
+}
+
+/// Has a script make its tables.
+///
+/// # Errors
+/// What sysbench says.
+pub fn prepare(cache: &Cache, address: &Address, script: &str, schema: &str, asked: &[String]) -> Result<()> {
+    let mut command = cache.sysbench_command();
+    command.arg(script).arg("--db-driver=mysql").args(address.sysbench());
+    command.arg(format!("--mysql-db={schema}")).args(asked).arg("prepare");
+    let output = holdfast_server::run::bound_to_us(&command, "KILL").output().context("sysbench cannot be started")?;
+    if !output.status.success() {
+        bail!("sysbench could not make the tables: {}", String::from_utf8_lossy(&output.stdout).trim());
+    }
+    Ok(())
 }
 
 /// The 95th percentile in one of sysbench's interval reports, in milliseconds.
@@ -289,19 +331,12 @@ mod tests {
 
     #[test]
     fn sysbench_is_told_everything() {
-        let oltp = Oltp {
-            schema: "s".into(),
-            rows: 100,
-            threads: 4,
-            rate: Some(300.0),
-            distribution: "uniform".into(),
-            prepared: false,
-            seed: 1,
-        };
+        let oltp = Oltp { rate: Some(300.0), prepared: false, ..Oltp::read_only(100, "s", 4, 1) };
         let arguments = oltp.arguments();
         assert_eq!(arguments.first().map(String::as_str), Some("oltp_read_only"));
         assert_eq!(arguments.last().map(String::as_str), Some("run"));
         assert!(arguments.contains(&"--rate=300".to_owned()) && arguments.contains(&"--db-ps-mode=disable".to_owned()));
+        assert!(arguments.contains(&"--table-size=100".to_owned()));
         assert!(arguments.contains(&"--mysql-db=s".to_owned()) && arguments.contains(&"--threads=4".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! `sideload`, `scan` and `querycache` on real servers: real sysbench and real mariadb-dump against MariaDB.
+//! The experiments on real servers: real sysbench and real mariadb-dump against MariaDB.
 //!
 //! | module | what |
 //! |---|---|
@@ -11,6 +11,8 @@
 //! | [`sideload`] | the experiment on private servers |
 //! | [`scan`] | the experiment `scan` on private servers |
 //! | [`querycache`] | the experiment `querycache`, both engines in one private server |
+//! | [`turns`] | engines on private servers in turns, sampled: what the next four share |
+//! | [`sessions`], [`purge`], [`flush`], [`overflow`] | the experiments of these names in such turns |
 //! | [`health`] | what a server's counters say in words, and which setting would help |
 //! | [`foreign`] | the experiment on a server that the user names |
 //! | [`historic`] | the experiment on servers of the past |
@@ -20,16 +22,22 @@ pub mod address;
 pub mod contender;
 pub mod data;
 mod diagnosis;
+pub mod flush;
 pub mod foreign;
 pub mod health;
 pub mod historic;
 pub mod instance;
 pub mod load;
 pub mod outcome;
+pub mod overflow;
 pub mod probe;
+pub mod purge;
 pub mod querycache;
 pub mod scan;
+pub mod sessions;
 pub mod sideload;
+mod statements;
+pub mod turns;
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -245,15 +245,8 @@ impl Bench<'_> {
 
     /// A turn of one engine: its rate, and the counters before and after.
     fn turn(&mut self, setting: Setting, side: usize) -> Result<(f64, Counts, Counts)> {
-        let oltp = Oltp {
-            schema: schema(ENGINES[side]).to_owned(),
-            rows: self.options.rows,
-            threads: self.options.threads,
-            rate: None,
-            distribution: "uniform".to_owned(),
-            prepared: setting.prepared,
-            seed: self.options.seed,
-        };
+        let Options { rows, threads, seed, .. } = *self.options;
+        let oltp = Oltp { prepared: setting.prepared, ..Oltp::read_only(rows, schema(ENGINES[side]), threads, seed) };
         let mut sysbench = Sysbench::start(self.cache, self.address, &oltp)?;
         // Connections and prepared statements.
         let began = std::time::Instant::now();

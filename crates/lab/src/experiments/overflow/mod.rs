@@ -60,7 +60,7 @@ impl Options {
 /// The smallest pool.
 const SMALLEST: u64 = 5 << 20;
 /// Rows of a range, as published.
-const RANGE: u32 = 1000;
+pub(crate) const RANGE: u32 = 1000;
 
 fn mix() -> Mix {
     Mix { range_size: RANGE, ..Mix::READ_ONLY }

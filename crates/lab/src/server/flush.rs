@@ -1,0 +1,273 @@
+//! `flush` on private servers: dbSTRESS RW=1 with redo logs of the same capacity, Holdfast beside InnoDB in turns.
+//!
+//! The log is filled before anything counts: a few connections update whole OBJECTs, in no order, until it has been written round more than
+//! once at the rate of dbSTRESS's own target. Then the turns: the age of the checkpoint, and how even the seconds are.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use holdfast_workload::rng::Rng;
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use serde_json::json;
+
+use super::contender::Contender;
+use super::turns::cell::{Cell, Column, grid, p99};
+use super::turns::meters::Meter;
+use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::{self, Findings, Plan};
+use crate::document::{Bar, Document, Verdict};
+use crate::experiments::flush::{TARGET, evenness};
+use crate::figures::Grid;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
+    /// OBJECTs.
+    pub objects: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// Capacities of the log, in bytes.
+    pub capacities: Vec<u64>,
+    /// Seek and bytes per second of a modelled disk, if it is to be on one.
+    pub modelled: Option<(Duration, u64)>,
+}
+
+/// Least evenness: the 5th percentile of the seconds, of their median.
+const EVEN: f64 = 0.8;
+/// The same on a disk that is not even itself: of what InnoDB reaches on it.
+const EVEN_OF_OTHER: f64 = 0.95;
+/// Longest time for filling the log.
+const FILLING_MAX: Duration = Duration::from_secs(120);
+/// Connections that fill it.
+const FILLERS: u64 = 4;
+
+/// One capacity.
+struct Case {
+    capacity: u64,
+    cell: Cell,
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages cannot be had, a server does not come up, or a client fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = turns::equip(progress)?;
+    let plan = &options.plan;
+    let mut sides = turns::sides(&cache, plan)?;
+    for side in &mut sides {
+        side.load(Data::DbStress(options.objects), plan.seed, progress)?;
+    }
+    let work = turns::dbstress(&cache, options.objects, options.sessions, 1, plan.seed)?;
+    let mut cases = Vec::new();
+    for &capacity in &options.capacities {
+        let settings = Settings {
+            pool_bytes: turns::dbstress_bytes(options.objects),
+            log_bytes: Some(capacity),
+            size: 1.0,
+            modelled: options.modelled,
+        };
+        let name = format!("log {} MB", capacity >> 20);
+        for side in &mut sides {
+            progress.step(&format!("{name}: filling it, {}", side.name));
+            side.start(&settings)?;
+            fill(side, options, capacity)?;
+            side.pause(true);
+        }
+        Cell::warm_up(&mut sides, &work, plan.turn, progress)?;
+        cases.push(Case { capacity, cell: Cell::measure(&[&name], &mut sides, &work, plan, progress)? });
+        for side in &mut sides {
+            side.stop()?;
+        }
+    }
+    let columns: [Column<'_>; 3] =
+        [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
+    let mut grids = vec![age_grid(&cases, &sides)];
+    let verdicts = cases.iter().flat_map(|c| verdicts(c, &sides, options.modelled.is_some())).collect();
+    let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
+    grids.push(grid("Throughput", &[""], &sides, &columns, &cells));
+    let findings = Findings {
+        name: ("flush-mariadb", "No furious flushing, on a server"),
+        target: "mariadb",
+        lead: format!(
+            "dbSTRESS RW=1, {} sessions, on private servers in turns. Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it \
+             run full, and TPS dropped with every furious flush.",
+            options.sessions
+        ),
+        settings: json!({
+            "workload": "dbSTRESS RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
+            "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
+            "objects": options.objects,
+            "sessions": options.sessions,
+            "log_capacities_mib": options.capacities.iter().map(|c| c >> 20).collect::<Vec<_>>(),
+            "pool_bytes": turns::dbstress_bytes(options.objects),
+            "disk": if options.modelled.is_some() { "modelled" } else { "real" },
+        }),
+        grids,
+        charts: vec![("Second by second, the last capacity".to_owned(), turns::charts(&sides))],
+        verdicts,
+        cells,
+    };
+    Ok(findings.report(plan, &sides))
+}
+
+/// Writes the log round: what flushing does then, it does for good.
+fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<()> {
+    let enough = 2.0 * TARGET * capacity as f64;
+    let durable = |side: &mut Side<'_>, level: u8| -> Result<()> {
+        let variable = match side.contender {
+            Contender::Holdfast => "holdfast_flush_log_at_trx_commit",
+            Contender::InnoDb { .. } => "innodb_flush_log_at_trx_commit",
+            Contender::MyRocks => "rocksdb_flush_log_at_trx_commit",
+        };
+        Ok(side.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
+    };
+    durable(side, 0)?;
+    let (before, began) = (written(side)?, Instant::now());
+    let connections = (0..FILLERS).map(|_| side.connect()).collect::<Result<Vec<_>>>()?;
+    let (objects, seed, stop) = (options.objects, options.plan.seed, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let filler = |(n, conn)| {
+            let (rng, stop) = (Rng::for_part(seed, n), &stop);
+            scope.spawn(move || update_objects(conn, objects, rng, stop))
+        };
+        let fillers: Vec<_> = (0..).zip(connections).map(filler).collect();
+        let mut result = Ok(());
+        while result.is_ok() && began.elapsed() < FILLING_MAX {
+            std::thread::sleep(Duration::from_millis(100));
+            match written(side) {
+                Ok(now) if now - before >= enough => break,
+                Ok(_) => {}
+                Err(error) => result = Err(error),
+            }
+        }
+        stop.store(true, Ordering::Release);
+        for filler in fillers {
+            let ended = filler.join().unwrap_or_else(|_| Err(anyhow!("a thread that fills the log panicked")));
+            result = result.and(ended);
+        }
+        result
+    })?;
+    durable(side, 1)
+}
+
+fn written(side: &mut Side<'_>) -> Result<f64> {
+    Ok(side.read()?[Meter::Log as usize].unwrap_or(0.0))
+}
+
+/// Updates all rows of one OBJECT after the other, in no order. What it meets of the others' locks is no matter.
+fn update_objects(mut conn: Conn, objects: u32, mut rng: Rng, stop: &AtomicBool) -> Result<()> {
+    while !stop.load(Ordering::Acquire) {
+        let (object, stat) = (rng.below(u64::from(objects)), rng.below(1000));
+        let sql = format!(
+            "UPDATE history SET ref_stat = '{stat:03}', note = REVERSE(note) WHERE ref_object = '{object:010}'"
+        );
+        match conn.query_drop(sql) {
+            Err(mysql::Error::MySqlError(said)) if [1205, 1213].contains(&said.code) => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The values of a meter in the seconds of a side, turn by turn.
+fn seconds(case: &Case, side: usize, meter: Meter) -> Vec<Vec<f64>> {
+    let of_turn = |turn: &Turn| turn.each.iter().filter_map(|s| s.values[meter as usize]).collect();
+    case.cell.turns[side].iter().map(of_turn).collect()
+}
+
+/// The age of the checkpoint, of the capacity.
+fn age(case: &Case, side: usize) -> Option<Figure> {
+    let ages: Vec<f64> = seconds(case, side, Meter::Age).concat().iter().map(|a| a / case.capacity as f64).collect();
+    Figure::of(&ages)
+}
+
+/// The farthest that the age is from its median, as a share of that.
+fn swing(age: Figure) -> f64 {
+    (age.max - age.median).max(age.median - age.min) / age.median
+}
+
+fn even(case: &Case, side: usize) -> Option<f64> {
+    evenness(&seconds(case, side, Meter::Commits).concat())
+}
+
+/// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of the capacity.
+fn dips(case: &Case, side: usize) -> Option<f64> {
+    let (rates, ages) = (seconds(case, side, Meter::Commits), seconds(case, side, Meter::Age));
+    let median = Figure::of(&rates.concat())?.median;
+    let in_turn = |(rates, ages): (&Vec<f64>, &Vec<f64>)| {
+        let fell = ages.windows(2).map(|w| w[0] - w[1] > case.capacity as f64 / 50.0);
+        fell.zip(rates.iter().skip(1)).filter(|(fell, tps)| *fell && **tps < 0.8 * median).count()
+    };
+    Some(rates.iter().zip(&ages).map(in_turn).sum::<usize>() as f64)
+}
+
+/// Verdicts on Holdfast. Evenness is judged as it is on the modelled disk, and beside the others on a real one, which need not be even itself.
+fn verdicts(case: &Case, sides: &[Side<'_>], modelled: bool) -> Vec<Verdict> {
+    let claim = |text: &str| format!("log {} MB: {text}", case.capacity >> 20);
+    let age = age(case, 0);
+    let mut verdicts = vec![
+        Verdict::new(claim("checkpoint age, of the capacity, median"), age.map(|a| a.median), Bar::AtLeast(TARGET)),
+        Verdict::new(claim("farthest that the age is from its median"), age.map(swing), Bar::AtMost(0.1)),
+        Verdict::new(claim("seconds in which TPS dips while the age falls"), dips(case, 0), Bar::Exactly(0.0)),
+    ];
+    let even = |side| even(case, side);
+    if modelled {
+        verdicts.push(Verdict::new(
+            claim("5th percentile of one-second TPS, of the median"),
+            even(0),
+            Bar::AtLeast(EVEN),
+        ));
+    } else {
+        for (other, side) in sides.iter().enumerate().skip(1) {
+            let ratio = even(0).zip(even(other)).map(|(ours, theirs)| ours / theirs);
+            let text = claim(&format!("5th percentile of one-second TPS, of the median, of {}'s", side.name));
+            verdicts.push(Verdict::new(text, ratio, Bar::AtLeast(EVEN_OF_OTHER)));
+        }
+    }
+    verdicts
+}
+
+fn age_grid(cases: &[Case], sides: &[Side<'_>]) -> Grid {
+    let header = [
+        "",
+        "",
+        "TPS",
+        "5th pct of median",
+        "age of capacity",
+        "least",
+        "swing",
+        "dips",
+        "log MB/s",
+        "pages written/s",
+    ];
+    let note = "One-second samples of the turns, after the log was filled and a first turn. Swing: the farthest that the age is from its median, as a share of that. \
+                Dips: seconds with a fifth less TPS than the median while the age fell.";
+    let mut grid = Grid::new("Checkpoint age and evenness", 2, &header, note);
+    let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+    for case in cases {
+        for (n, side) in sides.iter().enumerate() {
+            let median = |meter| Figure::of(&seconds(case, n, meter).concat()).map(|f| f.median);
+            let (age, whole) = (age(case, n), |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human));
+            grid.rows.push(vec![
+                format!("log {} MB", case.capacity >> 20),
+                side.name.clone(),
+                whole(median(Meter::Commits)),
+                two(even(case, n)),
+                two(age.map(|a| a.median)),
+                two(age.map(|a| a.min)),
+                two(age.map(swing)),
+                whole(age.and(dips(case, n))),
+                two(median(Meter::Log).map(|b| b / 1e6)),
+                whole(median(Meter::Writes)),
+            ]);
+        }
+    }
+    grid
+}

@@ -1,0 +1,227 @@
+//! `purge` on private servers: updates in place beside a long snapshot, Holdfast and InnoDB, each with a snapshot held and without,
+//! four servers in turns.
+//!
+//! The snapshot is held from the first turn to the last. At the end the rows are counted that it sees otherwise than the newest state:
+//! as many old versions are needed, not more.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use anyhow::{Context, Result};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use serde_json::json;
+
+use super::turns::cell::{Cell, Column, grid};
+use super::turns::meters::Meter;
+use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::{self, Findings, Plan, engine_name};
+use crate::document::{Bar, Document, Verdict};
+use crate::figures::Grid;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::rig::sessions::{SEL2, UPDATE};
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
+    /// OBJECTs.
+    pub objects: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// The cache of each engine.
+    pub pool_bytes: u64,
+}
+
+/// Sides of an engine: without a snapshot, with one.
+const SIDES: usize = 2;
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages cannot be had, a server does not come up, or a client fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = turns::equip(progress)?;
+    let plan = &options.plan;
+    let mut sides = Vec::new();
+    let settings = Settings { pool_bytes: options.pool_bytes, size: 1.0, ..Settings::default() };
+    for &contender in &plan.contenders {
+        let name = engine_name(contender);
+        let mut plain = Side::private(&cache, &plan.cores, &name, contender)?;
+        plain.load(Data::DbStress(options.objects), plan.seed, progress)?;
+        let mut held = Side::private(&cache, &plan.cores, &format!("{name}, snapshot held"), contender)?;
+        held.copy_of(&plain)?;
+        plain.start(&settings)?;
+        held.start(&settings)?;
+        sides.extend([plain, held]);
+    }
+    let work = turns::dbstress(&cache, options.objects, options.sessions, 1, plan.seed)?;
+    Cell::warm_up(&mut sides, &work, plan.turn, progress)?;
+    let mut snapshots = Vec::new();
+    for side in sides.iter_mut().skip(1).step_by(SIDES) {
+        snapshots.push(Snapshot::hold(side)?);
+    }
+    let name = format!("{} sessions", options.sessions);
+    let cell = Cell::measure(&[&name], &mut sides, &work, plan, progress)?;
+    progress.step("counting the rows that changed");
+    let mut changed = Vec::new();
+    for (side, snapshot) in sides.iter_mut().skip(1).step_by(SIDES).zip(&mut snapshots) {
+        changed.push(snapshot.rows_changed(side)?);
+        side.pause(true);
+    }
+    let columns: [Column<'_>; 4] = [
+        ("TPS", &|t| Some(t.tps())),
+        ("SEL2 p99 ms", &sel2),
+        ("UPDATE p99 ms", &|t| t.latencies.class_ms(UPDATE, 99.0)),
+        ("server's CPU us/txn", &Turn::cpu_us),
+    ];
+    let findings = Findings {
+        name: ("purge-mariadb", "Updates in place beside a long snapshot, on a server"),
+        target: "mariadb",
+        lead: format!(
+            "dbSTRESS, {} sessions without think time, one UPDATE in place per READ, on private servers in turns. Published in 2010 for MySQL 5.5.4: free pages \
+             fall continuously until old page images own the pool, for purge does not keep up.",
+            options.sessions
+        ),
+        settings: json!({
+            "workload": "dbSTRESS RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
+            "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
+            "objects": options.objects,
+            "sessions": options.sessions,
+            "pool_bytes": options.pool_bytes,
+            "snapshot": "START TRANSACTION WITH CONSISTENT SNAPSHOT before the first turn, open until after the last",
+        }),
+        grids: vec![
+            held_grid(&cell, &sides, &changed),
+            grid("All four servers", &[""], &sides, &columns, std::slice::from_ref(&cell)),
+        ],
+        charts: vec![("Second by second".to_owned(), turns::charts(&sides))],
+        verdicts: verdicts(&cell, &sides, &changed, options),
+        cells: vec![cell],
+    };
+    Ok(findings.report(plan, &sides))
+}
+
+fn sel2(turn: &Turn) -> Option<f64> {
+    turn.latencies.class_ms(SEL2, 99.0)
+}
+
+/// A transaction that goes on reading what was there when it began.
+struct Snapshot(Conn);
+
+impl Snapshot {
+    fn hold(side: &Side<'_>) -> Result<Snapshot> {
+        let mut conn = side.connect()?;
+        conn.query_drop("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
+        conn.query_drop("SELECT COUNT(*) FROM zone")?;
+        side.pause(true);
+        Ok(Snapshot(conn))
+    }
+
+    /// Rows of HISTORY that it sees otherwise than a new reader.
+    fn rows_changed(&mut self, side: &Side<'_>) -> Result<u64> {
+        side.pause(false);
+        let (old, new) = (digests(&mut self.0)?, digests(&mut side.connect()?)?);
+        anyhow::ensure!(
+            old.len() == new.len(),
+            "the snapshot sees {} rows of HISTORY, a new one {}",
+            old.len(),
+            new.len()
+        );
+        Ok(old.iter().zip(&new).filter(|(a, b)| a != b).count() as u64)
+    }
+}
+
+/// A digest of every row of HISTORY, in the order of its key.
+fn digests(conn: &mut Conn) -> Result<Vec<u64>> {
+    let sql = "SELECT ref_stat, begin_date, end_date, note FROM history ORDER BY ref_object, horder";
+    let digest = |row: (String, String, String, String)| {
+        let mut hasher = DefaultHasher::new();
+        row.hash(&mut hasher);
+        hasher.finish()
+    };
+    conn.query_map(sql, digest).context("read HISTORY")
+}
+
+/// The values of a meter in a part of a side's seconds, from share to share.
+fn part(side: &Side<'_>, meter: Meter, from: f64, to: f64) -> Vec<f64> {
+    let n = side.seconds.len() as f64;
+    let seconds = &side.seconds[(n * from) as usize..(n * to) as usize];
+    seconds.iter().filter_map(|s| s.values[meter as usize]).collect()
+}
+
+/// The longest history of the second half of the run, in seconds of WRITEs.
+fn lag_seconds(cell: &Cell, sides: &[Side<'_>], side: usize) -> Option<f64> {
+    let longest = part(&sides[side], Meter::History, 0.5, 1.0).into_iter().reduce(f64::max)?;
+    Some(longest / (cell.figure(side, |t| Some(t.tps()))?.median / 2.0))
+}
+
+/// Free pages lost from the second quarter of the run to the last.
+fn free_lost(side: &Side<'_>) -> Option<f64> {
+    let median = |from, to| Some(Figure::of(&part(side, Meter::Free, from, to))?.median);
+    Some(median(0.25, 0.5)? - median(0.75, 1.0)?)
+}
+
+fn most_versions(side: &Side<'_>) -> Option<f64> {
+    part(side, Meter::Versions, 0.0, 1.0).into_iter().reduce(f64::max)
+}
+
+/// Verdicts on Holdfast; the other engines stand beside it in the tables.
+fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options) -> Vec<Verdict> {
+    let pages = options.pool_bytes as f64 / 16384.0;
+    let mut verdicts = Vec::new();
+    for (n, side) in sides.iter().enumerate().take(SIDES) {
+        let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
+        verdicts.push(Verdict::new(claim, lag_seconds(cell, sides, n), Bar::AtMost(1.0)));
+        let claim =
+            format!("{}: share of the pool that free pages lost from the second quarter to the last", side.name);
+        verdicts.push(Verdict::new(claim, free_lost(side).map(|lost| lost / pages), Bar::AtMost(0.01)));
+    }
+    let median = |of: &dyn Fn(&Turn) -> Option<f64>| cell.ratio(1, 0, of).map(|r| r.median);
+    let claim = "TPS with a snapshot held, of that without";
+    verdicts.push(Verdict::new(claim, median(&|t| Some(t.tps())), Bar::AtLeast(0.9)));
+    let claim = "p99 of SEL2 on the newest data with a snapshot held, of that without";
+    verdicts.push(Verdict::new(claim, median(&sel2), Bar::AtMost(1.2)));
+    let versions = most_versions(&sides[1]).zip(changed.first()).map(|(kept, &rows)| kept / rows.max(1) as f64);
+    verdicts.push(Verdict::new("versions kept per row that changed", versions, Bar::AtMost(1.0)));
+    verdicts
+}
+
+fn held_grid(cell: &Cell, sides: &[Side<'_>], changed: &[u64]) -> Grid {
+    let header = [
+        "",
+        "TPS, of that without",
+        "p99 of SEL2, of that without",
+        "longest history without",
+        "with",
+        "free pages lost without",
+        "with",
+        "versions at most",
+        "rows changed",
+    ];
+    let note = "Medians of rounds. Free pages lost: from the second quarter of the run to the last. Rows changed: those of HISTORY that the snapshot sees \
+                otherwise than the newest state, counted at the end.";
+    let mut grid = Grid::new("What a snapshot costs that is held all the time", 1, &header, note);
+    let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
+    let longest = |side: &Side<'_>| opt(part(side, Meter::History, 0.0, 1.0).into_iter().reduce(f64::max));
+    for (n, pair) in sides.chunks_exact(SIDES).enumerate() {
+        let (plain, held) = (n * SIDES, n * SIDES + 1);
+        let ratio = |of: &dyn Fn(&Turn) -> Option<f64>| {
+            cell.ratio(held, plain, of).map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.median))
+        };
+        grid.rows.push(vec![
+            pair[0].name.clone(),
+            ratio(&|t| Some(t.tps())),
+            ratio(&sel2),
+            longest(&pair[0]),
+            longest(&pair[1]),
+            opt(free_lost(&pair[0])),
+            opt(free_lost(&pair[1])),
+            opt(most_versions(&pair[1])),
+            changed.get(n).map_or_else(|| "-".to_owned(), |&rows| human(rows as f64)),
+        ]);
+    }
+    grid
+}

@@ -1,0 +1,129 @@
+//! `sessions` on private servers: dbSTRESS with 1 to 256 clients, read-only and RW=1, Holdfast beside InnoDB in turns, all in memory.
+//!
+//! What the machine does with so many threads, and what the server costs, is the same for both engines; what differs is theirs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::turns::cell::{Cell, Of, grid, p99};
+use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::{self, Findings, Plan};
+use crate::document::{Bar, Document, Verdict};
+use crate::figures::{Chart, Line};
+use crate::progress::Progress;
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
+    /// OBJECTs.
+    pub objects: u32,
+    /// Numbers of sessions.
+    pub counts: Vec<u32>,
+}
+
+/// The modes, and READs per WRITE of each.
+const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
+/// Sessions up to which throughput has a bar; more have to be survived.
+const MOST: u32 = 256;
+/// Least throughput, of InnoDB's, at any number of sessions.
+const SHARE: f64 = 0.97;
+/// Longest 99th percentile with the most sessions, of InnoDB's.
+const P99: f64 = 1.1;
+/// Time in which the caches fill.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages cannot be had, a server does not come up, or a client fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = turns::equip(progress)?;
+    let plan = &options.plan;
+    let mut sides = turns::sides(&cache, plan)?;
+    let settings = Settings { pool_bytes: turns::dbstress_bytes(options.objects), size: 1.0, ..Settings::default() };
+    for side in &mut sides {
+        side.load(Data::DbStress(options.objects), plan.seed, progress)?;
+        side.start(&settings)?;
+    }
+    let work = |sessions, rw_ratio| turns::dbstress(&cache, options.objects, sessions, rw_ratio, plan.seed);
+    Cell::warm_up(&mut sides, &work(8, 0)?, plan.turn.min(WARM_UP), progress)?;
+    let mut cells = Vec::new();
+    for (mode, rw_ratio) in MODES {
+        for &sessions in &options.counts {
+            let name = [mode, &sessions.to_string()];
+            cells.push(Cell::measure(&name, &mut sides, &work(sessions, rw_ratio)?, plan, progress)?);
+        }
+    }
+    let columns: [turns::cell::Column<'_>; 3] =
+        [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
+    let findings = Findings {
+        name: ("sessions-mariadb", "1 to 256 sessions on a server"),
+        target: "mariadb",
+        lead: "dbSTRESS in memory, on private servers in turns. Published in 2010: throughput falls continuously from 32 sessions on; a limit of \
+               32 threads cost more than it gave until 256."
+            .to_owned(),
+        settings: json!({
+            "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
+            "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
+            "objects": options.objects,
+            "sessions": options.counts,
+            "pool_bytes": settings.pool_bytes,
+            "active_set_of_pool": "all of it fits",
+        }),
+        grids: vec![grid("Engines by number of sessions", &["", "sessions"], &sides, &columns, &cells)],
+        charts: vec![
+            ("Over the number of sessions".to_owned(), over_sessions(&cells, &sides)),
+            ("Second by second".to_owned(), turns::charts(&sides)),
+        ],
+        verdicts: verdicts(&cells, &sides),
+        cells,
+    };
+    Ok(findings.report(plan, &sides))
+}
+
+fn sessions_of(cell: &Cell) -> u32 {
+    cell.name.get(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Against every other engine.
+fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (mode, _) in MODES {
+        let of_mode = || cells.iter().filter(move |c| c.name[0] == mode && sessions_of(c) <= MOST);
+        for (other, side) in sides.iter().enumerate().skip(1) {
+            let tps = |c: &Cell| Some(c.ratio(0, other, |t| Some(t.tps()))?.median);
+            let worst = of_mode().filter_map(tps).reduce(f64::min);
+            let claim = format!("{mode}: TPS of Holdfast, of {}'s, worst number of sessions", side.name);
+            verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(SHARE)));
+            let most = of_mode().max_by_key(|c| sessions_of(c));
+            let latency = most.and_then(|c| Some(c.ratio(0, other, p99)?.median));
+            let sessions = most.map_or(0, sessions_of);
+            let claim = format!("{mode}: p99 at {sessions} sessions, of {}'s", side.name);
+            verdicts.push(Verdict::new(claim, latency, Bar::AtMost(P99)));
+        }
+    }
+    verdicts
+}
+
+fn over_sessions(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    let figures: [(&str, &str, Of<'_>); 2] =
+        [("Throughput", "transactions per second", &|t| Some(t.tps())), ("99th percentile", "milliseconds", &p99)];
+    for (mode, _) in MODES {
+        for (title, unit, of) in figures {
+            let point = |c: &Cell, side| Some((f64::from(sessions_of(c)).log2(), c.figure(side, of)?.median));
+            let line = |(n, side): (usize, &Side<'_>)| Line {
+                name: side.name.clone(),
+                points: cells.iter().filter(|c| c.name[0] == mode).filter_map(|c| point(c, n)).collect(),
+                dashed: false,
+            };
+            let lines = sides.iter().enumerate().map(line).collect();
+            charts.push(Chart::over(&format!("{title}, {mode}"), "sessions, as a power of 2", unit, lines));
+        }
+    }
+    charts
+}

@@ -1,0 +1,153 @@
+//! A cell: all sides under one load, in turns. Who comes first changes from round to round; a ratio is that within a round.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use holdfast_server::statistics::{Summary, summary};
+use serde_json::json;
+
+use super::Plan;
+use super::meters::Meter;
+use super::side::{Side, Turn};
+use crate::document::{Run, metrics};
+use crate::figures::Grid;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::server::load::Oltp;
+
+/// The turns of all sides under one load.
+pub struct Cell {
+    /// What it is, as the words of its row.
+    pub name: Vec<String>,
+    /// The turns, by side.
+    pub turns: Vec<Vec<Turn>>,
+    /// Megabytes of memory of the servers at the end, by side.
+    pub memory_mb: Vec<Option<f64>>,
+}
+
+impl Cell {
+    /// Runs `work` on all sides, `plan.pairs` times each. Each round has random numbers of its own, the same for all sides.
+    ///
+    /// # Errors
+    /// If a client fails or a server does not answer.
+    pub fn measure(
+        name: &[&str],
+        sides: &mut [Side<'_>],
+        work: &Oltp,
+        plan: &Plan,
+        progress: &mut Progress,
+    ) -> Result<Cell> {
+        let phase = name.join(", ");
+        progress.step(&phase);
+        let mut turns: Vec<Vec<Turn>> = sides.iter().map(|_| Vec::new()).collect();
+        for round in 0..plan.pairs {
+            let work = Oltp { seed: work.seed + round as u64, ..work.clone() };
+            for n in 0..sides.len() {
+                let side = if round % 2 == 0 { n } else { sides.len() - 1 - n };
+                turns[side].push(sides[side].turn(&work, &phase, plan.turn, progress)?);
+            }
+        }
+        let memory_mb = sides.iter().map(Side::memory_mb).collect();
+        Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb })
+    }
+
+    /// Lets `work` run on all sides without counting.
+    ///
+    /// # Errors
+    /// As [`Cell::measure`].
+    pub fn warm_up(sides: &mut [Side<'_>], work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<()> {
+        // Other rows than those that will be counted.
+        let work = Oltp { seed: work.seed + 1000, ..work.clone() };
+        for side in sides {
+            side.turn(&work, "warm-up", duration, progress)?;
+            side.seconds.clear();
+            side.spans.clear();
+        }
+        Ok(())
+    }
+
+    /// A figure of the turns of a side.
+    pub fn figure(&self, side: usize, of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
+        Figure::of(&self.turns.get(side)?.iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// The ratios of side `of` to side `to`, round by round.
+    pub fn ratio(&self, of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Summary> {
+        let rounds = self.turns.get(of)?.iter().zip(self.turns.get(to)?);
+        let ratios: Vec<f64> = rounds.filter_map(|(a, b)| Some(figure(a)? / figure(b)?)).collect();
+        let ratios: Vec<f64> = ratios.into_iter().filter(|r| r.is_finite() && *r > 0.0).collect();
+        (ratios.len() > 1).then(|| summary(&ratios))
+    }
+
+    /// A run per side, for the document.
+    #[must_use]
+    pub fn runs(&self, target: &str, sides: &[Side<'_>]) -> Vec<Run> {
+        let run = |(n, side): (usize, &Side<'_>)| Run {
+            target: target.to_owned(),
+            policy: side.name.clone(),
+            metrics: metrics(json!({
+                "cell": self.name.join(", "),
+                "tps": self.figure(n, |t| Some(t.tps())),
+                "p99_ms": self.figure(n, p99),
+                "p95_ms": self.figure(n, p95),
+                "server_cpu_us_per_transaction": self.figure(n, Turn::cpu_us),
+                "pages_read_per_transaction": self.figure(n, |t| t.per_transaction(Meter::Reads)),
+                "log_bytes_per_transaction": self.figure(n, |t| t.per_transaction(Meter::Log)),
+                "memory_mb": self.memory_mb.get(n).copied().flatten(),
+            })),
+        };
+        sides.iter().enumerate().map(run).collect()
+    }
+}
+
+/// The 99th percentile of a turn's transactions, in milliseconds.
+#[must_use]
+pub fn p99(turn: &Turn) -> Option<f64> {
+    turn.latencies.transaction_ms(99.0)
+}
+
+/// The median of the 95th percentiles of a turn's seconds, in milliseconds.
+#[must_use]
+pub fn p95(turn: &Turn) -> Option<f64> {
+    Figure::of(&turn.p95_ms).map(|f| f.median)
+}
+
+/// A figure of a turn.
+pub type Of<'a> = &'a dyn Fn(&Turn) -> Option<f64>;
+
+/// A column for each side.
+pub type Column<'a> = (&'a str, Of<'a>);
+
+/// The cells as a table: the words of their names under `words`, medians of turns by side for each of `columns`, and the ratios of the
+/// first column between side 0 and the others.
+#[must_use]
+pub fn grid(title: &str, words: &[&str], sides: &[Side<'_>], columns: &[Column<'_>], cells: &[Cell]) -> Grid {
+    let mut header: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+    for (n, (what, _)) in columns.iter().enumerate() {
+        header.extend(sides.iter().map(|side| format!("{what}, {}", side.name)));
+        if n == 0 {
+            for other in sides.iter().skip(1) {
+                header.extend([format!("of {}", other.name), "lower bound".to_owned()]);
+            }
+        }
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let note = "Medians of turns. A ratio is that within a round; lower bound: at 95 %, one-sided, of the mean of the logarithms.";
+    let mut grid = Grid::new(title, words.len(), &header, note);
+    let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
+    for cell in cells {
+        let mut row = cell.name.clone();
+        for (n, (_, of)) in columns.iter().enumerate() {
+            row.extend((0..sides.len()).map(|side| opt(cell.figure(side, of).map(|f| f.median))));
+            if n == 0 {
+                for other in 1..sides.len() {
+                    let ratio = cell.ratio(0, other, of);
+                    let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+                    row.extend([two(ratio.map(|r| r.median)), two(ratio.map(|r| r.lower_bound))]);
+                }
+            }
+        }
+        grid.rows.push(row);
+    }
+    grid
+}

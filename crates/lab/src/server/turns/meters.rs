@@ -1,0 +1,168 @@
+//! What a server says of itself, once a second: the same questions to every engine.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::server::contender::Contender;
+
+/// A question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meter {
+    /// Transactions.
+    Commits,
+    /// Transactions that are not purged.
+    History,
+    /// Old versions kept for long snapshots.
+    Versions,
+    /// Log since the checkpoint.
+    Age,
+    /// Log written.
+    Log,
+    /// Frames without a page.
+    Free,
+    /// Frames whose page is newer than its file.
+    Dirty,
+    /// Pages read.
+    Reads,
+    /// Pages written.
+    Writes,
+    /// Times that somebody waited for a free frame.
+    FreeWaits,
+}
+
+/// How a meter is read and shown.
+struct Dial {
+    title: &'static str,
+    unit: &'static str,
+    /// Whether it only grows: then it is shown per second.
+    grows: bool,
+    /// The status variables of Holdfast, InnoDB and MyRocks; empty where there is none.
+    variables: [&'static str; 3],
+}
+
+/// Answers, in the order of [`Meter::ALL`]; `None` for what the engine does not tell.
+pub type Values = [Option<f64>; Meter::ALL.len()];
+
+impl Meter {
+    /// All of them.
+    pub const ALL: [Meter; 10] = [
+        Meter::Commits,
+        Meter::History,
+        Meter::Versions,
+        Meter::Age,
+        Meter::Log,
+        Meter::Free,
+        Meter::Dirty,
+        Meter::Reads,
+        Meter::Writes,
+        Meter::FreeWaits,
+    ];
+
+    fn dial(self) -> Dial {
+        let gauge = |title, unit, variables| Dial { title, unit, grows: false, variables };
+        let counter = |title, unit, variables| Dial { title, unit, grows: true, variables };
+        match self {
+            Meter::Commits => counter("throughput", "transactions per second", ["Com_commit"; 3]),
+            Meter::History => {
+                gauge("history", "transactions", ["Holdfast_history_list_length", "Innodb_history_list_length", ""])
+            }
+            Meter::Versions => gauge("versions kept for snapshots", "count", ["Holdfast_versions_stored", "", ""]),
+            Meter::Age => gauge("checkpoint age", "bytes", ["Holdfast_checkpoint_age", "Innodb_checkpoint_age", ""]),
+            Meter::Log => counter(
+                "log written",
+                "bytes per second",
+                ["Holdfast_os_log_written", "Innodb_os_log_written", "Rocksdb_wal_bytes"],
+            ),
+            Meter::Free => {
+                gauge("free frames", "pages", ["Holdfast_buffer_pool_pages_free", "Innodb_buffer_pool_pages_free", ""])
+            }
+            Meter::Dirty => gauge(
+                "dirty frames",
+                "pages",
+                ["Holdfast_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_dirty", ""],
+            ),
+            Meter::Reads => counter("pages read", "per second", ["Holdfast_pages_read", "Innodb_pages_read", ""]),
+            Meter::Writes => {
+                counter("pages written", "per second", ["Holdfast_pages_written", "Innodb_pages_written", ""])
+            }
+            Meter::FreeWaits => counter(
+                "waits for a free frame",
+                "per second",
+                ["Holdfast_buffer_pool_wait_free", "Innodb_buffer_pool_wait_free", ""],
+            ),
+        }
+    }
+
+    /// Title of its chart.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        self.dial().title
+    }
+
+    /// What its chart shows.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        self.dial().unit
+    }
+
+    fn variable(self, contender: Contender) -> &'static str {
+        let [holdfast, innodb, rocks] = self.dial().variables;
+        match contender {
+            Contender::Holdfast => holdfast,
+            Contender::InnoDb { .. } => innodb,
+            Contender::MyRocks => rocks,
+        }
+    }
+}
+
+/// Reads all meters of a server whose tables are in `contender`.
+///
+/// # Errors
+/// If the server does not answer.
+pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
+    let names = Meter::ALL.map(|m| m.variable(contender));
+    let list = names.iter().filter(|n| !n.is_empty()).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(",");
+    let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({list})");
+    let rows: Vec<(String, String)> = conn.query(sql).context("ask for the server's counters")?;
+    let found: BTreeMap<String, f64> =
+        rows.into_iter().filter_map(|(name, value)| Some((name.to_lowercase(), value.parse().ok()?))).collect();
+    Ok(names.map(|name| found.get(&name.to_lowercase()).copied()))
+}
+
+/// What happened between two readings `seconds` apart: counters per second, gauges as they are.
+#[must_use]
+pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
+    let mut values = *to;
+    for (n, meter) in Meter::ALL.into_iter().enumerate().filter(|(_, m)| m.dial().grows) {
+        let rate = |(from, to): (f64, f64)| (to - from).max(0.0) / seconds.max(1e-9);
+        values[n] = from[meter as usize].zip(to[n]).map(rate);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_become_rates_and_gauges_stay() {
+        let (mut from, mut to) = ([None; Meter::ALL.len()], [None; Meter::ALL.len()]);
+        (from[Meter::Commits as usize], to[Meter::Commits as usize]) = (Some(100.0), Some(300.0));
+        (from[Meter::History as usize], to[Meter::History as usize]) = (Some(7.0), Some(9.0));
+        to[Meter::Reads as usize] = Some(5.0);
+        let values = between(&from, &to, 2.0);
+        assert_eq!(values[Meter::Commits as usize], Some(100.0));
+        assert_eq!(values[Meter::History as usize], Some(9.0));
+        assert_eq!(values[Meter::Reads as usize], None, "nothing to compare with");
+    }
+
+    #[test]
+    fn a_meter_has_its_own_place() {
+        for (n, meter) in Meter::ALL.into_iter().enumerate() {
+            assert_eq!(meter as usize, n);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Engines on private servers in turns: what `sessions`, `purge`, `flush` and `overflow` share there. An experiment says its tables,
+//! its load, its cells and its verdicts.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`side`] | one of the servers: loaded, started, given turns, standing still in between |
+//! | [`meters`] | its own counters, the same questions to every engine |
+//! | [`cell`] | the turns of all sides under one load, their ratios, and the table of them |
+//!
+//! Every side has a cache of the same size, O_DIRECT, a sync at every commit and no binary log. The first side is Holdfast's.
+
+pub mod cell;
+pub mod meters;
+pub mod side;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use holdfast_server::{Cache, apt};
+use holdfast_workload::scripts::Script;
+use serde_json::{Value, json};
+
+use self::meters::Meter;
+use self::side::Side;
+use super::contender::{Contender, Engine};
+use super::data::SCHEMA;
+use super::load::Oltp;
+use crate::document::{Document, Run, Verdict, metrics};
+use crate::figures::{Chart, Figures, Grid, Line};
+use crate::machine::Machine;
+use crate::pin::Cores;
+use crate::progress::Progress;
+
+/// What every experiment in turns is told.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The engines; the first is compared with the others.
+    pub contenders: Vec<Contender>,
+    /// Turns of each side in a cell.
+    pub pairs: usize,
+    /// Length of a turn.
+    pub turn: Duration,
+    /// Cores.
+    pub cores: Cores,
+    /// Seed of data and load.
+    pub seed: u64,
+}
+
+/// `innodb_old_blocks_time` of a server that nobody has configured.
+const OLD_BLOCKS_TIME_MS: u32 = 1000;
+
+/// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks if asked for.
+#[must_use]
+pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
+    let asked = if asked.is_empty() { &[Engine::Holdfast, Engine::Innodb][..] } else { asked };
+    let order = [
+        (Engine::Holdfast, Contender::Holdfast),
+        (Engine::Innodb, Contender::InnoDb { old_blocks_time_ms: OLD_BLOCKS_TIME_MS }),
+        (Engine::Myrocks, Contender::MyRocks),
+    ];
+    order.into_iter().filter(|(engine, _)| asked.contains(engine)).map(|(_, contender)| contender).collect()
+}
+
+/// The engine's name, for people.
+#[must_use]
+pub fn engine_name(contender: Contender) -> String {
+    match contender {
+        Contender::InnoDb { .. } => "InnoDB".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Everything that private servers and their clients need, fetched and built.
+///
+/// # Errors
+/// If it cannot be had.
+pub fn equip(progress: &mut Progress) -> Result<Cache> {
+    let cache = Cache::of_the_project();
+    progress.step("building the engine for the server");
+    holdfast_server::build(&cache).context("the engine for the server could not be built")?;
+    apt::fetch_sysbench(&cache)?;
+    Ok(cache)
+}
+
+/// A private server for each engine, without data.
+///
+/// # Errors
+/// If what an earlier run left cannot be removed.
+pub fn sides<'c>(cache: &'c Cache, plan: &'c Plan) -> Result<Vec<Side<'c>>> {
+    plan.contenders.iter().map(|&c| Side::private(cache, &plan.cores, &engine_name(c), c)).collect()
+}
+
+/// dbSTRESS with `sessions` sessions: one WRITE, which is one UPDATE, for every `rw_ratio` READs.
+///
+/// # Errors
+/// If the script cannot be written.
+pub fn dbstress(cache: &Cache, objects: u32, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Oltp> {
+    let asked =
+        vec![format!("--objects={objects}"), format!("--rw-ratio={rw_ratio}"), "--statement-times=on".to_owned()];
+    let script = side::script(cache, Script::DbStress)?;
+    Ok(Oltp { script, asked, ..Oltp::read_only(0, SCHEMA, sessions as usize, seed) })
+}
+
+/// Bytes of a cache that holds all of dbSTRESS's tables in any of the engines.
+#[must_use]
+pub fn dbstress_bytes(objects: u32) -> u64 {
+    u64::from(objects) * 8000 + (32 << 20)
+}
+
+/// A chart per meter, with a line per side over the time of its own turns.
+#[must_use]
+pub fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
+    let line = |side: &Side<'_>, meter: Meter| {
+        let point = |s: &side::Second| Some((s.t, s.values[meter as usize]?));
+        let points: Vec<_> = side.seconds.iter().filter_map(point).collect();
+        (points.len() > 1).then(|| Line { name: side.name.clone(), points, dashed: false })
+    };
+    let spans = sides.first().map(|s| joined(&s.spans)).unwrap_or_default();
+    let chart = |meter: Meter| {
+        let lines: Vec<Line> = sides.iter().filter_map(|side| line(side, meter)).collect();
+        (!lines.is_empty()).then(|| Chart::over_time(meter.title(), meter.unit(), lines, spans.clone()))
+    };
+    Meter::ALL.into_iter().filter_map(chart).collect()
+}
+
+/// Spans of the same name that follow one another, as one.
+fn joined(spans: &[crate::figures::Span]) -> Vec<crate::figures::Span> {
+    let mut all: Vec<crate::figures::Span> = Vec::new();
+    for span in spans {
+        match all.last_mut() {
+            Some(last) if last.label == span.label => last.to = span.to,
+            _ => all.push(span.clone()),
+        }
+    }
+    all
+}
+
+/// What an experiment found, before it is a document.
+pub struct Findings {
+    /// Its name, and the title of its report.
+    pub name: (&'static str, &'static str),
+    /// Where it ran.
+    pub target: &'static str,
+    /// What is run, and what was published about it.
+    pub lead: String,
+    /// Every size, speed and switch that belongs to the experiment alone.
+    pub settings: Value,
+    /// The cells.
+    pub cells: Vec<cell::Cell>,
+    /// Tables.
+    pub grids: Vec<Grid>,
+    /// Groups of charts.
+    pub charts: Vec<(String, Vec<Chart>)>,
+    /// The verdicts.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Findings {
+    /// The document, and what is printed.
+    #[must_use]
+    pub fn report(self, plan: &Plan, sides: &[Side<'_>]) -> (Document, String) {
+        let mut settings = metrics(self.settings);
+        settings.extend(metrics(json!({
+            "engines": plan.contenders.iter().map(|&c| engine_name(c)).collect::<Vec<_>>().join(", "),
+            "turns_of_each": plan.pairs,
+            "turn_s": plan.turn.as_secs_f64(),
+            "durability": "a sync at every commit; O_DIRECT; no binary log",
+            "pinned": plan.cores.pins(),
+            "seed": plan.seed,
+        })));
+        let machine = Machine::this(Some(&holdfast_server::run::root()));
+        let mut document = Document::new(self.name.0, Value::Object(settings), machine);
+        document.title = self.name.1.to_owned();
+        document.runs = self.cells.iter().flat_map(|c| c.runs(self.target, sides)).collect();
+        document.runs.extend(sides.iter().map(|side| series(self.target, side)));
+        document.verdicts = self.verdicts;
+        document.figures = Figures { lead: self.lead, grids: self.grids, charts: self.charts };
+        let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+        (document, text)
+    }
+}
+
+/// The seconds of a side.
+fn series(target: &str, side: &Side<'_>) -> Run {
+    let of = |meter: Meter| -> Value {
+        side.seconds.iter().map(|s| json!([s.t, s.values[meter as usize]])).collect::<Vec<_>>().into()
+    };
+    let named = Meter::ALL.into_iter().map(|m| (format!("{}, {}", m.title(), m.unit()), of(m))).collect();
+    Run {
+        target: target.to_owned(),
+        policy: side.name.clone(),
+        metrics: metrics(json!({ "seconds": Value::Object(named) })),
+    }
+}

@@ -1,0 +1,389 @@
+//! One of the servers that are measured in turns.
+//!
+//! A private server stands still (SIGSTOP) while another one has its turn, what it does in the background included: a debt that an engine
+//! puts off, it pays in its own next turn. Clients are new in every turn, so that no latency contains the time of the others.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use holdfast_server::{Cache, Server};
+use holdfast_workload::scripts::Script;
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::meters::{self, Meter, Values};
+use crate::experiments::sideload::HOT;
+use crate::figures::Span;
+use crate::measure::human;
+use crate::pin::{Cores, Role};
+use crate::progress::Progress;
+use crate::rig::load::Latencies;
+use crate::server::address::Address;
+use crate::server::contender::Contender;
+use crate::server::data::{self, SCHEMA};
+use crate::server::load::{self, Oltp, Sysbench};
+
+/// The tables of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub enum Data {
+    /// dbSTRESS with so many OBJECTs.
+    DbStress(u32),
+    /// sysbench's table with so many rows.
+    Sbtest(u32),
+}
+
+/// What a private server is started with.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Size of the cache, in bytes.
+    pub pool_bytes: u64,
+    /// Capacity of the redo log, in bytes; `None` for the default.
+    pub log_bytes: Option<u64>,
+    /// How many times smaller than the published pool it is.
+    pub size: f64,
+    /// Seek and bytes per second of a modelled disk, if it is to be on one.
+    pub modelled: Option<(Duration, u64)>,
+}
+
+/// A second of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Second {
+    /// Seconds of this server's turns before its end.
+    pub t: f64,
+    /// Rates and gauges.
+    pub values: Values,
+}
+
+/// What happened in a turn.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// How long it was.
+    pub seconds: f64,
+    /// Transactions.
+    pub transactions: f64,
+    /// Processor seconds of the server, where the system tells.
+    pub cpu_seconds: Option<f64>,
+    /// Rates of the whole turn, gauges at its end.
+    pub values: Values,
+    /// What transactions and statements took, where the script tells.
+    pub latencies: Latencies,
+    /// sysbench's 95th percentiles of the seconds, in milliseconds.
+    pub p95_ms: Vec<f64>,
+    /// The seconds.
+    pub each: Vec<Second>,
+}
+
+impl Turn {
+    /// Transactions per second.
+    #[must_use]
+    pub fn tps(&self) -> f64 {
+        self.transactions / self.seconds.max(1e-9)
+    }
+
+    /// Processor microseconds of the server per transaction.
+    #[must_use]
+    pub fn cpu_us(&self) -> Option<f64> {
+        self.cpu_seconds.map(|s| s * 1e6 / self.transactions.max(1.0))
+    }
+
+    /// What a meter counts per transaction.
+    #[must_use]
+    pub fn per_transaction(&self, meter: Meter) -> Option<f64> {
+        self.values[meter as usize].map(|rate| rate / self.tps().max(1e-9))
+    }
+}
+
+/// A server and what was seen of it.
+pub struct Side<'c> {
+    cache: &'c Cache,
+    cores: &'c Cores,
+    /// For people.
+    pub name: String,
+    /// Engine of the tables.
+    pub contender: Contender,
+    address: Address,
+    /// Where its files are in the cache folder.
+    folder: String,
+    server: Server<'c>,
+    /// Connection for questions, and process; while it runs.
+    up: Option<(Conn, Pid)>,
+    ran: f64,
+    /// The seconds of all turns.
+    pub seconds: Vec<Second>,
+    /// The turns.
+    pub spans: Vec<Span>,
+}
+
+/// The private servers listen on their sockets only; the port is for their names.
+const PORT: u16 = 13393;
+/// Until the first transaction of a turn.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// From there until it counts.
+const SETTLE: Duration = Duration::from_millis(200);
+
+impl<'c> Side<'c> {
+    /// A private server that has no data yet.
+    ///
+    /// # Errors
+    /// If what an earlier run left cannot be removed.
+    pub fn private(cache: &'c Cache, cores: &'c Cores, name: &str, contender: Contender) -> Result<Side<'c>> {
+        let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        let folder = format!("lab/{}", letters.to_lowercase());
+        let server = Server::new(cache, &folder).bound_to_us();
+        server.remove()?;
+        let address = Address::Socket(server.socket_path());
+        let (name, up) = (name.to_owned(), None);
+        Ok(Side {
+            cache,
+            cores,
+            name,
+            contender,
+            address,
+            folder,
+            server,
+            up,
+            ran: 0.0,
+            seconds: Vec::new(),
+            spans: Vec::new(),
+        })
+    }
+
+    /// Starts it and leaves it standing still.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start(&mut self, settings: &Settings) -> Result<()> {
+        let mut options = self.contender.options(settings.pool_bytes, settings.size);
+        options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
+        if let Some(bytes) = settings.log_bytes {
+            options.push(format!("--innodb-log-file-size={bytes}"));
+            options.push(format!("--loose-holdfast-log-file-size={bytes}"));
+        }
+        self.start_with(&options, settings.modelled)?;
+        self.pause(true);
+        Ok(())
+    }
+
+    fn start_with(&mut self, options: &[String], modelled: Option<(Duration, u64)>) -> Result<()> {
+        // Processes inherit the cores of the thread that starts them.
+        self.cores.pin(Role::Server);
+        let up = match modelled {
+            Some((seek, rate)) => {
+                crate::server::on_slow_disk(Server::new(self.cache, &self.folder).bound_to_us(), seek, rate)
+                    .and_then(|server| server.up(PORT, false, options))
+            }
+            None => self.server.up(PORT, false, options),
+        };
+        self.cores.pin(Role::Clients);
+        up.with_context(|| format!("start a server for {}", self.name))?;
+        let pid = i32::try_from(self.server.pid()?).ok().and_then(Pid::from_raw).context("a process has a number")?;
+        self.up = Some((Conn::new(self.address.options()).context("connect to the server")?, pid));
+        Ok(())
+    }
+
+    /// Shuts it down.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn stop(&mut self) -> Result<()> {
+        self.pause(false);
+        self.up.take().map_or(Ok(()), |_| self.server.down())
+    }
+
+    /// Lets it stand still, or go on.
+    pub fn pause(&self, still: bool) {
+        if let Some((_, pid)) = self.up {
+            // One that has ended needs no signal; the next question finds that out.
+            let _ = kill_process(pid, if still { Signal::STOP } else { Signal::CONT });
+        }
+    }
+
+    /// The connection for questions; the server goes on.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn conn(&mut self) -> Result<&mut Conn> {
+        self.pause(false);
+        self.up.as_mut().map(|up| &mut up.0).context("the server is not running")
+    }
+
+    /// Another connection, in the schema of the tables.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn connect(&self) -> Result<Conn> {
+        self.pause(false);
+        Conn::new(self.address.options().db_name(Some(SCHEMA))).context("connect to the server")
+    }
+
+    /// Makes the tables; the server is started for it, and shut down.
+    ///
+    /// # Errors
+    /// What server or sysbench say.
+    pub fn load(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
+        progress.step(&format!("{}: making the tables", self.name));
+        let mut options = self.contender.options(LOAD_POOL, 1.0);
+        options.extend(["--skip-networking", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
+        options.push("--loose-holdfast-flush-log-at-trx-commit=0".to_owned());
+        self.start_with(&options, None)?;
+        let engine = self.contender.engine();
+        let (cache, address) = (self.cache, self.address.clone());
+        let settle = self.contender.settle();
+        let conn = self.conn()?;
+        conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
+        conn.query_drop(format!("USE {SCHEMA}"))?;
+        match data {
+            Data::DbStress(objects) => {
+                let asked = [
+                    format!("--objects={objects}"),
+                    format!("--mysql-storage-engine={engine}"),
+                    format!("--rand-seed={seed}"),
+                ];
+                load::prepare(cache, &address, &script(cache, Script::DbStress)?, SCHEMA, &asked)?;
+            }
+            Data::Sbtest(rows) => {
+                let mut told = |done| progress.show(&format!("{done} of {rows} rows"));
+                data::load_one(conn, (HOT, engine), seed, rows, &mut told)?;
+            }
+        }
+        for statement in settle {
+            conn.query_drop(statement)?;
+        }
+        self.stop()
+    }
+
+    /// Copies the data of another side; neither runs.
+    ///
+    /// # Errors
+    /// If it cannot be copied.
+    pub fn copy_of(&self, other: &Side<'_>) -> Result<()> {
+        other.server.copy_data_to(&self.server)
+    }
+
+    /// Megabytes of memory that the server's process has, where the system tells.
+    #[must_use]
+    pub fn memory_mb(&self) -> Option<f64> {
+        let (_, pid) = self.up.as_ref()?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+        let kib = crate::machine::field(&status, "VmRSS")?.split_whitespace().next()?.parse::<f64>().ok()?;
+        Some(kib * 1024.0 / 1e6)
+    }
+
+    /// A turn: `work` runs for `duration`, as part of `phase`.
+    ///
+    /// # Errors
+    /// If sysbench fails or the server does not answer.
+    pub fn turn(&mut self, work: &Oltp, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+        self.pause(false);
+        let mut client = Sysbench::start(self.cache, &self.address, work)?;
+        self.wait_for_transactions(&mut client)?;
+        let (_, _) = (client.take_latencies(), client.take_p95());
+        let (first, cpu, began) = (self.read()?, self.cpu_seconds(), Instant::now());
+        let (mut last, mut at, mut each) = (first, began, Vec::new());
+        let begin = self.ran;
+        while began.elapsed() < duration {
+            std::thread::sleep(Duration::from_secs(1).min(duration.saturating_sub(began.elapsed())));
+            let (now, seconds) = (self.read()?, at.elapsed().as_secs_f64());
+            at = Instant::now();
+            client.check()?;
+            if seconds > 0.5 {
+                let second =
+                    Second { t: begin + began.elapsed().as_secs_f64(), values: meters::between(&last, &now, seconds) };
+                progress.show(&format!("{}, {phase}: {}", self.name, in_words(&second.values)));
+                each.push(second);
+            }
+            last = now;
+        }
+        let seconds = (at - began).as_secs_f64();
+        let turn = Turn {
+            seconds,
+            transactions: delta(&first, &last, Meter::Commits),
+            cpu_seconds: self.cpu_seconds().zip(cpu).map(|(to, from)| to - from),
+            values: meters::between(&first, &last, seconds),
+            latencies: client.take_latencies(),
+            p95_ms: client.take_p95(),
+            each: each.clone(),
+        };
+        drop(client);
+        self.ran = begin + seconds;
+        self.spans.push(Span { from: begin, to: self.ran, label: phase.to_owned() });
+        self.seconds.extend(each);
+        self.pause(true);
+        Ok(turn)
+    }
+
+    /// All sessions are there when the first of them commits.
+    fn wait_for_transactions(&mut self, client: &mut Sysbench) -> Result<()> {
+        let (before, began) = (self.read()?, Instant::now());
+        while delta(&before, &self.read()?, Meter::Commits) < 1.0 {
+            client.check()?;
+            anyhow::ensure!(began.elapsed() < PATIENCE, "{}: no transaction in {PATIENCE:?}", self.name);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(SETTLE);
+        Ok(())
+    }
+
+    /// What the server says of itself.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn read(&mut self) -> Result<Values> {
+        let contender = self.contender;
+        meters::read(self.conn()?, contender)
+    }
+
+    fn cpu_seconds(&self) -> Option<f64> {
+        let (_, pid) = self.up.as_ref()?;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        // The name in parentheses may contain anything; user and system time are the 12th and 13th field behind it.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
+        Some(ticks / rustix::param::clock_ticks_per_second() as f64)
+    }
+}
+
+impl Drop for Side<'_> {
+    fn drop(&mut self) {
+        // Its data goes away with the experiment: nothing is shut down in order.
+        if self.up.take().is_some() {
+            let _ = self.server.kill();
+        }
+        let _ = self.server.remove();
+    }
+}
+
+/// The path of one of our scripts, which is written there.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn script(cache: &Cache, script: Script) -> Result<String> {
+    let folder: PathBuf = cache.path("lab/scripts");
+    let path = script.write_into(&folder).with_context(|| format!("write a script into {}", folder.display()))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn delta(from: &Values, to: &Values, meter: Meter) -> f64 {
+    to[meter as usize].zip(from[meter as usize]).map_or(0.0, |(to, from)| to - from)
+}
+
+fn in_words(values: &Values) -> String {
+    let shown =
+        [(Meter::Commits, "tps"), (Meter::History, "history"), (Meter::Free, "free pages"), (Meter::Reads, "reads/s")];
+    let word = |(meter, unit): (Meter, &str)| values[meter as usize].map(|v| format!("{} {unit}", human(v)));
+    shown.into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// Cache of a server that makes tables.
+const LOAD_POOL: u64 = 256 << 20;
+
+/// For hundreds of sessions, the same for all engines.
+const FOR_MANY_SESSIONS: [&str; 5] = [
+    "--skip-networking",
+    "--max-connections=1100",
+    "--table-open-cache=8000",
+    "--thread-cache-size=300",
+    "--max-prepared-stmt-count=100000",
+];

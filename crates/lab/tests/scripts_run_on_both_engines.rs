@@ -1,0 +1,141 @@
+//! The scripts for sysbench make the tables that the lab's own workloads have, run in every mode, and leave as many rows as there were.
+//! `cargo xtask test lab-server` asks for it.
+
+use holdfast_lab::server::address::Address;
+use holdfast_lab::server::load::prepare;
+use holdfast_lab::server::turns::side::script;
+use holdfast_server::{Cache, Server, apt};
+use holdfast_workload::dbstress::{self, Table};
+use holdfast_workload::scripts::Script;
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+const OBJECTS: u32 = 230;
+const PORT: u16 = 13394;
+
+struct Stage<'c> {
+    cache: &'c Cache,
+    server: Server<'c>,
+    conn: Conn,
+}
+
+impl Stage<'_> {
+    fn prepare(&self, which: Script, asked: &[String]) {
+        let path = script(self.cache, which).unwrap();
+        prepare(self.cache, &Address::Socket(self.server.socket_path()), &path, "s", asked).unwrap();
+    }
+
+    /// 150 transactions of a script; what it printed.
+    fn run(&self, which: Script, asked: &[&str]) -> String {
+        let mut command = self.server.sysbench_command();
+        command.arg(script(self.cache, which).unwrap()).args(["--db-driver=mysql", "--mysql-db=s", "--events=150"]);
+        command.args(["--threads=3", "--rand-type=uniform"]).args(asked).arg("run");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{asked:?}: {said}");
+        let done = said.lines().find(|l| l.trim_start().starts_with("transactions:")).unwrap_or_default();
+        assert_eq!(done.split_whitespace().nth(1), Some("150"), "{asked:?}: {said}");
+        said
+    }
+
+    fn number(&mut self, sql: &str) -> u64 {
+        self.conn.query_first(sql).unwrap().unwrap()
+    }
+
+    /// The keys of a table, as the workload writes them.
+    fn keys(&mut self, table: Table) -> Vec<Vec<u8>> {
+        let (columns, name) = match table {
+            Table::Zone => ("ref, 0", "zone"),
+            Table::Section => ("ref, 0", "section"),
+            Table::Stat => ("ref, 0", "stat"),
+            Table::Object => ("ref, 0", "object"),
+            Table::History | Table::HistoryIndex => ("ref_object, horder", "history"),
+        };
+        let rows: Vec<(String, u32)> = self.conn.query(format!("SELECT {columns} FROM {name} ORDER BY 1, 2")).unwrap();
+        let history = table == Table::History;
+        let key = |(text, order): (String, u32)| match history {
+            true => [text.as_bytes(), &order.to_be_bytes()].concat(),
+            false => text.into_bytes(),
+        };
+        rows.into_iter().map(key).collect()
+    }
+
+    fn dbstress(&mut self, engine: &str) {
+        let asked = [format!("--objects={OBJECTS}"), format!("--mysql-storage-engine={engine}")];
+        self.prepare(Script::DbStress, &asked);
+        let options = dbstress::Options::light(OBJECTS, 3, 1);
+        for table in [Table::Zone, Table::Section, Table::Stat, Table::Object, Table::History] {
+            let mut expected = Vec::new();
+            dbstress::generate::<()>(&options, table, 1, |key, _| {
+                expected.push(key.to_vec());
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(self.keys(table), expected, "{engine}: {table:?}");
+        }
+        let stat_follows =
+            "SELECT COUNT(*) FROM history WHERE ref_stat = LPAD((ref_object + 10 * horder) % 1000, 3, '0')";
+        assert_eq!(self.number(stat_follows), u64::from(OBJECTS) * 20, "{engine}");
+        let objects = format!("--objects={OBJECTS}");
+        for anti_dead in ["slices", "off", "twice-sessions", "100"] {
+            let anti_dead = format!("--anti-dead={anti_dead}");
+            for mode in [
+                &["--rw-ratio=0"][..],
+                &["--delete-inserts=2", "--same-ref=off"],
+                &["--skip-trx=on", "--for-update=on"],
+            ] {
+                self.run(Script::DbStress, &[&[objects.as_str(), &anti_dead], mode].concat());
+            }
+        }
+        let said = self.run(Script::DbStress, &[&objects, "--delete-inserts=1", "--statement-times=on"]);
+        for class in ["EVENT", "SEL1", "SEL2", "UPDATE", "DELETE", "INSERT"] {
+            assert!(said.contains(&format!("{class} ")), "{engine}: {class} has no times: {said}");
+        }
+        assert_eq!(self.keys(Table::History).len(), OBJECTS as usize * 20, "{engine}");
+        let changed = "SELECT COUNT(*) FROM history WHERE ref_stat <> LPAD((ref_object + 10 * horder) % 1000, 3, '0')";
+        assert!(self.number(changed) > 0, "{engine}: the WRITEs wrote");
+        assert_eq!(self.number("SELECT COUNT(*) FROM history WHERE LENGTH(note) <> 100"), 0, "{engine}");
+    }
+
+    fn oltp04(&mut self, engine: &str) {
+        let rows = "--table-size=3000";
+        self.prepare(Script::Oltp04, &[rows.to_owned(), format!("--mysql-storage-engine={engine}")]);
+        for distribution in ["special", "uniform", "pareto"] {
+            let distribution = format!("--rand-type={distribution}");
+            for mode in [&["--test-mode=complex"][..], &["--read-only=on"], &["--test-mode=simple"]] {
+                self.run(Script::Oltp04, &[&[rows, &distribution], mode].concat());
+            }
+        }
+        assert_eq!(self.number("SELECT COUNT(*) FROM sbtest"), 3000, "{engine}: DELETE and INSERT of the same id");
+        assert!(
+            self.number("SELECT SUM(k) FROM sbtest") > 0 && self.number("SELECT COUNT(DISTINCT c) FROM sbtest") > 1
+        );
+        for mode in ["select", "update_key", "update_nokey", "insert"] {
+            self.run(Script::Oltp04, &[rows, "--test-mode=nontrx", &format!("--nontrx-mode={mode}")]);
+        }
+        assert_eq!(self.number("SELECT COUNT(*) FROM sbtest"), 3150, "{engine}");
+        self.run(Script::Oltp04, &[rows, "--test-mode=nontrx", "--nontrx-mode=delete"]);
+        assert!(self.number("SELECT COUNT(*) FROM sbtest") < 3150, "{engine}");
+    }
+}
+
+#[test]
+#[ignore = "fetches MariaDB and starts a server"]
+fn every_mode_runs_and_keeps_the_rows() {
+    let cache = Cache::of_the_project();
+    holdfast_server::build(&cache).unwrap();
+    apt::fetch_sysbench(&cache).unwrap();
+    let server = Server::new(&cache, "lab/scripts-test").bound_to_us();
+    server.up(PORT, true, &["--skip-networking".to_owned()]).unwrap();
+    let conn = Conn::new(Address::Socket(server.socket_path()).options()).unwrap();
+    let mut stage = Stage { cache: &cache, server, conn };
+    for engine in ["InnoDB", "HOLDFAST"] {
+        stage.conn.query_drop("DROP DATABASE IF EXISTS s").unwrap();
+        stage.conn.query_drop("CREATE DATABASE s").unwrap();
+        stage.conn.query_drop("USE s").unwrap();
+        stage.dbstress(engine);
+        stage.oltp04(engine);
+    }
+    stage.server.kill().unwrap();
+    stage.server.remove().unwrap();
+}
