@@ -31,17 +31,43 @@ bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_ch
   return is_same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
-bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *, bool commit)
+namespace {
+
+/* The table that is altered; of a partitioned one, the server keeps that of every partition. */
+struct Altered : public inplace_alter_handler_ctx
+{
+  explicit Altered(const std::string &name) : name(name) {}
+  const std::string name;
+};
+
+hf_code write_version(const std::string &name, TABLE *altered)
+{
+  Definition definition;
+  hf_code code= read_definition(name, &definition);
+  if (code != HF_OK)
+    return code;
+  definition.version= Definition(altered->s, false).version;
+  return write_definition(name, definition);
+}
+
+} // namespace
+
+bool ha_holdfast::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *info)
+{
+  info->handler_ctx= new (ha_thd()->mem_root) Altered(name);
+  return !info->handler_ctx;
+}
+
+/* Partitions are committed together, by the first of them: it takes the list to say so. */
+bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit)
 {
   if (!commit)
     return false;
-  Definition definition;
-  hf_code code= read_definition(name, &definition);
-  if (code == HF_OK)
-  {
-    definition.version= Definition(altered->s, false).version;
-    code= write_definition(name, definition);
-  }
+  inplace_alter_handler_ctx *alone[]= {info->handler_ctx, nullptr};
+  hf_code code= HF_OK;
+  for (auto ctx= info->group_commit_ctx ? info->group_commit_ctx : alone; *ctx && code == HF_OK; ctx++)
+    code= write_version(static_cast<Altered *>(*ctx)->name, altered);
+  info->group_commit_ctx= nullptr;
   if (code == HF_OK)
     return false;
   my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(ME_ERROR_LOG), hf_error_message());

@@ -52,6 +52,7 @@ public:
   handler *clone(const char *name, MEM_ROOT *mem_root) override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
   /* Statements. */

@@ -323,7 +323,8 @@ void Index_key_part::text_of(TABLE *table, const uchar *record, const uchar **te
   }
   Field_blob *blob= static_cast<Field_blob *>(field(table));
   *n= blob->get_length(at);
-  *text= blob->get_ptr(at);
+  // An empty one may have no pointer, which is nothing to ask a collation about.
+  *text= *n ? blob->get_ptr(at) : at;
 }
 
 void Index_key_part::encode_record(TABLE *table, const uchar *record, Bytes *out) const
