@@ -9,8 +9,8 @@
 //! records are not even read.
 //!
 //! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
-//! before it is complete: a reader that finds a record gone trusts the version tree. Then the log is consumed from its
-//! end, like by a rollback. For each record, by its key:
+//! before it is complete: a reader that finds a record gone trusts the version tree. Then a log that asks for nothing else is let go
+//! of, and any other is consumed from its end, like by a rollback. For each record, by its key:
 //! * The prior image was written by T itself: nobody can see that version. Its overflow chain is freed.
 //! * The prior image was written before T, by W: it is the version before T. If some long view sees W (and, being older
 //!   than T's commit, not T), the image goes to the version tree, chain included; if not, its chain is freed.
@@ -26,10 +26,11 @@
 //! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing is
 //! dropped from the version tree while a log is half purged. So a crash may lose a chain, but never frees one twice.
 //!
-//! Therefore a log from which nothing went to the version tree need not be marked free: what it still says after a crash is
+//! Therefore a log need not be marked free that neither put a delete mark nor replaced a chain, or from which nothing went to the
+//! version tree: what it still says after a crash, when there are no views, is
 //! purged once more, to no effect (no record in it names a chain that was freed; an entry is removed only if it carries
-//! the record's mark). It is *retired*, and a small transaction costs purge no log at all. A log of an earlier run is marked free,
-//! so that it does not come back again and again.
+//! the record's mark). It is *retired*, and a small transaction costs purge no log but that of the versions. A log of an earlier run is
+//! marked free, so that it does not come back again and again.
 
 use holdfast_base::{Error, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
