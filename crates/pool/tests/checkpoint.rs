@@ -34,7 +34,8 @@ fn the_age_settles_and_nobody_runs_out_of_log() {
             early = Some(oldest);
         }
     }
-    assert!(early.unwrap() > capacity / 2, "nothing is written for the checkpoint while the log is young");
+    // A lump that will be due is written ahead, but not while the log is young.
+    assert!(early.unwrap() > capacity / 6, "nothing is written for the checkpoint while the log is young");
     assert!(bed.wal.age() <= bed.wal.user_limit());
     assert!(bed.metrics.get(Counter::Checkpoints) > 5);
 }
