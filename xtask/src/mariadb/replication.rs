@@ -45,7 +45,7 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
 }
 
 fn replicate(primary: &Server<'_>, replica: &Server<'_>) -> anyhow::Result<()> {
-    execute(primary, "CREATE USER repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'")?;
+    execute(primary, REPLICATION_USER)?;
     let connect = format!(
         "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {PRIMARY_PORT}, master_user = 'repl',
            master_password = 'repl', master_use_gtid = slave_pos"
@@ -56,17 +56,33 @@ fn replicate(primary: &Server<'_>, replica: &Server<'_>) -> anyhow::Result<()> {
     load(primary, 1..=MOVEMENTS / 2)?;
     execute(replica, "START SLAVE")?;
     load(primary, MOVEMENTS / 2 + 1..=MOVEMENTS)?;
-    let position = execute(primary, "SELECT @@gtid_binlog_pos")?;
-    let waited = execute(replica, &format!("SELECT MASTER_GTID_WAIT('{}', {CATCH_UP})", position.trim()))?;
-    let status = || execute(replica, "SHOW SLAVE STATUS\\G").unwrap_or_default();
-    ensure!(waited.trim() == "0", "the replica is not there after {CATCH_UP} s:\n{}", status());
+    catch_up(primary, replica, CATCH_UP)?;
     let sums = "CHECKSUM TABLE crash.accounts, crash.ledger; CHECK TABLE crash.accounts, crash.ledger";
-    let (ours, theirs) = (execute(primary, sums)?, execute(replica, sums)?);
-    ensure!(ours == theirs, "primary:\n{ours}\nreplica:\n{theirs}");
+    let theirs = same_on_both(primary, replica, sums)?;
     let retried = execute(replica, "SHOW GLOBAL STATUS LIKE 'Slave_retried_transactions'")?;
     println!("{} transactions replicated; {}", SESSIONS as u64 * MOVEMENTS, retried.trim().replace('\t', " "));
     println!("{}", theirs.trim());
     Ok(())
+}
+
+/// Makes the account that a replica reads the binary log with.
+pub(super) const REPLICATION_USER: &str =
+    "CREATE USER repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'";
+
+/// Waits until the replica has all that the primary has logged by now, for at most so many seconds.
+pub(super) fn catch_up(primary: &Server<'_>, replica: &Server<'_>, seconds: u32) -> anyhow::Result<()> {
+    let position = execute(primary, "SELECT @@gtid_binlog_pos")?;
+    let waited = execute(replica, &format!("SELECT MASTER_GTID_WAIT('{}', {seconds})", position.trim()))?;
+    let status = || execute(replica, "SHOW SLAVE STATUS\\G").unwrap_or_default();
+    ensure!(waited.trim() == "0", "the replica is not there after {seconds} s:\n{}", status());
+    Ok(())
+}
+
+/// What both servers answer; an error if that differs.
+pub(super) fn same_on_both(primary: &Server<'_>, replica: &Server<'_>, sql: &str) -> anyhow::Result<String> {
+    let (ours, theirs) = (execute(primary, sql)?, execute(replica, sql)?);
+    ensure!(ours == theirs, "primary:\n{ours}\nreplica:\n{theirs}");
+    Ok(theirs)
 }
 
 /// All sessions at once.

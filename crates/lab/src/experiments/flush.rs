@@ -78,8 +78,7 @@ impl Case {
 
     /// The farthest that the age is from its median, as a share of that.
     fn age_swing(&self) -> Option<f64> {
-        let age = self.age()?;
-        Some((age.max - age.median).max(age.median - age.min) / age.median)
+        self.age().map(swing)
     }
 
     fn tps(&self) -> Vec<f64> {
@@ -89,12 +88,20 @@ impl Case {
     /// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of the capacity.
     fn dips(&self) -> Option<f64> {
         let median = Figure::of(&self.tps())?.median;
-        let dip = |w: &&[Sample]| {
-            let fell = w[0].age_bytes.saturating_sub(w[1].age_bytes) as f64 > self.capacity as f64 / 50.0;
-            fell && w[1].tps < 0.8 * median
-        };
-        Some(self.samples.windows(2).filter(dip).count() as f64)
+        let ages: Vec<f64> = self.samples.iter().map(|s| s.age_bytes as f64).collect();
+        Some(dips(&self.tps(), &ages, median, self.capacity) as f64)
     }
+}
+
+/// The farthest that the age is from its median, as a share of that.
+pub(crate) fn swing(age: Figure) -> f64 {
+    (age.max - age.median).max(age.median - age.min) / age.median
+}
+
+/// Seconds in which throughput was a fifth below `median` while the age fell by a fiftieth of the capacity.
+pub(crate) fn dips(tps: &[f64], ages: &[f64], median: f64, capacity: u64) -> usize {
+    let fell = ages.windows(2).map(|w| w[0] - w[1] > capacity as f64 / 50.0);
+    fell.zip(&tps[1.min(tps.len())..]).filter(|(fell, tps)| *fell && **tps < 0.8 * median).count()
 }
 
 /// The 5th percentile of the seconds, of their median.

@@ -18,7 +18,7 @@ use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::{self, Findings, Plan};
 use crate::document::{Bar, Document, Verdict};
-use crate::experiments::flush::{TARGET, evenness};
+use crate::experiments::flush::{self, TARGET, evenness, swing};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
@@ -188,11 +188,6 @@ fn age(case: &Case, side: usize) -> Option<Figure> {
     Figure::of(&ages)
 }
 
-/// The farthest that the age is from its median, as a share of that.
-fn swing(age: Figure) -> f64 {
-    (age.max - age.median).max(age.median - age.min) / age.median
-}
-
 fn even(case: &Case, side: usize) -> Option<f64> {
     evenness(&seconds(case, side, Meter::Commits).concat())
 }
@@ -201,10 +196,7 @@ fn even(case: &Case, side: usize) -> Option<f64> {
 fn dips(case: &Case, side: usize) -> Option<f64> {
     let (rates, ages) = (seconds(case, side, Meter::Commits), seconds(case, side, Meter::Age));
     let median = Figure::of(&rates.concat())?.median;
-    let in_turn = |(rates, ages): (&Vec<f64>, &Vec<f64>)| {
-        let fell = ages.windows(2).map(|w| w[0] - w[1] > case.capacity as f64 / 50.0);
-        fell.zip(rates.iter().skip(1)).filter(|(fell, tps)| *fell && **tps < 0.8 * median).count()
-    };
+    let in_turn = |(rates, ages): (&Vec<f64>, &Vec<f64>)| flush::dips(rates, ages, median, case.capacity);
     Some(rates.iter().zip(&ages).map(in_turn).sum::<usize>() as f64)
 }
 

@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use anyhow::{Context, ensure};
 
 use super::{PORT, execute};
+use crate::mariadb::replication::{REPLICATION_USER, catch_up, same_on_both};
 use crate::run::{cargo, check};
 use holdfast_server::{Cache, Server, apt};
 
@@ -38,8 +39,7 @@ impl<'c> Beside<'c> {
     /// Fills the tables on the primary, which is running, and starts the replica.
     pub fn start(&self) -> anyhow::Result<()> {
         self.replica.up(REPLICA_PORT, true, &REPLICA.map(String::from))?;
-        let user = "CREATE USER repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'";
-        execute(self.primary, &format!("{user}; CREATE DATABASE sbtest"))?;
+        execute(self.primary, &format!("{REPLICATION_USER}; CREATE DATABASE sbtest"))?;
         let mut prepare = self.sysbench();
         let made = prepare.arg("--mysql-storage-engine=HOLDFAST").arg("prepare").stdout(Stdio::null()).status()?;
         ensure!(made.success(), "sysbench could not fill its tables");
@@ -77,18 +77,12 @@ impl<'c> Beside<'c> {
 
     /// The replica catches up, and has the same.
     pub fn compare(&self) -> anyhow::Result<()> {
-        let position = execute(self.primary, "SELECT @@gtid_binlog_pos")?;
-        let wait = format!("SELECT MASTER_GTID_WAIT('{}', {CATCH_UP})", position.trim());
-        let waited = execute(&self.replica, &wait)?;
-        let status = || execute(&self.replica, "SHOW SLAVE STATUS\\G").unwrap_or_default();
-        ensure!(waited.trim() == "0", "the replica is not there after {CATCH_UP} s:\n{}", status());
+        catch_up(self.primary, &self.replica, CATCH_UP)?;
         let mut sums = String::from("CHECKSUM TABLE crash.accounts, crash.ledger");
         for n in 1..=TABLES {
             sums += &format!(", sbtest.sbtest{n}");
         }
-        let (ours, theirs) = (execute(self.primary, &sums)?, execute(&self.replica, &sums)?);
-        ensure!(ours == theirs, "primary:\n{ours}\nreplica:\n{theirs}");
-        Ok(())
+        same_on_both(self.primary, &self.replica, &sums).map(drop)
     }
 
     /// Stops the replica.
