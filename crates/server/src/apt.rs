@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::Cache;
-use crate::run::check;
+use crate::run::{check, works};
 
 /// Of the version chosen.
 const PACKAGES: [&str; 10] = [
@@ -100,6 +100,20 @@ pub fn fetch_sysbench(cache: &Cache) -> anyhow::Result<()> {
     packages.push(SYSBENCH.into());
     PrivateApt::new(cache)?.download(&packages).context("sysbench cannot be had")?;
     unpack(cache, |package, _| packages.iter().any(|p| p == package))
+}
+
+/// Downloads and unpacks fio with the libraries that the machine lacks, if it runs from neither the machine nor the cache.
+pub fn fetch_fio(cache: &Cache) -> anyhow::Result<()> {
+    const PACKAGE: &str = "fio";
+    if works(cache.fio_command().arg("--version")) {
+        return Ok(());
+    }
+    let apt = PrivateApt::new(cache)?;
+    let packages = apt.lacking(PACKAGE)?;
+    apt.download(&packages).context("fio cannot be had")?;
+    unpack(cache, |package, _| packages.iter().any(|p| p == package))?;
+    anyhow::ensure!(works(cache.fio_command().arg("--version")), "fio was fetched, but does not run");
+    Ok(())
 }
 
 /// Downloads and unpacks the Spider engine, of the server's version, if that was not done before.
@@ -194,6 +208,17 @@ impl<'c> PrivateApt<'c> {
         Ok(libraries)
     }
 
+    /// `package` and what it depends on, as far as the machine has it not installed.
+    fn lacking(&self, package: &str) -> anyhow::Result<Vec<String>> {
+        let mut command = self.command("apt-get");
+        command.args(["-q", "--simulate", "--no-install-recommends", "install", package]);
+        let output = command.output().context("apt-get could not be started")?;
+        if !output.status.success() {
+            bail!("apt would not install {package}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(to_be_installed(&String::from_utf8_lossy(&output.stdout)))
+    }
+
     fn download(&self, packages: &[String]) -> anyhow::Result<()> {
         if packages.is_empty() {
             Ok(())
@@ -218,6 +243,12 @@ fn installed(library: &str) -> bool {
 /// Whether version `a` is newer than `b`, by Debian's rules.
 fn newer(a: &str, b: &str) -> bool {
     Command::new("dpkg").args(["--compare-versions", a, "gt", b]).status().is_ok_and(|s| s.success())
+}
+
+/// The packages that a simulated installation names.
+fn to_be_installed(simulation: &str) -> Vec<String> {
+    let names = simulation.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
+    names.map(str::to_owned).collect()
 }
 
 /// Unpacks those downloaded packages whose name and version `wanted` takes.
@@ -273,6 +304,13 @@ mod tests {
     fn sources_are_switched_on_in_both_forms() {
         assert_eq!(with_sources_deb822("Types: deb\nSuites: a\n"), "Types: deb deb-src\nSuites: a\n");
         assert_eq!(with_sources_lines("# x\ndeb u s m\n"), "# x\ndeb u s m\ndeb-src u s m\n");
+    }
+
+    #[test]
+    fn a_simulated_installation_names_its_packages() {
+        let text =
+            "Inst libaio1 (0.3.113-4 Debian:12 [amd64])\nInst fio (3.33-3 Debian:12 [amd64])\nConf fio (3.33-3)\n";
+        assert_eq!(to_be_installed(text), ["libaio1", "fio"]);
     }
 
     #[test]

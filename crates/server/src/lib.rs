@@ -1,12 +1,12 @@
 //! Private MariaDB servers with the engine in them, for the chores and for the lab: the server's packages by apt, the
-//! plugin compiled against them, servers started and stopped, and sysbench.
+//! plugin compiled against them, servers started and stopped, sysbench and fio.
 //!
 //! Everything lies under the ignored folder `.cache/mariadb`; nothing of the system is changed and no root is needed:
 //!
 //! ```text
 //! apt/    a private apt directory: the machine's own archives, with their sources switched on
 //! deb/    packages and source as downloaded
-//! root/   the packages unpacked: server, client, test suites, headers, sysbench
+//! root/   the packages unpacked: server, client, test suites, headers, sysbench, fio where the machine has none
 //! src/    headers of the server's source
 //! build/  objects, precompiled headers, and ha_holdfast.so with the engine built for use (release) and for tests (debug)
 //! historic/  servers of the past, which Maven downloads
@@ -94,6 +94,21 @@ impl Cache {
         let mut command = self.program("usr/bin/sysbench");
         // It looks for scripts in the current folder before it looks where its package would have been installed.
         command.current_dir(self.root("usr/share/sysbench"));
+        command
+    }
+    /// fio: that which [`apt::fetch_fio`] has fetched, else the machine's own.
+    #[must_use]
+    pub fn fio_command(&self) -> Command {
+        let fetched = self.root("usr/bin/fio");
+        if !fetched.exists() {
+            return Command::new("fio");
+        }
+        let mut command = Command::new(fetched);
+        // Some of its libraries have a folder of their own, and some are the system's, from before /lib became /usr/lib.
+        let (libraries, old) = (self.library_dir(), self.root("lib"));
+        let of_the_system = old.join(format!("{}-linux-gnu", std::env::consts::ARCH));
+        let folders = [&libraries, &libraries.join("ceph"), &of_the_system].map(|f| f.to_string_lossy().into_owned());
+        command.env("LD_LIBRARY_PATH", folders.join(":"));
         command
     }
 }

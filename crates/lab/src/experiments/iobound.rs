@@ -6,8 +6,9 @@
 //!
 //! On files past the system's cache and on files through it: first with everything in the pool, then with a pool of a tenth of what is visited,
 //! as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
-//! is the limit, whatever it is kept busy with) are compared, turn by turn, with what the same number of threads get that do nothing but read
-//! and write pages, in the same proportion. Through it, throughput is compared with what is
+//! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets with as many requests under way, in the same
+//! proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs.
+//! Through it, throughput is compared with what is
 //! left of that with everything in the pool after the copy of each page has been paid: the same loop, on cached pages. The log is on the
 //! same disk and synced at each commit all the while.
 
@@ -26,6 +27,7 @@ use crate::machine::Machine;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::control::{self, PageLoop, Rate};
+use crate::rig::fio::{Fio, Job};
 use crate::rig::load::{Load, Turn};
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
@@ -46,12 +48,17 @@ pub struct Options {
     pub dir: PathBuf,
     /// Seed of data and load.
     pub seed: u64,
+    /// The yardstick of the disk, or why there is none: then the loop is the yardstick.
+    pub fio: Result<Fio, String>,
 }
 
 /// AntiDEAD of the published runs: in memory, and ten times the pages.
 const WIDTHS: [u32; 2] = [2000, 200];
 /// Page size of the database.
 const PAGE_BYTES: usize = 16 << 10;
+/// The ways to the files, for people and for the engine.
+const METHODS: [(&str, FlushMethod); 2] =
+    [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
 /// The modes, and WRITEs per READ of each.
 const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 
@@ -67,7 +74,7 @@ struct Case {
     charts: Vec<Chart>,
 }
 
-/// A turn of the engine and one of the loop.
+/// A turn of the engine, and one of each yardstick.
 struct Beside {
     engine: Turn,
     reads: u64,
@@ -75,6 +82,8 @@ struct Beside {
     writes: u64,
     copies: u64,
     page_loop: Rate,
+    /// Past the system's cache, and if there is one.
+    fio: Option<Rate>,
     cores: f64,
 }
 
@@ -85,6 +94,15 @@ impl Beside {
 
     fn pages_per_s(&self) -> f64 {
         self.pages() as f64 / self.engine.seconds
+    }
+
+    /// The pages per second, of those that fio reads and writes, or else the loop.
+    fn of_device(&self) -> f64 {
+        self.fio.map_or_else(|| self.of_loop(), |fio| self.pages_per_s() / fio.per_second)
+    }
+
+    fn of_loop(&self) -> f64 {
+        self.pages_per_s() / self.page_loop.per_second
     }
 
     fn per_transaction(&self, pages: u64) -> f64 {
@@ -102,9 +120,14 @@ impl Case {
         self.memory.last().map_or(f64::NAN, Turn::tps)
     }
 
-    /// Pages that the engine reads and writes, of those that the loop does.
-    fn of_device(&self) -> f64 {
-        self.median(|b| b.pages_per_s() / b.page_loop.per_second)
+    /// Whether the system's cache is passed by: fio runs only there.
+    fn is_direct(&self) -> bool {
+        self.method == METHODS[0].0
+    }
+
+    /// What fio reads and writes per second.
+    fn fio_per_s(&self) -> Option<f64> {
+        Some(Figure::of(&self.turns.iter().filter_map(|b| Some(b.fio?.per_second)).collect::<Vec<_>>())?.median)
     }
 
     /// Throughput, of what is left of that in memory after the copies have been paid.
@@ -122,24 +145,22 @@ impl Case {
 /// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let tables = Tables::DbStress(load(options, WIDTHS[1], 0));
-    let methods =
-        [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
     let mut cases: Vec<Case> = Vec::new();
-    for (method, flush) in methods {
+    for (method, flush) in METHODS {
         progress.step(method);
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.dir.clone(), method: flush };
         let site = Site::load(&kind, tables, options.seed)?;
         for mode in MODES {
-            cases.push(case(&site, method, flush == FlushMethod::ODirect, mode, options, progress)?);
+            cases.push(case(&site, method, mode, options, progress)?);
         }
     }
     let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.dir)));
     document.title = "The same workload, ten times the pages".to_owned();
     document.runs = cases.iter().map(document_run).collect();
-    document.verdicts = verdicts(&cases);
+    document.verdicts = verdicts(&cases, options);
     let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
-    document.figures = Figures { lead: lead(options), grids: vec![memory_grid(&cases), grid(&cases)], charts };
+    document.figures = Figures { lead: lead(options), grids: vec![memory_grid(&cases), grid(&cases, options)], charts };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
 }
@@ -155,7 +176,6 @@ fn load(options: &Options, width: u32, rw_ratio: u32) -> dbstress::Options {
 fn case(
     site: &Site,
     method: &'static str,
-    direct: bool,
     (mode, rw_ratio): (&'static str, u32),
     options: &Options,
     progress: &mut Progress,
@@ -174,10 +194,11 @@ fn case(
     let sessions = sessions(&db, site, load(options, WIDTHS[1], rw_ratio), options.seed);
     let path = site.path().context("a real disk has a directory")?;
     let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
-    let (turns, charts) = beside(&db, &sessions, &path, direct, mode, options, progress)?;
+    let mut case = Case { mode, method, turns: Vec::new(), memory, pool_bytes, visited_bytes, charts: Vec::new() };
+    beside(&mut case, &db, &sessions, &path, options, progress)?;
     drop(sessions);
     db.close()?;
-    Ok(Case { mode, method, turns, memory, pool_bytes, visited_bytes, charts })
+    Ok(case)
 }
 
 fn name_of_history() -> &'static str {
@@ -195,32 +216,39 @@ fn warm_turn(load: &Load<'_>, options: &Options) -> Result<Turn> {
     load.run(options.turn, &mut |_| Ok(()))
 }
 
-/// The engine and the loop in turns.
+/// The engine and the yardsticks in turns.
 fn beside(
+    case: &mut Case,
     db: &Database,
     load: &Load<'_>,
     path: &Path,
-    direct: bool,
-    mode: &str,
     options: &Options,
     progress: &mut Progress,
-) -> Result<(Vec<Beside>, Vec<Chart>)> {
+) -> Result<()> {
     let mut sampler = Sampler::new(db);
     sampler.run("warm-up", load, options.turn, progress)?;
-    let threads = options.sessions as usize;
-    let mut turns = Vec::new();
+    let (depth, duration, page_bytes, direct) = (options.sessions as usize, options.turn, PAGE_BYTES, case.is_direct());
+    let scratch = control::scratch(path)?;
     for _ in 0..options.turns {
-        let cores = control::cores(threads)?;
+        let cores = control::cores(depth)?;
         let before = db.metrics_snapshot();
-        let engine = sampler.run(mode, load, options.turn, progress)?;
+        let engine = sampler.run(case.mode, load, duration, progress)?;
         let did = db.metrics_snapshot().delta(&before);
         let (reads, writes) = (did.get(Counter::PagesRead), did.get(Counter::PagesWritten));
         let copies = did.get(Counter::DblwrPagesWritten);
         let write_share = (writes + copies) as f64 / (reads + writes + copies).max(1) as f64;
-        let page_loop = PageLoop { path, page_bytes: PAGE_BYTES, direct, write_share }.run(threads, options.turn)?;
-        turns.push(Beside { engine, reads, writes, copies, page_loop, cores });
+        let fio = match &options.fio {
+            Ok(fio) if direct => {
+                Some(fio.run(&Job { file: scratch.path(), page_bytes, write_share, depth, duration })?)
+            }
+            _ => None,
+        };
+        let writing = (write_share > 0.0).then_some((scratch.path(), write_share));
+        let page_loop = PageLoop { path, page_bytes, direct, writes: writing }.run(depth, duration)?;
+        case.turns.push(Beside { engine, reads, writes, copies, page_loop, fio, cores });
     }
-    Ok((turns, sampler.charts(mode, load)))
+    case.charts = sampler.charts(case.mode, load);
+    Ok(())
 }
 
 fn lead(options: &Options) -> String {
@@ -244,18 +272,28 @@ fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
         "active_set_of_pool": visited as f64 / pool_bytes as f64,
         "turns": options.turns,
         "turn_s": options.turn.as_secs_f64(),
+        "fio": options.fio.as_ref().map_or_else(|why| format!("none: {why}"), |fio| fio_in_words(fio, options)),
         "seed": options.seed,
     })
 }
 
-fn verdicts(cases: &[Case]) -> Vec<Verdict> {
+/// What fio is told, for a turn that only reads.
+fn fio_in_words(fio: &Fio, options: &Options) -> String {
+    let (depth, file) = (options.sessions as usize, Path::new(""));
+    let job = Job { file, page_bytes: PAGE_BYTES, write_share: 0.0, depth, duration: options.turn };
+    format!("{}: {}", fio.version(), job.arguments().join(" "))
+}
+
+fn verdicts(cases: &[Case], options: &Options) -> Vec<Verdict> {
     let verdict = |case: &Case| {
-        if case.method.starts_with("past") {
-            let claim = format!(
-                "{}: pages read and written per second past the system's cache, of a loop that does only that",
-                case.mode
-            );
-            return Verdict::new(claim, Some(case.of_device()), Bar::AtLeast(0.85));
+        if case.is_direct() {
+            let yardstick = match &options.fio {
+                Ok(_) => "fio's with as many requests under way",
+                Err(_) => "those of a loop that does only that (there is no fio)",
+            };
+            let claim =
+                format!("{}: pages read and written per second past the system's cache, of {yardstick}", case.mode);
+            return Verdict::new(claim, Some(case.median(Beside::of_device)), Bar::AtLeast(0.85));
         }
         let claim =
             format!("{}: TPS with pages from the system's cache, of those in the pool less the copies", case.mode);
@@ -274,12 +312,15 @@ fn document_run(case: &Case) -> Run {
             "tps": case.median(|b| b.engine.tps()),
             "in_pool_tps": case.in_memory_tps(),
             "pages_per_s": case.median(Beside::pages_per_s),
+            "fio_pages_per_s": case.fio_per_s(),
+            "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.fio?.cpu_us)).reduce(f64::min),
             "loop_pages_per_s": case.median(|b| b.page_loop.per_second),
             "loop_cpu_us": case.median(|b| b.page_loop.cpu_us),
             "reads_per_transaction": case.median(|b| b.per_transaction(b.reads)),
             "writes_per_transaction": case.median(|b| b.per_transaction(b.writes)),
             "doubled_per_transaction": case.median(|b| b.per_transaction(b.copies)),
-            "of_device": case.of_device(),
+            "of_device": case.median(Beside::of_device),
+            "of_loop": case.median(Beside::of_loop),
             "of_memory_less_copies": case.of_memory(),
         })),
     }
@@ -297,7 +338,7 @@ fn memory_grid(cases: &[Case]) -> Grid {
     grid
 }
 
-fn grid(cases: &[Case]) -> Grid {
+fn grid(cases: &[Case], options: &Options) -> Grid {
     let header = [
         "",
         "files",
@@ -310,16 +351,29 @@ fn grid(cases: &[Case]) -> Grid {
         "writes/txn",
         "doubled/txn",
         "pages/s",
+        "fio pages/s",
         "loop pages/s",
         "loop CPU us",
+        "of fio",
         "of loop",
         "of pool less copies",
     ];
-    let note = "Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-                large, synchronously, in the engine's proportion, in turns with it. Doubled: pages written to the double-write file, which \
-                count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
-                processor time on the cores that there were.";
-    let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, note);
+    let fio = match &options.fio {
+        Ok(fio) => format!(
+            "fio: {}, {} synchronous requests under way, in the engine's proportion of reads and writes, on a file as large as HISTORY's.",
+            fio.version(),
+            options.sessions
+        ),
+        Err(why) => format!("There is no fio here ({why}): the loop is the yardstick."),
+    };
+    let note = format!(
+        "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
+         large, synchronously, in the same proportion. Both in turns with the engine. Doubled: pages written to the double-write file, which \
+         count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
+         processor time on the cores that there were."
+    );
+    let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, &note);
+    let share = |of: f64| format!("{of:.2}");
     for c in cases {
         grid.rows.push(vec![
             c.mode.to_owned(),
@@ -333,10 +387,12 @@ fn grid(cases: &[Case]) -> Grid {
             human(c.median(|b| b.per_transaction(b.writes))),
             human(c.median(|b| b.per_transaction(b.copies))),
             human(c.median(Beside::pages_per_s)),
+            c.fio_per_s().map_or_else(|| "-".to_owned(), human),
             human(c.median(|b| b.page_loop.per_second)),
             human(c.median(|b| b.page_loop.cpu_us)),
-            format!("{:.2}", c.of_device()),
-            format!("{:.2}", c.of_memory()),
+            c.fio_per_s().map_or_else(|| "-".to_owned(), |_| share(c.median(Beside::of_device))),
+            share(c.median(Beside::of_loop)),
+            share(c.of_memory()),
         ]);
     }
     grid

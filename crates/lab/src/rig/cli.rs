@@ -11,6 +11,7 @@ use crate::document::Document;
 use crate::experiments::{flush, iobound, overflow, purge, sessions, soak};
 use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::rig::fio::Fio;
 use crate::server;
 use crate::server::contender::Engine;
 use crate::server::turns::{self, Plan};
@@ -98,7 +99,10 @@ impl RigExperiment {
             RigExperiment::Purge(_) => purge::run(&args.purge(), progress),
             RigExperiment::Flush(_) => flush::run(&args.flush(), progress),
             RigExperiment::Sessions(_) => sessions::run(&args.sessions(), progress),
-            RigExperiment::Iobound(_) => iobound::run(&args.iobound(), progress),
+            RigExperiment::Iobound(_) => {
+                progress.step("looking for fio");
+                iobound::run(&args.iobound(), progress)
+            }
             RigExperiment::Soak(_) => soak::run(&args.soak(), progress),
         }
     }
@@ -250,6 +254,7 @@ impl RigArgs {
             turn: self.seconds(1.0, 3.0, 20.0),
             dir: self.common.dir.clone(),
             seed: self.common.seed,
+            fio: Fio::fetched().map_err(|error| format!("{error:#}")),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use holdfast_io::AlignedBuf;
 use holdfast_workload::rng::Rng;
+use tempfile::NamedTempFile;
 
 use super::cpu;
 use super::load::{Load, Session};
@@ -83,15 +84,14 @@ pub struct PageLoop<'a> {
     pub page_bytes: usize,
     /// Past the system's cache, or through it.
     pub direct: bool,
-    /// Share of the operations that write a page, 0 to 1: they go to a file of their own beside `path`, of the same length.
-    pub write_share: f64,
+    /// Where pages are written to, a file of the same length, and the share of the operations that do, 0 to 1.
+    pub writes: Option<(&'a Path, f64)>,
 }
 
 /// A session that reads and writes pages at random places, synchronously.
 struct PageUser {
     read: File,
-    write: Option<File>,
-    write_share: f64,
+    write: Option<(File, f64)>,
     pages: u64,
     buffer: AlignedBuf,
     rng: Rng,
@@ -101,7 +101,7 @@ impl Session for PageUser {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
         let at = self.rng.below(self.pages) * self.buffer.len() as u64;
         match &self.write {
-            Some(file) if self.rng.unit() < self.write_share => {
+            Some((file, share)) if self.rng.unit() < *share => {
                 file.write_all_at(&self.buffer, at).context("write a page")
             }
             _ => self.read.read_exact_at(&mut self.buffer, at).context("read a page"),
@@ -116,13 +116,12 @@ impl PageLoop<'_> {
     /// If a file cannot be read or written.
     pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
-        let scratch = if self.write_share > 0.0 { Some(self.scratch(len)?) } else { None };
         let mut sessions: Vec<Box<dyn Session>> = Vec::new();
         for n in 0..threads {
+            let write = |(path, share): (&Path, f64)| Ok::<_, anyhow::Error>((self.open(path, true)?, share));
             sessions.push(Box::new(PageUser {
                 read: self.open(self.path, false)?,
-                write: scratch.as_ref().map(|s| self.open(s.path(), true)).transpose()?,
-                write_share: self.write_share,
+                write: self.writes.map(write).transpose()?,
                 pages: (len / self.page_bytes as u64).max(1),
                 buffer: AlignedBuf::zeroed(self.page_bytes),
                 rng: Rng::for_part(17, n as u64),
@@ -130,16 +129,6 @@ impl PageLoop<'_> {
         }
         let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
         Ok(Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() })
-    }
-
-    /// A file of `len` bytes that are on disk, so that writing them again does not allocate.
-    fn scratch(&self, len: u64) -> Result<tempfile::NamedTempFile> {
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        let mut file =
-            tempfile::NamedTempFile::new_in(dir).with_context(|| format!("make a file in {}", dir.display()))?;
-        std::io::copy(&mut std::io::repeat(1).take(len), &mut file).context("fill a file")?;
-        file.as_file().sync_all().context("sync a file")?;
-        Ok(file)
     }
 
     fn open(&self, path: &Path, write: bool) -> Result<File> {
@@ -150,6 +139,19 @@ impl PageLoop<'_> {
         }
         options.open(path).with_context(|| format!("open {}", path.display()))
     }
+}
+
+/// A file beside `path` and as long, whose bytes are on disk, so that writing them again does not allocate. It goes with what is returned.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn scratch(path: &Path) -> Result<NamedTempFile> {
+    let len = std::fs::metadata(path).with_context(|| format!("look at {}", path.display()))?.len();
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::new_in(dir).with_context(|| format!("make a file in {}", dir.display()))?;
+    std::io::copy(&mut std::io::repeat(1).take(len), &mut file).context("fill a file")?;
+    file.as_file().sync_all().context("sync a file")?;
+    Ok(file)
 }
 
 /// Syncs of a small append in a loop on a thread of its own, until it is dropped; how many there were is seen at any time.

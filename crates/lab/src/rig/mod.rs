@@ -8,12 +8,14 @@
 //! | [`sampler`] | a sample a second: pool, log, history, waits, disk |
 //! | [`sessions`] | sysbench and dbSTRESS sessions over the engine |
 //! | [`control`] | loops without an engine: processor, reads past the system's cache, syncs |
+//! | [`fio`] | fio, where the disk is in question |
 //! | [`cpu`] | processor time |
 //! | [`cli`] | their arguments |
 
 pub mod cli;
 pub mod control;
 pub mod cpu;
+pub mod fio;
 pub mod load;
 pub mod sampler;
 pub mod sessions;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use holdfast_lab::document::Document;
 use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions, soak};
 use holdfast_lab::progress::Progress;
+use holdfast_lab::rig::fio::Fio;
 
 const SEED: u64 = 1;
 const TURN: Duration = Duration::from_millis(150);
@@ -34,7 +35,10 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         seed: SEED,
     };
     let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
-    let iobound = iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir: dir.clone(), seed: SEED };
+    // Nothing is fetched: a machine without fio has the loop.
+    let fio = Fio::installed().map_err(|error| error.to_string());
+    let iobound =
+        iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir: dir.clone(), seed: SEED, fio };
     let soak = soak::Options {
         objects: 1000,
         sessions: 2,

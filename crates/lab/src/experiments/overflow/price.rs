@@ -52,7 +52,7 @@ pub(super) fn prices(
         for _ in 0..TURNS {
             let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
             let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
-            let reads = PageLoop { path, page_bytes: 16 << 10, direct: true, write_share: 0.0 };
+            let reads = PageLoop { path, page_bytes: 16 << 10, direct: true, writes: None };
             let rate = reads.run(threads, options.turn / 4)?;
             let miss_us = (select_us - hit_us) / misses.max(1e-9);
             progress.show(&format!(
