@@ -38,10 +38,11 @@ int ha_holdfast::open(const char *path, int, uint)
   unlock_shared_ha_data();
   if (code != HF_OK)
     return fail(code);
-  if (!share->is_readable())
+  if (share->format() != Definition::FORMAT)
   {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: another version of the engine wrote table %s; dump it with that one", MYF(ME_ERROR_LOG),
-                    name.c_str());
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads format %u: dump it with the version "
+                    "that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG),
+                    name.c_str(), (uint) share->format(), (uint) Definition::FORMAT);
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
   if (!row && (code= hf_buffer_new(&row)) != HF_OK)

@@ -8,8 +8,7 @@
 
 namespace holdfast {
 
-/* With 2, all weights of a text are in its keys. */
-static const char FORMAT= 2, TEMPORARY= 1;
+static const char TEMPORARY= 1;
 
 Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(temporary)
 {
@@ -21,8 +20,8 @@ Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(tem
 Definition::Definition(hf_slice bytes)
 {
   const char *at= (const char *) bytes.data;
-  known= bytes.len >= 2 + MY_UUID_SIZE && at[0] == FORMAT;
-  if (!known)
+  format= bytes.len >= 2 + MY_UUID_SIZE ? at[0] : 0;
+  if (format != FORMAT)
     return;
   temporary= at[1] & TEMPORARY;
   version.assign(at + 2, MY_UUID_SIZE);
@@ -31,7 +30,7 @@ Definition::Definition(hf_slice bytes)
 
 std::string Definition::bytes() const
 {
-  return std::string{FORMAT, temporary ? TEMPORARY : (char) 0} + version + statistics;
+  return std::string{(char) FORMAT, temporary ? TEMPORARY : (char) 0} + version + statistics;
 }
 
 hf_code read_definition(const std::string &name, Definition *out)

@@ -6,7 +6,7 @@
 
 /* What the engine's catalog keeps with a table for the server:
 
-     format      1 byte, 1
+     format      1 byte, 2: of the keys and rows of the table, too
      flags       1 byte: 1 the table is temporary
      version     16 bytes, the server's of the definition
      statistics  those of the last ANALYZE; nothing before the first one */
@@ -20,15 +20,18 @@ namespace holdfast {
 
 struct Definition
 {
+  /* With 2, all weights of a text are in its keys. */
+  static const uchar FORMAT= 2;
+
   bool temporary= false;
-  bool known= true;  // false if the bytes are of another format: then so are the keys and rows
+  uchar format= FORMAT;
   std::string version;
   std::string statistics;
 
   Definition() = default;
   Definition(const TABLE_SHARE *table, bool temporary);
 
-  /* Leaves everything else as it is if the bytes are of another format. */
+  /* Of another format, nothing but that is read; of bytes that are none, format 0. */
   explicit Definition(hf_slice bytes);
 
   std::string bytes() const;

@@ -65,7 +65,7 @@ hf_code Share::open(const std::string &name)
   hf_code code= read_definition(name, &definition);
   if (code != HF_OK)
     return code;
-  has_known_format= definition.known;
+  format_found= definition.format;
   if (!load_statistics(definition))
     known= std::make_shared<Statistics>();
   return hf_table_open(database, slice(name), &open_table);

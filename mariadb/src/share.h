@@ -49,8 +49,8 @@ public:
   hf_table *table() const { return open_table; }
   uint64_t page_bytes() const { return bytes_of_page; }
 
-  /* Whether keys and rows are what this version writes. */
-  bool is_readable() const { return has_known_format; }
+  /* Of keys and rows. */
+  uchar format() const { return format_found; }
 
   /* Changes with every opening: cursors of another one are of the table that was. */
   uint generation() const { return openings; }
@@ -75,7 +75,7 @@ private:
   std::vector<uint> index_numbers;  // by the server's key numbers
   hf_table *open_table= nullptr;
   uint openings= 0;
-  bool has_known_format= true;
+  uchar format_found= Definition::FORMAT;
   uint64_t bytes_of_page= 0;
 };
 

@@ -19,6 +19,8 @@ mod spider;
 use clap::Subcommand;
 use holdfast_server::{Cache, Profile, apt, build, build_as, server};
 
+use crate::run::{cargo, check};
+
 #[derive(Subcommand)]
 pub enum What {
     /// Fetch the server's packages and source by apt, compile the shim, link `ha_holdfast.so`
@@ -148,7 +150,7 @@ pub fn run(what: What) -> anyhow::Result<()> {
     }
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, a dump to InnoDB and back, a few tests of the
+/// The part of all this that every run of the tests contains: the smoke scripts, tables of another format, a dump to InnoDB and back, a few tests of the
 /// server's suites, some kills. Where the server's packages cannot be had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
@@ -157,6 +159,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     }
     build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;
+    check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
     crash::run(&cache, 3, false)?;
