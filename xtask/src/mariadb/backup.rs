@@ -47,7 +47,7 @@ const COUNTS: &str = "SELECT (SELECT COUNT(*) FROM shop.orders), (SELECT COUNT(*
 
 /// Backs up, restores, compares.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
-    let server = Server::new(cache, "backup/server");
+    let server = Server::new(cache, "backup/server").bound_to_us();
     // Pages are evicted and the log goes round while the copy is made.
     let options = ["--holdfast-buffer-pool-size=5M", "--holdfast-log-file-size=8M"].map(str::to_string);
     server.up(PORT, true, &options)?;
@@ -70,7 +70,7 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
     ensure!(last > before, "nothing was committed while the backup ran: it proves nothing");
     ensure!(!copy.join("shop/elsewhere.frm").exists(), "the backup has a table of another engine");
 
-    let restored = Server::new(cache, "backup/restored");
+    let restored = Server::new(cache, "backup/restored").bound_to_us();
     restored.up(PORT, true, &[])?;
     restored.down()?;
     restored.put_into_data(&copy)?;

@@ -31,7 +31,7 @@ const REPLICA: [&str; 4] =
 
 /// Runs it; stops both servers again.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
-    let (primary, replica) = (Server::new(cache, "primary"), Server::new(cache, "replica"));
+    let [primary, replica] = ["primary", "replica"].map(|name| Server::new(cache, name).bound_to_us());
     let options = |own: &[&str]| BOTH.iter().chain(own).map(|o| (*o).to_string()).collect::<Vec<_>>();
     primary.up(PRIMARY_PORT, true, &options(&PRIMARY))?;
     replica.up(REPLICA_PORT, true, &options(&REPLICA))?;

@@ -20,7 +20,7 @@ const PORT: u16 = 13316;
 
 /// Runs the scripts; stops the server again.
 pub fn run(cache: &Cache, only: &[String], record: bool) -> anyhow::Result<()> {
-    let server = Server::new(cache, "smoke");
+    let server = Server::new(cache, "smoke").bound_to_us();
     server.up(PORT, true, &["--query-cache-type=1".into(), "--query-cache-size=1M".into()])?;
     let result = scripts(&server, only, record);
     match &result {

@@ -29,8 +29,8 @@ const FRONT: [&str; 3] =
 /// Runs it; stops all servers again.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
     apt::fetch_spider(cache)?;
-    let front = Server::new(cache, "spider/front");
-    let parts = [Server::new(cache, "spider/part1"), Server::new(cache, "spider/part2")];
+    let server = |name| Server::new(cache, name).bound_to_us();
+    let (front, parts) = (server("spider/front"), ["spider/part1", "spider/part2"].map(server));
     for (part, host) in parts.iter().zip(PART_HOSTS) {
         part.up(PART_PORT, true, &part_options(host))?;
     }

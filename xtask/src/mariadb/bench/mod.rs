@@ -77,7 +77,7 @@ pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     };
     ensure!(options.pairs > 1, "a spread takes two pairs or more");
     apt::fetch_sysbench(cache)?;
-    let server = Server::new(cache, "bench");
+    let server = Server::new(cache, "bench").bound_to_us();
     server.up(PORT, true, &server_options(options.flush))?;
     let result = measure(&server, options, &workloads);
     server.down()?;

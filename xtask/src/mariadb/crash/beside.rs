@@ -33,7 +33,7 @@ impl<'c> Beside<'c> {
     pub fn new(cache: &'c Cache, primary: &'c Server<'c>) -> anyhow::Result<Beside<'c>> {
         apt::fetch_sysbench(cache)?;
         check(&mut cargo("build -q --release -p holdfast-cli"))?;
-        Ok(Beside { primary, replica: Server::new(cache, "crash-replica") })
+        Ok(Beside { primary, replica: Server::new(cache, "crash-replica").bound_to_us() })
     }
 
     /// Fills the tables on the primary, which is running, and starts the replica.

@@ -62,7 +62,7 @@ type Line = (usize, Told, u64);
 /// Runs `rounds` rounds, each with a kill. With `sysbench` its `oltp_read_write` runs beside the bank, a replica follows, and
 /// the XA session does not take part.
 pub fn run(cache: &Cache, rounds: u32, sysbench: bool) -> anyhow::Result<()> {
-    let server = Server::new(cache, "crash");
+    let server = Server::new(cache, "crash").bound_to_us();
     let mut options: Vec<String> = OPTIONS.iter().map(|o| (*o).to_string()).collect();
     if sysbench {
         options.push("--max-binlog-size=16M".into());

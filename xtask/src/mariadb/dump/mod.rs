@@ -49,7 +49,7 @@ const CATCH_UP: u32 = 120;
 /// Everything.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
     short(cache)?;
-    let (server, copy) = (Server::new(cache, "dump/server"), Server::new(cache, "dump/copy"));
+    let [server, copy] = ["dump/server", "dump/copy"].map(|name| Server::new(cache, name).bound_to_us());
     let binlog = ["--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--holdfast-buffer-pool-size=8M"];
     server.up(PORT, true, &binlog.map(String::from))?;
     copy.up(COPY_PORT, true, &["--server-id=2", "--slave-parallel-threads=4"].map(String::from))?;
@@ -64,7 +64,7 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
 
 /// The schemas on a server of their own, at rest, there and back.
 pub fn short(cache: &Cache) -> anyhow::Result<()> {
-    let server = Server::new(cache, "dump/server");
+    let server = Server::new(cache, "dump/server").bound_to_us();
     server.up(PORT, true, &[])?;
     let result = at_rest(cache, &server);
     if result.is_err() {

@@ -69,7 +69,7 @@ pub struct Slice {
 pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     let ways = if options.ways.is_empty() { vec![Way::Alter, Way::Import] } else { options.ways.clone() };
     ensure!(options.pairs > 1, "a spread takes two pairs or more");
-    let server = Server::new(cache, "load");
+    let server = Server::new(cache, "load").bound_to_us();
     server.up(PORT, true, &server_options(options))?;
     let result = measure(cache, &server, options, &ways);
     if result.is_err() {
