@@ -8,7 +8,7 @@
 mod imp {
     use std::time::Duration;
 
-    pub use parking_lot::{Mutex, MutexGuard};
+    pub use parking_lot::{Mutex, MutexGuard, RwLock};
     pub use std::hint::spin_loop;
     pub use std::sync::atomic;
     pub use std::thread::{Thread, current as current_thread, park, yield_now};
@@ -54,7 +54,7 @@ mod imp {
     use shuttle as checker;
 
     pub use checker::hint::spin_loop;
-    pub use checker::sync::{MutexGuard, atomic};
+    pub use checker::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
     pub use checker::thread::{Thread, current as current_thread, park, yield_now};
 
     const NO_PANIC: &str = "checked code does not panic under a lock";
@@ -75,6 +75,25 @@ mod imp {
         /// Takes the mutex if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
+        }
+    }
+
+    /// The checker's lock for many readers or one writer, without poisoning.
+    #[derive(Debug, Default)]
+    pub struct RwLock<T>(checker::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        /// A free lock around `value`.
+        pub fn new(value: T) -> RwLock<T> {
+            RwLock(checker::sync::RwLock::new(value))
+        }
+        /// Waits for writers.
+        pub fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().expect(NO_PANIC)
+        }
+        /// Waits for everybody.
+        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().expect(NO_PANIC)
         }
     }
 

@@ -72,6 +72,13 @@ impl<T> Spread<T> {
         &self.0[group]
     }
 
+    /// That to which things with this number fall, spread by their number instead of by threads.
+    #[inline]
+    #[must_use]
+    pub fn by(&self, number: u64) -> &T {
+        &self.0[number as usize % GROUPS]
+    }
+
     /// Those of all groups.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|own| &**own)

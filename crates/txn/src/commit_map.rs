@@ -1,29 +1,37 @@
 //! The commit map: transaction id -> commit number, in O(1), for the ids that some view may still have to ask about.
 //!
 //! # Protocol
-//! A ring of words covers the ids `[low, next)`. Ids below `low` have ended, and every short view sees their commits;
+//! A ring of words covers the ids `[low, limit)`. Ids below `low` have ended, and every short view sees their commits;
 //! the exceptions - old transactions that are still active, or ended after a view that is still short - stand in the
-//! small `stragglers` map. A word is 0 while the transaction is active, the commit number once it committed, and
+//! small `stragglers` map. A word is 0 until the transaction ends, the commit number once it committed, and
 //! that number with the top bit once it was rolled back. (A rollback takes a number too: "all short views are newer
 //! than the end of the transaction" is then one comparison for both.)
+//!
+//! Giving out an id takes no lock: it moves `next` up, as far as `limit`. Whoever moves the low end of the window holds the
+//! window's mutex: he raises `low`, clears the words that it has passed, and then raises `limit`. So the word of an id is 0
+//! before the id is given out, and readers need not know how far that has come.
 //!
 //! A reader loads the word, then `low` again: if `low` has passed the id, the word may belong to a later id and the
 //! answer comes from the path for old ids. Whoever raises `low` past ids that a live view cannot yet take for granted
 //! materialises that view first (see [`crate::view`]), and the view looks there again after it asked here.
 //!
 //! # Lock order
-//! allocation mutex -> view registry -> stragglers.
+//! window -> view registry -> stragglers.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
+use crossbeam_utils::CachePadded;
 use foldhash::HashMap;
+use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use holdfast_base::sync::{Mutex, MutexGuard, RwLock};
 use holdfast_base::{CommitNo, TxnId};
-use parking_lot::{Mutex, MutexGuard, RwLock};
 
 const ABORTED: u64 = 1 << 63;
 /// After so many ids the low end of the window is moved up. What lies below it is answered without a look at the ring, which for
 /// rows of many transactions is a cache miss each.
 const ADVANCE_EVERY: u64 = 1024;
+/// The same, once the window is half full.
+const ADVANCE_HALF_FULL: u64 = 64;
+/// Least ids of a window.
+const LEAST_WINDOW: usize = 4;
 
 /// How a transaction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +47,11 @@ pub enum TxnStatus {
 /// The map. One per database.
 pub struct CommitMap {
     ring: Box<[AtomicU64]>,
+    /// All that changes a lot: by each transaction that gets an id.
+    next: CachePadded<AtomicU64>,
     low: AtomicU64,
-    next: AtomicU64,
-    allocation: Mutex<()>,
+    limit: AtomicU64,
+    window: Mutex<()>,
     stragglers: RwLock<HashMap<u64, u64>>,
     straggling: AtomicUsize,
 }
@@ -53,7 +63,7 @@ pub struct Moment {
     straggling: bool,
 }
 
-/// Holds the window still: no id is allocated and `low` does not move meanwhile.
+/// Holds the low end of the window still.
 pub struct WindowGuard<'a> {
     map: &'a CommitMap,
     _guard: MutexGuard<'a, ()>,
@@ -64,12 +74,14 @@ impl CommitMap {
     /// `window` is rounded up to a power of two.
     #[must_use]
     pub fn new(window: usize, next: TxnId, active: &[TxnId]) -> CommitMap {
-        let ring = (0..window.next_power_of_two().max(64)).map(|_| AtomicU64::new(0)).collect();
+        let ring: Box<[AtomicU64]> =
+            (0..window.next_power_of_two().max(LEAST_WINDOW)).map(|_| AtomicU64::new(0)).collect();
         CommitMap {
-            ring,
+            next: CachePadded::new(AtomicU64::new(next.0)),
             low: AtomicU64::new(next.0),
-            next: AtomicU64::new(next.0),
-            allocation: Mutex::new(()),
+            limit: AtomicU64::new(next.0 + ring.len() as u64),
+            ring,
+            window: Mutex::new(()),
             stragglers: RwLock::new(active.iter().map(|id| (id.0, 0)).collect()),
             straggling: AtomicUsize::new(active.len()),
         }
@@ -79,9 +91,28 @@ impl CommitMap {
         &self.ring[id as usize & (self.ring.len() - 1)]
     }
 
-    /// Holds the window still.
+    /// Gives out the next id; `None` if the window is full: [`WindowGuard::cut`] first.
+    pub fn allocate(&self) -> Option<TxnId> {
+        // Nobody has to see what a giver of ids did before.
+        let give = |next| (next < self.limit.load(Ordering::Acquire)).then_some(next + 1);
+        self.next.fetch_update(Ordering::AcqRel, Ordering::Relaxed, give).ok().map(TxnId)
+    }
+
+    /// Whether whoever was given `id` should move the low end up: now and then, and more often once the window is half full.
+    #[must_use]
+    pub fn is_worth_advancing(&self, id: TxnId) -> bool {
+        let half_full = || id.0.saturating_sub(self.low().0) >= self.ring.len() as u64 / 2;
+        id.0.is_multiple_of(ADVANCE_EVERY) || id.0.is_multiple_of(ADVANCE_HALF_FULL) && half_full()
+    }
+
+    /// Holds the low end of the window still.
     pub fn lock_window(&self) -> WindowGuard<'_> {
-        WindowGuard { map: self, _guard: self.allocation.lock() }
+        WindowGuard { map: self, _guard: self.window.lock() }
+    }
+
+    /// [`CommitMap::lock_window`], unless somebody else does.
+    pub fn try_lock_window(&self) -> Option<WindowGuard<'_>> {
+        self.window.try_lock().map(|guard| WindowGuard { map: self, _guard: guard })
     }
 
     /// The lowest id in the window.
@@ -101,7 +132,7 @@ impl CommitMap {
     pub fn status(&self, id: TxnId) -> TxnStatus {
         let id = id.0;
         if id >= self.low.load(Ordering::Acquire) {
-            if id >= self.next.load(Ordering::Acquire) {
+            if id >= self.limit.load(Ordering::Acquire) {
                 return TxnStatus::Active;
             }
             let word = self.word(id).load(Ordering::Acquire);
@@ -177,26 +208,7 @@ impl WindowGuard<'_> {
     /// Whether there is no room for another id.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.map.next().0 - self.map.low().0 >= self.map.ring.len() as u64
-    }
-
-    /// Whether it is worth to move the low end up: now and then, and whenever the window is half full.
-    #[must_use]
-    pub fn is_worth_advancing(&self) -> bool {
-        let next = self.map.next().0;
-        next.is_multiple_of(ADVANCE_EVERY) || next - self.map.low().0 >= self.map.ring.len() as u64 / 2
-    }
-
-    /// Gives out the next id.
-    ///
-    /// # Panics
-    /// If the window is full: [`WindowGuard::cut`] first.
-    pub fn allocate(&self) -> TxnId {
-        assert!(!self.is_full(), "the window was cut before an id is allocated");
-        let id = self.map.next.load(Ordering::Relaxed);
-        self.map.word(id).store(0, Ordering::Release);
-        self.map.next.store(id + 1, Ordering::Release);
-        TxnId(id)
+        self.map.next().0 >= self.map.limit.load(Ordering::Acquire)
     }
 
     /// Moves `low` up while the lowest ids have ended at or before `horizon`, the oldest short view's number.
@@ -206,7 +218,7 @@ impl WindowGuard<'_> {
         while low < next && ended_by(self.map.word(low).load(Ordering::Acquire), horizon) {
             low += 1;
         }
-        self.map.low.store(low, Ordering::Release);
+        self.raise_low(low);
         if self.map.straggling.load(Ordering::Relaxed) > 0 {
             let mut stragglers = self.map.stragglers.write();
             stragglers.retain(|_, word| !ended_by(*word, horizon));
@@ -232,7 +244,18 @@ impl WindowGuard<'_> {
             low += 1;
         }
         self.map.straggling.store(stragglers.len(), Ordering::Release);
-        self.map.low.store(low, Ordering::Release);
+        // Under the lock of the stragglers: who ends one of these ids looks under it where to say so.
+        self.raise_low(low);
+    }
+
+    /// Readers who find a word cleared find `low` raised; who is given an id finds its word cleared.
+    fn raise_low(&self, to: u64) {
+        let from = self.map.low().0;
+        self.map.low.store(to, Ordering::Release);
+        for id in from..to {
+            self.map.word(id).store(0, Ordering::Release);
+        }
+        self.map.limit.store(to + self.map.ring.len() as u64, Ordering::Release);
     }
 }
 
@@ -248,17 +271,24 @@ fn decode(word: u64) -> TxnStatus {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    fn allocate(map: &CommitMap, horizon: CommitNo) -> TxnId {
+        map.allocate().unwrap_or_else(|| {
+            map.lock_window().cut(horizon);
+            map.allocate().unwrap()
+        })
+    }
 
     #[test]
     fn ids_go_through_their_states() {
         let map = CommitMap::new(64, TxnId(10), &[TxnId(3)]);
         assert_eq!(map.status(TxnId(3)), TxnStatus::Active);
         assert_eq!(map.status(TxnId(4)), TxnStatus::Committed(CommitNo(0)));
-        let a = map.lock_window().allocate();
-        let b = map.lock_window().allocate();
+        let a = map.allocate().unwrap();
+        let b = map.allocate().unwrap();
         assert_eq!((a, b), (TxnId(10), TxnId(11)));
         assert!(map.is_active(a));
         map.set_committed(a, CommitNo(1));
@@ -279,14 +309,9 @@ mod tests {
     #[test]
     fn a_full_window_leaves_the_active_behind_as_stragglers() {
         let map = CommitMap::new(64, TxnId(1), &[]);
-        let old = map.lock_window().allocate();
+        let old = map.allocate().unwrap();
         for no in 1..1_000 {
-            let window = map.lock_window();
-            if window.is_full() {
-                window.cut(CommitNo(no - 1));
-            }
-            let id = window.allocate();
-            drop(window);
+            let id = allocate(&map, CommitNo(no - 1));
             map.set_committed(id, CommitNo(no));
         }
         assert!(map.is_active(old));
@@ -295,5 +320,89 @@ mod tests {
         map.lock_window().advance(CommitNo(1_000));
         assert_eq!(map.status(old), TxnStatus::Committed(CommitNo(0)));
         assert_eq!(map.straggling.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_full_window_gives_out_nothing() {
+        let map = CommitMap::new(4, TxnId(1), &[]);
+        let ids: Vec<_> = std::iter::from_fn(|| map.allocate()).collect();
+        assert_eq!(ids, [1, 2, 3, 4].map(TxnId));
+        assert!(map.lock_window().is_full());
+        map.set_committed(TxnId(1), CommitNo(1));
+        map.lock_window().advance(CommitNo(1));
+        assert_eq!((map.allocate(), map.allocate()), (Some(TxnId(5)), None));
+        // Its word was that of the first.
+        assert!(map.is_active(TxnId(5)));
+    }
+}
+
+/// The protocol under random interleavings. Run with `RUSTFLAGS="--cfg shuttle"`.
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use std::sync::Arc;
+
+    use shuttle::thread::spawn;
+
+    use super::*;
+
+    struct Commits {
+        map: CommitMap,
+        last: Mutex<u64>,
+        published: AtomicU64,
+    }
+
+    impl Commits {
+        fn begin(&self) -> TxnId {
+            loop {
+                if let Some(id) = self.map.allocate() {
+                    return id;
+                }
+                let window = self.map.lock_window();
+                if window.is_full() {
+                    window.cut(CommitNo(self.published.load(Ordering::Acquire)));
+                }
+            }
+        }
+
+        fn commit(&self, id: TxnId) -> CommitNo {
+            let mut last = self.last.lock();
+            *last += 1;
+            self.map.set_committed(id, CommitNo(*last));
+            self.published.store(*last, Ordering::Release);
+            CommitNo(*last)
+        }
+    }
+
+    /// Ids are active until they commit, and committed from then on, whatever becomes of the window meanwhile.
+    #[test]
+    fn what_committed_stays_so_while_the_window_moves() {
+        let run = || {
+            let map = CommitMap::new(4, TxnId(1), &[]);
+            let commits = Arc::new(Commits { map, last: Mutex::new(0), published: AtomicU64::new(0) });
+            let work = |commits: Arc<Commits>| {
+                let mut ended: Vec<(TxnId, CommitNo)> = Vec::new();
+                for _ in 0..4 {
+                    let id = commits.begin();
+                    assert!(commits.map.is_active(id), "{id} has not ended");
+                    for &(id, no) in &ended {
+                        let status = commits.map.status(id);
+                        let committed = [TxnStatus::Committed(no), TxnStatus::Committed(CommitNo(0))];
+                        assert!(committed.contains(&status), "{id} committed as {no} is {status:?}");
+                    }
+                    if commits.map.is_worth_advancing(id)
+                        && let Some(window) = commits.map.try_lock_window()
+                    {
+                        window.advance(CommitNo(commits.published.load(Ordering::Acquire)));
+                    }
+                    ended.push((id, commits.commit(id)));
+                }
+                ended.into_iter().map(|(id, _)| id.0).collect::<Vec<_>>()
+            };
+            let threads: Vec<_> = (0..3).map(|_| commits.clone()).map(|c| spawn(move || work(c))).collect();
+            let mut ids: Vec<u64> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, (1..=12).collect::<Vec<_>>(), "each id was given out once");
+        };
+        shuttle::check_random(run, 3_000);
     }
 }

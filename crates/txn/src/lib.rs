@@ -23,7 +23,7 @@ mod background;
 mod change;
 #[cfg(not(shuttle))]
 mod check;
-#[cfg(not(shuttle))]
+#[cfg_attr(shuttle, allow(dead_code))]
 pub mod commit_map;
 #[cfg(not(shuttle))]
 mod cursor;

@@ -32,7 +32,7 @@
 //! the record's mark). It is *retired*, and a small transaction costs purge no log but that of the versions. A log of an earlier run is
 //! marked free, so that it does not come back again and again.
 
-use holdfast_base::{Error, Result, RollPtr, TxnId};
+use holdfast_base::{CommitNo, Error, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -123,8 +123,7 @@ impl TxnSystem {
         let mut left = limit;
         let mut taken = true;
         while left > 0 && std::mem::take(&mut taken) {
-            self.classify_views();
-            let horizon = self.views.short_horizon();
+            let horizon = self.classify_views();
             // Views to come see everything up to the horizon, and no short one is older; so these are all that may be.
             let older = self.views.older_than(horizon);
             while left > 0
@@ -144,18 +143,18 @@ impl TxnSystem {
         Ok(limit - left)
     }
 
-    /// Makes views long that hold back too much.
-    fn classify_views(&self) {
+    /// Makes views long that hold back too much; returns up to which commit logs can be purged.
+    fn classify_views(&self) -> CommitNo {
         let last = self.views.last();
         let bytes = self.history.pages() * self.undo.page_size() as u64;
-        while let Some(view) = self.views.oldest_short() {
-            let behind = last.0.saturating_sub(view.commit_no().0);
+        loop {
+            let oldest = self.views.short_horizon();
+            let behind = last.0.saturating_sub(oldest.0);
             let heavy = behind > 0 && bytes > self.config.max_old_versions / 4;
             if behind < self.config.short_view_commits && !heavy {
-                return;
+                return oldest;
             }
-            self.views.make_long(holdfast_base::CommitNo(view.commit_no().0 + 1), &self.map);
-            self.metrics.inc(Counter::ViewsMadeLong);
+            self.metrics.add(Counter::ViewsMadeLong, self.views.make_long(CommitNo(oldest.0 + 1), &self.map));
         }
     }
 
@@ -355,7 +354,7 @@ impl TxnSystem {
         let writer = entry.writer();
         let image_needed = !everybody
             && writer.is_some_and(|w| {
-                let older = self.views.older_than(holdfast_base::CommitNo(u64::MAX));
+                let older = self.views.older_than(CommitNo(u64::MAX));
                 older.iter().any(|v| v.sees(w, &self.map) && !v.sees(entry.overwriter, &self.map))
             });
         if image_needed || (entry.pending.is_some() && !everybody) {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use foldhash::{HashMap, HashMapExt};
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
-use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
+use holdfast_metrics::{Counter, Gauge, Local, Metrics, Spread, local};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
@@ -113,14 +113,14 @@ impl HistoryQueue {
     }
 }
 
-/// The transactions that have not ended.
-type OpenTxns = Mutex<BTreeMap<Serial, OpenTxn>>;
+/// The transactions that have not ended, by serial number.
+type OpenTxns = Spread<Mutex<HashMap<Serial, OpenTxn>>>;
 
 /// The database has stopped: whoever waits for a lock waits in vain. Runs on the thread that noticed; the list of owners and
 /// their wait states are locks under which nobody calls the log.
 fn stop_waits(open: &OpenTxns, poison: &Poison) {
     if let Err(error) = poison.check() {
-        open.lock().values().for_each(|txn| txn.owner.stop(error.clone()));
+        open.all().for_each(|some| some.lock().values().for_each(|txn| txn.owner.stop(error.clone())));
     }
 }
 
@@ -153,7 +153,7 @@ pub struct TxnSystem {
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
-    active: Mutex<HashMap<TxnId, Arc<Owner>>>,
+    active: Spread<Mutex<HashMap<TxnId, Arc<Owner>>>>,
     serial: AtomicU64,
     commit: Mutex<CommitNo>,
     pub(crate) history: HistoryQueue,
@@ -220,7 +220,7 @@ impl TxnSystem {
         active: &[TxnId],
     ) -> Arc<TxnSystem> {
         let metrics = Arc::clone(store.metrics());
-        let open = Arc::<OpenTxns>::default();
+        let open: Arc<OpenTxns> = Arc::new(Spread::new(|| Mutex::new(HashMap::new())));
         let (waiting, poison) = (Arc::clone(&open), Arc::clone(store.wal().shared_poison()));
         store.wal().shared_poison().on_set(move || stop_waits(&waiting, &poison));
         let map = CommitMap::new(config.commit_window, TxnId(from.max_txn.0 + 1), active);
@@ -237,7 +237,7 @@ impl TxnSystem {
             indexes: RwLock::new(HashMap::new()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
-            active: Mutex::new(HashMap::new()),
+            active: Spread::new(|| Mutex::new(HashMap::new())),
             serial: AtomicU64::new(1),
             commit: Mutex::new(from.last_commit),
             history: HistoryQueue::default(),
@@ -318,8 +318,8 @@ impl TxnSystem {
         if listed {
             let open =
                 OpenTxn { owner: Arc::clone(&owner), isolation: options.isolation, read_only: options.read_only };
-            let mut all = self.open.lock();
-            all.insert(owner.serial(), open);
+            let mut some = self.open.by(owner.serial()).lock();
+            some.insert(owner.serial(), open);
             // Either the hook finds the owner in the list, or the poison is found set here.
             if let Err(error) = self.store.wal().check_poisoned() {
                 owner.stop(error);
@@ -330,29 +330,41 @@ impl TxnSystem {
 
     /// Gives `owner` a transaction id.
     pub(crate) fn new_txn_id(&self, owner: &Arc<Owner>) -> TxnId {
-        let window = self.map.lock_window();
-        if window.is_full() {
-            // What the oldest views cannot take for granted is written down in them; then the window can be cut.
-            self.views.make_long_locked(CommitNo(self.views.last().0 + 1), &self.map, &window);
-            window.cut(self.views.short_horizon());
-        } else if window.is_worth_advancing() {
+        let id = loop {
+            match self.map.allocate() {
+                Some(id) => break id,
+                None => self.make_room_for_ids(),
+            }
+        };
+        if self.map.is_worth_advancing(id)
+            && let Some(window) = self.map.try_lock_window()
+        {
             window.advance(self.views.short_horizon());
         }
-        let id = window.allocate();
         // Before anybody can meet the id in a row: who finds it there finds its owner.
-        owner.set_txn(id);
-        self.active.lock().insert(id, Arc::clone(owner));
+        self.adopt_active(id, owner);
         id
+    }
+
+    /// The window of the commit map is full: what the oldest views cannot take for granted is written down in them, and then it can
+    /// be cut.
+    #[cold]
+    fn make_room_for_ids(&self) {
+        let window = self.map.lock_window();
+        if window.is_full() {
+            self.views.make_long_locked(CommitNo(self.views.last().0 + 1), &self.map, &window);
+            window.cut(self.views.short_horizon());
+        }
     }
 
     pub(crate) fn adopt_active(&self, id: TxnId, owner: &Arc<Owner>) {
         owner.set_txn(id);
-        self.active.lock().insert(id, Arc::clone(owner));
+        self.active.by(id.0).lock().insert(id, Arc::clone(owner));
     }
 
     /// Who writes under `id`, if that transaction has not ended.
     pub(crate) fn owner_of(&self, id: TxnId) -> Option<Arc<Owner>> {
-        self.active.lock().get(&id).cloned()
+        self.active.by(id.0).lock().get(&id).cloned()
     }
 
     pub(crate) fn open_view(reference: &Local<Arc<TxnSystem>>, read_only: bool) -> OpenView {
@@ -400,10 +412,10 @@ impl TxnSystem {
     pub(crate) fn end_owner(&self, owner: &Owner) {
         let id = owner.txn();
         if id != TxnId::NONE {
-            self.active.lock().remove(&id);
+            self.active.by(id.0).lock().remove(&id);
         }
         self.locks.release_all(owner);
-        self.open.lock().remove(&owner.serial());
+        self.open.by(owner.serial()).lock().remove(&owner.serial());
     }
 
     /// Waits until the log is as durable as asked for.
@@ -418,7 +430,7 @@ impl TxnSystem {
     /// Interrupts the lock wait of a transaction, now or the next one of its statement.
     /// Returns whether there is such a transaction.
     pub fn kill(&self, serial: Serial) -> bool {
-        let owner = self.open.lock().get(&serial).map(|open| Arc::clone(&open.owner));
+        let owner = self.open.by(serial).lock().get(&serial).map(|open| Arc::clone(&open.owner));
         owner.inspect(|o| o.kill()).is_some()
     }
 
@@ -430,7 +442,10 @@ impl TxnSystem {
 
     /// Those that have not ended, oldest first.
     pub(crate) fn open_txns(&self) -> Vec<OpenTxn> {
-        self.open.lock().values().cloned().collect()
+        let mut open: Vec<OpenTxn> = Vec::new();
+        self.open.all().for_each(|some| open.extend(some.lock().values().cloned()));
+        open.sort_unstable_by_key(|txn| txn.owner.serial());
+        open
     }
 
     /// The prepared transactions of an earlier run, waiting for somebody to decide.

@@ -16,11 +16,15 @@
 //! not meet. Whoever asks about all views reads the last commit first and then shard after shard: a view that he misses
 //! was opened after he left its shard, and therefore sees that commit.
 //!
+//! How old the oldest views are is asked with every commit or two, so each shard says that of its own without its mutex. A view that
+//! is about to be opened lowers that to the last commit first, and then reads again which one is the last: who looked
+//! at the shard too early had read the last commit before.
+//!
 //! # Lock order
 //! window of the commit map -> shard of the registry, one at a time. Shards may be locked under page latches; nothing is
 //! locked under them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::{CommitNo, Error, Result, TxnId};
@@ -123,11 +127,43 @@ impl View {
     }
 }
 
+/// The views that threads of one group have opened.
+#[derive(Debug)]
+struct Shard {
+    live: Mutex<Vec<Arc<View>>>,
+    /// No view here is older, `u64::MAX` if there is none. Changed under the mutex.
+    oldest: AtomicU64,
+    /// The same for those that are short; behind the truth for a moment when one is made long.
+    oldest_short: AtomicU64,
+}
+
+impl Default for Shard {
+    fn default() -> Shard {
+        let none = || AtomicU64::new(u64::MAX);
+        Shard { live: Mutex::default(), oldest: none(), oldest_short: none() }
+    }
+}
+
+impl Shard {
+    /// Counts the views again, of which `live` are left.
+    fn settle(&self, live: &[Arc<View>]) {
+        let (mut oldest, mut oldest_short) = (u64::MAX, u64::MAX);
+        for view in live {
+            oldest = oldest.min(view.no.0);
+            if !view.is_long() {
+                oldest_short = oldest_short.min(view.no.0);
+            }
+        }
+        self.oldest.store(oldest, Ordering::Release);
+        self.oldest_short.store(oldest_short, Ordering::Release);
+    }
+}
+
 /// All open views, and the number of the last commit.
 #[derive(Debug)]
 pub struct Views {
     last: AtomicU64,
-    shards: Spread<Mutex<Vec<Arc<View>>>>,
+    shards: Spread<Shard>,
 }
 
 impl Views {
@@ -150,15 +186,24 @@ impl Views {
 
     /// Opens a view of everything that is committed now, with one holder.
     pub fn open(&self, map: &CommitMap, read_only: bool) -> Arc<View> {
-        let shard = thread_group();
-        let mut live = self.shards.of(shard).lock();
-        // Under the mutex: see the module. `low` first and `high` last: both only grow, and a wider window is merely more
-        // to look at.
+        let group = thread_group();
+        let shard = self.shards.of(group);
+        let mut live = shard.live.lock();
+        // Under the mutex nobody raises these meanwhile.
+        let bound = self.last().0;
+        for oldest in [&shard.oldest, &shard.oldest_short] {
+            if oldest.load(Ordering::Relaxed) > bound {
+                oldest.store(bound, Ordering::Relaxed);
+            }
+        }
+        // Pairs with the one in `horizon`: see the module.
+        fence(Ordering::SeqCst);
+        // `low` first and `high` last: both only grow, and a wider window is merely more to look at.
         let (low, no) = (map.low(), self.last());
         let high = map.next();
         let (active_at_birth, cancelled) = (OnceLock::new(), AtomicBool::new(false));
         let holders = AtomicUsize::new(1);
-        let view = Arc::new(View { no, low, high, read_only, active_at_birth, cancelled, shard, holders });
+        let view = Arc::new(View { no, low, high, read_only, active_at_birth, cancelled, shard: group, holders });
         live.push(Arc::clone(&view));
         view
     }
@@ -170,9 +215,11 @@ impl Views {
 
     /// Takes a view out of the registry. Returns whether it was there.
     fn remove(&self, view: &View) -> bool {
-        let mut live = self.shards.of(view.shard).lock();
+        let shard = self.shards.of(view.shard);
+        let mut live = shard.live.lock();
         let at = live.iter().position(|v| std::ptr::eq(&**v, view));
         let removed = at.map(|at| live.swap_remove(at));
+        shard.settle(&live);
         drop(live);
         removed.is_some()
     }
@@ -180,7 +227,7 @@ impl Views {
     /// Shows all open views to `look`. Those that it misses see what was the last commit before.
     fn for_each(&self, mut look: impl FnMut(&Arc<View>)) {
         for shard in self.shards.all() {
-            shard.lock().iter().for_each(&mut look);
+            shard.live.lock().iter().for_each(&mut look);
         }
     }
 
@@ -195,46 +242,39 @@ impl Views {
         oldest
     }
 
-    /// The number of the oldest of the views that are `wanted`, or of the last commit: no such view, of now or to come, is
-    /// older.
-    fn horizon(&self, wanted: impl Fn(&View) -> bool) -> CommitNo {
-        let mut horizon = self.last();
-        self.for_each(|view| {
-            if wanted(view) {
-                horizon = horizon.min(view.no);
-            }
-        });
-        horizon
+    /// The least of what the shards say, or the last commit: no such view, of now or to come, is older.
+    fn horizon(&self, oldest: impl Fn(&Shard) -> &AtomicU64) -> CommitNo {
+        let last = self.last();
+        fence(Ordering::SeqCst);
+        let of_shards = self.shards.all().map(|shard| CommitNo(oldest(shard).load(Ordering::Acquire)));
+        of_shards.fold(last, CommitNo::min)
     }
 
     /// Number of open views.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.shards.all().map(|shard| shard.lock().len()).sum()
+        self.shards.all().map(|shard| shard.live.lock().len()).sum()
     }
 
     /// The number of the oldest view that is still short; the last commit if there is none.
     #[must_use]
     pub fn short_horizon(&self) -> CommitNo {
-        self.horizon(|view| !view.is_long())
-    }
-
-    /// The oldest view that is still short.
-    #[must_use]
-    pub fn oldest_short(&self) -> Option<Arc<View>> {
-        self.oldest_of(|view| !view.is_long())
+        self.horizon(|shard| &shard.oldest_short)
     }
 
     /// The oldest live view's number; the last commit if there is none.
     #[must_use]
     pub fn oldest(&self) -> CommitNo {
-        self.horizon(|_| true)
+        self.horizon(|shard| &shard.oldest)
     }
 
     /// The views older than commit `no`, which is over, oldest first.
     #[must_use]
     pub fn older_than(&self, no: CommitNo) -> Vec<Arc<View>> {
         let mut older = Vec::new();
+        if self.oldest() >= no {
+            return older;
+        }
         self.for_each(|view| {
             if view.no < no {
                 older.push(Arc::clone(view));
@@ -256,17 +296,21 @@ impl Views {
         all
     }
 
-    /// Makes every view older than `no` long.
-    pub fn make_long(&self, no: CommitNo, map: &CommitMap) {
+    /// Makes every view older than `no` long; returns how many were not.
+    pub fn make_long(&self, no: CommitNo, map: &CommitMap) -> u64 {
         let window = map.lock_window();
-        self.make_long_locked(no, map, &window);
+        self.make_long_locked(no, map, &window)
     }
 
     /// As [`Views::make_long`], with the window already held.
-    pub fn make_long_locked(&self, no: CommitNo, map: &CommitMap, window: &WindowGuard<'_>) {
-        for view in self.older_than(no) {
-            view.make_long(window, map);
+    pub fn make_long_locked(&self, no: CommitNo, map: &CommitMap, window: &WindowGuard<'_>) -> u64 {
+        let mut short = self.older_than(no);
+        short.retain(|view| !view.is_long());
+        short.iter().for_each(|view| view.make_long(window, map));
+        for shard in self.shards.all() {
+            shard.settle(&shard.live.lock());
         }
+        short.len() as u64
     }
 
     /// Gives up the oldest view of a read-only transaction. Returns whether there was one.
@@ -297,13 +341,14 @@ mod tests {
             Commits { map: CommitMap::new(64, TxnId(1), &[]), views: Views::new(CommitNo(0)), no: 0 }
         }
         fn begin(&self) -> TxnId {
-            let window = self.map.lock_window();
-            if window.is_full() {
-                let last = self.views.last();
-                self.views.make_long_locked(CommitNo(last.0 + 1), &self.map, &window);
-                window.cut(self.views.short_horizon());
+            if let Some(id) = self.map.allocate() {
+                return id;
             }
-            window.allocate()
+            let window = self.map.lock_window();
+            let last = self.views.last();
+            self.views.make_long_locked(CommitNo(last.0 + 1), &self.map, &window);
+            window.cut(self.views.short_horizon());
+            self.map.allocate().unwrap()
         }
         fn commit(&mut self, id: TxnId) {
             self.no += 1;
@@ -385,6 +430,24 @@ mod tests {
         assert_eq!(c.views.oldest(), CommitNo(0));
         c.views.close(&writer);
         assert_eq!((c.views.count(), c.views.oldest()), (0, c.views.last()));
+    }
+
+    #[test]
+    fn a_view_holds_the_horizon_until_it_is_long_or_closed() {
+        let mut c = Commits::new();
+        let first = c.views.open(&c.map, true);
+        let id = c.begin();
+        c.commit(id);
+        let second = c.views.open(&c.map, true);
+        let id = c.begin();
+        c.commit(id);
+        assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(0), CommitNo(0)));
+        assert_eq!(c.views.make_long(CommitNo(1), &c.map), 1);
+        assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(0), CommitNo(1)));
+        c.views.close(&first);
+        assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(1), CommitNo(1)));
+        c.views.close(&second);
+        assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(2), CommitNo(2)));
     }
 
     #[test]

@@ -47,7 +47,7 @@ use admission::Growth;
 use write::{WRITE_BYTES, Writer};
 
 /// Writers that can be between append and registering their pages at one time without waiting for each other.
-const WRITER_SLOTS: usize = 64;
+const WRITER_SLOTS: usize = 256;
 
 /// What may be done with the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
