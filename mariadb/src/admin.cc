@@ -73,7 +73,7 @@ int ha_holdfast::count_entries(uint index, ha_rows *count)
 int ha_holdfast::find_entry(uint key_no, bool *found)
 {
   size_t prefix;
-  make_entry(key_no, table->record[0], row_key, &key_a, &rest_a, &prefix);
+  make_entry(share->keys[key_no], table->record[0], row_key, &key_a, &rest_a, &prefix);
   hf_code code= hf_get(transaction(), share->table(), index_no_of(key_no), slice(key_a), HF_LOCK_NONE, false, row);
   *found= false;
   if (code == HF_NOT_FOUND)

@@ -4,23 +4,107 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored. The new version of the
-   definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
+/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, and indexes that come and go. The
+   new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
 
+#include "alter.h"
 #include "definition.h"
 #include "errors.h"
 #include "ha_holdfast.h"
 
 using namespace holdfast;
 
+static const alter_table_operations ADDED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
+static const alter_table_operations CHANGED_INDEXES= ADDED_INDEXES | ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX |
+  ALTER_DROP_UNIQUE_INDEX | ALTER_INDEX_ORDER;
+
+namespace {
+
+bool is_dropped(const Alter_inplace_info *info, const KEY *key)
+{
+  for (uint i= 0; i < info->index_drop_count; i++)
+  {
+    if (info->index_drop_buffer[i] == key)
+      return true;
+  }
+  return false;
+}
+
+/* The number of the key that stays, under its name; MAX_KEY if there is none. */
+uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &altered)
+{
+  for (uint i= 0; i < table->s->keys; i++)
+  {
+    const KEY *key= &table->key_info[i];
+    if (!is_dropped(info, key) && !my_strcasecmp(system_charset_info, key->name.str, altered.name.str))
+      return i;
+  }
+  return MAX_KEY;
+}
+
+/* Whether an index of this key can come or go by itself. Whether a virtual column is stored in the rows depends on the
+   indexes that it is in. */
+bool stands_alone(const KEY &key)
+{
+  if (key.flags & (HA_FULLTEXT | HA_SPATIAL) || key.algorithm == HA_KEY_ALG_LONG_HASH)
+    return false;
+  for (uint i= 0; i < key.user_defined_key_parts; i++)
+  {
+    if (!key.key_part[i].field->stored_in_db())
+      return false;
+  }
+  return true;
+}
+
+/* Whether rows mean the same with both definitions, and are under the same keys. */
+bool has_same_rows(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  const TABLE_SHARE *from= table->s, *to= altered->s;
+  if (from->fields != to->fields || from->reclength != to->reclength || from->null_bytes != to->null_bytes)
+    return false;
+  if (from->primary_key == MAX_KEY || to->primary_key == MAX_KEY)
+    return from->primary_key == to->primary_key;
+  return kept_key(table, info, altered->key_info[to->primary_key]) == from->primary_key;
+}
+
+bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  if (info->ignore || table->s->long_unique_table || altered->s->long_unique_table ||
+      table->s->period.unique_keys || altered->s->period.unique_keys || !has_same_rows(table, altered, info))
+    return false;
+  for (uint i= 0; i < info->index_drop_count; i++)
+  {
+    if (!stands_alone(*info->index_drop_buffer[i]))
+      return false;
+  }
+  for (uint i= 0; i < altered->s->keys; i++)
+  {
+    const KEY &key= altered->key_info[i];
+    if (kept_key(table, info, key) == MAX_KEY && !stands_alone(key))
+      return false;
+  }
+  return true;
+}
+
+} // namespace
+
 /* The server itself knows which changes are of names, defaults and comments alone. Of those, two are something to the
    engine: indexed virtual columns are stored, and the catalog has the names of indexes. */
 enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
-  if (info->handler_flags & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_RENAME_INDEX))
+  alter_table_operations all= info->handler_flags;
+  if (all & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_RENAME_INDEX))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  info->handler_flags= all & ~CHANGED_INDEXES;
   enum_alter_inplace_result result= handler::check_if_supported_inplace_alter(altered, info);
-  return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
+  info->handler_flags= all;
+  if (result != HA_ALTER_INPLACE_NO_LOCK)
+    return result;
+  if (!(all & CHANGED_INDEXES))
+    return HA_ALTER_INPLACE_INSTANT;
+  if (!can_change_indexes(table, altered, info))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  return all & ADDED_INDEXES ? HA_ALTER_INPLACE_NOCOPY_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }
 
 bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
@@ -31,14 +115,44 @@ bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_ch
   return is_same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
-namespace {
-
-/* The table that is altered; of a partitioned one, the server keeps that of every partition. */
-struct Altered : public inplace_alter_handler_ctx
+/* Says why an ALTER in place ends. */
+bool ha_holdfast::alter_failed(int error)
 {
-  explicit Altered(const std::string &name) : name(name) {}
-  const std::string name;
-};
+  if (error)
+    handler::print_error(error, MYF(0));
+  return error != 0;
+}
+
+bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+{
+  Altered *ctx= new (ha_thd()->mem_root) Altered(name);
+  info->handler_ctx= ctx;
+  if (!ctx)
+    return true;
+  if (!(info->handler_flags & CHANGED_INDEXES))
+    return false;
+  std::vector<hf_index_spec> specs;
+  for (uint i= 0; i < altered->s->keys; i++)
+  {
+    const KEY &key= altered->key_info[i];
+    uint kept= kept_key(table, info, key);
+    if (kept == MAX_KEY)
+    {
+      ctx->indexes.push_back({true, (uint32_t) ctx->added.size()});
+      ctx->added.push_back(i);
+      specs.push_back({slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0});
+    }
+    else if (i != altered->s->primary_key)
+      ctx->indexes.push_back({false, index_no_of(kept)});
+  }
+  // What a prepared transaction has changed would not be in the new indexes.
+  hf_code code= check_unprepared(name);
+  if (code == HF_OK)
+    code= hf_alter_begin(database, slice(name), specs.data(), specs.size(), &ctx->alter);
+  return alter_failed(fail(code));
+}
+
+namespace {
 
 hf_code write_version(const std::string &name, TABLE *altered)
 {
@@ -50,23 +164,44 @@ hf_code write_version(const std::string &name, TABLE *altered)
   return write_definition(name, definition);
 }
 
-} // namespace
-
-bool ha_holdfast::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *info)
+/* Gives tables their new indexes, all at once. What ANALYZE counted was of other indexes. */
+hf_code commit_indexes(inplace_alter_handler_ctx *const *tables, const TABLE *altered)
 {
-  info->handler_ctx= new (ha_thd()->mem_root) Altered(name);
-  return !info->handler_ctx;
+  std::string definition= Definition(altered->s, false).bytes();
+  std::vector<hf_alter *> alters;
+  for (; *tables; tables++)
+  {
+    const Altered *ctx= static_cast<const Altered *>(*tables);
+    hf_code code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition));
+    if (code != HF_OK)
+      return code;
+    alters.push_back(ctx->alter);
+  }
+  return hf_alter_commit(database, alters.data(), alters.size());
 }
+
+} // namespace
 
 /* Partitions are committed together, by the first of them: it takes the list to say so. */
 bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit)
 {
+  Altered *ctx= static_cast<Altered *>(info->handler_ctx);
   if (!commit)
+  {
+    if (ctx)
+      ctx->give_up();
     return false;
-  inplace_alter_handler_ctx *alone[]= {info->handler_ctx, nullptr};
+  }
+  inplace_alter_handler_ctx *alone[]= {ctx, nullptr};
+  inplace_alter_handler_ctx **tables= info->group_commit_ctx ? info->group_commit_ctx : alone;
   hf_code code= HF_OK;
-  for (auto ctx= info->group_commit_ctx ? info->group_commit_ctx : alone; *ctx && code == HF_OK; ctx++)
-    code= write_version(static_cast<Altered *>(*ctx)->name, altered);
+  if (info->handler_flags & CHANGED_INDEXES)
+    code= commit_indexes(tables, altered);
+  else
+  {
+    for (auto table= tables; *table && code == HF_OK; table++)
+      code= write_version(static_cast<Altered *>(*table)->name, altered);
+  }
   info->group_commit_ctx= nullptr;
   if (code == HF_OK)
     return false;
@@ -76,10 +211,26 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
 
 namespace holdfast {
 
+/* The name of one of the tables that a partitioned one is made of: they are altered together. */
+static std::string any_partition(const std::string &table)
+{
+  std::string prefix= table + "#P#";
+  for (const Listed_table &listed : all_tables())
+  {
+    if (!listed.name.compare(0, prefix.size(), prefix))
+      return listed.name;
+  }
+  return table;
+}
+
 int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong)
 {
   Definition definition;
-  if (read_definition(table_name(path), &definition) != HF_OK)
+  std::string name= table_name(path);
+  hf_code code= read_definition(name, &definition);
+  if (code == HF_TABLE_NOT_FOUND)
+    code= read_definition(any_partition(name), &definition);
+  if (code != HF_OK)
     return 1;
   return definition.version.compare(0, std::string::npos, (const char *) version->str, version->length) != 0;
 }

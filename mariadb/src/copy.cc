@@ -93,7 +93,7 @@ int ha_holdfast::load_entries(const uchar *record)
     if (key_no == share->primary_key)
       continue;
     size_t prefix;
-    make_entry(key_no, record, new_row_key, &key_a, &rest_a, &prefix);
+    make_entry(share->keys[key_no], record, new_row_key, &key_a, &rest_a, &prefix);
     if (!is_unique_in(key_no, record))
       prefix= key_a.size();
     code= hf_load_push(load, index_no_of(key_no), slice(key_a), prefix, slice(rest_a));

@@ -45,6 +45,12 @@ int ha_holdfast::open(const char *path, int, uint)
                     name.c_str(), (uint) share->format(), (uint) Definition::FORMAT);
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
+  if (!share->has_all_indexes())
+  {
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s does not have the indexes of its definition", MYF(ME_ERROR_LOG),
+                    name.c_str());
+    return HA_ERR_INCOMPATIBLE_DEFINITION;
+  }
   if (!row && (code= hf_buffer_new(&row)) != HF_OK)
     return fail(code);
   // A scan must not meet again the rows that its statement moves by changing the primary key.
@@ -108,7 +114,7 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   for (uint i= 0; i < definition->keys; i++)
   {
     const KEY &key= form->key_info[i];
-    indexes[index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
+    indexes[first_index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
   }
   std::string table= table_name(path);
   std::string kept= Definition(definition, info_arg->tmp_table()).bytes();
@@ -161,12 +167,6 @@ int drop_table(handlerton *, const char *path)
   }
 }
 
-struct Listed_table
-{
-  std::string name;
-  bool temporary;
-};
-
 typedef std::vector<Listed_table> Table_list;
 
 extern "C" void collect_table(void *context, hf_slice name, hf_slice definition)
@@ -180,7 +180,7 @@ static void drop_listed(const Listed_table &table)
   logged_error(hf_table_drop(database, slice(table.name)), "dropping a table");
 }
 
-static Table_list all_tables()
+Table_list all_tables()
 {
   Table_list tables;
   logged_error(hf_table_list(database, collect_table, &tables), "listing tables");

@@ -24,6 +24,10 @@ static const uint MAX_ENGINE_KEY= 3072;
 
 class Findings;
 
+namespace holdfast {
+struct Altered;
+}
+
 class ha_holdfast final : public handler
 {
 public:
@@ -53,6 +57,7 @@ public:
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
   /* Statements. */
@@ -114,7 +119,7 @@ private:
   int begin_transaction();
   hf_transaction *transaction() { return connection->transaction; }
   const holdfast::Index_key &primary_key() const { return share->keys[share->primary_key]; }
-  uint index_no_of(uint key_no) const { return holdfast::index_no(table->s, key_no); }
+  uint index_no_of(uint key_no) const { return share->index_no(key_no); }
   int fail(hf_code code, int not_found= HA_ERR_KEY_NOT_FOUND);
   int damaged();
 
@@ -135,8 +140,10 @@ private:
   bool all_columns() const;
 
   int take_row_id();
-  void make_entry(uint key_no, const uchar *record, const holdfast::Bytes &row, holdfast::Bytes *key,
-                  holdfast::Bytes *rest, size_t *prefix);
+  bool alter_failed(int error);
+  hf_code add_entries(const holdfast::Altered *ctx, const holdfast::Share &to, const TABLE *altered);
+  void make_entry(const holdfast::Index_key &index, const uchar *record, const holdfast::Bytes &row,
+                  holdfast::Bytes *key, holdfast::Bytes *rest, size_t *prefix);
   int insert_entry(uint key_no, const uchar *record, const holdfast::Bytes &row);
   int insert_entries(const uchar *record);
   int load_entries(const uchar *record);
@@ -206,6 +213,15 @@ void drop_database(handlerton *hton, char *path);
 
 /* 0 if the table has this version of its definition. */
 int check_version(handlerton *hton, const char *path, const LEX_CUSTRING *version, ulonglong create_id);
+
+struct Listed_table
+{
+  std::string name;
+  bool temporary;
+};
+
+/* All tables of the engine. */
+std::vector<Listed_table> all_tables();
 
 /* Drops the temporary tables of an earlier run that was cut short. */
 void drop_leftovers();

@@ -41,7 +41,7 @@ Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(ta
   }
   for (uint i= 0; i < table->s->keys; i++)
   {
-    index_numbers.push_back(index_no(table->s, i));
+    key_names.push_back(table->key_info[i].name.str);
     if (i != primary_key)
       keys[i].set_limit(limit - row_key);
     if (has_primary_key() && i != primary_key)
@@ -68,7 +68,30 @@ hf_code Share::open(const std::string &name)
   format_found= definition.format;
   if (!load_statistics(definition))
     known= std::make_shared<Statistics>();
-  return hf_table_open(database, slice(name), &open_table);
+  code= hf_table_open(database, slice(name), &open_table);
+  if (code == HF_OK)
+    indexes_found= find_indexes();
+  return code;
+}
+
+/* Their order is none of the server's: it sorts keys by what they are, and so otherwise when others come and go. */
+bool Share::find_indexes()
+{
+  index_numbers.assign(keys.size(), 0);
+  hf_slice name;
+  uint found= 0, index= 1;
+  for (; hf_index_name(open_table, index, &name) == HF_OK; index++)
+  {
+    std::string text((const char *) name.data, name.len);
+    for (uint i= 0; i < keys.size(); i++)
+    {
+      if (i == primary_key || my_strcasecmp(system_charset_info, key_names[i].c_str(), text.c_str()))
+        continue;
+      index_numbers[i]= index;
+      found++;
+    }
+  }
+  return found == index - 1 && found == keys.size() - (has_primary_key() ? 1 : 0);
 }
 
 hf_code Share::reopen(const std::string &name)

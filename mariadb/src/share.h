@@ -22,9 +22,9 @@ namespace holdfast {
 /* The engine's name of the table that the server knows by `path`. */
 std::string table_name(const char *path);
 
-/* Number of the engine's index for the server's key `key_no`. Index 0 holds the rows, ordered by the primary key or
-   by a hidden row id. */
-inline uint index_no(const TABLE_SHARE *share, uint key_no)
+/* Number of the engine's index for the server's key `key_no` in a new table. Index 0 holds the rows, ordered by the
+   primary key or by a hidden row id. */
+inline uint first_index_no(const TABLE_SHARE *share, uint key_no)
 {
   if (key_no == share->primary_key)
     return 0;
@@ -49,6 +49,12 @@ public:
   hf_table *table() const { return open_table; }
   uint64_t page_bytes() const { return bytes_of_page; }
 
+  /* Number of the engine's index for the server's key `key_no`: they have the same name. */
+  uint index_no(uint key_no) const { return index_numbers[key_no]; }
+
+  /* Whether the engine has them all, and no others. */
+  bool has_all_indexes() const { return indexes_found; }
+
   /* Of keys and rows. */
   uchar format() const { return format_found; }
 
@@ -68,11 +74,14 @@ public:
 
 private:
   bool load_statistics(const Definition &definition);
+  bool find_indexes();
   hf_code count(const Effort &effort);
 
   std::mutex statistics_mutex;
   std::shared_ptr<const Statistics> known;
+  std::vector<std::string> key_names;
   std::vector<uint> index_numbers;  // by the server's key numbers
+  bool indexes_found= true;
   hf_table *open_table= nullptr;
   uint openings= 0;
   uchar format_found= Definition::FORMAT;

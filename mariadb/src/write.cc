@@ -25,11 +25,10 @@ int ha_holdfast::take_row_id()
   return 0;
 }
 
-/* The entry of key `key_no` for a row: its key, what is kept beside it, and the length of the index key in it. */
-void ha_holdfast::make_entry(uint key_no, const uchar *record, const Bytes &row_key_arg, Bytes *key, Bytes *rest,
-                             size_t *prefix)
+/* The entry of an index for a row: its key, what is kept beside it, and the length of the index key in it. */
+void ha_holdfast::make_entry(const Index_key &index, const uchar *record, const Bytes &row_key_arg, Bytes *key,
+                             Bytes *rest, size_t *prefix)
 {
-  const Index_key &index= share->keys[key_no];
   key->clear();
   rest->clear();
   index.encode_record(table, record, key);
@@ -44,7 +43,7 @@ void ha_holdfast::make_entry(uint key_no, const uchar *record, const Bytes &row_
 int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row_key_arg)
 {
   size_t prefix;
-  make_entry(key_no, record, row_key_arg, &key_a, &rest_a, &prefix);
+  make_entry(share->keys[key_no], record, row_key_arg, &key_a, &rest_a, &prefix);
   uint index= index_no_of(key_no);
   hf_code code= is_unique_in(key_no, record)
     ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a))
@@ -133,8 +132,8 @@ int ha_holdfast::update_row_itself(const uchar *after)
 int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *after)
 {
   size_t prefix_a, prefix_b;
-  make_entry(key_no, before, row_key, &key_b, &rest_b, &prefix_b);
-  make_entry(key_no, after, new_row_key, &key_a, &rest_a, &prefix_a);
+  make_entry(share->keys[key_no], before, row_key, &key_b, &rest_b, &prefix_b);
+  make_entry(share->keys[key_no], after, new_row_key, &key_a, &rest_a, &prefix_a);
   uint index= index_no_of(key_no);
   if (key_a == key_b)
   {
@@ -196,7 +195,7 @@ int ha_holdfast::delete_row(const uchar *record)
     if (key_no == share->primary_key)
       continue;
     size_t prefix;
-    make_entry(key_no, record, row_key, &key_a, &rest_a, &prefix);
+    make_entry(share->keys[key_no], record, row_key, &key_a, &rest_a, &prefix);
     error= fail(hf_delete(transaction(), share->table(), index_no_of(key_no), slice(key_a)), HA_ERR_CRASHED);
   }
   return undo_row(savepoint, error);

@@ -119,7 +119,8 @@ pub enum Error {
     Interrupted,
     /// Old versions reached their limit and this snapshot was the oldest. Begin a new one.
     #[error(
-        "snapshot too old: the versions that it needs were given up to stay within the limit; begin a new transaction"
+        "snapshot too old: the versions that it needs were given up to stay within the limit, or the index that it reads was \
+         built after it; begin a new transaction"
     )]
     SnapshotTooOld,
     /// One transaction outgrew a limit (undo space, log reserve, locks). The statement was undone.

@@ -44,6 +44,7 @@ typedef struct hf_table hf_table;
 typedef struct hf_transaction hf_transaction;
 typedef struct hf_cursor hf_cursor;
 typedef struct hf_load hf_load;
+typedef struct hf_alter hf_alter;
 typedef struct hf_buffer hf_buffer;
 
 typedef struct {
@@ -176,6 +177,7 @@ hf_code hf_mark_get(const hf_table *table, hf_mark mark, uint64_t *out);
 hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64_t *out);
 hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next);
 hf_code hf_mark_set(const hf_table *table, hf_mark mark, uint64_t next);
+hf_code hf_index_name(const hf_table *table, uint32_t index, hf_slice *out);
 hf_code hf_table_rows(const hf_table *table, uint32_t index, uint64_t *out);
 hf_code hf_table_bytes(const hf_table *table, uint64_t *out);
 hf_code hf_index_leaves(const hf_table *table, uint32_t index, uint64_t *out);
@@ -238,6 +240,22 @@ hf_code hf_load_push(hf_load *load, uint32_t index, hf_slice key, size_t prefix,
 hf_code hf_load_finish(hf_load *load);
 hf_code hf_load_duplicate(const hf_load *load, uint32_t *index, hf_slice *key, hf_slice *value);
 hf_code hf_load_free(hf_load *load);
+
+/* Changing the indexes of a table in place */
+
+typedef struct {
+  bool added;
+  uint32_t index;
+} hf_index_source;
+
+hf_code hf_alter_begin(const hf_database *database, hf_slice name, const hf_index_spec *add, size_t count,
+                       hf_alter **out);
+hf_code hf_alter_push(hf_alter *alter, uint32_t index, hf_slice key, size_t prefix, hf_slice value);
+hf_code hf_alter_finish(hf_alter *alter);
+hf_code hf_alter_duplicate(const hf_alter *alter, uint32_t *index, hf_slice *key, hf_slice *value);
+hf_code hf_alter_become(hf_alter *alter, const hf_index_source *indexes, size_t count, hf_slice definition);
+hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, size_t count);
+hf_code hf_alter_free(hf_alter *alter);
 
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);
 hf_code hf_cursor_close(hf_cursor *cursor);

@@ -15,6 +15,7 @@
 //!   for the calling thread, until its next call. On anything but [`Code::Ok`] out pointers are untouched.
 //! * No panic leaves this library: it becomes [`Code::Panic`], and the handle's database is to be closed.
 
+mod alter;
 mod cursor;
 mod database;
 mod error;
@@ -27,6 +28,7 @@ mod session;
 mod table;
 mod transaction;
 
+pub use alter::*;
 pub use cursor::*;
 pub use database::*;
 pub use error::*;

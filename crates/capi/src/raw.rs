@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast::metrics::{WaitClass, WaitTotals};
-use holdfast::raw::{Direction, RawDatabase, RawLoad, RawLock, RawOptions, RawTable, RawTransaction, Scan};
+use holdfast::raw::{Direction, RawAlter, RawDatabase, RawLoad, RawLock, RawOptions, RawTable, RawTransaction, Scan};
 use holdfast::{
     BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
     VerifyOptions,
@@ -24,6 +24,9 @@ pub type Table = RawTable;
 
 /// See [`crate::Load`].
 pub type Load = RawLoad;
+
+/// See [`crate::Alter`].
+pub type Alter = RawAlter;
 
 fn policy(policy: u32, old_blocks_pct: u32, old_blocks_time_ms: u32) -> Result<ReplacementPolicy> {
     match policy {
@@ -183,6 +186,14 @@ impl Database {
 
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         self.0.database().rename_table(from, to)
+    }
+
+    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)]) -> Result<Alter> {
+        self.0.begin_alter(name, add)
+    }
+
+    pub fn commit_alters(&self, alters: &mut [&mut Alter]) -> Result<()> {
+        self.0.commit_alters(alters)
     }
 
     pub fn check_unprepared(&self, name: &str) -> Result<()> {

@@ -154,6 +154,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// The name of secondary index `index`, valid while the table is open; [`Code::NotFound`] if there is none.
+    fn hf_index_name(table: *const Table, index: u32, out: *mut Slice) {
+        let Some(name) = take!(shared(table))?.0.index_name(index) else { return Ok(Code::NotFound) };
+        take!(put(out, Slice::of(name.as_bytes())));
+        Ok(Code::Ok)
+    }
+
     /// About how many entries index `index` of the table has.
     fn hf_table_rows(table: *const Table, index: u32, out: *mut u64) {
         let rows = take!(shared(table))?.0.rows(index)?;

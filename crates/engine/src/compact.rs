@@ -42,7 +42,11 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
     let schema = shared.schema();
     let mut report = CompactReport::default();
     let mut shrunk: Vec<(Arc<SpaceFile>, Lsn)> = Vec::new();
-    for table in schema.tables() {
+    for listed in schema.tables() {
+        // Which indexes the table has must not change meanwhile.
+        let _ddl = shared.ddl.lock();
+        let now = shared.schema();
+        let Some(table) = now.get(&listed.name) else { continue };
         let Ok(space) = table.store.space() else { continue };
         report.bytes_before += space.space().file().len()?;
         if space.space().damaged().is_some() {
@@ -74,7 +78,7 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
 
 /// Gives back pages that nothing leads to, if that can be told. How many.
 fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
-    let gate = &table.store.gate;
+    let gate = &table.store.file.gate;
     let Some(entered) = gate.quiet() else { return Ok(0) };
     if !shared.txns.keeps_nothing_old()? {
         return Ok(0);

@@ -5,7 +5,7 @@
 //! rolled back at once, so that the others can go on, and later calls fail with the same error.
 //!
 //! **What it holds.** The version of the definitions that it began with, and for every table that it may have changed a
-//! place in the table's [`WriterGate`](crate::schema::WriterGate): so no table goes away under it. They are let go of
+//! place in the table's [`WriterGate`](crate::table_file::WriterGate): so no table goes away under it. They are let go of
 //! after the transaction's end.
 
 use std::ops::Bound;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use crate::definition::{IndexSpec, TableDefinition};
 use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode};
 use crate::rows::Target;
-use crate::schema::{Schema, TableHandle, TableRef, TableStore};
+use crate::schema::{Entered, Schema, TableHandle, TableRef};
 use crate::shared::Shared;
 use crate::types::{Key, Value};
 use crate::{Error, Result};
@@ -47,15 +47,6 @@ pub(crate) struct SavepointId {
 struct Savepoints {
     next: u64,
     live: Vec<u64>,
-}
-
-/// A place in a table's gate.
-struct Entered(Arc<TableStore>);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.0.gate.leave();
-    }
 }
 
 /// A transaction's state. The fields are dropped in this order: it is rolled back before it lets go of its tables.
@@ -105,13 +96,9 @@ impl Context {
     /// Keeps the table from being dropped until the transaction ends.
     pub(crate) fn enter(&self, table: &TableHandle) -> Result<()> {
         let mut entered = self.entered.lock();
-        if entered.iter().any(|e| Arc::ptr_eq(&e.0, &table.store)) {
-            return Ok(());
+        if !entered.iter().any(|e| e.is_of(&table.store)) {
+            entered.push(table.store.enter(&table.name)?);
         }
-        if !table.store.gate.enter() {
-            return Err(Error::TableNotFound(table.name.clone()));
-        }
-        entered.push(Entered(Arc::clone(&table.store)));
         Ok(())
     }
 

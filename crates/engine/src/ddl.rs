@@ -22,8 +22,9 @@ use holdfast_tree::{SpaceFile, Tree};
 use crate::catalog::{IndexRecord, NextIds, TableRecord};
 use crate::definition::TableDefinition;
 use crate::load::{self, TableLoader};
-use crate::schema::{TableHandle, TableStore, file_name};
+use crate::schema::{TableHandle, TableStore};
 use crate::shared::Shared;
+use crate::table_file::file_name;
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
@@ -93,7 +94,7 @@ pub(crate) fn create_plain(shared: &Shared, name: &str, key_type: &str, value_ty
     create(shared, &plan, |_, _| Ok(0))
 }
 
-fn check_name(what: &str, name: &str) -> Result<()> {
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
         let rule = format!("it needs 1 to {NAME_MAX} bytes and no control characters");
         return Err(Error::invalid(format!("`{}` cannot be the name of {what}: {rule}", name.escape_debug())));
@@ -212,17 +213,17 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
 }
 
 /// Keeps new writers out of a table and waits for those that there are.
-fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
+pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
     // What an earlier run left unfinished may have changed it. Damage may keep it unfinished, and must not keep the
     // damaged table: rollback passes over what is dropped.
     match shared.txns.roll_back_losers() {
         Err(error) if error.is_damage() => {}
         result => drop(result?),
     }
-    table.store.gate.close(shared.settings.lock_wait_timeout)?;
+    table.store.file.gate.close(shared.settings.lock_wait_timeout)?;
     let free = keep_for_prepared(shared, table);
     if free.is_err() {
-        table.store.gate.reopen();
+        table.store.file.gate.reopen();
     }
     free
 }
@@ -249,7 +250,7 @@ fn let_go(shared: &Shared, table: &TableHandle) {
     for id in table.record.index_ids() {
         shared.txns.forget(id);
     }
-    table.store.set_dropped();
+    table.store.file.set_dropped();
 }
 
 pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
@@ -258,7 +259,7 @@ pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
     let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
     keep_writers_out(shared, &table)?;
     if let Err(error) = shared.catalog.remove(&shared.txns, name) {
-        table.store.gate.reopen();
+        table.store.file.gate.reopen();
         return Err(error);
     }
     let_go(shared, &table);
@@ -292,7 +293,7 @@ fn replace(
     if let Err(error) = &replaced
         && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
     {
-        old.store.gate.reopen();
+        old.store.file.gate.reopen();
         return Err(error.clone());
     }
     let_go(shared, old);

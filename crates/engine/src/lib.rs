@@ -96,6 +96,7 @@
 //! reach, so a handful of keys is better off in a file of its own. Linux first; it is built to be ported.
 #![forbid(unsafe_code)]
 
+mod alter;
 mod backup;
 mod catalog;
 mod compact;
@@ -121,6 +122,7 @@ mod shared;
 mod stats;
 mod status;
 mod table;
+mod table_file;
 mod transaction;
 mod types;
 mod verify;

@@ -19,13 +19,14 @@ use holdfast_wal::{Recovery, Wal, WalConfig};
 use parking_lot::{Mutex, RwLock};
 
 use crate::Database;
-use crate::catalog::{self, Catalog, TableRecord};
+use crate::catalog::{self, Catalog, Contents, TableRecord};
 use crate::meta::{META, Meta};
 use crate::overlay::OverlayDisk;
-use crate::schema::{Schema, TableHandle, TableStore, file_name, space_of};
+use crate::schema::{Schema, TableHandle, TableStore};
 use crate::settings::{Builder, RecoveryProgress};
 use crate::shared::{Shared, policy_kind};
 use crate::status::Previous;
+use crate::table_file::{file_name, space_of};
 
 /// The space of catalog and version tree, and its file.
 const SYSTEM: (SpaceId, &str) = (SpaceId(0), "system.hf");
@@ -280,7 +281,7 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
 fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Database> {
     let catalog = Catalog::open(&files.system, files.meta.catalog_root);
     txns.register(&catalog.index);
-    let (records, next) = catalog.read(&txns)?;
+    let Contents { tables: records, next, unused } = catalog.read(&txns)?;
     remove_orphans(&ground, &mut files, &records)?;
     let provider = Arc::clone(&txns);
     files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
@@ -318,6 +319,7 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
     };
     let schema = Schema::new(records.into_iter().map(table));
     shared.publish_schema(schema);
+    crate::alter::sweep(&shared, unused)?;
     shared.txns.start()?;
     if shared.settings.warm_up {
         let pool = Arc::downgrade(shared.pool());

@@ -1,26 +1,24 @@
 //! The tables in memory.
 //!
 //! [`Schema`] is one version of the definitions and never changes; a change of definitions publishes a new one. Every
-//! transaction holds the version that it began with, and so the tables in it: a [`TableStore`] whose table was dropped
-//! gives its file back when the last holder lets go of it.
+//! transaction holds the version that it began with, and so the tables in it: the [`TableFile`] of a table that was dropped
+//! is removed when the last holder lets go of it.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use holdfast_base::{IndexId, SpaceId};
-use holdfast_io::Disk;
+use holdfast_base::IndexId;
 use holdfast_tree::{SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
-use parking_lot::{Condvar, Mutex};
 
 use crate::catalog::TableRecord;
 use crate::database::{IndexInfo, TableInfo};
 use crate::definition::{IndexSpec, TableDefinition};
 use crate::shared::Shared;
+use crate::table_file::{TableFile, file_name};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
@@ -172,90 +170,32 @@ impl TableHandle {
     }
 }
 
-/// The file of a table's space.
-pub(crate) fn file_name(space: SpaceId) -> String {
-    format!("t{}.hf", space.0)
-}
+/// A place in the gate of a table.
+pub(crate) struct Entered(Arc<TableStore>);
 
-/// The space in a file's name, or `None` if it is no table's.
-pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
-    let id = file.strip_prefix('t')?.strip_suffix(".hf")?.parse().ok().map(SpaceId)?;
-    (file_name(id) == file).then_some(id)
-}
-
-/// How many write transactions use a table, and whether more may come.
-#[derive(Default)]
-struct Writers {
-    count: usize,
-    /// How many have come so far.
-    entered: u64,
-    closed: bool,
-}
-
-/// Counts the write transactions that use a table, so that it can be dropped when there are none.
-#[derive(Default)]
-pub(crate) struct WriterGate {
-    writers: Mutex<Writers>,
-    changed: Condvar,
-}
-
-impl WriterGate {
-    /// Whether the caller may write to the table, until it calls [`WriterGate::leave`].
-    pub(crate) fn enter(&self) -> bool {
-        let mut writers = self.writers.lock();
-        if !writers.closed {
-            writers.count += 1;
-            writers.entered += 1;
-        }
-        !writers.closed
-    }
-
-    pub(crate) fn leave(&self) {
-        self.writers.lock().count -= 1;
-        self.changed.notify_all();
-    }
-
-    /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between.
-    pub(crate) fn quiet(&self) -> Option<u64> {
-        let writers = self.writers.lock();
-        if writers.count == 0 { Some(writers.entered) } else { None }
-    }
-
-    /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.
-    pub(crate) fn close(&self, timeout: Duration) -> Result<()> {
-        let mut writers = self.writers.lock();
-        writers.closed = true;
-        let wait = self.changed.wait_while_for(&mut writers, |w| w.count > 0, timeout);
-        if wait.timed_out() && writers.count > 0 {
-            writers.closed = false;
-            return Err(Error::LockTimeout);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn reopen(&self) {
-        self.writers.lock().closed = false;
+impl Entered {
+    pub(crate) fn is_of(&self, store: &Arc<TableStore>) -> bool {
+        Arc::ptr_eq(&self.0, store)
     }
 }
 
-/// An open table: its file, and what is in it.
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.file.gate.leave();
+    }
+}
+
+/// An open table: its file, and what is in it. When its indexes change, another one with the same file takes its place.
 pub(crate) struct TableStore {
-    disk: Arc<dyn Disk>,
-    file: String,
-    /// The file, or why it cannot be used.
-    space: Result<Arc<SpaceFile>>,
+    pub file: Arc<TableFile>,
     /// The clustered index, then the secondary ones in the order of the catalog; none if there is no file.
     indexes: Vec<Arc<TableIndex>>,
     /// How index keys are made from rows: known once the program has opened the table for writing.
     specs: OnceLock<Vec<Arc<IndexSpec>>>,
     /// Whether the number of rows was known when the table was opened.
     pub counted: bool,
-    pub gate: WriterGate,
-    dropped: AtomicBool,
+    superseded: AtomicBool,
 }
-
-/// Bytes by which the file of a dropped table is cut at a time, so that no file system is busy with it for long.
-const CUT: u64 = 1 << 30;
 
 impl TableStore {
     /// Opens the indexes of `record` over its file, and makes them known to purge and rollback.
@@ -273,16 +213,52 @@ impl TableStore {
         }
         let known: Vec<bool> = indexes.iter().map(|index| shared.txns.register(index)).collect();
         let counted = is_new || known.first().is_some_and(|&known| known);
-        TableStore {
-            disk: Arc::clone(&shared.disk),
-            file: file_name(record.space),
-            space,
-            indexes,
-            specs: OnceLock::new(),
-            counted,
-            gate: WriterGate::default(),
-            dropped: AtomicBool::new(false),
+        let file = Arc::new(TableFile::new(Arc::clone(&shared.disk), file_name(record.space), space));
+        TableStore::of(file, indexes, counted)
+    }
+
+    fn of(file: Arc<TableFile>, indexes: Vec<Arc<TableIndex>>, counted: bool) -> TableStore {
+        TableStore { file, indexes, specs: OnceLock::new(), counted, superseded: AtomicBool::new(false) }
+    }
+
+    /// The same table with the indexes that `record` has: of its own, and of `added`, which purge and rollback get to know.
+    pub(crate) fn with_indexes(
+        &self,
+        shared: &Shared,
+        record: &TableRecord,
+        added: &[Arc<TableIndex>],
+    ) -> Result<TableStore> {
+        for index in added {
+            shared.txns.register(index);
         }
+        let find = |id| self.indexes.iter().chain(added).find(|index| index.id() == id).cloned();
+        let indexes: Option<Vec<_>> = record.index_ids().map(find).collect();
+        let indexes = indexes.ok_or_else(|| Error::invalid("the table does not have this index"))?;
+        Ok(TableStore::of(Arc::clone(&self.file), indexes, self.counted))
+    }
+
+    /// Another one has taken its place: who still has this one knows the wrong indexes.
+    pub(crate) fn set_superseded(&self) {
+        self.superseded.store(true, Ordering::Release);
+    }
+
+    /// Whether the table still has these indexes.
+    pub(crate) fn check_current(&self, table: &str) -> Result<()> {
+        if self.superseded.load(Ordering::Acquire) {
+            let what = "its indexes have changed since it was opened".into();
+            return Err(Error::TableMismatch { table: table.into(), what });
+        }
+        Ok(())
+    }
+
+    /// Makes the caller a writer of the table `table`.
+    pub(crate) fn enter(self: &Arc<TableStore>, table: &str) -> Result<Entered> {
+        if !self.file.gate.enter() {
+            return Err(Error::TableNotFound(table.into()));
+        }
+        let entered = Entered(Arc::clone(self));
+        self.check_current(table)?;
+        Ok(entered)
     }
 
     /// The clustered index, then the secondary ones.
@@ -319,61 +295,6 @@ impl TableStore {
 
     /// The file, if it could be opened.
     pub(crate) fn space(&self) -> Result<&Arc<SpaceFile>> {
-        self.space.as_ref().map_err(Clone::clone)
-    }
-
-    /// From now on the file goes with the last holder.
-    pub(crate) fn set_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
-    }
-
-    fn give_back(&self) -> Result<()> {
-        if let Ok(space) = &self.space {
-            space.close(true)?;
-            let file = space.space().file();
-            let mut len = file.len()?;
-            while len > CUT {
-                len -= CUT;
-                file.set_len(len)?;
-            }
-        }
-        self.disk.remove(&self.file)?;
-        self.disk.sync_dir()
-    }
-}
-
-impl Drop for TableStore {
-    fn drop(&mut self) {
-        if self.dropped.load(Ordering::Acquire) {
-            // A file that stays is removed by the next open: the catalog does not know it.
-            let _ = self.give_back();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files_lead_back_to_their_spaces() {
-        assert_eq!(space_of(&file_name(SpaceId(17))), Some(SpaceId(17)));
-        for other in ["t17.hf.new", "t017.hf", "undo.hf", "t.hf", "system.hf", "t-1.hf"] {
-            assert_eq!(space_of(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn a_closed_gate_lets_nobody_in() {
-        let gate = WriterGate::default();
-        assert!(gate.enter());
-        assert!(matches!(gate.close(Duration::from_millis(1)), Err(Error::LockTimeout)));
-        assert!(gate.enter());
-        gate.leave();
-        gate.leave();
-        gate.close(Duration::ZERO).unwrap();
-        assert!(!gate.enter());
-        gate.reopen();
-        assert!(gate.enter());
+        self.file.space.as_ref().map_err(Clone::clone)
     }
 }

@@ -79,7 +79,7 @@ const ALLOWED: [(&str, &str, usize, &str); 18] = [
     ("engine/src/verify.rs", "yield_now(", 1, "reads a page again that somebody may be writing"),
     ("engine/src/backup.rs", "sleep(", 1, "a backup with a rate limit"),
     (
-        "engine/src/schema.rs",
+        "engine/src/table_file.rs",
         "wait_while_for(",
         1,
         "a change of a definition waits for writers, with the user's timeout",

@@ -75,6 +75,12 @@ impl PageSet {
         self.words.get((no.0 / 64) as usize).is_some_and(|word| word & 1 << (no.0 % 64) != 0)
     }
 
+    /// Its pages, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = PageNo> + '_ {
+        let bits = |(n, &word): (usize, &u64)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| (n, bit));
+        self.words.iter().enumerate().flat_map(bits).map(|(n, bit)| PageNo(n as u32 * 64 + bit))
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -123,7 +123,7 @@ impl Txn {
     /// A cursor over the entries between `from` and `to`.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the transaction has ended.
+    /// [`Error::Closed`] if the transaction has ended; [`Error::SnapshotTooOld`] if the index was filled after its snapshot.
     pub fn cursor(
         &mut self,
         index: &Arc<TableIndex>,
@@ -132,6 +132,7 @@ impl Txn {
         options: CursorOptions,
     ) -> Result<RowCursor> {
         self.check_open()?;
+        index.check_view(self.current_view())?;
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
         let locking = mode.map(|mode| {

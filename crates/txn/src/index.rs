@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use holdfast_base::{IndexId, Result};
+use holdfast_base::{CommitNo, Error, IndexId, Result};
 use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
 use parking_lot::{RwLock, RwLockReadGuard};
+
+use crate::view::View;
 
 /// What the entries of an index are. The protocols are the same; what is counted differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +26,8 @@ pub struct TableIndex {
     tree: Tree,
     kind: IndexKind,
     rows: AtomicI64,
+    /// The commit from which on it says what there is; views of before find nothing of theirs in it.
+    since: AtomicU64,
     stats: AccessStats,
     /// True once the index is dropped. Purge and rollback hold it for reading while they work on the tree.
     gone: RwLock<bool>,
@@ -33,8 +37,8 @@ impl TableIndex {
     /// The index over `tree`.
     #[must_use]
     pub fn new(tree: Tree, kind: IndexKind) -> Arc<TableIndex> {
-        let (rows, stats, gone) = (AtomicI64::new(0), AccessStats::default(), RwLock::new(false));
-        Arc::new(TableIndex { tree, kind, rows, stats, gone })
+        let (rows, since, stats) = (AtomicI64::new(0), AtomicU64::new(0), AccessStats::default());
+        Arc::new(TableIndex { tree, kind, rows, since, stats, gone: RwLock::new(false) })
     }
 
     /// Its id.
@@ -68,6 +72,20 @@ impl TableIndex {
 
     pub(crate) fn add_rows(&self, by: i64) {
         self.rows.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Says that the index was filled, from its table's rows, when `commit` was the last commit. It has no older versions of
+    /// its entries, so views of before that commit cannot use it.
+    pub fn set_since(&self, commit: CommitNo) {
+        self.since.store(commit.0, Ordering::Release);
+    }
+
+    /// Whether the index has what `view` sees.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`] if it was filled later.
+    pub(crate) fn check_view(&self, view: &View) -> Result<()> {
+        if view.commit_no().0 < self.since.load(Ordering::Acquire) { Err(Error::SnapshotTooOld) } else { Ok(()) }
     }
 
     /// What all accesses to the index add up to.

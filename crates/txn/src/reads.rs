@@ -67,6 +67,7 @@ impl Txn {
         self.check_open()?;
         let me = self.id;
         let (view, system) = self.view_in_system();
+        index.check_view(view)?;
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let found = system.read_at(index, key, view, me, &acc, value)?;
         if index.kind() == IndexKind::Rows {

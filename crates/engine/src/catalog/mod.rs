@@ -6,13 +6,13 @@ mod record;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_base::{IndexId, PageNo};
+use holdfast_base::{IndexId, PageNo, SpaceId};
 use holdfast_pool::Access;
 use holdfast_tree::{SpaceFile, Tree};
-use holdfast_txn::{CursorOptions, Durability, IndexKind, TableIndex, Txn, TxnOptions, TxnSystem};
+use holdfast_txn::{CursorOptions, Durability, IndexKind, LockMode, TableIndex, Txn, TxnOptions, TxnSystem};
 
 pub(crate) use record::{IndexRecord, NextIds, TableRecord};
-use record::{NEXT_IDS_KEY, table_key, table_name};
+use record::{NEXT_IDS_KEY, decode_unused, encode_unused, table_key, table_name, unused_key, unused_space};
 
 use crate::{Error, Result};
 
@@ -22,6 +22,23 @@ const CATALOG: IndexId = IndexId(1);
 /// The open catalog.
 pub(crate) struct Catalog {
     pub index: Arc<TableIndex>,
+}
+
+/// What the catalog holds.
+pub(crate) struct Contents {
+    /// The tables by name.
+    pub tables: Vec<(String, TableRecord)>,
+    /// The ids that come next.
+    pub next: NextIds,
+    /// By file, the indexes whose pages are to be given back: their building or dropping was cut short.
+    pub unused: Vec<(SpaceId, Vec<IndexId>)>,
+}
+
+/// Which indexes in a file come to be unused, or are not that any more.
+pub(crate) struct Unused {
+    pub space: SpaceId,
+    pub more: Vec<IndexId>,
+    pub less: Vec<IndexId>,
 }
 
 /// Creates the tree of an empty catalog; its root.
@@ -35,22 +52,24 @@ impl Catalog {
         Catalog { index: TableIndex::new(Tree::open(system, CATALOG, root), IndexKind::Rows) }
     }
 
-    /// The tables by name, and the ids that come next.
-    pub(crate) fn read(&self, txns: &Arc<TxnSystem>) -> Result<(Vec<(String, TableRecord)>, NextIds)> {
+    /// All that it holds.
+    pub(crate) fn read(&self, txns: &Arc<TxnSystem>) -> Result<Contents> {
         let mut txn = txns.begin(TxnOptions::snapshot());
         let mut cursor = txn.cursor(&self.index, Bound::Unbounded, Bound::Unbounded, CursorOptions::default())?;
-        let (mut tables, mut next) = (Vec::new(), NextIds::FIRST);
+        let mut contents = Contents { tables: Vec::new(), next: NextIds::FIRST, unused: Vec::new() };
         while let Some((key, value)) = cursor.next()? {
             if key == NEXT_IDS_KEY {
-                next = NextIds::decode(value).ok_or_else(damaged)?;
+                contents.next = NextIds::decode(value).ok_or_else(damaged)?;
+            } else if let Some(space) = unused_space(key) {
+                contents.unused.push((space, decode_unused(value).ok_or_else(damaged)?));
             } else {
                 let name = table_name(key).ok_or_else(damaged)?;
-                tables.push((name, TableRecord::decode(value).ok_or_else(damaged)?));
+                contents.tables.push((name, TableRecord::decode(value).ok_or_else(damaged)?));
             }
         }
         drop(cursor);
         txn.commit(Durability::Lazy)?;
-        Ok((tables, next))
+        Ok(contents)
     }
 
     /// Whether the table `name` is committed as `record`.
@@ -62,7 +81,50 @@ impl Catalog {
 
     /// Sets the ids that come next. They are durable before anything that is logged later.
     pub(crate) fn set_next(&self, txns: &Arc<TxnSystem>, next: NextIds) -> Result<()> {
-        self.change(txns, Durability::Lazy, |txn| txn.upsert(&self.index, NEXT_IDS_KEY, &next.encode(), None).map(drop))
+        self.change(txns, Durability::Lazy, |txn| self.put_next(txn, next))
+    }
+
+    fn put_next(&self, txn: &mut Txn, next: NextIds) -> Result<()> {
+        txn.upsert(&self.index, NEXT_IDS_KEY, &next.encode(), None).map(drop)
+    }
+
+    /// The same, and says that the indexes which get some of the ids are unused so far.
+    pub(crate) fn set_next_and_unused(&self, txns: &Arc<TxnSystem>, next: NextIds, unused: &Unused) -> Result<()> {
+        self.change(txns, Durability::Lazy, |txn| {
+            self.put_next(txn, next)?;
+            self.put_unused(txn, unused)
+        })
+    }
+
+    /// Changes which indexes are unused. Durable with what is logged later.
+    pub(crate) fn set_unused(&self, txns: &Arc<TxnSystem>, unused: &Unused) -> Result<()> {
+        self.change(txns, Durability::Lazy, |txn| self.put_unused(txn, unused))
+    }
+
+    fn put_unused(&self, txn: &mut Txn, unused: &Unused) -> Result<()> {
+        let (key, mut value) = (unused_key(unused.space), Vec::new());
+        let mut ids = Vec::new();
+        if txn.get_locked(&self.index, &key, LockMode::Exclusive, None, &mut value)? {
+            ids = decode_unused(&value).ok_or_else(damaged)?;
+        }
+        ids.retain(|id| !unused.less.contains(id));
+        ids.extend(&unused.more);
+        if ids.is_empty() {
+            txn.delete(&self.index, &key, None).map(drop)
+        } else {
+            txn.upsert(&self.index, &key, &encode_unused(&ids), None).map(drop)
+        }
+    }
+
+    /// Replaces the records of several tables, and which indexes in their files are unused.
+    pub(crate) fn replace_all(&self, txns: &Arc<TxnSystem>, tables: &[(&str, &TableRecord, &Unused)]) -> Result<()> {
+        self.change(txns, Durability::Sync, |txn| {
+            for (name, record, unused) in tables {
+                txn.update(&self.index, &table_key(name), &record.encode(), None)?;
+                self.put_unused(txn, unused)?;
+            }
+            Ok(())
+        })
     }
 
     /// Adds a table.

@@ -3,12 +3,14 @@
 //! ```text
 //! key 't' ++ table name    TableRecord
 //! key 'n'                  NextIds
+//! key 'u' ++ space id      UnusedIndexes: what is in the space's file of indexes that no table has (yet, or any more)
 //!
 //! TableRecord: format u8 = 1, space id u32, table id u32, definition version u64,
 //!              key type, value type, options (each a varint length and bytes),
 //!              root page u32 of the clustered index, its index id u32,
 //!              number of indexes (varint), for each: index id u32, root page u32, flags u8 (1 unique), name, key type
 //! NextIds:     format u8 = 1, next space id u32, next index id u32, next table id u32
+//! UnusedIndexes: format u8 = 1, index ids u32
 //! ```
 
 use holdfast_base::codec::{Reader, Writer as _};
@@ -68,6 +70,35 @@ pub(crate) fn table_key(name: &str) -> Vec<u8> {
 /// The name in a catalog key, or `None` if it is no table's.
 pub(crate) fn table_name(key: &[u8]) -> Option<String> {
     String::from_utf8(key.strip_prefix(b"t")?.to_vec()).ok()
+}
+
+/// The catalog key of a space's unused indexes.
+pub(crate) fn unused_key(space: SpaceId) -> Vec<u8> {
+    [b"u", &space.0.to_be_bytes()[..]].concat()
+}
+
+/// The space in a catalog key, or `None` if it is not that of unused indexes.
+pub(crate) fn unused_space(key: &[u8]) -> Option<SpaceId> {
+    let id = key.strip_prefix(b"u")?.try_into().ok()?;
+    Some(SpaceId(u32::from_be_bytes(id)))
+}
+
+pub(crate) fn encode_unused(indexes: &[IndexId]) -> Vec<u8> {
+    let mut out = vec![FORMAT];
+    indexes.iter().for_each(|id| out.u32(id.0));
+    out
+}
+
+pub(crate) fn decode_unused(bytes: &[u8]) -> Option<Vec<IndexId>> {
+    let mut r = Reader::new(bytes);
+    if r.u8()? != FORMAT {
+        return None;
+    }
+    let mut indexes = Vec::new();
+    while !r.is_empty() {
+        indexes.push(IndexId(r.u32()?));
+    }
+    Some(indexes)
 }
 
 impl TableRecord {
@@ -179,5 +210,10 @@ mod tests {
         assert_eq!(NextIds::decode(&ids.encode()), Some(ids));
         assert_eq!(table_name(&table_key("people")).as_deref(), Some("people"));
         assert_eq!(table_name(NEXT_IDS_KEY), None);
+        let unused = encode_unused(&[IndexId(7), IndexId(u32::MAX)]);
+        assert_eq!(decode_unused(&unused), Some(vec![IndexId(7), IndexId(u32::MAX)]));
+        assert_eq!((decode_unused(&unused[..8]), decode_unused(&[])), (None, None));
+        assert_eq!(unused_space(&unused_key(SpaceId(258))), Some(SpaceId(258)));
+        assert_eq!((unused_space(&table_key("u")), table_name(&unused_key(SpaceId(1)))), (None, None));
     }
 }

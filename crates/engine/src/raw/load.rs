@@ -107,6 +107,8 @@ pub struct Duplicate {
 pub struct RawLoad {
     shared: Arc<Shared>,
     indexes: Vec<IndexLoad>,
+    /// The first index gets rows, mostly in their order.
+    has_rows: bool,
     /// [`COLLECT_BYTES`]; tests have less.
     collect_bytes: usize,
     duplicate: Option<Duplicate>,
@@ -118,15 +120,20 @@ impl RawLoad {
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
     pub fn new(table: &RawTable) -> Result<RawLoad> {
-        let shared = Arc::clone(&table.shared);
+        RawLoad::of(&table.shared, table.handle.store.indexes()?, true)
+    }
+
+    /// Begins to fill `indexes`, which are empty and known to nobody else; the first one with rows if `has_rows`.
+    pub(super) fn of(shared: &Arc<Shared>, indexes: &[Arc<TableIndex>], has_rows: bool) -> Result<RawLoad> {
+        let shared = Arc::clone(shared);
         let access = shared.pool().access(AccessKind::Point);
         let begin = |index: &Arc<TableIndex>| {
             let loader = Some(index.loader(&access)?.suspend());
             Ok(IndexLoad { index: Arc::clone(index), loader, last: None, collected: Collected::default(), rows: 0 })
         };
-        let indexes = table.handle.store.indexes()?.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let indexes = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         drop(access);
-        Ok(RawLoad { shared, indexes, collect_bytes: COLLECT_BYTES, duplicate: None })
+        Ok(RawLoad { shared, indexes, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or all of it.
@@ -142,7 +149,12 @@ impl RawLoad {
             self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.to_vec() });
             return Err(Error::DuplicateKey);
         }
-        if no == 0 && order == Ordering::Greater && load.loader.is_some() && load.collected.entries.is_empty() {
+        if self.has_rows
+            && no == 0
+            && order == Ordering::Greater
+            && load.loader.is_some()
+            && load.collected.entries.is_empty()
+        {
             return load.append(&self.shared, key, value);
         }
         load.collected.push(key, prefix, value)?;
@@ -158,6 +170,11 @@ impl RawLoad {
     /// As [`RawLoad::push`].
     pub fn finish(&mut self) -> Result<()> {
         self.empty_all()?;
+        self.attach_all()
+    }
+
+    /// Makes trees of what was written so far.
+    pub(super) fn attach_all(&mut self) -> Result<()> {
         self.indexes.iter_mut().try_for_each(|load| load.attach(&self.shared))
     }
 
@@ -217,16 +234,15 @@ impl IndexLoad {
         }
         let access = shared.pool().access(AccessKind::Point);
         let collected = &self.collected;
-        if let (Some(suspended), None) = (&mut self.loader, &self.last) {
-            let mut loader = self.index.resume_load(std::mem::take(suspended), &access);
+        let mut loader = self.loader.take().map(|suspended| self.index.resume_load(suspended, &access));
+        if let Some(mut loader) = loader.take_if(|_| self.last.is_none()) {
             for &entry in &collected.entries {
                 loader.push(collected.key(entry), collected.value(entry))?;
             }
             loader.finish()?;
-            self.loader = None;
         } else {
-            if let Some(suspended) = self.loader.take() {
-                self.index.resume_load(suspended, &access).finish()?;
+            if let Some(loader) = loader {
+                loader.finish()?;
             }
             for &entry in &collected.entries {
                 *second = Some(entry);

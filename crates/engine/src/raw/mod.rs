@@ -7,6 +7,7 @@
 //! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole: the caller takes
 //! savepoints and goes back to them. After [`Error::Deadlock`] it has to roll back.
 
+mod alter;
 mod load;
 mod marks;
 mod table;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use holdfast_txn::TxnOptions;
 use parking_lot::Mutex;
 
+pub use alter::{IndexSource, RawAlter};
 pub use holdfast_txn::{Direction, Scan, Session, WaitObserver};
 pub use load::{Duplicate, RawLoad};
 pub use table::RawTable;

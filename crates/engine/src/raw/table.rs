@@ -12,7 +12,7 @@ use crate::schema::TableHandle;
 use crate::shared::Shared;
 use crate::{Error, Result};
 
-/// An open table. It stays valid while the table is renamed or dropped.
+/// An open table. It stays valid while the table is renamed or dropped; when its indexes change, it has to be opened again.
 pub struct RawTable {
     pub(super) handle: Arc<TableHandle>,
     pub(super) shared: Arc<Shared>,
@@ -27,8 +27,16 @@ impl RawTable {
     }
 
     pub(super) fn index(&self, no: u32) -> Result<&Arc<TableIndex>> {
+        self.handle.store.check_current(self.name())?;
         let indexes = self.handle.store.indexes()?;
         indexes.get(no as usize).ok_or_else(|| Error::invalid(format!("table `{}` has no index {no}", self.name())))
+    }
+
+    /// The name of index `no`, if there is such an index behind that of the rows.
+    #[must_use]
+    pub fn index_name(&self, no: u32) -> Option<&str> {
+        let no = (no as usize).checked_sub(1)?;
+        Some(&self.handle.record.indexes.get(no)?.name)
     }
 
     /// About how many entries an index has.

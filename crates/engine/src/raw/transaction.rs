@@ -11,7 +11,7 @@ use holdfast_txn::{CursorOptions, Direction, LockMode, RowCursor, Savepoint, Sca
 
 use super::RawTable;
 use crate::options::{FlushAtCommit, Isolation};
-use crate::schema::TableStore;
+use crate::schema::Entered;
 use crate::shared::Shared;
 use crate::{Error, Result};
 
@@ -50,29 +50,18 @@ impl RawLock {
     }
 }
 
-/// A place in the gates of the tables that a transaction has changed.
-#[derive(Default)]
-struct Entered(Vec<Arc<TableStore>>);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        for store in &self.0 {
-            store.gate.leave();
-        }
-    }
-}
-
 /// A transaction over tables of byte strings. Rolled back when it is dropped before its end; if it is prepared, it stays
 /// so. The fields are dropped in this order: it ends before it lets go of its tables.
 pub struct RawTransaction {
     txn: Txn,
-    entered: Entered,
+    /// The tables that it has changed.
+    entered: Vec<Entered>,
     shared: Local<Arc<Shared>>,
 }
 
 impl RawTransaction {
     pub(super) fn new(shared: &Local<Arc<Shared>>, txn: Txn) -> RawTransaction {
-        RawTransaction { txn, entered: Entered::default(), shared: Arc::clone(shared) }
+        RawTransaction { txn, entered: Vec::new(), shared: Arc::clone(shared) }
     }
 
     /// The transaction.
@@ -92,13 +81,9 @@ impl RawTransaction {
 
     fn enter(&mut self, table: &RawTable) -> Result<()> {
         let store = &table.handle.store;
-        if self.entered.0.iter().any(|e| Arc::ptr_eq(e, store)) {
-            return Ok(());
+        if !self.entered.iter().any(|e| e.is_of(store)) {
+            self.entered.push(store.enter(table.name())?);
         }
-        if !store.gate.enter() {
-            return Err(Error::TableNotFound(table.name().into()));
-        }
-        self.entered.0.push(Arc::clone(store));
         Ok(())
     }
 

@@ -26,20 +26,19 @@ const SPARE_DIV: u32 = 8;
 /// Pages at which a file begins to grow by whole extents.
 const SMALL: u32 = EXTENT_PAGES;
 
-/// What is wanted.
+/// What is wanted: pages near another. `last`: for an index, which took that page before.
 #[derive(Clone, Copy)]
-enum Want {
-    /// Single pages near another. `last`: for an index, which took that page before.
-    Pages { near: PageNo, last: Option<PageNo>, count: usize },
-    /// All pages of an extent.
-    Extent,
+struct Want {
+    near: PageNo,
+    last: Option<PageNo>,
+    count: usize,
 }
 
 /// What an allocation will do, with everything latched and the file long enough, nothing changed yet.
 struct Plan {
     header: PageRef,
-    /// First page and number of pages of each run.
-    runs: Vec<(PageNo, u32)>,
+    /// What will be allocated.
+    pages: Vec<PageNo>,
     /// Pages of the file afterwards, if it grows, and the bitmap pages that come with them.
     grown: Option<(u32, Vec<PageRef>)>,
 }
@@ -49,7 +48,7 @@ struct Looked<'m> {
     bytes: &'m [u8],
     first: u32,
     limit: u32,
-    taken: &'m [(PageNo, u32)],
+    taken: &'m [PageNo],
 }
 
 impl Looked<'_> {
@@ -58,7 +57,7 @@ impl Looked<'_> {
     }
 
     fn is_taken(&self, bit: u32) -> bool {
-        self.taken.iter().any(|run| run.0 == self.page(bit))
+        self.taken.contains(&self.page(bit))
     }
 
     fn free_in(&self, from: u32, to: u32) -> Option<PageNo> {
@@ -90,7 +89,7 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::alloc_page`]; those of finding a frame.
     pub fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
-        self.alloc_and_latch(mtr, Want::Pages { near, last: None, count: 1 })
+        self.alloc_and_latch(mtr, Want { near, last: None, count: 1 })
     }
 
     /// As [`SpaceFile::alloc_new`], for an index whose last new page was `last`.
@@ -98,12 +97,12 @@ impl SpaceFile {
     /// # Errors
     /// As there.
     pub fn alloc_new_of_index(&self, mtr: &mut Mtr<'_>, near: PageNo, last: PageNo) -> Result<PageRef> {
-        self.alloc_and_latch(mtr, Want::Pages { near, last: Some(last), count: 1 })
+        self.alloc_and_latch(mtr, Want { near, last: Some(last), count: 1 })
     }
 
     fn alloc_and_latch(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<PageRef> {
         let plan = self.plan(mtr, want)?;
-        let page = mtr.fix_new(self.space(), plan.runs[0].0)?;
+        let page = mtr.fix_new(self.space(), plan.pages[0])?;
         self.carry_out(mtr, plan)?;
         Ok(page)
     }
@@ -113,21 +112,10 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::alloc_page`]: all or none.
     pub fn alloc_pages(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<Vec<PageNo>> {
-        let plan = self.plan(mtr, Want::Pages { near, last: None, count })?;
-        let pages = plan.runs.iter().map(|run| run.0).collect();
+        let plan = self.plan(mtr, Want { near, last: None, count })?;
+        let pages = plan.pages.clone();
         self.carry_out(mtr, plan)?;
         Ok(pages)
-    }
-
-    /// Allocates all pages of an extent; returns the first.
-    ///
-    /// # Errors
-    /// As [`SpaceFile::alloc_page`].
-    pub fn alloc_extent(&self, mtr: &mut Mtr<'_>) -> Result<PageNo> {
-        let plan = self.plan(mtr, Want::Extent)?;
-        let first = plan.runs[0].0;
-        self.carry_out(mtr, plan)?;
-        Ok(first)
     }
 
     /// Allocates the lowest free page if it is below `limit`, and latches it for being initialised: for moving pages to
@@ -145,7 +133,7 @@ impl SpaceFile {
             if let Some(bit) = bitmap::first_free(mtr.bytes(bitmap), 0, limit) {
                 let found = PageNo(first + bit);
                 let page = mtr.fix_new(self.space(), found)?;
-                self.carry_out(mtr, Plan { header, runs: vec![(found, 1)], grown: None })?;
+                self.carry_out(mtr, Plan { header, pages: vec![found], grown: None })?;
                 return Ok(Some(page));
             }
         }
@@ -219,34 +207,17 @@ impl SpaceFile {
     fn plan(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<Plan> {
         let header = mtr.fix(self.space(), PageNo(0))?;
         let pages = self.pages(mtr, header)?;
-        let mut plan = Plan { header, runs: Vec::new(), grown: None };
-        match want {
-            Want::Pages { near, last, count } => {
-                let mut near = near;
-                while plan.runs.len() < count {
-                    let Some(no) = self.pick(mtr, pages, (near, last), &plan.runs)? else {
-                        let missing = (count - plan.runs.len()) as u32;
-                        let new = self.grow(mtr, pages, missing, &mut plan)?;
-                        plan.runs.extend(new.take(missing as usize).map(|no| (no, 1)));
-                        break;
-                    };
-                    plan.runs.push((no, 1));
-                    near = no;
-                }
-            }
-            Want::Extent => {
-                let first = match self.pick_extent(mtr, pages)? {
-                    Some(first) => first,
-                    None => {
-                        let whole = pages.next_multiple_of(EXTENT_PAGES) - pages + 2 * EXTENT_PAGES;
-                        let mut new = self.grow(mtr, pages, whole, &mut plan)?;
-                        let size = mtr.page_size();
-                        let free = |no: &PageNo| no.0.is_multiple_of(EXTENT_PAGES) && !bitmap::is_bitmap(*no, size);
-                        new.find(free).ok_or_else(|| self.damaged(PageNo(0), "no extent in a grown file"))?
-                    }
-                };
-                plan.runs.push((first, EXTENT_PAGES));
-            }
+        let mut plan = Plan { header, pages: Vec::new(), grown: None };
+        let mut near = want.near;
+        while plan.pages.len() < want.count {
+            let Some(no) = self.pick(mtr, pages, (near, want.last), &plan.pages)? else {
+                let missing = want.count - plan.pages.len();
+                let new = self.grow(mtr, pages, missing as u32, &mut plan)?;
+                plan.pages.extend(new.take(missing));
+                break;
+            };
+            plan.pages.push(no);
+            near = no;
         }
         Ok(plan)
     }
@@ -257,7 +228,7 @@ impl SpaceFile {
         mtr: &mut Mtr<'_>,
         pages: u32,
         (near, last): (PageNo, Option<PageNo>),
-        taken: &[(PageNo, u32)],
+        taken: &[PageNo],
     ) -> Result<Option<PageNo>> {
         let size = mtr.page_size();
         let near = PageNo(near.0.min(pages.saturating_sub(1)));
@@ -301,27 +272,11 @@ impl SpaceFile {
     }
 
     /// Latches a bitmap page to look at it.
-    fn look<'m>(&self, mtr: &'m mut Mtr<'_>, pages: u32, no: PageNo, taken: &'m [(PageNo, u32)]) -> Result<Looked<'m>> {
+    fn look<'m>(&self, mtr: &'m mut Mtr<'_>, pages: u32, no: PageNo, taken: &'m [PageNo]) -> Result<Looked<'m>> {
         let first = bitmap::first_covered(no);
         let limit = (pages - first).min(bitmap::pages_covered(mtr.page_size()));
         let page = mtr.fix(self.space(), no)?;
         Ok(Looked { bytes: mtr.bytes(page), first, limit, taken })
-    }
-
-    fn pick_extent(&self, mtr: &mut Mtr<'_>, pages: u32) -> Result<Option<PageNo>> {
-        let size = mtr.page_size();
-        for no in bitmaps(pages, size) {
-            let first = bitmap::first_covered(no);
-            if self.singles_left(no).is_some() {
-                continue;
-            }
-            let page = mtr.fix(self.space(), no)?;
-            let limit = (pages - first).min(bitmap::pages_covered(size));
-            if let Some(bit) = bitmap::first_free_extent(mtr.bytes(page), 0, limit) {
-                return Ok(Some(PageNo(first + bit)));
-            }
-        }
-        Ok(None)
     }
 
     /// Makes the file longer by at least `more` pages that are no bitmaps, and latches the bitmaps that come with
@@ -368,11 +323,11 @@ impl SpaceFile {
             }
             self.left.lock().clear();
         }
-        for (no, count) in plan.runs {
+        for no in plan.pages {
             let bitmap_no = bitmap::page_for(no, size);
             let page = mtr.fix(self.space(), bitmap_no)?;
-            mtr.apply(page, &PageOp::SetBits { first: no.0 - bitmap::first_covered(bitmap_no), count })?;
-            self.store.metrics().add(Counter::PagesAllocated, u64::from(count));
+            mtr.apply(page, &PageOp::SetBits { first: no.0 - bitmap::first_covered(bitmap_no), count: 1 })?;
+            self.store.metrics().add(Counter::PagesAllocated, 1);
         }
         Ok(())
     }

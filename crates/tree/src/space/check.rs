@@ -91,14 +91,23 @@ impl SpaceFile {
                 lost.push(finding.page.no);
             }
         })?;
-        for batch in lost.chunks(64) {
+        self.free_pages(&lost, acc)?;
+        Ok(lost.len() as u64)
+    }
+
+    /// Gives pages back to which nothing leads any more.
+    ///
+    /// # Errors
+    /// As [`SpaceFile::free_page`]; those of the log.
+    pub fn free_pages(&self, pages: &[PageNo], acc: &Access<'_>) -> Result<()> {
+        for batch in pages.chunks(64) {
             let mut mtr = self.store.begin(self.store.reserve(batch.len() * 32, SpaceClass::User)?, acc);
             for &no in batch {
                 self.free_page(&mut mtr, no)?;
             }
             mtr.commit()?;
         }
-        Ok(lost.len() as u64)
+        Ok(())
     }
 
     /// Lowers the page count to just behind the last allocated page. The file itself becomes shorter with

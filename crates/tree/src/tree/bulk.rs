@@ -1,10 +1,10 @@
-//! Bulk load: sorted entries into an empty tree, leaves filled to a chosen degree and laid out in fresh extents.
+//! Bulk load: sorted entries into an empty tree, leaves filled to a chosen degree and laid out in extents of their own.
 //!
-//! Pages are built in memory, level by level, and each is written once, complete, by a mini-transaction of its own; the
+//! Pages are built in memory, level by level, and each is allocated and written once, complete, by a mini-transaction of its own; the
 //! last one gives the root its content and thereby attaches everything. Until then nothing leads to the new pages: a crash
-//! leaves them allocated but unreachable, and verification lists them.
+//! leaves them allocated but unreachable, and verification lists them. But they say whose they are: there is no moment at which
+//! one is allocated and not initialised.
 
-use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::{Error, PageNo, Result};
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
@@ -15,8 +15,6 @@ use crate::op::PageOp;
 
 /// Share of a page that is filled, in percent, unless the caller says otherwise.
 const FILL_DEFAULT_PCT: u8 = 94;
-/// Pages that are taken one by one before whole extents are.
-const SINGLE_PAGES: u32 = EXTENT_PAGES / 2;
 
 /// A level under construction: the entries of the node that is being filled.
 #[derive(Default)]
@@ -86,8 +84,6 @@ pub struct SuspendedLoad {
     levels: Vec<Level>,
     last: Option<Vec<u8>>,
     fill: usize,
-    /// Pages of the extent in use: next, and one behind the last.
-    extent: (u32, u32),
     pages: Vec<PageNo>,
 }
 
@@ -202,46 +198,28 @@ impl BulkLoader<'_> {
     }
 
     fn write_page(&mut self, level: usize, node: Level, high: Option<&[u8]>) -> Result<()> {
-        let no = self.take_page()?;
         let prefix_len = fence_prefix_len(node.low.as_deref(), high);
         let entries = entry_list(&node, level, prefix_len);
         let prefix = &high.unwrap_or_default()[..prefix_len];
-        let (store, index) = (self.tree.store(), self.tree.index);
-        let ticket = store.reserve(self.tree.page_size() + 64, SpaceClass::User)?;
-        let mut mtr = store.begin(ticket, self.acc);
-        let page = mtr.fix_new(self.tree.space.space(), no)?;
-        mtr.apply(page, &PageOp::InitNode { index, level: level as u8 })?;
-        mtr.apply(page, &entries.as_content(prefix))?;
-        mtr.commit()?;
+        let no = self.write_new(level, &entries, prefix);
+        self.acc.release_frames();
+        let no = no?;
+        self.load.pages.push(no);
         let key = node.low.unwrap_or_default();
         self.add(level + 1, &key, &no.0.to_le_bytes())
     }
 
-    /// The next page: from the extent in use, or a new one. The first pages are taken one by one, so that a small
-    /// index does not take a whole extent.
-    fn take_page(&mut self) -> Result<PageNo> {
-        let (next, end) = self.load.extent;
-        let no = if next < end {
-            self.load.extent.0 += 1;
-            PageNo(next)
-        } else {
-            let store = self.tree.store();
-            let ticket = store.reserve(512, SpaceClass::User)?;
-            store.pool().reserve_frames(STRUCTURE_FRAMES, self.acc)?;
-            let mut mtr = store.begin(ticket, self.acc);
-            let no = if self.load.pages.len() < SINGLE_PAGES as usize {
-                let near = self.load.pages.last().copied().unwrap_or(self.tree.root);
-                self.tree.space.alloc_page(&mut mtr, near)?
-            } else {
-                let first = self.tree.space.alloc_extent(&mut mtr)?;
-                self.load.extent = (first.0 + 1, first.0 + EXTENT_PAGES);
-                first
-            };
-            mtr.commit()?;
-            self.acc.release_frames();
-            no
-        };
-        self.load.pages.push(no);
+    /// Allocates a page behind the one before and gives it its content.
+    fn write_new(&self, level: usize, entries: &EntryList, prefix: &[u8]) -> Result<PageNo> {
+        let (tree, store) = (self.tree, self.tree.store());
+        let ticket = store.reserve(tree.page_size() + 512, SpaceClass::User)?;
+        store.pool().reserve_frames(STRUCTURE_FRAMES, self.acc)?;
+        let mut mtr = store.begin(ticket, self.acc);
+        let page = tree.alloc_new(&mut mtr, self.load.pages.last().copied().unwrap_or(tree.root))?;
+        mtr.apply(page, &PageOp::InitNode { index: tree.index, level: level as u8 })?;
+        mtr.apply(page, &entries.as_content(prefix))?;
+        let no = mtr.id(page).no;
+        mtr.commit()?;
         Ok(no)
     }
 
@@ -264,7 +242,6 @@ impl BulkLoader<'_> {
         mtr.apply(root, &PageOp::InitNode { index: self.tree.index, level: level as u8 })?;
         mtr.apply(root, &entries.as_content(&[]))?;
         mtr.commit()?;
-        self.return_rest()?;
         Ok(self.load.pages.len() as u64 + 1)
     }
 
@@ -272,29 +249,8 @@ impl BulkLoader<'_> {
     ///
     /// # Errors
     /// Those of the log and of reading bitmaps.
-    pub fn abort(mut self) -> Result<()> {
-        self.return_rest()?;
-        let pages = std::mem::take(&mut self.load.pages);
-        self.free(&pages)
-    }
-
-    /// Gives the pages of the last extent back that were not needed.
-    fn return_rest(&mut self) -> Result<()> {
-        let rest: Vec<PageNo> = (self.load.extent.0..self.load.extent.1).map(PageNo).collect();
-        self.load.extent = (0, 0);
-        self.free(&rest)
-    }
-
-    fn free(&self, pages: &[PageNo]) -> Result<()> {
-        let store = self.tree.store();
-        for batch in pages.chunks(EXTENT_PAGES as usize) {
-            let mut mtr = store.begin(store.reserve(batch.len() * 32, SpaceClass::User)?, self.acc);
-            for &no in batch {
-                self.tree.space.free_page(&mut mtr, no)?;
-            }
-            mtr.commit()?;
-        }
-        Ok(())
+    pub fn abort(self) -> Result<()> {
+        self.tree.space.free_pages(&self.load.pages, self.acc)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The crash test: a server under load is killed (SIGKILL) and comes up again, round after round.
 //!
 //! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, each in
-//! a transaction of its own; one more session does the same in XA transactions, and one creates, alters, truncates, renames and
-//! drops tables. What a session was told before the kill has to hold after it:
+//! a transaction of its own; one more session does the same in XA transactions, one creates, alters, truncates, renames and
+//! drops tables, and one adds indexes to a table of many rows and drops them. What a session was told before the kill has to hold after it:
 //!
 //! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
 //!   account has what the ledger says;
@@ -32,6 +32,8 @@ const PORT: u16 = 13326;
 /// Sessions that move money; the XA session comes behind them.
 const WORKERS: usize = 4;
 const ACCOUNTS: u64 = 200;
+/// Rows of the table that gets indexes: as many as take so long that a kill meets an index that is half built.
+const INDEXED: u64 = 20_000;
 /// Acknowledged movements of a round; then the server is killed.
 const MOVEMENTS: usize = 150;
 /// How long a round may take until then.
@@ -113,7 +115,9 @@ pub(super) fn create(server: &Server<'_>) -> anyhow::Result<()> {
              CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, note VARCHAR(200), KEY (balance)) ENGINE=HOLDFAST;
              CREATE TABLE ledger (session INT, n BIGINT, source INT NOT NULL, target INT NOT NULL, amount INT NOT NULL,
                                   PRIMARY KEY (session, n), KEY (source), KEY (target)) ENGINE=HOLDFAST;
-             INSERT INTO accounts SELECT seq, 1000, REPEAT('x', seq MOD 200) FROM seq_1_to_{ACCOUNTS};"
+             CREATE TABLE indexed (id INT PRIMARY KEY, a INT NOT NULL, name VARCHAR(60) NOT NULL) ENGINE=HOLDFAST;
+             INSERT INTO accounts SELECT seq, 1000, REPEAT('x', seq MOD 200) FROM seq_1_to_{ACCOUNTS};
+             INSERT INTO indexed SELECT seq, seq MOD 100, CONCAT(seq * 7919 MOD 100003, ' name') FROM seq_1_to_{INDEXED};"
         ),
     )
     .map(drop)
@@ -136,7 +140,9 @@ fn round_of_load(
         };
         clients.push(Client::start(server, session, script, lines.clone())?);
     }
+    execute(server, "DROP DATABASE IF EXISTS defs; CREATE DATABASE defs")?;
     clients.push(Client::start(server, usize::MAX, move |n| definitions(round, n), lines.clone())?);
+    clients.push(Client::start(server, usize::MAX, indexes, lines.clone())?);
     drop(lines);
     let listened = listen(&heard, told);
     server.kill()?;
@@ -215,6 +221,15 @@ fn definitions(round: u32, n: u64) -> String {
     )
 }
 
+/// Indexes that come and go in place; what is left of the last round goes first.
+fn indexes(n: u64) -> String {
+    format!(
+        "ALTER TABLE indexed DROP KEY IF EXISTS k, DROP KEY IF EXISTS u, ALGORITHM=INPLACE;
+         UPDATE indexed SET a = a + 1 WHERE id MOD 1000 = {n} MOD 1000;
+         ALTER TABLE indexed ADD KEY k (a, name), ADD UNIQUE u (name), ALGORITHM=INPLACE;\n"
+    )
+}
+
 /// A client program that is fed with statements for ever; what it prints goes to a channel.
 struct Client {
     child: Child,
@@ -229,9 +244,6 @@ impl Client {
         script: impl Fn(u64) -> String + Send + 'static,
         lines: Sender<Line>,
     ) -> anyhow::Result<Client> {
-        if session == usize::MAX {
-            execute(server, "DROP DATABASE IF EXISTS defs; CREATE DATABASE defs")?;
-        }
         let mut child = server
             .client_command()
             .args(["--batch", "--skip-column-names", "--unbuffered", "crash"])

@@ -1,0 +1,89 @@
+//! Changing the indexes of a table in place.
+
+use holdfast::raw::IndexSource;
+
+use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Code, Database, IndexSpec, raw};
+
+/// A change of a table's indexes that is under way.
+pub struct Alter(raw::Alter);
+
+/// Where a secondary index of an altered table comes from.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Whether it was added.
+    pub added: bool,
+    /// Its number among those that were added, counted from 0; else the one that it had in the table.
+    pub index: u32,
+}
+
+entry_points! {
+    /// Begins to change the indexes of a table whose rows nobody changes until that is over. `add`: the new ones.
+    fn hf_alter_begin(
+        database: *const Database,
+        name: Slice,
+        add: *const IndexSpec,
+        count: usize,
+        out: *mut *mut Alter,
+    ) {
+        let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(add, count)) };
+        let mut names = Vec::with_capacity(count);
+        for spec in specs {
+            names.push((take!(spec.name.text())?, spec.unique));
+        }
+        let alter = take!(shared(database))?.0.begin_alter(take!(name.text())?, &names)?;
+        take!(give(out, Alter(alter)))?;
+        Ok(Code::Ok)
+    }
+
+    /// Takes an entry of an added index, counted from 0. The first `prefix` bytes of its key, or all of them, have to be unique.
+    /// [`Code::DuplicateKey`] may come now, or later for an earlier entry.
+    fn hf_alter_push(alter: *mut Alter, index: u32, key: Slice, prefix: usize, value: Slice) {
+        take!(exclusive(alter))?.0.push(index, take!(key.bytes()), prefix, take!(value.bytes()))?;
+        Ok(Code::Ok)
+    }
+
+    /// Completes the added indexes.
+    fn hf_alter_finish(alter: *mut Alter) {
+        take!(exclusive(alter))?.0.finish()?;
+        Ok(Code::Ok)
+    }
+
+    /// The entry that was refused with [`Code::DuplicateKey`]; [`Code::NotFound`] if none was.
+    fn hf_alter_duplicate(alter: *const Alter, index: *mut u32, key: *mut Slice, value: *mut Slice) {
+        let Some(duplicate) = take!(shared(alter))?.0.duplicate() else { return Ok(Code::NotFound) };
+        take!(put(index, duplicate.index));
+        take!(put(key, Slice::of(&duplicate.key)));
+        take!(put(value, Slice::of(&duplicate.value)));
+        Ok(Code::Ok)
+    }
+
+    /// Says what the table is to become: its secondary indexes in their order, all that were added among them, and what is kept
+    /// with it.
+    fn hf_alter_become(alter: *mut Alter, indexes: *const Source, count: usize, definition: Slice) {
+        let sources = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
+        let source =
+            |s: &Source| if s.added { IndexSource::Added(s.index) } else { IndexSource::Kept(s.index) };
+        let sources: Vec<_> = sources.iter().map(source).collect();
+        take!(exclusive(alter))?.0.become_table(&sources, take!(definition.bytes()))?;
+        Ok(Code::Ok)
+    }
+
+    /// Makes changes of different tables, all of them or none. Nobody else uses the tables. Their handles have to be opened again.
+    fn hf_alter_commit(database: *const Database, alters: *const *mut Alter, count: usize) {
+        let handles = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(alters, count)) };
+        let mut changes = Vec::with_capacity(count);
+        for &handle in handles {
+            changes.push(&mut take!(exclusive(handle))?.0);
+        }
+        take!(shared(database))?.0.commit_alters(&mut changes)?;
+        Ok(Code::Ok)
+    }
+
+    /// Ends a change; without `hf_alter_commit` before, the table stays as it was.
+    fn hf_alter_free(alter: *mut Alter) {
+        drop(take!(close(alter)));
+        Ok(Code::Ok)
+    }
+}

@@ -1,0 +1,272 @@
+//! Changing the indexes of a table in place: adding, dropping and reordering them, crash-safe at any point.
+//!
+//! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as *unused*: their pages belong to nobody.
+//! Then their trees are made, and filled by the caller, who sees to it that nobody changes rows meanwhile. Whoever alters a
+//! table is among its writers, so that it is neither dropped nor compacted.
+//!
+//! **Commit.** Writers are kept out. One transaction, for all tables that change together, replaces their records, takes the new indexes off
+//! the notes and puts the dropped ones there: from its commit on the tables are the new ones. Then another
+//! [`TableStore`] over the same file takes the place of the old one, purge and rollback let go of what was dropped, and its pages are
+//! freed; after that the note goes, too. New indexes have no old versions: to views of before they do not exist
+//! ([`TableIndex::set_since`]).
+//!
+//! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one of its unused indexes, before
+//! the database is open. No page is ever allocated without saying whose it is, but parts of large values that nothing
+//! refers to yet; an id is never used twice.
+
+use std::sync::Arc;
+
+use holdfast_base::{IndexId, PageId, PageNo, SpaceId, page};
+use holdfast_io::AlignedBuf;
+use holdfast_pool::AccessKind;
+use holdfast_tree::{PageSet, SpaceFile, Tree};
+use holdfast_txn::{IndexKind, TableIndex};
+
+use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
+use crate::ddl::{check_name, keep_writers_out};
+use crate::schema::{Entered, TableHandle, TableStore};
+use crate::shared::Shared;
+use crate::verify::walk_trees;
+use crate::{Error, Result};
+
+/// An index that no table has yet.
+pub(crate) struct NewIndex {
+    pub record: IndexRecord,
+    pub index: Arc<TableIndex>,
+}
+
+/// A change of a table's indexes that is under way.
+pub(crate) struct Alteration {
+    pub table: Arc<TableHandle>,
+    pub added: Vec<NewIndex>,
+    /// Given up when the table is to change.
+    entered: Option<Entered>,
+}
+
+/// What a table becomes.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Its secondary indexes, in order.
+    pub indexes: Vec<IndexRecord>,
+    pub options: Vec<u8>,
+}
+
+/// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique.
+pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)]) -> Result<Alteration> {
+    shared.check_writable()?;
+    let mut next = shared.ddl.lock();
+    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    table.store.indexes()?;
+    for (index, ..) in add {
+        check_name("an index", index)?;
+    }
+    // Not only those who are to stay away are waited for: a session that ends while its transaction is prepared lets go of the table
+    // when that is on the list of such transactions.
+    keep_writers_out(shared, &table)?;
+    table.store.file.gate.reopen();
+    let entered = Some(table.store.enter(name)?);
+    let ids: Vec<IndexId> = (next.index..).take(add.len()).map(IndexId).collect();
+    if !ids.is_empty() {
+        let after = NextIds { index: next.index + ids.len() as u32, ..*next };
+        let unused = Unused { space: table.record.space, more: ids.clone(), less: Vec::new() };
+        shared.catalog.set_next_and_unused(&shared.txns, after, &unused)?;
+        *next = after;
+    }
+    drop(next);
+    let space = table.store.space()?;
+    let access = shared.pool().access(AccessKind::Point);
+    let mut added = Vec::new();
+    for ((name, key_type, unique), id) in add.iter().zip(ids) {
+        let root = Tree::create(space, id, &access)?;
+        let index = TableIndex::new(Tree::open(space, id, root), IndexKind::Entries);
+        let record = IndexRecord { id, root, unique: *unique, name: (*name).into(), key_type: (*key_type).into() };
+        added.push(NewIndex { record, index });
+    }
+    drop(access);
+    Ok(Alteration { table, added, entered })
+}
+
+/// A table on its way from one definition to the next.
+struct Change {
+    old: Arc<TableHandle>,
+    record: TableRecord,
+    store: TableStore,
+    unused: Unused,
+}
+
+impl Change {
+    fn new(shared: &Shared, alteration: &Alteration, outcome: Outcome) -> Result<Change> {
+        let name = &alteration.table.name;
+        let now = shared.schema().get(name).cloned();
+        // It may have been renamed or replaced; its options may have changed.
+        let old = now.filter(|now| Arc::ptr_eq(&now.store, &alteration.table.store));
+        let old = old.ok_or_else(|| Error::TableNotFound(name.clone()))?;
+        let Outcome { indexes, options } = outcome;
+        for (i, index) in indexes.iter().enumerate() {
+            if indexes[..i].iter().any(|other| other.name == index.name || other.id == index.id) {
+                return Err(Error::invalid(format!("the table would have two indexes called `{}`", index.name)));
+            }
+        }
+        let version = old.record.version + 1;
+        let record = TableRecord { indexes, options, version, ..old.record.clone() };
+        let added: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
+        let store = old.store.with_indexes(shared, &record, &added)?;
+        let has = |id| record.index_ids().any(|other| other == id);
+        let new: Vec<IndexId> = added.iter().map(|index| index.id()).collect();
+        if !new.iter().all(|&id| has(id)) {
+            return Err(Error::invalid("the table would not have an index that was made for it"));
+        }
+        let gone = old.record.index_ids().filter(|&id| !has(id)).collect();
+        let unused = Unused { space: record.space, more: gone, less: new };
+        Ok(Change { old, record, store, unused })
+    }
+}
+
+/// Makes the changes of all `alterations`, at once. An error beside `true` says that they are made, but that this could not
+/// be made durable.
+pub(crate) fn commit(shared: &Shared, mut alterations: Vec<(&mut Alteration, Outcome)>) -> (bool, Result<()>) {
+    let _ddl = shared.ddl.lock();
+    let mut closed = Vec::new();
+    let result = prepare(shared, &mut alterations, &mut closed).and_then(|changes| {
+        let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
+        let replaced = shared.catalog.replace_all(&shared.txns, &records);
+        match (&replaced, changes.first()) {
+            (Err(error), Some(first))
+                if !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true) =>
+            {
+                Err(error.clone())
+            }
+            _ => Ok((changes, replaced)),
+        }
+    });
+    let (done, result) = match result {
+        Ok((changes, replaced)) => {
+            changes.into_iter().for_each(|change| publish(shared, change));
+            (true, replaced)
+        }
+        Err(error) => (false, Err(error)),
+    };
+    closed.iter().for_each(|table| table.store.file.gate.reopen());
+    if !done {
+        // Until they are given up they keep the tables as they are.
+        for (alteration, _) in alterations {
+            alteration.entered = alteration.table.store.enter(&alteration.table.name).ok();
+        }
+    }
+    (done, result)
+}
+
+/// Keeps the writers out of all tables, `closed`, and says what is to become of them.
+fn prepare(
+    shared: &Shared,
+    alterations: &mut [(&mut Alteration, Outcome)],
+    closed: &mut Vec<Arc<TableHandle>>,
+) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    for (alteration, outcome) in alterations {
+        alteration.entered = None;
+        keep_writers_out(shared, &alteration.table)?;
+        closed.push(Arc::clone(&alteration.table));
+        // Whoever sees this commit sees all rows of which the new indexes have entries, as they are.
+        let now = shared.txns.last_commit();
+        alteration.added.iter().for_each(|new| new.index.set_since(now));
+        changes.push(Change::new(shared, alteration, std::mem::take(outcome))?);
+    }
+    Ok(changes)
+}
+
+/// Lets everybody see a table as it is now, and frees the pages of what was dropped.
+fn publish(shared: &Shared, change: Change) {
+    let Change { old, record, store, unused } = change;
+    let table = Arc::new(TableHandle::new(old.name.clone(), record, Arc::new(store)));
+    old.store.set_superseded();
+    shared.publish(None, Some(table));
+    let gone = old.store.all_indexes().iter().filter(|index| unused.more.contains(&index.id()));
+    // What could not be freed is freed by the next open.
+    let _ = free(shared, &old.store, gone, true);
+}
+
+/// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages to which no tree leads.
+pub(crate) fn abandon(shared: &Shared, alteration: &Alteration, is_whole: bool) -> Result<()> {
+    let _ddl = shared.ddl.lock();
+    free(shared, &alteration.table.store, alteration.added.iter().map(|new| &new.index), is_whole)
+}
+
+/// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets them.
+fn free<'a>(
+    shared: &Shared,
+    store: &TableStore,
+    indexes: impl Iterator<Item = &'a Arc<TableIndex>>,
+    is_whole: bool,
+) -> Result<()> {
+    let indexes: Vec<_> = indexes.cloned().collect();
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<IndexId> = indexes.iter().map(|index| index.id()).collect();
+    ids.iter().for_each(|&id| shared.txns.forget(id));
+    let space = store.space()?;
+    let access = shared.pool().access(AccessKind::Maintenance);
+    let (mut reached, mut is_sound) = (PageSet::new(), true);
+    walk_trees(&indexes)(&access, &mut reached, &mut |_| is_sound = false)?;
+    if !is_sound {
+        return Err(Error::damaged_file(space.space().file().name(), "an index that is given up is damaged"));
+    }
+    space.free_pages(&reached.iter().collect::<Vec<_>>(), &access)?;
+    drop(access);
+    if is_whole {
+        let unused = Unused { space: space.id(), more: Vec::new(), less: ids };
+        shared.catalog.set_unused(&shared.txns, &unused)?;
+    }
+    Ok(())
+}
+
+/// Frees what changes that were cut short have left in the files. Nobody else uses the database yet.
+pub(crate) fn sweep(shared: &Shared, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Result<()> {
+    if unused.is_empty() || shared.read_only {
+        return Ok(());
+    }
+    // One of them may have been about to change the notes.
+    shared.txns.roll_back_losers()?;
+    for (id, indexes) in unused {
+        let schema = shared.schema();
+        // If there is no such table any more, its file has gone.
+        if let Some(table) = schema.tables().find(|table| table.record.space == id) {
+            match table.store.space().and_then(|space| free_pages_of(shared, space, &indexes)) {
+                // A damaged table is an error of those who use it.
+                Err(error) if error.is_damage() => continue,
+                result => result?,
+            }
+        }
+        shared.catalog.set_unused(&shared.txns, &Unused { space: id, more: Vec::new(), less: indexes })?;
+    }
+    Ok(())
+}
+
+/// Bytes of a file that are read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Frees all pages that say they are of one of `indexes`. They are read from the file, past the cache: there may be pages that no one
+/// has ever written.
+fn free_pages_of(shared: &Shared, space: &SpaceFile, indexes: &[IndexId]) -> Result<()> {
+    shared.pool().flush_space(space.space())?;
+    let file = space.space().file();
+    let page_size = shared.meta.page_size;
+    let access = shared.pool().access(AccessKind::Maintenance);
+    let pages = u64::from(space.header(&access)?.pages);
+    let mut buf = AlignedBuf::zeroed(PIECE);
+    let mut found = Vec::new();
+    for first in (0..pages).step_by(PIECE / page_size) {
+        let count = (pages - first).min((PIECE / page_size) as u64) as usize;
+        buf.resize(count * page_size);
+        file.read_at(first * page_size as u64, &mut buf)?;
+        for (bytes, no) in buf.chunks_exact(page_size).zip(first as u32..) {
+            let no = PageNo(no);
+            let is_theirs = page::check(bytes, PageId::new(space.id(), no)).is_ok_and(|p| indexes.contains(&p.index));
+            if is_theirs && space.is_allocated(no, &access)? {
+                found.push(no);
+            }
+        }
+    }
+    space.free_pages(&found, &access)
+}

@@ -1,0 +1,128 @@
+//! A change of a table's indexes in place: new ones are filled like those of a new table, and all is made to be at once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::load::Duplicate;
+use super::{KEY_TYPE, RawDatabase, RawLoad};
+use crate::alter::{Alteration, Outcome};
+use crate::catalog::IndexRecord;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+/// Where a secondary index of an altered table comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexSource {
+    /// The table had it, under this number; the rows have number 0.
+    Kept(u32),
+    /// It was added, as the one with this number, counted from 0.
+    Added(u32),
+}
+
+/// A change of a table's indexes that is under way. Nobody may change its rows until it is made. Dropped before that, it leaves the
+/// table as it was.
+pub struct RawAlter {
+    shared: Arc<Shared>,
+    alteration: Alteration,
+    load: RawLoad,
+    outcome: Option<Outcome>,
+    /// Something failed that may have left pages behind.
+    failed: bool,
+    done: bool,
+}
+
+impl RawDatabase {
+    /// Begins to change the indexes of a table. `add`: the names of new ones, and whether they are unique, for listings.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the table; those of the log.
+    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)]) -> Result<RawAlter> {
+        let shared = Arc::clone(self.shared());
+        let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
+        let alteration = crate::alter::begin(&shared, name, &add)?;
+        let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
+        let load = RawLoad::of(&shared, &indexes, false)?;
+        Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false })
+    }
+
+    /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. Nobody may use the tables.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; those of the log.
+    pub fn commit_alters(&self, alters: &mut [&mut RawAlter]) -> Result<()> {
+        let change = |alter: &mut &mut RawAlter| alter.outcome.take();
+        let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
+        let outcomes = outcomes.ok_or_else(|| Error::invalid("nobody has said what becomes of the table"))?;
+        let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
+        let (done, result) = crate::alter::commit(self.shared(), alterations);
+        alters.iter_mut().for_each(|alter| alter.done = done);
+        result
+    }
+}
+
+impl RawAlter {
+    fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.failed |= matches!(&result, Err(error) if !matches!(error, Error::DuplicateKey));
+        result
+    }
+
+    /// Takes an entry of the added index `index`, counted from 0. The first `prefix` bytes of its key have to be unique, or all of it.
+    ///
+    /// # Errors
+    /// As [`RawLoad::push`].
+    pub fn push(&mut self, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+        let pushed = self.load.push(index, key, prefix, value);
+        self.watch(pushed)
+    }
+
+    /// Sorts what is left into the new indexes.
+    ///
+    /// # Errors
+    /// As [`RawLoad::push`].
+    pub fn finish(&mut self) -> Result<()> {
+        let finished = self.load.finish();
+        self.watch(finished)
+    }
+
+    /// The entry that was refused.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<&Duplicate> {
+        self.load.duplicate()
+    }
+
+    /// Says what the table is to become: its secondary indexes in their order, all added ones among them, and its options.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is no such index.
+    pub fn become_table(&mut self, indexes: &[IndexSource], options: &[u8]) -> Result<()> {
+        let Alteration { table, added, .. } = &self.alteration;
+        let find = |source: &IndexSource| -> Option<IndexRecord> {
+            match *source {
+                IndexSource::Kept(no) => table.record.indexes.get((no as usize).checked_sub(1)?).cloned(),
+                IndexSource::Added(no) => Some(added.get(no as usize)?.record.clone()),
+            }
+        };
+        let indexes: Option<Vec<_>> = indexes.iter().map(find).collect();
+        let indexes = indexes.ok_or_else(|| Error::invalid("the table has no such index"))?;
+        self.outcome = Some(Outcome { indexes, options: options.to_vec() });
+        Ok(())
+    }
+}
+
+impl Drop for RawAlter {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let attached = self.load.attach_all();
+        let is_whole = self.watch(attached).is_ok() && !self.failed;
+        // What cannot be freed now is freed by the next open.
+        let _ = crate::alter::abandon(&self.shared, &self.alteration, is_whole);
+    }
+}
+
+impl fmt::Debug for RawAlter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawAlter").field("table", &self.alteration.table.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! The file of a table, and who writes to the table: what stays when the table's definition changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use holdfast_base::SpaceId;
+use holdfast_io::Disk;
+use holdfast_tree::SpaceFile;
+use parking_lot::{Condvar, Mutex};
+
+use crate::{Error, Result};
+
+/// The file of a table's space.
+pub(crate) fn file_name(space: SpaceId) -> String {
+    format!("t{}.hf", space.0)
+}
+
+/// The space in a file's name, or `None` if it is no table's.
+pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
+    let id = file.strip_prefix('t')?.strip_suffix(".hf")?.parse().ok().map(SpaceId)?;
+    (file_name(id) == file).then_some(id)
+}
+
+/// How many write transactions use a table, and whether more may come.
+#[derive(Default)]
+struct Writers {
+    count: usize,
+    /// How many have come so far.
+    entered: u64,
+    closed: bool,
+}
+
+/// Counts the write transactions that use a table, so that it can be dropped when there are none.
+#[derive(Default)]
+pub(crate) struct WriterGate {
+    writers: Mutex<Writers>,
+    changed: Condvar,
+}
+
+impl WriterGate {
+    /// Whether the caller may write to the table, until it calls [`WriterGate::leave`].
+    pub(crate) fn enter(&self) -> bool {
+        let mut writers = self.writers.lock();
+        if !writers.closed {
+            writers.count += 1;
+            writers.entered += 1;
+        }
+        !writers.closed
+    }
+
+    pub(crate) fn leave(&self) {
+        self.writers.lock().count -= 1;
+        self.changed.notify_all();
+    }
+
+    /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between.
+    pub(crate) fn quiet(&self) -> Option<u64> {
+        let writers = self.writers.lock();
+        if writers.count == 0 { Some(writers.entered) } else { None }
+    }
+
+    /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.
+    pub(crate) fn close(&self, timeout: Duration) -> Result<()> {
+        let mut writers = self.writers.lock();
+        writers.closed = true;
+        let wait = self.changed.wait_while_for(&mut writers, |w| w.count > 0, timeout);
+        if wait.timed_out() && writers.count > 0 {
+            writers.closed = false;
+            return Err(Error::LockTimeout);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn reopen(&self) {
+        self.writers.lock().closed = false;
+    }
+}
+
+/// Bytes by which the file of a dropped table is cut at a time, so that no file system is busy with it for long.
+const CUT: u64 = 1 << 30;
+
+/// The file of a table, which all versions of its definition share.
+pub(crate) struct TableFile {
+    disk: Arc<dyn Disk>,
+    name: String,
+    /// The file, or why it cannot be used.
+    pub space: Result<Arc<SpaceFile>>,
+    pub gate: WriterGate,
+    dropped: AtomicBool,
+}
+
+impl TableFile {
+    pub(crate) fn new(disk: Arc<dyn Disk>, name: String, space: Result<Arc<SpaceFile>>) -> TableFile {
+        TableFile { disk, name, space, gate: WriterGate::default(), dropped: AtomicBool::new(false) }
+    }
+
+    /// From now on the file goes with the last holder.
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    fn give_back(&self) -> Result<()> {
+        if let Ok(space) = &self.space {
+            space.close(true)?;
+            let file = space.space().file();
+            let mut len = file.len()?;
+            while len > CUT {
+                len -= CUT;
+                file.set_len(len)?;
+            }
+        }
+        self.disk.remove(&self.name)?;
+        self.disk.sync_dir()
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.dropped.load(Ordering::Acquire) {
+            // A file that stays is removed by the next open: the catalog does not know it.
+            let _ = self.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_lead_back_to_their_spaces() {
+        assert_eq!(space_of(&file_name(SpaceId(17))), Some(SpaceId(17)));
+        for other in ["t17.hf.new", "t017.hf", "undo.hf", "t.hf", "system.hf", "t-1.hf"] {
+            assert_eq!(space_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_closed_gate_lets_nobody_in() {
+        let gate = WriterGate::default();
+        assert!(gate.enter());
+        assert!(matches!(gate.close(Duration::from_millis(1)), Err(Error::LockTimeout)));
+        assert!(gate.enter());
+        gate.leave();
+        gate.leave();
+        gate.close(Duration::ZERO).unwrap();
+        assert!(!gate.enter());
+        gate.reopen();
+        assert!(gate.enter());
+    }
+}
