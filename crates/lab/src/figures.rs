@@ -95,6 +95,8 @@ impl Grid {
 pub struct Figures {
     /// One paragraph: what is run, and what was published about it.
     pub lead: String,
+    /// What happened, in words, where an experiment can tell.
+    pub words: Vec<String>,
     /// Tables.
     pub grids: Vec<Grid>,
     /// Groups of charts, each with a title.
@@ -106,6 +108,12 @@ impl Figures {
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = format!("{}\n\n", self.lead);
+        for sentence in &self.words {
+            out.push_str(&format!("- {sentence}\n"));
+        }
+        if !self.words.is_empty() {
+            out.push('\n');
+        }
         for grid in &self.grids {
             out.push_str(&grid.text());
             out.push('\n');

@@ -1,34 +1,84 @@
 //! The experiments that compare engines on private servers run to their end, measure every claim and report, at a size that says nothing
-//! about speed. One test: they use the same folders. It needs the server's packages, so `cargo xtask test lab-server` asks for it.
+//! about speed; on a server that is there, they change nothing of it. One test: they use the same folders. It needs the server's packages, so
+//! `cargo xtask test lab-server` asks for it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_lab::document::Document;
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
+use holdfast_lab::server::address::Address;
+use holdfast_lab::server::contender::Engine;
+use holdfast_lab::server::turns::there::{self, What};
 use holdfast_lab::server::turns::{Plan, contenders};
 use holdfast_lab::server::{flush, overflow, purge, sessions};
+use holdfast_server::{Cache, Server};
+use mysql::Conn;
+use mysql::prelude::Queryable;
 
 fn plan(turn: Duration) -> Plan {
     Plan { contenders: contenders(&[]), pairs: 2, turn, cores: Cores::new(true), seed: 1 }
 }
 
+const TURN: Duration = Duration::from_millis(2200);
+
+fn sessions_options() -> sessions::Options {
+    sessions::Options { plan: plan(TURN / 2), objects: 300, counts: vec![1, 5] }
+}
+
+fn purge_options() -> purge::Options {
+    purge::Options { plan: plan(TURN), objects: 500, sessions: 3, pool_bytes: 32 << 20 }
+}
+
+fn flush_options() -> flush::Options {
+    flush::Options { plan: plan(TURN), objects: 300, sessions: 2, capacities: vec![8 << 20], modelled: None }
+}
+
+fn overflow_options() -> overflow::Options {
+    overflow::Options { plan: plan(TURN / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] }
+}
+
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
-    let turn = Duration::from_millis(2200);
-    let sessions = sessions::Options { plan: plan(turn / 2), objects: 300, counts: vec![1, 5] };
-    let purge = purge::Options { plan: plan(turn), objects: 500, sessions: 3, pool_bytes: 32 << 20 };
-    let flush =
-        flush::Options { plan: plan(turn), objects: 300, sessions: 2, capacities: vec![8 << 20], modelled: None };
-    let overflow =
-        overflow::Options { plan: plan(turn / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] };
     vec![
-        sessions::run(&sessions, &mut progress).expect("sessions").0,
-        purge::run(&purge, &mut progress).expect("purge").0,
-        flush::run(&flush, &mut progress).expect("flush").0,
-        overflow::run(&overflow, &mut progress).expect("overflow").0,
+        sessions::run(&sessions_options(), &mut progress).expect("sessions").0,
+        purge::run(&purge_options(), &mut progress).expect("purge").0,
+        flush::run(&flush_options(), &mut progress).expect("flush").0,
+        overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
     ]
+}
+
+/// The server's variables, but for those that count or tell the time.
+fn variables(conn: &mut Conn) -> BTreeMap<String, String> {
+    let rows: Vec<(String, String)> = conn.query("SHOW GLOBAL VARIABLES").unwrap();
+    rows.into_iter().filter(|(name, _)| !name.starts_with("gtid_") && name != "timestamp").collect()
+}
+
+/// The documents of the experiments on a server that was there, which is as it was.
+fn documents_there(cache: &Cache) -> Vec<Document> {
+    let server = Server::new(cache, "lab/there-test").bound_to_us();
+    let small = ["--skip-networking", "--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"];
+    server.up(13395, true, &small.map(str::to_owned)).unwrap();
+    let address = Address::Socket(server.socket_path());
+    let mut conn = Conn::new(address.options()).unwrap();
+    let before = variables(&mut conn);
+    let overflow = overflow::Options { shares: vec![0.9, 2.0], ..overflow_options() };
+    let experiments = [
+        What::Sessions(sessions_options()),
+        What::Purge(purge_options()),
+        What::Flush(flush_options()),
+        What::Overflow { options: overflow, any_pool: false },
+    ];
+    let run = |what| there::run(what, &address, Engine::Innodb, &mut Progress::hidden()).expect("there").0;
+    let documents: Vec<Document> = experiments.into_iter().map(run).collect();
+    assert_eq!(variables(&mut conn), before, "nothing of the server is changed");
+    let schemas: Vec<String> = conn.query("SHOW DATABASES LIKE 'holdfast%'").unwrap();
+    assert!(schemas.is_empty(), "{schemas:?}");
+    server.kill().unwrap();
+    server.remove().unwrap();
+    documents
 }
 
 #[test]
@@ -45,9 +95,20 @@ fn every_experiment_runs_and_reports() {
         let lines = document.figures.charts.iter().flat_map(|(_, charts)| charts).flat_map(|c| &c.lines);
         assert!(lines.clone().count() > 0 && lines.into_iter().all(|l| !l.points.is_empty()), "{name}: an empty chart");
     }
-    let html = report::page_of_all(&documents);
+    let cache = Cache::of_the_project();
+    let there = documents_there(&cache);
+    for (document, said) in
+        there.iter().zip(["throughput is highest with", "Purge ", "The checkpoint was", "8 clients: with a pool"])
+    {
+        let (name, lead, words) = (&document.experiment, &document.figures.lead, document.figures.words.join(" "));
+        assert!(name.ends_with("-dsn") && document.verdicts.is_empty(), "{name}");
+        assert!(document.runs.iter().any(|r| r.policy == "InnoDB" && r.metrics.contains_key("tps")), "{name}");
+        assert!(words.contains(said) && lead.contains("a cache of 6 MB"), "{name}: {lead} {words}");
+        assert_eq!(document.settings["server"]["innodb_buffer_pool_size"], "6291456", "{name}");
+    }
+    let html = report::page_of_all(&[documents, there].concat());
     assert!(!html.contains("NaN") && !html.contains("inf "), "a drawing without a number");
-    let left = std::fs::read_dir(holdfast_server::Cache::of_the_project().path("lab")).unwrap();
+    let left = std::fs::read_dir(cache.path("lab")).unwrap();
     let left: Vec<_> = left.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
     assert!(
         !left.iter().any(|name| name.starts_with("holdfast") || name.starts_with("innodb")),

@@ -130,7 +130,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.runs = cases.iter().map(document_run).collect();
     document.verdicts = cases.iter().filter(|c| c.syncs.is_empty()).flat_map(verdicts).collect();
     let charts = cases.iter().map(|c| (c.name(), c.charts.clone())).collect();
-    document.figures = Figures { lead: lead(options), grids: vec![grid(&cases)], charts };
+    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![grid(&cases)], charts };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
 }

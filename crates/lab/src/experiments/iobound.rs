@@ -160,7 +160,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.runs = cases.iter().map(document_run).collect();
     document.verdicts = verdicts(&cases, options);
     let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
-    document.figures = Figures { lead: lead(options), grids: vec![memory_grid(&cases), grid(&cases, options)], charts };
+    document.figures = Figures {
+        lead: lead(options),
+        words: Vec::new(),
+        grids: vec![memory_grid(&cases), grid(&cases, options)],
+        charts,
+    };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
 }

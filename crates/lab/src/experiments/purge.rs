@@ -122,7 +122,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.title = "Updates in place beside a long snapshot".to_owned();
     document.runs = sides.iter().map(|s| document_run(s, changed)).collect();
     document.verdicts = verdicts(&sides, changed, frames);
-    document.figures = Figures { lead: lead(options), grids: vec![grid(&sides, changed)], charts };
+    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![grid(&sides, changed)], charts };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
 }

@@ -139,7 +139,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.runs = steps.iter().map(document_run).collect();
     document.verdicts = verdicts(&steps);
     charts.insert(0, ("Over the number of sessions".to_owned(), over_sessions(&steps)));
-    document.figures = Figures { lead: lead(), grids: vec![grid(&steps), wait_grid(&steps)], charts };
+    document.figures =
+        Figures { lead: lead(), words: Vec::new(), grids: vec![grid(&steps), wait_grid(&steps)], charts };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
 }

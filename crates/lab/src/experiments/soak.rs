@@ -108,7 +108,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.runs = vec![outcome.document_run()];
     document.verdicts = outcome.verdicts();
     let charts = vec![("Second by second".to_owned(), charts)];
-    document.figures = Figures { lead: lead(options), grids: vec![outcome.grid()], charts };
+    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![outcome.grid()], charts };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
     Ok((document, text))
 }

@@ -25,6 +25,12 @@ fn tone(n: usize) -> &'static str {
 pub(super) fn body(figures: &Figures) -> Markup {
     html! {
         p class="lead" { (figures.lead) }
+        @if !figures.words.is_empty() {
+            section {
+                h2 { "What happened" }
+                ul { @for sentence in &figures.words { li { (sentence) } } }
+            }
+        }
         @for grid in &figures.grids { (table(grid)) }
         @for (title, charts) in &figures.charts {
             section {

@@ -143,13 +143,18 @@ fn summary(document: &Document) -> Markup {
     let all = document.verdicts.len();
     let holds = document.verdicts.iter().filter(|v| v.holds).count();
     html! {
-        p class=(if holds == all { "result good" } else { "result bad" }) {
-            strong { (holds) " of " (all) " claims hold" }
+        @if all > 0 {
+            p class=(if holds == all { "result good" } else { "result bad" }) {
+                strong { (holds) " of " (all) " claims hold" }
+            }
         }
     }
 }
 
 fn verdicts(document: &Document) -> Markup {
+    if document.verdicts.is_empty() {
+        return html! {};
+    }
     html! {
         section {
             h2 { "Verdicts" }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand};
 
 use crate::cli::{CommonArgs, DiskArg, TargetArg};
@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::rig::fio::Fio;
 use crate::server;
 use crate::server::contender::Engine;
+use crate::server::turns::there::{self, What};
 use crate::server::turns::{self, Plan};
 
 /// What they take.
@@ -22,7 +23,8 @@ pub struct RigArgs {
     /// What all experiments take.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb (overflow, purge, flush, sessions): which engines [default: innodb,holdfast]
+    /// With --target mariadb (overflow, purge, flush, sessions): which engines [default: innodb,holdfast]; with dsn: the first of them
+    /// [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
 }
@@ -73,8 +75,12 @@ impl RigExperiment {
         match &self.args().common.target {
             TargetArg::Embedded => self.embedded(progress),
             TargetArg::MariaDb => self.on_servers(progress),
-            TargetArg::Server(_) | TargetArg::Historic(_) => {
-                bail!("this experiment starts its own servers; --target mariadb does that")
+            TargetArg::Server(address) => {
+                let engine = self.args().engines.first().copied().unwrap_or(Engine::Innodb);
+                there::run(self.on_a_server_that_is_there()?, address, engine, progress)
+            }
+            TargetArg::Historic(_) => {
+                bail!("this experiment does not run on that server; --target dsn: takes any that runs")
             }
         }
     }
@@ -86,6 +92,22 @@ impl RigExperiment {
             RigExperiment::Purge(_) => server::purge::run(&args.server_purge(), progress),
             RigExperiment::Flush(_) => server::flush::run(&args.server_flush(), progress),
             RigExperiment::Overflow(_) => server::overflow::run(&args.server_overflow(), progress),
+            RigExperiment::Iobound(_) | RigExperiment::Soak(_) => {
+                bail!("this experiment runs on the embedded engine only; leave --target out")
+            }
+        }
+    }
+
+    fn on_a_server_that_is_there(&self) -> Result<What> {
+        let args = self.args();
+        ensure!(args.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
+        match self {
+            RigExperiment::Sessions(_) => Ok(What::Sessions(args.server_sessions())),
+            RigExperiment::Purge(_) => Ok(What::Purge(args.server_purge())),
+            RigExperiment::Flush(_) => Ok(What::Flush(args.server_flush())),
+            RigExperiment::Overflow(_) => {
+                Ok(What::Overflow { options: args.server_overflow(), any_pool: args.common.full })
+            }
             RigExperiment::Iobound(_) | RigExperiment::Soak(_) => {
                 bail!("this experiment runs on the embedded engine only; leave --target out")
             }

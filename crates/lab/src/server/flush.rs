@@ -1,22 +1,26 @@
 //! `flush` on private servers: dbSTRESS RW=1 with redo logs of the same capacity, Holdfast beside InnoDB in turns.
 //!
 //! The log is filled before anything counts: a few connections update whole OBJECTs, in no order, until it has been written round more than
-//! once at the rate of dbSTRESS's own target. Then the turns: the age of the checkpoint, and how even the seconds are.
+//! once at the rate of dbSTRESS's own target. Then the turns: the age of the checkpoint, and how even the seconds are. On somebody's server
+//! the capacity is what it is, and the log is filled with the durability that the server has.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
+use holdfast_server::Cache;
 use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::json;
 
 use super::contender::Contender;
+use super::health::Health;
 use super::turns::cell::{Cell, Column, grid, p99};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
-use super::turns::{self, Findings, Plan};
+use super::turns::{self, Findings, Place, Plan};
+use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict};
 use crate::experiments::flush::{self, TARGET, evenness, swing};
 use crate::figures::Grid;
@@ -77,7 +81,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         for side in &mut sides {
             progress.step(&format!("{name}: filling it, {}", side.name));
             side.start(&settings)?;
+            durable(side, 0)?;
             fill(side, options, capacity)?;
+            durable(side, 1)?;
             side.pause(true);
         }
         Cell::warm_up(&mut sides, &work, plan.turn, progress)?;
@@ -86,49 +92,143 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             side.stop()?;
         }
     }
+    Ok(findings(options, Place::private(), cases, &sides).report(plan, &sides))
+}
+
+/// Runs it on a server that is there, with the log that it has.
+///
+/// # Errors
+/// If the server or a client fails.
+pub(super) fn there(
+    options: &mut Options,
+    stay: &Stay,
+    place: Place,
+    cache: &Cache,
+    sides: &mut [Side<'_>],
+    progress: &mut Progress,
+) -> Result<Findings> {
+    let capacity =
+        capacity(&stay.before, stay.contender).context("the server does not say how large its redo log is")?;
+    options.capacities = vec![capacity];
+    let plan = &options.plan;
+    let work = turns::dbstress(cache, options.objects, options.sessions, 1, plan.seed)?;
+    let mut full = true;
+    for side in sides.iter_mut() {
+        side.make_tables(Data::DbStress(options.objects), plan.seed, progress)?;
+        progress.step(&format!("filling the log of {} MB", capacity >> 20));
+        full &= fill(side, options, capacity)?;
+    }
+    Cell::warm_up(sides, &work, plan.turn, progress)?;
+    let name = format!("log {} MB", capacity >> 20);
+    let case = Case { capacity, cell: Cell::measure(&[&name], sides, &work, plan, progress)? };
+    let mut words = in_words(&case);
+    if !full {
+        words.push(format!(
+            "The log was not written round within {} s: flushing may not be what it is after a longer time.",
+            FILLING_MAX.as_secs()
+        ));
+    }
+    Ok(Findings { words, verdicts: Vec::new(), ..findings(options, place, vec![case], sides) })
+}
+
+/// Bytes of the redo log that a server was given.
+fn capacity(server: &Health, contender: Contender) -> Option<u64> {
+    let bytes = match contender {
+        Contender::Holdfast => server.variable("holdfast_log_file_size")?,
+        Contender::MyRocks => return None,
+        Contender::InnoDb { .. } => match server.variable("innodb_redo_log_capacity") {
+            Some(bytes) => bytes,
+            None => {
+                server.variable("innodb_log_file_size")? * server.variable("innodb_log_files_in_group").unwrap_or(1.0)
+            }
+        },
+    };
+    Some(bytes as u64)
+}
+
+/// What age and throughput did, and what that means.
+fn in_words(case: &Case) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(age) = age(case, 0) {
+        let used = format!(
+            "The checkpoint was {:.0} % of the log's {} MB behind in the median, {:.0} % at most",
+            age.median * 100.0,
+            case.capacity >> 20,
+            age.max * 100.0
+        );
+        words.push(if age.max > NEARLY_FULL {
+            format!("{used}: writers wait for pages to be flushed. A larger log or a higher innodb_io_capacity avoids that.")
+        } else if age.median < LITTLE_USED {
+            format!("{used}: a large part of the log is never used, and pages are written more often than they would have to be.")
+        } else {
+            format!("{used}.")
+        });
+    }
+    let (dips, even) = (dips(case, 0).unwrap_or(0.0), even(case, 0));
+    if let Some(even) = even {
+        let quiet = if dips > 0.0 {
+            format!("in {dips:.0} seconds throughput dropped by a fifth while the age fell: that is furious flushing")
+        } else {
+            "no drop of throughput coincided with a fall of the age".to_owned()
+        };
+        words.push(format!(
+            "The 5th percentile of the seconds' throughput is {:.0} % of the median; {quiet}.",
+            even * 100.0
+        ));
+    }
+    words
+}
+
+/// Shares of the capacity above which writers are about to wait, and below which the log is larger than what flushing makes of it.
+const NEARLY_FULL: f64 = 0.8;
+const LITTLE_USED: f64 = 0.3;
+
+fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>]) -> Findings {
     let columns: [Column<'_>; 3] =
         [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
-    let mut grids = vec![age_grid(&cases, &sides)];
-    let verdicts = cases.iter().flat_map(|c| verdicts(c, &sides, options.modelled.is_some())).collect();
+    let mut grids = vec![age_grid(&cases, sides)];
+    let verdicts = cases.iter().flat_map(|c| verdicts(c, sides, options.modelled.is_some())).collect();
     let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
-    grids.push(grid("Throughput", &[""], &sides, &columns, &cells));
-    let findings = Findings {
-        name: ("flush-mariadb", "No furious flushing, on a server"),
-        target: "mariadb",
-        lead: format!(
-            "dbSTRESS RW=1, {} sessions, on private servers in turns. Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it \
-             run full, and TPS dropped with every furious flush.",
-            options.sessions
-        ),
+    grids.push(grid("Throughput", &[""], sides, &columns, &cells));
+    let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
+                     furious flush.";
+    let active_set = turns::dbstress_bytes(options.objects);
+    let pool_bytes = place.pool_bytes.unwrap_or(active_set);
+    Findings {
+        name: ("flush", "No furious flushing, on a server"),
+        place,
+        lead: (format!("dbSTRESS RW=1, {} sessions", options.sessions), published.to_owned()),
+        words: Vec::new(),
         settings: json!({
             "workload": "dbSTRESS RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
             "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
             "objects": options.objects,
             "sessions": options.sessions,
             "log_capacities_mib": options.capacities.iter().map(|c| c >> 20).collect::<Vec<_>>(),
-            "pool_bytes": turns::dbstress_bytes(options.objects),
+            "pool_bytes": pool_bytes,
+            "active_set_of_pool": active_set as f64 / pool_bytes as f64,
             "disk": if options.modelled.is_some() { "modelled" } else { "real" },
         }),
         grids,
-        charts: vec![("Second by second, the last capacity".to_owned(), turns::charts(&sides))],
+        charts: vec![("Second by second, the last capacity".to_owned(), turns::charts(sides))],
         verdicts,
         cells,
-    };
-    Ok(findings.report(plan, &sides))
+    }
 }
 
-/// Writes the log round: what flushing does then, it does for good.
-fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<()> {
-    let enough = 2.0 * TARGET * capacity as f64;
-    let durable = |side: &mut Side<'_>, level: u8| -> Result<()> {
-        let variable = match side.contender {
-            Contender::Holdfast => "holdfast_flush_log_at_trx_commit",
-            Contender::InnoDb { .. } => "innodb_flush_log_at_trx_commit",
-            Contender::MyRocks => "rocksdb_flush_log_at_trx_commit",
-        };
-        Ok(side.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
+/// Sets how durable a commit is: 0 or 1.
+fn durable(side: &mut Side<'_>, level: u8) -> Result<()> {
+    let variable = match side.contender {
+        Contender::Holdfast => "holdfast_flush_log_at_trx_commit",
+        Contender::InnoDb { .. } => "innodb_flush_log_at_trx_commit",
+        Contender::MyRocks => "rocksdb_flush_log_at_trx_commit",
     };
-    durable(side, 0)?;
+    Ok(side.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
+}
+
+/// Writes the log round: what flushing does then, it does for good. False if there was not time enough for that.
+fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
+    let enough = 2.0 * TARGET * capacity as f64;
     let (before, began) = (written(side)?, Instant::now());
     let connections = (0..FILLERS).map(|_| side.connect()).collect::<Result<Vec<_>>>()?;
     let (objects, seed, stop) = (options.objects, options.plan.seed, AtomicBool::new(false));
@@ -138,23 +238,18 @@ fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<()> {
             scope.spawn(move || update_objects(conn, objects, rng, stop))
         };
         let fillers: Vec<_> = (0..).zip(connections).map(filler).collect();
-        let mut result = Ok(());
-        while result.is_ok() && began.elapsed() < FILLING_MAX {
+        let mut result = Ok(false);
+        while matches!(result, Ok(false)) && began.elapsed() < FILLING_MAX {
             std::thread::sleep(Duration::from_millis(100));
-            match written(side) {
-                Ok(now) if now - before >= enough => break,
-                Ok(_) => {}
-                Err(error) => result = Err(error),
-            }
+            result = written(side).map(|now| now - before >= enough);
         }
         stop.store(true, Ordering::Release);
         for filler in fillers {
             let ended = filler.join().unwrap_or_else(|_| Err(anyhow!("a thread that fills the log panicked")));
-            result = result.and(ended);
+            result = result.and_then(|full| ended.map(|()| full));
         }
         result
-    })?;
-    durable(side, 1)
+    })
 }
 
 fn written(side: &mut Side<'_>) -> Result<f64> {

@@ -3,21 +3,19 @@
 //! Nothing of the server is changed: the tables are sized for the cache that it has. There is no second server to compare with, so the
 //! measure is OLTP and dump alone. Cold comes first: after the big table was loaded, nothing of the small one is left.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use holdfast_server::{Cache, apt};
+use mysql::Opts;
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
 use serde_json::json;
 
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::data::{self, SCHEMA};
-use super::health::{self, Health};
 use super::instance::{Instance, Spec};
 use super::outcome::Outcome;
 use super::sideload::{Options, Run};
+use super::visit::{Stay, Visit};
 use crate::document::Document;
 use crate::experiments::sideload::scale::Scale;
 use crate::progress::Progress;
@@ -55,9 +53,8 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
     let cache = Cache::of_the_project();
-    let mut conn = connect(address)?;
-    let contender = contender(&mut conn, engine)?;
-    let pool = pool_bytes(&mut conn, contender)?;
+    let visit = Visit::reach(address, engine)?;
+    let (contender, pool) = (visit.contender, visit.pool_bytes);
     let size = match size {
         Some(size) => size,
         None if pool <= LARGEST_POOL => PUBLISHED_POOL / pool as f64,
@@ -70,12 +67,11 @@ pub fn run(
     let options = make(Scale::new(size, 1.0, 1.0), size, vec![contender]);
     apt::fetch(&cache).context("sysbench and mariadb-dump are fetched by apt")?;
     apt::fetch_sysbench(&cache)?;
-    let before = Health::read(&mut conn)?;
-    let schema = Schema::create(conn, address)?;
-    let outcomes = measure(&cache, address, contender, pool, &options, progress);
-    let after = Health::read(&mut connect(address)?);
-    schema.remove()?;
-    let findings = health::findings(&before, &after?);
+    let stay = visit.begin()?;
+    let outcomes = measure(&cache, &stay, &options, progress);
+    let findings = stay.findings();
+    stay.end()?;
+    let findings = findings?;
     let text = format!(
         "{name} ({contender}, cache {} MB), with tables sized for that; real sysbench oltp_read_only with {} thread(s) \
          and real mariadb-dump. Nothing else should use the server meanwhile: transactions are its Com_commit.",
@@ -90,17 +86,10 @@ pub fn run(
     Ok((document, text))
 }
 
-fn measure(
-    cache: &Cache,
-    address: &Address,
-    contender: Contender,
-    pool_bytes: u64,
-    options: &Options,
-    progress: &mut Progress,
-) -> Result<Vec<Outcome>> {
-    let scale = options.scale;
+fn measure(cache: &Cache, stay: &Stay, options: &Options, progress: &mut Progress) -> Result<Vec<Outcome>> {
+    let (scale, contender, pool_bytes) = (options.scale, stay.contender, stay.pool_bytes);
     progress.step("loading the tables");
-    let mut conn = connect(address)?;
+    let mut conn = stay.connect()?;
     conn.query_drop(format!("USE {SCHEMA}"))?;
     let rows = [scale.hot_rows(), scale.big_rows()];
     let mut told = |done| progress.show(&format!("{done} of {} rows", rows[0] + rows[1]));
@@ -114,82 +103,12 @@ fn measure(
             pool_bytes,
             big_rows: scale.big_rows(),
         };
-        let own = Instance::attach(cache, &options.cores, address.clone(), &spec)?;
+        let own = Instance::attach(cache, &options.cores, stay.address.clone(), &spec)?;
         progress.step(if warm { "warm" } else { "cold" });
         let mut run = Run { options, contender, own, ceiling: None, progress };
         outcomes.push(if warm { run.warm()? } else { run.cold()? });
     }
     Ok(outcomes)
-}
-
-/// How long to wait for a server.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-fn connect(address: &Address) -> Result<Conn> {
-    Conn::new(address.options().tcp_connect_timeout(Some(CONNECT_TIMEOUT))).map_err(|error| match &error {
-        mysql::Error::MySqlError(said) if said.code == 1045 => {
-            anyhow!("the server does not let this user in: {}", said.message)
-        }
-        mysql::Error::MySqlError(said) => anyhow!("the server refuses the connection: {}", said.message),
-        _ => anyhow!("no server answers there: {error}"),
-    })
-}
-
-/// The engine with the setting that the server has.
-fn contender(conn: &mut Conn, engine: Engine) -> Result<Contender> {
-    Ok(match engine {
-        Engine::Holdfast => Contender::Holdfast,
-        Engine::Myrocks => Contender::MyRocks,
-        Engine::Innodb => {
-            let time = conn.query_first::<u32, _>("SELECT @@innodb_old_blocks_time")?;
-            Contender::InnoDb { old_blocks_time_ms: time.context("the server has no innodb_old_blocks_time")? }
-        }
-    })
-}
-
-fn pool_bytes(conn: &mut Conn, contender: Contender) -> Result<u64> {
-    let variable = match contender {
-        Contender::Holdfast => "holdfast_buffer_pool_size",
-        Contender::InnoDb { .. } => "innodb_buffer_pool_size",
-        Contender::MyRocks => "rocksdb_block_cache_size",
-    };
-    let bytes = conn.query_first::<u64, _>(format!("SELECT @@{variable}"));
-    let bytes = bytes.with_context(|| format!("the server has no engine {}", contender.engine()))?;
-    bytes.with_context(|| format!("the server does not say {variable}"))
-}
-
-/// The schema, which is dropped at the end, however that comes.
-struct Schema {
-    conn: Option<Conn>,
-}
-
-impl Schema {
-    fn create(mut conn: Conn, address: &Address) -> Result<Schema> {
-        let sql = format!("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{SCHEMA}'");
-        if conn.query_first::<u64, _>(sql)?.unwrap_or(0) > 0 {
-            bail!("the server has a schema {SCHEMA} already; the lab drops nothing that it did not create");
-        }
-        conn.query_drop(format!("CREATE DATABASE {SCHEMA}")).map_err(|error| match error {
-            mysql::Error::MySqlError(said) => anyhow!("{address} may not create the schema {SCHEMA}: {}", said.message),
-            other => other.into(),
-        })?;
-        Ok(Schema { conn: Some(conn) })
-    }
-
-    fn remove(mut self) -> Result<()> {
-        match self.conn.take() {
-            Some(mut conn) => conn.query_drop(format!("DROP DATABASE {SCHEMA}")).context("drop the schema"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        if let Some(conn) = &mut self.conn {
-            let _ = conn.query_drop(format!("DROP DATABASE {SCHEMA}"));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -203,14 +122,5 @@ mod tests {
         assert_eq!(address, Address::Tcp { host, port: 3307, user, password });
         assert!(parse("mysql://").is_err());
         assert!(parse("postgres://me@host/").is_err());
-    }
-
-    #[test]
-    fn nobody_there_is_said_so() {
-        // A port that was free a moment ago.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = parse(&format!("mysql://root@127.0.0.1:{port}/")).unwrap();
-        let error = connect(&address).err().map(|e| e.to_string()).unwrap_or_default();
-        assert!(error.contains("no server answers there"), "{error}");
     }
 }

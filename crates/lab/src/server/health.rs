@@ -31,12 +31,19 @@ impl Health {
         Ok(Health { status: ask("SHOW GLOBAL STATUS")?, variables: ask("SHOW GLOBAL VARIABLES")? })
     }
 
-    fn status(&self, name: &str) -> Option<f64> {
+    /// A status variable that is a number.
+    pub(super) fn status(&self, name: &str) -> Option<f64> {
         self.status.get(name)?.parse().ok()
     }
 
-    fn variable(&self, name: &str) -> Option<f64> {
+    /// A variable that is a number.
+    pub(super) fn variable(&self, name: &str) -> Option<f64> {
         self.variables.get(name)?.parse().ok()
+    }
+
+    /// A variable as the server writes it.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
     }
 }
 
@@ -86,6 +93,25 @@ impl Between<'_> {
         ))
     }
 
+    /// A cleaner that keeps a large part of the pool free while others miss their pages.
+    fn idle_frames(&self) -> Option<String> {
+        let free = self.after.status("innodb_buffer_pool_pages_free")?;
+        let total = self.after.status("innodb_buffer_pool_pages_total").filter(|&n| n > 0.0)?;
+        let read = self.grew("innodb_pages_read")?;
+        // What was read would have filled the pool; a setting of the same size is to blame.
+        if free < total / 4.0 || read < 2.0 * total || self.after.variable("innodb_lru_scan_depth")? < total / 4.0 {
+            return None;
+        }
+        Some(format!(
+            "{} of the cache's {} pages are free although {} pages were read: the page cleaner keeps as many free as {} says, which is too much for \
+             a cache of this size.",
+            whole(free),
+            whole(total),
+            whole(read),
+            self.setting("innodb_lru_scan_depth")
+        ))
+    }
+
     /// The redo log nearly full.
     fn checkpoint(&self) -> Option<String> {
         let (age, most) =
@@ -121,6 +147,23 @@ impl Between<'_> {
         ))
     }
 
+    /// Tables that do not stay open.
+    fn tables(&self) -> Option<String> {
+        let pushed_out = self.grew("table_open_cache_overflows").filter(|&n| n > 0.0)?;
+        let setting = self.setting("table_open_cache");
+        Some(format!(
+            "{} tables were closed to open others, for every session needs each of its tables once: raise {setting}.",
+            whole(pushed_out)
+        ))
+    }
+
+    /// The log of Holdfast nearly full.
+    fn holdfast_checkpoint(&self) -> Option<String> {
+        let waits = self.grew("holdfast_log_space_waits").filter(|&n| n > 0.0)?;
+        let setting = self.setting("holdfast_log_file_size");
+        Some(format!("Transactions waited {} times for room in the log: raise {setting}.", whole(waits)))
+    }
+
     /// A query cache that is filled for nothing.
     fn query_cache(&self) -> Option<String> {
         let inserts = self.grew("qcache_inserts").filter(|&n| n >= 1000.0)?;
@@ -145,9 +188,12 @@ pub fn findings(before: &Health, after: &Health) -> Vec<String> {
     let all = [
         between.young(),
         between.free_pages(),
+        between.idle_frames(),
         between.checkpoint(),
         between.log_buffer(),
         between.history(),
+        between.tables(),
+        between.holdfast_checkpoint(),
         between.query_cache(),
     ];
     all.into_iter().flatten().collect()
@@ -186,11 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn free_pages_are_too_many_only_where_pages_were_missed() {
+        let (free, read) = ("innodb_buffer_pool_pages_free", "innodb_pages_read");
+        let before = health(&[(read, 0)], &[]);
+        let after = |reads, depth| {
+            health(
+                &[(free, 1445), ("innodb_buffer_pool_pages_total", 1536), (read, reads)],
+                &[("innodb_lru_scan_depth", depth)],
+            )
+        };
+        let text = found(&before, &after(90_000, 1536));
+        assert!(text.starts_with("1,445 of the cache's 1,536 pages are free although 90,000 pages"), "{text}");
+        assert!(text.contains("innodb_lru_scan_depth (now 1536)"), "{text}");
+        assert_eq!(found(&before, &after(100, 1536)), "", "the pool has not been full");
+        assert_eq!(found(&before, &after(90_000, 100)), "", "something else emptied it");
+    }
+
+    #[test]
     fn each_trouble_names_its_setting() {
         let before = health(
             &[
                 ("innodb_buffer_pool_wait_free", 1),
                 ("innodb_log_waits", 0),
+                ("table_open_cache_overflows", 3),
+                ("holdfast_log_space_waits", 2),
                 ("qcache_inserts", 0),
                 ("qcache_hits", 0),
                 ("qcache_lowmem_prunes", 0),
@@ -204,11 +269,13 @@ mod tests {
                 ("innodb_checkpoint_age", 90),
                 ("innodb_checkpoint_max_age", 100),
                 ("innodb_history_list_length", 2_000_000),
+                ("table_open_cache_overflows", 1_003),
+                ("holdfast_log_space_waits", 9),
                 ("qcache_inserts", 298_916),
                 ("qcache_hits", 76_349),
                 ("qcache_lowmem_prunes", 291_970),
             ],
-            &[("innodb_io_capacity", 200), ("innodb_log_buffer_size", 1024)],
+            &[("innodb_io_capacity", 200), ("innodb_log_buffer_size", 1024), ("table_open_cache", 400)],
         );
         let text = found(&before, &after);
         let expected = [
@@ -217,6 +284,9 @@ mod tests {
             "90 % of the redo log",
             "raise innodb_log_buffer_size (now 1024)",
             "2,000,000 committed transactions",
+            "1,000 tables were closed to open others",
+            "raise table_open_cache (now 400)",
+            "waited 7 times for room in the log: raise holdfast_log_file_size",
             "took 298,916 results, gave 76,349 back and threw 291,970 out",
         ];
         for words in expected {

@@ -13,8 +13,9 @@
 //! | [`querycache`] | the experiment `querycache`, both engines in one private server |
 //! | [`turns`] | engines on private servers in turns, sampled: what the next four share |
 //! | [`sessions`], [`purge`], [`flush`], [`overflow`] | the experiments of these names in such turns |
+//! | `visit` | a server that the user names, and the schema on it |
 //! | [`health`] | what a server's counters say in words, and which setting would help |
-//! | [`foreign`] | the experiment on a server that the user names |
+//! | [`foreign`] | sideload on a server that the user names |
 //! | [`historic`] | the experiment on servers of the past |
 //! | [`outcome`] | its results as document and text, with verdicts |
 
@@ -38,6 +39,7 @@ pub mod sessions;
 pub mod sideload;
 mod statements;
 pub mod turns;
+mod visit;
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -2,17 +2,20 @@
 //! twice the data, with 1, 8 and 40 clients, Holdfast beside InnoDB in turns at equal total memory.
 //!
 //! InnoDB keeps free what `innodb_lru_scan_depth` says; that shrinks with the pool here, as the published share of it does.
+//!
+//! On somebody's server the pool is what it is: there the clients ask for the first rows only of a table that is larger, and the active
+//! set is what changes.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
 use serde_json::json;
 
 use super::data::SCHEMA;
 use super::load::Oltp;
-use super::turns::cell::{Cell, Column, grid, p95};
+use super::turns::cell::{Cell, Column, Of, grid, p95};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
-use super::turns::{self, Findings, Plan};
+use super::turns::{self, Findings, Place, Plan};
 use crate::document::{Bar, Document, Verdict};
 use crate::experiments::overflow::RANGE;
 use crate::figures::{Chart, Grid, Line};
@@ -51,23 +54,108 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let mut sides = turns::sides(&cache, plan)?;
     let mut cells = Vec::new();
     let data_bytes = measure(options, &mut sides, &mut cells, progress)?;
+    let mut findings = findings(options, Place::private(), data_bytes, cells, &sides);
+    for table in &mut findings.grids {
+        memory_columns(table, &findings.cells, &sides);
+    }
+    Ok(findings.report(plan, &sides))
+}
+
+/// Largest pool for which a table is made unasked: that has twice as much.
+const LARGEST_POOL: u64 = 1 << 30;
+/// Bytes of a row, when the table is made: what it really takes is asked afterwards.
+const ROW_BYTES: f64 = 230.0;
+
+/// Runs it on a server that is there; `asked` if the pool may have any size.
+///
+/// # Errors
+/// If the server or a client fails, or the pool is too large for a table of twice its size.
+pub(super) fn there(
+    options: &mut Options,
+    asked: bool,
+    place: Place,
+    sides: &mut [Side<'_>],
+    progress: &mut Progress,
+) -> Result<Findings> {
+    let pool = place.pool_bytes.context("the server says how large its cache is")?;
+    ensure!(
+        asked || pool <= LARGEST_POOL,
+        "the server's cache has {} MB, and the table would have twice as much; --full does that",
+        pool >> 20
+    );
+    let most = options.shares.iter().copied().reduce(f64::min).context("there is a share")?;
+    options.rows = (pool as f64 / most / ROW_BYTES) as u32;
+    let plan = &options.plan;
+    let mut row_bytes = ROW_BYTES;
+    for side in sides.iter_mut() {
+        progress.step(&format!("making a table of {} rows", options.rows));
+        side.make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
+        row_bytes = column_of_tables(side, "data_length")? as f64 / f64::from(options.rows);
+    }
+    let (mut cells, mut seed) = (Vec::new(), plan.seed);
+    // The smallest active set first: what does not fit would have to leave again.
+    for &share in options.shares.iter().rev() {
+        let rows = ((pool as f64 / share / row_bytes) as u32).clamp(RANGE, options.rows);
+        let mut work = |threads| {
+            seed += 100;
+            work(rows, threads, seed)
+        };
+        Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
+        for &threads in &options.threads {
+            let name = [pool_name(share), threads.to_string()];
+            cells.push(Cell::measure(&[&name[0], &name[1]], sides, &work(threads), plan, progress)?);
+        }
+    }
+    let words = in_words(&cells, options);
+    let data_bytes = (row_bytes * f64::from(options.rows)) as u64;
+    Ok(Findings { words, ..findings(options, place, data_bytes, cells, sides) })
+}
+
+/// What became of the throughput with the most in memory, at every number of clients.
+fn in_words(cells: &[Cell], options: &Options) -> Vec<String> {
+    let figure = |share: f64, threads: usize, of: Of<'_>| {
+        let name = [pool_name(share), threads.to_string()];
+        Some(cells.iter().find(|c| c.name == name)?.figure(0, of)?.median)
+    };
+    let roomy = options.shares.iter().copied().fold(0.0, f64::max);
+    let tight = options.shares.iter().copied().fold(f64::INFINITY, f64::min);
+    let words = |&threads: &usize| {
+        let tps = |share| figure(share, threads, &|t| Some(t.tps()));
+        let reads = figure(tight, threads, &|t| t.values[Meter::Reads as usize])?;
+        let waits = figure(tight, threads, &|t| t.values[Meter::FreeWaits as usize]).filter(|&w| w >= 1.0);
+        let waits = waits.map_or_else(String::new, |w| format!(", and {} waits for a free page", human(w)));
+        Some(format!(
+            "{threads} client{}: with a pool of {tight} of the active set throughput is {:.1} % of that with {roomy}, at {} pages read per second{waits}.",
+            if threads == 1 { "" } else { "s" },
+            tps(tight)? / tps(roomy)? * 100.0,
+            human(reads)
+        ))
+    };
+    options.threads.iter().filter_map(words).collect()
+}
+
+fn findings(options: &Options, place: Place, data_bytes: u64, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
     let columns: [Column<'_>; 4] = [
         ("TPS", &|t| Some(t.tps())),
         ("p95 ms", &p95),
         ("server's CPU us/txn", &Turn::cpu_us),
         ("pages read/txn", &|t| t.per_transaction(Meter::Reads)),
     ];
-    let mut table = grid("Every pool and number of clients", &["pool", "clients"], &sides, &columns, &cells);
-    memory_columns(&mut table, &cells, &sides);
-    let findings = Findings {
-        name: ("overflow-mariadb", "The active set a little larger than the pool, on a server"),
-        target: "mariadb",
-        lead: format!(
-            "sysbench oltp_read_only with ranges of {RANGE} rows, uniform, on {} MB, on private servers in turns. Published in 2016 for a pool of half the \
-             data: Percona Server 5.6.27 660 tps, 5.6.28 36 tps. Measured for this project at 8 threads with 58 % of the data in the pool: \
-             MariaDB 10.11 InnoDB 392 tps and 13,400 reads/s of the 69,000 that the disk could give.",
-            human(data_bytes as f64 / 1e6)
-        ),
+    let what = format!(
+        "sysbench oltp_read_only with ranges of {RANGE} rows, uniform, on {} MB",
+        human(data_bytes as f64 / 1e6)
+    );
+    let published = "Published in 2016 for a pool of half the data: Percona Server 5.6.27 660 tps, 5.6.28 36 tps. Measured for this project at 8 \
+                     threads with 58 % of the data in the pool: MariaDB 10.11 InnoDB 392 tps and 13,400 reads/s of the 69,000 that the disk could \
+                     give.";
+    let reserve = match place.pool_bytes {
+        None => format!("1536 divided by {:.1}, at least 100", size(options)),
+        Some(_) => "as it is".to_owned(),
+    };
+    Findings {
+        name: ("overflow", "The active set a little larger than the pool, on a server"),
+        lead: (what, published.to_owned()),
+        words: Vec::new(),
         settings: json!({
             "workload": "sysbench oltp_read_only",
             "range_size": RANGE,
@@ -76,17 +164,18 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             "data_bytes": data_bytes,
             "pools_of_data": options.shares,
             "clients": options.threads,
-            "innodb_lru_scan_depth": format!("1536 divided by {:.1}, at least 100", size(options)),
+            "pool_bytes": place.pool_bytes,
+            "innodb_lru_scan_depth": reserve,
         }),
-        grids: vec![table],
+        grids: vec![grid("Every pool and number of clients", &["pool", "clients"], sides, &columns, &cells)],
         charts: vec![
-            ("Over the size of the pool".to_owned(), over_pools(options, &cells, &sides)),
-            ("Second by second".to_owned(), turns::charts(&sides)),
+            ("Over the size of the pool".to_owned(), over_pools(options, &cells, sides)),
+            ("Second by second".to_owned(), turns::charts(sides)),
         ],
-        verdicts: verdicts(&cells, &sides),
+        verdicts: verdicts(&cells, sides),
+        place,
         cells,
-    };
-    Ok(findings.report(plan, &sides))
+    }
 }
 
 fn size(options: &Options) -> f64 {
@@ -101,7 +190,7 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
     for side in sides.iter_mut() {
         side.load(Data::Sbtest(options.rows), plan.seed, progress)?;
         side.start(&settings)?;
-        data_bytes = data_bytes.max(bytes_of_data(side)?);
+        data_bytes = data_bytes.max(column_of_tables(side, "data_length + index_length")?);
         side.stop()?;
     }
     let mut seed = plan.seed;
@@ -114,7 +203,7 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
         // Every cell has references of its own: what another one left in the pool is no help.
         let mut work = |threads| {
             seed += 100;
-            work(options, threads, seed)
+            work(options.rows, threads, seed)
         };
         Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
         for &threads in &options.threads {
@@ -130,8 +219,8 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
 /// Clients of the warm-up.
 const WARMERS: usize = 8;
 
-fn work(options: &Options, threads: usize, seed: u64) -> Oltp {
-    let mut work = Oltp::read_only(options.rows, SCHEMA, threads, seed);
+fn work(rows: u32, threads: usize, seed: u64) -> Oltp {
+    let mut work = Oltp::read_only(rows, SCHEMA, threads, seed);
     work.asked.push(format!("--range-size={RANGE}"));
     work
 }
@@ -140,10 +229,10 @@ fn pool_name(share: f64) -> String {
     format!("{share} of the data")
 }
 
-/// Bytes of the tables, indexes included.
-fn bytes_of_data(side: &mut Side<'_>) -> Result<u64> {
+/// The sum of a column over the tables.
+fn column_of_tables(side: &mut Side<'_>, column: &str) -> Result<u64> {
     let sql = format!(
-        "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = '{SCHEMA}'"
+        "SELECT CAST(SUM({column}) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = '{SCHEMA}'"
     );
     Ok(side.conn()?.query_first::<u64, _>(sql)?.unwrap_or(0))
 }

@@ -2,12 +2,13 @@
 //! four servers in turns.
 //!
 //! The snapshot is held from the first turn to the last. At the end the rows are counted that it sees otherwise than the newest state:
-//! as many old versions are needed, not more.
+//! as many old versions are needed, not more. On somebody's server, one after the other: first without a snapshot, then with one.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use anyhow::{Context, Result};
+use holdfast_server::Cache;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::json;
@@ -15,7 +16,7 @@ use serde_json::json;
 use super::turns::cell::{Cell, Column, grid};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
-use super::turns::{self, Findings, Plan, engine_name};
+use super::turns::{self, Findings, Place, Plan, engine_name};
 use crate::document::{Bar, Document, Verdict};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
@@ -71,37 +72,116 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         changed.push(snapshot.rows_changed(side)?);
         side.pause(true);
     }
-    let columns: [Column<'_>; 4] = [
-        ("TPS", &|t| Some(t.tps())),
-        ("SEL2 p99 ms", &sel2),
-        ("UPDATE p99 ms", &|t| t.latencies.class_ms(UPDATE, 99.0)),
-        ("server's CPU us/txn", &Turn::cpu_us),
+    let grids = vec![
+        held_grid(&cell, &sides, &changed),
+        grid("All four servers", &[""], &sides, &COLUMNS, std::slice::from_ref(&cell)),
     ];
-    let findings = Findings {
-        name: ("purge-mariadb", "Updates in place beside a long snapshot, on a server"),
-        target: "mariadb",
-        lead: format!(
-            "dbSTRESS, {} sessions without think time, one UPDATE in place per READ, on private servers in turns. Published in 2010 for MySQL 5.5.4: free pages \
-             fall continuously until old page images own the pool, for purge does not keep up.",
-            options.sessions
-        ),
+    let verdicts = verdicts(&cell, &sides, &changed, options);
+    let findings = Findings { grids, verdicts, ..findings(options, Place::private(), vec![cell], &sides) };
+    Ok(findings.report(plan, &sides))
+}
+
+/// Runs it on a server that is there.
+///
+/// # Errors
+/// If the server or a client fails.
+pub(super) fn there(
+    options: &Options,
+    place: Place,
+    cache: &Cache,
+    sides: &mut [Side<'_>],
+    progress: &mut Progress,
+) -> Result<Findings> {
+    let plan = &options.plan;
+    for side in sides.iter_mut() {
+        side.make_tables(Data::DbStress(options.objects), plan.seed, progress)?;
+    }
+    let work = turns::dbstress(cache, options.objects, options.sessions, 1, plan.seed)?;
+    Cell::warm_up(sides, &work, plan.turn, progress)?;
+    let plain = Cell::measure(&["no snapshot"], sides, &work, plan, progress)?;
+    let side = sides.first().context("there is one server")?;
+    let mut snapshot = Snapshot::hold(side)?;
+    let held = Cell::measure(&["a snapshot held"], sides, &work, plan, progress)?;
+    progress.step("counting the rows that changed");
+    let changed = snapshot.rows_changed(&sides[0])?;
+    drop(snapshot);
+    let words = in_words(&plain, &held, changed);
+    let cells = vec![plain, held];
+    let history: Column<'_> = ("longest history", &longest_history);
+    let columns: Vec<Column<'_>> = COLUMNS.into_iter().chain([history]).collect();
+    let grids = vec![grid("Without a snapshot and with one", &[""], sides, &columns, &cells)];
+    Ok(Findings { grids, words, ..findings(options, place, cells, sides) })
+}
+
+fn longest_history(turn: &Turn) -> Option<f64> {
+    turn.each.iter().filter_map(|s| s.values[Meter::History as usize]).reduce(f64::max)
+}
+
+/// Seconds of WRITEs that may wait for purge before it is said to lag.
+const LAG_S: f64 = 2.0;
+
+/// What a server's history and its statements did in both cells.
+fn in_words(plain: &Cell, held: &Cell, changed: u64) -> Vec<String> {
+    let mut words = Vec::new();
+    let tps = |cell: &Cell| cell.figure(0, |t| Some(t.tps())).map(|f| f.median);
+    let history = |cell: &Cell| cell.figure(0, longest_history).map(|f| f.max);
+    if let (Some(longest), Some(tps)) = (history(plain), tps(plain)) {
+        let lag = longest / (tps / 2.0).max(1.0);
+        words.push(if lag > LAG_S {
+            format!(
+                "Purge lags: without any snapshot up to {} transactions waited for it, {} seconds of WRITEs. With InnoDB more innodb_purge_threads \
+                 help; innodb_max_purge_lag makes writers wait instead.",
+                human(longest),
+                human(lag)
+            )
+        } else {
+            format!("Purge keeps up: without a snapshot at most {} transactions waited for it.", human(longest))
+        });
+    }
+    if let (Some(ratio), Some(longest)) = (tps(held).zip(tps(plain)).map(|(a, b)| a / b), history(held)) {
+        let slower = held.figure(0, sel2).zip(plain.figure(0, sel2)).map_or(f64::NAN, |(a, b)| a.median / b.median);
+        words.push(format!(
+            "With a snapshot held, throughput was {:.0} % of that without, the 99th percentile of SEL2 {slower:.1} times as long, and the history grew \
+             to {} for {} rows that changed: look for transactions that stay open for long.",
+            ratio * 100.0,
+            human(longest),
+            human(changed as f64)
+        ));
+    }
+    words
+}
+
+const COLUMNS: [Column<'static>; 4] = [
+    ("TPS", &|t| Some(t.tps())),
+    ("SEL2 p99 ms", &sel2),
+    ("UPDATE p99 ms", &|t| t.latencies.class_ms(UPDATE, 99.0)),
+    ("server's CPU us/txn", &Turn::cpu_us),
+];
+
+/// Everything but the tables, and what follows from them.
+fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
+    let what = format!("dbSTRESS, {} sessions without think time, one UPDATE in place per READ", options.sessions);
+    let published = "Published in 2010 for MySQL 5.5.4: free pages fall continuously until old page images own the pool, for purge does not keep up.";
+    let pool_bytes = place.pool_bytes.unwrap_or(options.pool_bytes);
+    Findings {
+        name: ("purge", "Updates in place beside a long snapshot, on a server"),
+        place,
+        lead: (what, published.to_owned()),
+        words: Vec::new(),
         settings: json!({
             "workload": "dbSTRESS RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
             "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
             "objects": options.objects,
             "sessions": options.sessions,
-            "pool_bytes": options.pool_bytes,
+            "pool_bytes": pool_bytes,
+            "active_set_of_pool": turns::dbstress_bytes(options.objects) as f64 / pool_bytes as f64,
             "snapshot": "START TRANSACTION WITH CONSISTENT SNAPSHOT before the first turn, open until after the last",
         }),
-        grids: vec![
-            held_grid(&cell, &sides, &changed),
-            grid("All four servers", &[""], &sides, &columns, std::slice::from_ref(&cell)),
-        ],
-        charts: vec![("Second by second".to_owned(), turns::charts(&sides))],
-        verdicts: verdicts(&cell, &sides, &changed, options),
-        cells: vec![cell],
-    };
-    Ok(findings.report(plan, &sides))
+        grids: Vec::new(),
+        charts: vec![("Second by second".to_owned(), turns::charts(sides))],
+        verdicts: Vec::new(),
+        cells,
+    }
 }
 
 fn sel2(turn: &Turn) -> Option<f64> {

@@ -375,7 +375,7 @@ fn figures(options: &Options, cells: &[Cell]) -> Figures {
         let lines = (0..ENGINES.len()).map(line).collect();
         charts.push(Chart::over(&cell.setting.name(), "turn", "transactions per second", lines));
     }
-    Figures { lead, grids: vec![rates, counters], charts: vec![("Turn by turn".to_owned(), charts)] }
+    Figures { lead, words: Vec::new(), grids: vec![rates, counters], charts: vec![("Turn by turn".to_owned(), charts)] }
 }
 
 #[cfg(test)]

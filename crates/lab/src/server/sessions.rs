@@ -1,17 +1,21 @@
 //! `sessions` on private servers: dbSTRESS with 1 to 256 clients, read-only and RW=1, Holdfast beside InnoDB in turns, all in memory.
 //!
 //! What the machine does with so many threads, and what the server costs, is the same for both engines; what differs is theirs.
+//! On somebody's server: the same with one engine.
 
 use std::time::Duration;
 
 use anyhow::Result;
+use holdfast_server::Cache;
 use serde_json::json;
 
 use super::turns::cell::{Cell, Of, grid, p99};
 use super::turns::side::{Data, Settings, Side, Turn};
-use super::turns::{self, Findings, Plan};
+use super::turns::{self, Findings, Place, Plan};
+use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict};
 use crate::figures::{Chart, Line};
+use crate::measure::human;
 use crate::progress::Progress;
 
 /// Everything that can be chosen.
@@ -49,40 +53,104 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         side.load(Data::DbStress(options.objects), plan.seed, progress)?;
         side.start(&settings)?;
     }
-    let work = |sessions, rw_ratio| turns::dbstress(&cache, options.objects, sessions, rw_ratio, plan.seed);
-    Cell::warm_up(&mut sides, &work(8, 0)?, plan.turn.min(WARM_UP), progress)?;
+    let cells = measure(options, &cache, &mut sides, progress)?;
+    Ok(findings(options, Place::private(), cells, &sides).report(plan, &sides))
+}
+
+/// Runs it on a server that is there.
+///
+/// # Errors
+/// If the server or a client fails.
+pub(super) fn there(
+    options: &mut Options,
+    stay: &Stay,
+    place: Place,
+    cache: &Cache,
+    sides: &mut [Side<'_>],
+    progress: &mut Progress,
+) -> Result<Findings> {
+    let mut words = Vec::new();
+    if let Some(room) = stay.before.variable("max_connections").map(|most| most - SPARE) {
+        let asked = options.counts.len();
+        options.counts.retain(|&n| f64::from(n) <= room);
+        if options.counts.len() < asked {
+            words.push(format!("More sessions than {room:.0} do not fit into the server's max_connections."));
+        }
+    }
+    for side in sides.iter_mut() {
+        side.make_tables(Data::DbStress(options.objects), options.plan.seed, progress)?;
+    }
+    let cells = measure(options, cache, sides, progress)?;
+    let mut findings = findings(options, place, cells, sides);
+    words.extend(MODES.iter().filter_map(|(mode, _)| fall(mode, &findings.cells)));
+    findings.words = words;
+    Ok(findings)
+}
+
+/// Connections that others may have, and the lab itself.
+const SPARE: f64 = 20.0;
+
+/// Where throughput is highest, and what is left of it with the most sessions.
+fn fall(mode: &str, cells: &[Cell]) -> Option<String> {
+    let rates: Vec<(u32, f64)> = cells
+        .iter()
+        .filter(|c| c.name[0] == mode)
+        .filter_map(|c| Some((sessions_of(c), c.figure(0, |t| Some(t.tps()))?.median)))
+        .collect();
+    let &(best, highest) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let &(most, last) = rates.last()?;
+    let share = last / highest;
+    let rest = if most == best {
+        "the most that were tried".to_owned()
+    } else {
+        format!("with {most} it is {:.0} % of that", share * 100.0)
+    };
+    Some(format!("{mode}: throughput is highest with {best} sessions ({} tps); {rest}.", human(highest)))
+}
+
+/// All numbers of sessions in all modes.
+fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Vec<Cell>> {
+    let plan = &options.plan;
+    let work = |sessions, rw_ratio| turns::dbstress(cache, options.objects, sessions, rw_ratio, plan.seed);
+    Cell::warm_up(sides, &work(8, 0)?, plan.turn.min(WARM_UP), progress)?;
     let mut cells = Vec::new();
     for (mode, rw_ratio) in MODES {
         for &sessions in &options.counts {
             let name = [mode, &sessions.to_string()];
-            cells.push(Cell::measure(&name, &mut sides, &work(sessions, rw_ratio)?, plan, progress)?);
+            cells.push(Cell::measure(&name, sides, &work(sessions, rw_ratio)?, plan, progress)?);
         }
     }
+    Ok(cells)
+}
+
+fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
     let columns: [turns::cell::Column<'_>; 3] =
         [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
-    let findings = Findings {
-        name: ("sessions-mariadb", "1 to 256 sessions on a server"),
-        target: "mariadb",
-        lead: "dbSTRESS in memory, on private servers in turns. Published in 2010: throughput falls continuously from 32 sessions on; a limit of \
-               32 threads cost more than it gave until 256."
-            .to_owned(),
+    let active_set = turns::dbstress_bytes(options.objects);
+    let pool_bytes = place.pool_bytes.unwrap_or(active_set);
+    let published = "Published in 2010: throughput falls continuously from 32 sessions on; a limit of 32 threads cost more than it gave \
+                     until 256.";
+    Findings {
+        name: ("sessions", "1 to 256 sessions on a server"),
+        place,
+        lead: ("dbSTRESS in memory".to_owned(), published.to_owned()),
+        words: Vec::new(),
         settings: json!({
             "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
             "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
             "objects": options.objects,
             "sessions": options.counts,
-            "pool_bytes": settings.pool_bytes,
-            "active_set_of_pool": "all of it fits",
+            "pool_bytes": pool_bytes,
+            "active_set_of_pool": active_set as f64 / pool_bytes as f64,
         }),
-        grids: vec![grid("Engines by number of sessions", &["", "sessions"], &sides, &columns, &cells)],
+        grids: vec![grid("Engines by number of sessions", &["", "sessions"], sides, &columns, &cells)],
         charts: vec![
-            ("Over the number of sessions".to_owned(), over_sessions(&cells, &sides)),
-            ("Second by second".to_owned(), turns::charts(&sides)),
+            ("Over the number of sessions".to_owned(), over_sessions(&cells, sides)),
+            ("Second by second".to_owned(), turns::charts(sides)),
         ],
-        verdicts: verdicts(&cells, &sides),
+        verdicts: verdicts(&cells, sides),
         cells,
-    };
-    Ok(findings.report(plan, &sides))
+    }
 }
 
 fn sessions_of(cell: &Cell) -> u32 {

@@ -246,7 +246,7 @@ fn figures(outcome: &Outcome) -> Figures {
     }
     let mut charts = vec![("Over the size of the pool".to_owned(), over_pools(outcome))];
     charts.push(("Half the data in the pool, second by second".to_owned(), outcome.charts.clone()));
-    Figures { lead, grids: vec![grid, price], charts }
+    Figures { lead, words: Vec::new(), grids: vec![grid, price], charts }
 }
 
 fn over_pools(outcome: &Outcome) -> Vec<Chart> {

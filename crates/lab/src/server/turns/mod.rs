@@ -1,17 +1,19 @@
-//! Engines on private servers in turns: what `sessions`, `purge`, `flush` and `overflow` share there. An experiment says its tables,
-//! its load, its cells and its verdicts.
+//! Engines on private servers in turns: what `sessions`, `purge`, `flush` and `overflow` share there, and one engine on a server that
+//! the user names. An experiment says its tables, its load, its cells and its verdicts.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`side`] | one of the servers: loaded, started, given turns, standing still in between |
 //! | [`meters`] | its own counters, the same questions to every engine |
 //! | [`cell`] | the turns of all sides under one load, their ratios, and the table of them |
+//! | [`there`] | the same experiments on somebody's server |
 //!
-//! Every side has a cache of the same size, O_DIRECT, a sync at every commit and no binary log. The first side is Holdfast's.
+//! Every private side has a cache of the same size, O_DIRECT, a sync at every commit and no binary log. The first side is Holdfast's.
 
 pub mod cell;
 pub mod meters;
 pub mod side;
+pub mod there;
 
 use std::time::Duration;
 
@@ -135,14 +137,38 @@ fn joined(spans: &[crate::figures::Span]) -> Vec<crate::figures::Span> {
     all
 }
 
+/// Where an experiment runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// For the document.
+    pub target: &'static str,
+    /// For people.
+    pub words: String,
+    /// How durable its commits are, and the like.
+    pub conditions: String,
+    /// The engine's cache, where that is somebody else's choice.
+    pub pool_bytes: Option<u64>,
+}
+
+impl Place {
+    /// Servers of the lab's own.
+    #[must_use]
+    pub fn private() -> Place {
+        let conditions = "a sync at every commit; O_DIRECT; no binary log".to_owned();
+        Place { target: "mariadb", words: "on private servers in turns".to_owned(), conditions, pool_bytes: None }
+    }
+}
+
 /// What an experiment found, before it is a document.
 pub struct Findings {
     /// Its name, and the title of its report.
     pub name: (&'static str, &'static str),
     /// Where it ran.
-    pub target: &'static str,
+    pub place: Place,
     /// What is run, and what was published about it.
-    pub lead: String,
+    pub lead: (String, String),
+    /// What happened, in words.
+    pub words: Vec<String>,
     /// Every size, speed and switch that belongs to the experiment alone.
     pub settings: Value,
     /// The cells.
@@ -161,20 +187,23 @@ impl Findings {
     pub fn report(self, plan: &Plan, sides: &[Side<'_>]) -> (Document, String) {
         let mut settings = metrics(self.settings);
         settings.extend(metrics(json!({
-            "engines": plan.contenders.iter().map(|&c| engine_name(c)).collect::<Vec<_>>().join(", "),
+            "engines": sides.iter().map(|side| side.name.as_str()).collect::<Vec<_>>().join(", "),
             "turns_of_each": plan.pairs,
             "turn_s": plan.turn.as_secs_f64(),
-            "durability": "a sync at every commit; O_DIRECT; no binary log",
+            "durability": self.place.conditions,
             "pinned": plan.cores.pins(),
             "seed": plan.seed,
         })));
         let machine = Machine::this(Some(&holdfast_server::run::root()));
-        let mut document = Document::new(self.name.0, Value::Object(settings), machine);
+        let target = self.place.target;
+        let mut document = Document::new(&format!("{}-{target}", self.name.0), Value::Object(settings), machine);
         document.title = self.name.1.to_owned();
-        document.runs = self.cells.iter().flat_map(|c| c.runs(self.target, sides)).collect();
-        document.runs.extend(sides.iter().map(|side| series(self.target, side)));
+        document.runs = self.cells.iter().flat_map(|c| c.runs(target, sides)).collect();
+        document.runs.extend(sides.iter().map(|side| series(target, side)));
         document.verdicts = self.verdicts;
-        document.figures = Figures { lead: self.lead, grids: self.grids, charts: self.charts };
+        let (what, published) = self.lead;
+        let lead = format!("{what}, {}. {published}", self.place.words);
+        document.figures = Figures { lead, words: self.words, grids: self.grids, charts: self.charts };
         let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
         (document, text)
     }

@@ -104,16 +104,30 @@ pub struct Side<'c> {
     /// Engine of the tables.
     pub contender: Contender,
     address: Address,
-    /// Where its files are in the cache folder.
-    folder: String,
-    server: Server<'c>,
-    /// Connection for questions, and process; while it runs.
-    up: Option<(Conn, Pid)>,
+    /// `None` if it is somebody else's.
+    own: Option<Own<'c>>,
+    /// While it runs.
+    up: Option<Up>,
     ran: f64,
     /// The seconds of all turns.
     pub seconds: Vec<Second>,
     /// The turns.
     pub spans: Vec<Span>,
+}
+
+/// A server of the lab's own.
+struct Own<'c> {
+    /// Where its files are in the cache folder.
+    folder: String,
+    server: Server<'c>,
+}
+
+/// A server that runs.
+struct Up {
+    /// For questions.
+    conn: Conn,
+    /// The process of one of our own.
+    pid: Option<Pid>,
 }
 
 /// The private servers listen on their sockets only; the port is for their names.
@@ -134,20 +148,38 @@ impl<'c> Side<'c> {
         let server = Server::new(cache, &folder).bound_to_us();
         server.remove()?;
         let address = Address::Socket(server.socket_path());
-        let (name, up) = (name.to_owned(), None);
-        Ok(Side {
-            cache,
-            cores,
-            name,
-            contender,
-            address,
-            folder,
-            server,
-            up,
-            ran: 0.0,
-            seconds: Vec::new(),
-            spans: Vec::new(),
-        })
+        Ok(Side::new(cache, cores, name, contender, address, Some(Own { folder, server })))
+    }
+
+    /// Somebody's server that runs, asked over `conn`; its schema is there. It is neither started nor stopped, and does not stand still.
+    #[must_use]
+    pub fn there(
+        cache: &'c Cache,
+        cores: &'c Cores,
+        name: &str,
+        contender: Contender,
+        address: Address,
+        conn: Conn,
+    ) -> Side<'c> {
+        let mut side = Side::new(cache, cores, name, contender, address, None);
+        side.up = Some(Up { conn, pid: None });
+        side
+    }
+
+    fn new(
+        cache: &'c Cache,
+        cores: &'c Cores,
+        name: &str,
+        contender: Contender,
+        address: Address,
+        own: Option<Own<'c>>,
+    ) -> Side<'c> {
+        let (seconds, spans) = (Vec::new(), Vec::new());
+        Side { cache, cores, name: name.to_owned(), contender, address, own, up: None, ran: 0.0, seconds, spans }
+    }
+
+    fn own(&self) -> Result<&Own<'c>> {
+        self.own.as_ref().with_context(|| format!("{} is not a server of the lab's own", self.name))
     }
 
     /// Starts it and leaves it standing still.
@@ -167,19 +199,20 @@ impl<'c> Side<'c> {
     }
 
     fn start_with(&mut self, options: &[String], modelled: Option<(Duration, u64)>) -> Result<()> {
+        let own = self.own()?;
         // Processes inherit the cores of the thread that starts them.
         self.cores.pin(Role::Server);
         let up = match modelled {
             Some((seek, rate)) => {
-                crate::server::on_slow_disk(Server::new(self.cache, &self.folder).bound_to_us(), seek, rate)
+                crate::server::on_slow_disk(Server::new(self.cache, &own.folder).bound_to_us(), seek, rate)
                     .and_then(|server| server.up(PORT, false, options))
             }
-            None => self.server.up(PORT, false, options),
+            None => own.server.up(PORT, false, options),
         };
         self.cores.pin(Role::Clients);
         up.with_context(|| format!("start a server for {}", self.name))?;
-        let pid = i32::try_from(self.server.pid()?).ok().and_then(Pid::from_raw).context("a process has a number")?;
-        self.up = Some((Conn::new(self.address.options()).context("connect to the server")?, pid));
+        let pid = i32::try_from(own.server.pid()?).ok().and_then(Pid::from_raw);
+        self.up = Some(Up { conn: Conn::new(self.address.options()).context("connect to the server")?, pid });
         Ok(())
     }
 
@@ -189,12 +222,15 @@ impl<'c> Side<'c> {
     /// If it does not end.
     pub fn stop(&mut self) -> Result<()> {
         self.pause(false);
-        self.up.take().map_or(Ok(()), |_| self.server.down())
+        match self.up.take() {
+            Some(_) => self.own()?.server.down(),
+            None => Ok(()),
+        }
     }
 
     /// Lets it stand still, or go on.
     pub fn pause(&self, still: bool) {
-        if let Some((_, pid)) = self.up {
+        if let Some(pid) = self.pid() {
             // One that has ended needs no signal; the next question finds that out.
             let _ = kill_process(pid, if still { Signal::STOP } else { Signal::CONT });
         }
@@ -206,7 +242,11 @@ impl<'c> Side<'c> {
     /// If it does not run.
     pub fn conn(&mut self) -> Result<&mut Conn> {
         self.pause(false);
-        self.up.as_mut().map(|up| &mut up.0).context("the server is not running")
+        self.up.as_mut().map(|up| &mut up.conn).context("the server is not running")
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        self.up.as_ref()?.pid
     }
 
     /// Another connection, in the schema of the tables.
@@ -218,7 +258,7 @@ impl<'c> Side<'c> {
         Conn::new(self.address.options().db_name(Some(SCHEMA))).context("connect to the server")
     }
 
-    /// Makes the tables; the server is started for it, and shut down.
+    /// Makes schema and tables; the server is started for it, and shut down.
     ///
     /// # Errors
     /// What server or sysbench say.
@@ -228,12 +268,21 @@ impl<'c> Side<'c> {
         options.extend(["--skip-networking", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
         options.push("--loose-holdfast-flush-log-at-trx-commit=0".to_owned());
         self.start_with(&options, None)?;
+        self.conn()?.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
+        self.make_tables(data, seed, progress)?;
+        for statement in self.contender.settle() {
+            self.conn()?.query_drop(statement)?;
+        }
+        self.stop()
+    }
+
+    /// Makes the tables in the schema, which is there.
+    ///
+    /// # Errors
+    /// What server or sysbench say.
+    pub fn make_tables(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         let engine = self.contender.engine();
         let (cache, address) = (self.cache, self.address.clone());
-        let settle = self.contender.settle();
-        let conn = self.conn()?;
-        conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
-        conn.query_drop(format!("USE {SCHEMA}"))?;
         match data {
             Data::DbStress(objects) => {
                 let asked = [
@@ -245,13 +294,12 @@ impl<'c> Side<'c> {
             }
             Data::Sbtest(rows) => {
                 let mut told = |done| progress.show(&format!("{done} of {rows} rows"));
+                let conn = self.conn()?;
+                conn.query_drop(format!("USE {SCHEMA}"))?;
                 data::load_one(conn, (HOT, engine), seed, rows, &mut told)?;
             }
         }
-        for statement in settle {
-            conn.query_drop(statement)?;
-        }
-        self.stop()
+        Ok(())
     }
 
     /// Copies the data of another side; neither runs.
@@ -259,14 +307,13 @@ impl<'c> Side<'c> {
     /// # Errors
     /// If it cannot be copied.
     pub fn copy_of(&self, other: &Side<'_>) -> Result<()> {
-        other.server.copy_data_to(&self.server)
+        other.own()?.server.copy_data_to(&self.own()?.server)
     }
 
     /// Megabytes of memory that the server's process has, where the system tells.
     #[must_use]
     pub fn memory_mb(&self) -> Option<f64> {
-        let (_, pid) = self.up.as_ref()?;
-        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?.as_raw_nonzero())).ok()?;
         let kib = crate::machine::field(&status, "VmRSS")?.split_whitespace().next()?.parse::<f64>().ok()?;
         Some(kib * 1024.0 / 1e6)
     }
@@ -336,8 +383,7 @@ impl<'c> Side<'c> {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        let (_, pid) = self.up.as_ref()?;
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?.as_raw_nonzero())).ok()?;
         // The name in parentheses may contain anything; user and system time are the 12th and 13th field behind it.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
@@ -347,11 +393,13 @@ impl<'c> Side<'c> {
 
 impl Drop for Side<'_> {
     fn drop(&mut self) {
-        // Its data goes away with the experiment: nothing is shut down in order.
-        if self.up.take().is_some() {
-            let _ = self.server.kill();
+        if let Some(own) = &self.own {
+            // Its data goes away with the experiment: nothing is shut down in order.
+            if self.up.take().is_some() {
+                let _ = own.server.kill();
+            }
+            let _ = own.server.remove();
         }
-        let _ = self.server.remove();
     }
 }
 

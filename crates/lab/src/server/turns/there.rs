@@ -1,0 +1,122 @@
+//! The experiments in turns on a server that the user names: one engine, in a schema that the lab creates and drops.
+//!
+//! The server is neither restarted nor told anything: its cache, its redo log and its durability are what they are, and the report says so.
+//! With one server there is no ratio, and nothing is judged; what the counters say is said in words, with the settings that would help.
+
+use anyhow::{Context, Result};
+use holdfast_server::{Cache, apt};
+use serde_json::{Map, Value, json};
+
+use super::side::Side;
+use super::{Findings, Place, Plan, engine_name};
+use crate::document::Document;
+use crate::pin::Cores;
+use crate::progress::Progress;
+use crate::server::address::Address;
+use crate::server::contender::{Contender, Engine};
+use crate::server::health::Health;
+use crate::server::visit::{Stay, Visit};
+use crate::server::{flush, overflow, purge, sessions};
+
+/// What is run, with the sizes; cores and engines of its plan do not count.
+pub enum What {
+    /// See [`sessions`].
+    Sessions(sessions::Options),
+    /// See [`purge`].
+    Purge(purge::Options),
+    /// See [`flush`].
+    Flush(flush::Options),
+    /// See [`overflow`].
+    Overflow {
+        /// Its sizes; the rows follow from the server's cache.
+        options: overflow::Options,
+        /// Whether that may have any size.
+        any_pool: bool,
+    },
+}
+
+impl What {
+    fn plan(&mut self) -> &mut Plan {
+        match self {
+            What::Sessions(options) => &mut options.plan,
+            What::Purge(options) => &mut options.plan,
+            What::Flush(options) => &mut options.plan,
+            What::Overflow { options, .. } => &mut options.plan,
+        }
+    }
+}
+
+/// Runs it on the server at `address`, with the tables in `engine`. Returns the document and what is printed.
+///
+/// # Errors
+/// If the server cannot be reached, has a schema of that name, or refuses what the experiment needs; if sysbench cannot be had.
+pub fn run(mut what: What, address: &Address, engine: Engine, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = Cache::of_the_project();
+    let visit = Visit::reach(address, engine)?;
+    apt::fetch(&cache).context("sysbench is fetched by apt, and its library comes with MariaDB")?;
+    apt::fetch_sysbench(&cache)?;
+    *what.plan() = Plan { contenders: vec![visit.contender], cores: Cores::new(false), ..what.plan().clone() };
+    let stay = visit.begin()?;
+    let measured = measure(&mut what, &stay, &cache, progress);
+    stay.end()?;
+    measured
+}
+
+/// The connections are closed when this is done, so that the schema can be dropped.
+fn measure(what: &mut What, stay: &Stay, cache: &Cache, progress: &mut Progress) -> Result<(Document, String)> {
+    let plan = what.plan().clone();
+    let name = engine_name(stay.contender);
+    let side = Side::there(cache, &plan.cores, &name, stay.contender, stay.address.clone(), stay.connect()?);
+    let (mut sides, place) = ([side], place(stay));
+    let mut findings: Findings = match what {
+        What::Sessions(options) => sessions::there(options, stay, place, cache, &mut sides, progress)?,
+        What::Purge(options) => purge::there(options, place, cache, &mut sides, progress)?,
+        What::Flush(options) => flush::there(options, stay, place, cache, &mut sides, progress)?,
+        What::Overflow { options, any_pool } => overflow::there(options, *any_pool, place, &mut sides, progress)?,
+    };
+    findings.words.extend(stay.findings()?);
+    let (mut document, text) = findings.report(&plan, &sides);
+    document.settings.insert("server".to_owned(), Value::Object(settings(&stay.before, stay.contender)));
+    Ok((document, text))
+}
+
+fn place(stay: &Stay) -> Place {
+    let version = stay.before.setting("version").unwrap_or("of some version");
+    let (name, pool) = (engine_name(stay.contender), stay.pool_bytes);
+    Place {
+        target: "dsn",
+        words: format!("on a server that was there ({version}, {name}, a cache of {} MB), as it is set up", pool >> 20),
+        conditions: "as the server has it".to_owned(),
+        pool_bytes: Some(pool),
+    }
+}
+
+/// Of the server.
+const SETTINGS: [&str; 6] =
+    ["version", "version_comment", "max_connections", "log_bin", "sync_binlog", "query_cache_type"];
+/// Of the engine, behind its prefix; not every engine has all of them.
+const OF_ENGINE: [&str; 11] = [
+    "buffer_pool_size",
+    "block_cache_size",
+    "flush_log_at_trx_commit",
+    "flush_method",
+    "log_file_size",
+    "log_files_in_group",
+    "redo_log_capacity",
+    "io_capacity",
+    "lru_scan_depth",
+    "purge_threads",
+    "old_blocks_time",
+];
+
+/// What the server says about itself that a reader has to know.
+fn settings(server: &Health, contender: Contender) -> Map<String, Value> {
+    let prefix = match contender {
+        Contender::Holdfast => "holdfast",
+        Contender::InnoDb { .. } => "innodb",
+        Contender::MyRocks => "rocksdb",
+    };
+    let of_engine = OF_ENGINE.iter().map(|name| format!("{prefix}_{name}"));
+    let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_engine);
+    names.filter_map(|name| server.setting(&name).map(|value| (name.clone(), json!(value)))).collect()
+}

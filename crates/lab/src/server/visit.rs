@@ -1,0 +1,171 @@
+//! A server that the user names: reached, asked what it is, and given a schema for the time of an experiment. Nothing else of it is changed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::address::Address;
+use super::contender::{Contender, Engine};
+use super::data::SCHEMA;
+use super::health::{self, Health};
+
+/// How long to wait for a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server that was reached.
+pub(super) struct Visit {
+    conn: Conn,
+    /// Where it is.
+    pub address: Address,
+    /// The engine, with the setting that the server has.
+    pub contender: Contender,
+    /// That engine's cache.
+    pub pool_bytes: u64,
+}
+
+impl Visit {
+    /// Asks the server at `address` what it has of `engine`.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or has no such engine.
+    pub fn reach(address: &Address, engine: Engine) -> Result<Visit> {
+        let mut conn = connect(address)?;
+        let contender = contender(&mut conn, engine)?;
+        let pool_bytes = pool_bytes(&mut conn, contender)?;
+        Ok(Visit { conn, address: address.clone(), contender, pool_bytes })
+    }
+
+    /// Makes the schema.
+    ///
+    /// # Errors
+    /// If there is one of that name, or the user may not make one.
+    pub fn begin(mut self) -> Result<Stay> {
+        let before = Health::read(&mut self.conn)?;
+        let schema = Schema::create(self.conn, &self.address)?;
+        let (address, contender, pool_bytes) = (self.address, self.contender, self.pool_bytes);
+        Ok(Stay { address, contender, pool_bytes, before, schema })
+    }
+}
+
+/// A server with the schema, which is dropped with this, however that comes.
+pub(super) struct Stay {
+    /// Where it is.
+    pub address: Address,
+    /// The engine, with the setting that the server has.
+    pub contender: Contender,
+    /// That engine's cache.
+    pub pool_bytes: u64,
+    /// What it said at the beginning.
+    pub before: Health,
+    schema: Schema,
+}
+
+impl Stay {
+    /// A connection.
+    ///
+    /// # Errors
+    /// If the server does not answer any more.
+    pub fn connect(&self) -> Result<Conn> {
+        connect(&self.address)
+    }
+
+    /// What the counters tell about the time since the beginning.
+    ///
+    /// # Errors
+    /// If the server does not answer any more.
+    pub fn findings(&self) -> Result<Vec<String>> {
+        Ok(health::findings(&self.before, &Health::read(&mut self.connect()?)?))
+    }
+
+    /// Drops the schema.
+    ///
+    /// # Errors
+    /// If the server does not answer any more.
+    pub fn end(self) -> Result<()> {
+        self.schema.remove()
+    }
+}
+
+fn connect(address: &Address) -> Result<Conn> {
+    Conn::new(address.options().tcp_connect_timeout(Some(CONNECT_TIMEOUT))).map_err(|error| match &error {
+        mysql::Error::MySqlError(said) if said.code == 1045 => {
+            anyhow!("the server does not let this user in: {}", said.message)
+        }
+        mysql::Error::MySqlError(said) => anyhow!("the server refuses the connection: {}", said.message),
+        _ => anyhow!("no server answers there: {error}"),
+    })
+}
+
+/// The engine with the setting that the server has.
+fn contender(conn: &mut Conn, engine: Engine) -> Result<Contender> {
+    Ok(match engine {
+        Engine::Holdfast => Contender::Holdfast,
+        Engine::Myrocks => Contender::MyRocks,
+        Engine::Innodb => {
+            let time = conn.query_first::<u32, _>("SELECT @@innodb_old_blocks_time")?;
+            Contender::InnoDb { old_blocks_time_ms: time.context("the server has no innodb_old_blocks_time")? }
+        }
+    })
+}
+
+fn pool_bytes(conn: &mut Conn, contender: Contender) -> Result<u64> {
+    let variable = match contender {
+        Contender::Holdfast => "holdfast_buffer_pool_size",
+        Contender::InnoDb { .. } => "innodb_buffer_pool_size",
+        Contender::MyRocks => "rocksdb_block_cache_size",
+    };
+    let bytes = conn.query_first::<u64, _>(format!("SELECT @@{variable}"));
+    let bytes = bytes.with_context(|| format!("the server has no engine {}", contender.engine()))?;
+    bytes.with_context(|| format!("the server does not say {variable}"))
+}
+
+/// The schema, which is dropped at the end, however that comes.
+struct Schema {
+    conn: Option<Conn>,
+}
+
+impl Schema {
+    fn create(mut conn: Conn, address: &Address) -> Result<Schema> {
+        let sql = format!("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{SCHEMA}'");
+        if conn.query_first::<u64, _>(sql)?.unwrap_or(0) > 0 {
+            bail!("the server has a schema {SCHEMA} already; the lab drops nothing that it did not create");
+        }
+        conn.query_drop(format!("CREATE DATABASE {SCHEMA}")).map_err(|error| match error {
+            mysql::Error::MySqlError(said) => anyhow!("{address} may not create the schema {SCHEMA}: {}", said.message),
+            other => other.into(),
+        })?;
+        Ok(Schema { conn: Some(conn) })
+    }
+
+    fn remove(mut self) -> Result<()> {
+        match self.conn.take() {
+            Some(mut conn) => conn.query_drop(format!("DROP DATABASE {SCHEMA}")).context("drop the schema"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        if let Some(conn) = &mut self.conn {
+            let _ = conn.query_drop(format!("DROP DATABASE {SCHEMA}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::foreign::parse;
+
+    #[test]
+    fn nobody_there_is_said_so() {
+        // A port that was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = parse(&format!("mysql://root@127.0.0.1:{port}/")).unwrap();
+        let error = connect(&address).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("no server answers there"), "{error}");
+    }
+}
