@@ -142,14 +142,16 @@ fn crash_short() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --package holdfast-sim -- kill --rounds 20")))
 }
 
+/// The browser that looks at the lab's reports.
+const CHROMIUM: Need = Need {
+    package: "chromium",
+    reason: "the lab's report is looked at in a browser",
+    is_there: || works(std::process::Command::new("chromium").arg("--version")),
+};
+
 /// The lab's report in a real browser.
 fn browser() -> anyhow::Result<Outcome> {
-    let chromium = Need {
-        package: "chromium",
-        reason: "the lab's report is looked at in a browser",
-        is_there: || works(std::process::Command::new("chromium").arg("--version")),
-    };
-    if let Err(error) = packages::provide(&[chromium]) {
+    if let Err(error) = packages::provide(&[CHROMIUM]) {
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
     passed(check(&mut cargo("test --package holdfast-lab --test a_browser_shows_the_report -- --ignored")))
@@ -162,6 +164,7 @@ fn mariadb_short() -> anyhow::Result<Outcome> {
 
 /// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.
 fn lab_server() -> anyhow::Result<Outcome> {
+    packages::provide(&[CHROMIUM])?;
     for test in ["scripts_run_on_both_engines", "experiments_run_on_private_servers"] {
         check(&mut cargo(&format!("test -p holdfast-lab --test {test} -- --ignored")))?;
     }

@@ -1,6 +1,8 @@
 //! The experiments that compare engines on private servers run to their end, measure every claim and report, at a size that says nothing
-//! about speed; on a server that is there, they change nothing of it. One test: they use the same folders. It needs the server's packages, so
-//! `cargo xtask test lab-server` asks for it.
+//! about speed; on a server that is there, they change nothing of it. A browser shows their reports. One test: they use the same folders. It
+//! needs the server's packages and Chromium, so `cargo xtask test lab-server` asks for it.
+
+mod browser;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use holdfast_lab::report;
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::contender::Engine;
 use holdfast_lab::server::turns::there::{self, What};
+use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
 use holdfast_lab::server::{flush, overflow, purge, sessions};
 use holdfast_server::{Cache, Server};
@@ -23,9 +26,11 @@ fn plan(turn: Duration) -> Plan {
 }
 
 const TURN: Duration = Duration::from_millis(2200);
+const DBSTRESS: Workload = Workload::DbStress { objects: 300 };
+const DBT2: Workload = Workload::Dbt2 { warehouses: 1, items: 300, customers: 30 };
 
 fn sessions_options() -> sessions::Options {
-    sessions::Options { plan: plan(TURN / 2), objects: 300, counts: vec![1, 5] }
+    sessions::Options { plan: plan(TURN / 2), workload: DBSTRESS, counts: vec![1, 5] }
 }
 
 fn purge_options() -> purge::Options {
@@ -33,7 +38,7 @@ fn purge_options() -> purge::Options {
 }
 
 fn flush_options() -> flush::Options {
-    flush::Options { plan: plan(TURN), objects: 300, sessions: 2, capacities: vec![8 << 20], modelled: None }
+    flush::Options { plan: plan(TURN), workload: DBSTRESS, sessions: 2, capacities: vec![8 << 20], modelled: None }
 }
 
 fn overflow_options() -> overflow::Options {
@@ -66,7 +71,7 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
     let before = variables(&mut conn);
     let overflow = overflow::Options { shares: vec![0.9, 2.0], ..overflow_options() };
     let experiments = [
-        What::Sessions(sessions_options()),
+        What::Sessions(sessions::Options { workload: DBT2, ..sessions_options() }),
         What::Purge(purge_options()),
         What::Flush(flush_options()),
         What::Overflow { options: overflow, any_pool: false },
@@ -105,6 +110,11 @@ fn every_experiment_runs_and_reports() {
         assert!(document.runs.iter().any(|r| r.policy == "InnoDB" && r.metrics.contains_key("tps")), "{name}");
         assert!(words.contains(said) && lead.contains("a cache of 6 MB"), "{name}: {lead} {words}");
         assert_eq!(document.settings["server"]["innodb_buffer_pool_size"], "6291456", "{name}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for document in documents.iter().chain(&there) {
+        let charts = browser::look_at(&report::page(document), &document.experiment, dir.path());
+        assert!(charts > 2, "{}: {charts} charts", document.experiment);
     }
     let html = report::page_of_all(&[documents, there].concat());
     assert!(!html.contains("NaN") && !html.contains("inf "), "a drawing without a number");

@@ -97,6 +97,70 @@ impl Stage<'_> {
         assert_eq!(self.number("SELECT COUNT(*) FROM history WHERE LENGTH(note) <> 100"), 0, "{engine}");
     }
 
+    fn dbt2(&mut self, engine: &str) {
+        let sizes = ["--warehouses=2", "--items=400", "--customers=60"];
+        let asked = sizes.map(str::to_owned).into_iter().chain([format!("--mysql-storage-engine={engine}")]);
+        self.prepare(Script::Dbt2, &asked.collect::<Vec<_>>());
+        self.dbt2_is_consistent(engine);
+        assert_eq!(self.number("SELECT COUNT(*) FROM new_order"), 2 * 10 * 18, "{engine}: 30 % of the orders are new");
+        assert_eq!(self.number("SELECT COUNT(*) FROM stock"), 2 * 400, "{engine}");
+        assert_eq!(self.number("SELECT COUNT(DISTINCT o_w_id, o_d_id, o_c_id) FROM orders"), 2 * 10 * 60, "{engine}");
+        let mut said = String::new();
+        for _ in 0..3 {
+            said += &self.run(Script::Dbt2, &[&sizes[..], &["--statement-times=on"]].concat());
+        }
+        for class in ["EVENT", "NEW_ORDER", "PAYMENT"] {
+            assert!(said.contains(&format!("{class} ")), "{engine}: {class} has no times: {said}");
+        }
+        self.dbt2_is_consistent(engine);
+        for (what, sql) in [
+            ("orders come", "SELECT SUM(d_next_o_id) > 20 * 61 FROM district"),
+            ("some are delivered", "SELECT COUNT(*) < 20 * 18 FROM new_order WHERE no_o_id <= 60"),
+            ("payments are counted", "SELECT SUM(c_payment_cnt) > 20 * 60 FROM customer"),
+        ] {
+            assert_eq!(self.number(sql), 1, "{engine}: {what}");
+        }
+    }
+
+    /// What holds before and after every transaction, by the specification of the benchmark that dbt2 follows.
+    fn dbt2_is_consistent(&mut self, engine: &str) {
+        for (what, sql) in [
+            (
+                "a warehouse has what its districts have",
+                "SELECT COUNT(*) FROM warehouse JOIN (SELECT d_w_id, SUM(d_ytd) AS s FROM district GROUP BY d_w_id) AS d
+                 ON d_w_id = w_id WHERE w_ytd <> s",
+            ),
+            (
+                "the newest order is the one before the next",
+                "SELECT COUNT(*) FROM district WHERE d_next_o_id - 1 <> (SELECT MAX(o_id) FROM orders
+                 WHERE o_w_id = d_w_id AND o_d_id = d_id) OR d_next_o_id - 1 <> (SELECT MAX(no_o_id) FROM new_order
+                 WHERE no_w_id = d_w_id AND no_d_id = d_id)",
+            ),
+            (
+                "new orders follow one another",
+                "SELECT COUNT(*) FROM (SELECT COUNT(*) AS n, MAX(no_o_id) - MIN(no_o_id) + 1 AS m FROM new_order
+                 GROUP BY no_w_id, no_d_id) AS d WHERE n <> m",
+            ),
+            (
+                "an order has its lines",
+                "SELECT COUNT(*) FROM (SELECT o_ol_cnt AS n, COUNT(ol_number) AS m FROM orders LEFT JOIN order_line
+                 ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id GROUP BY o_w_id, o_d_id, o_id) AS d WHERE n <> m",
+            ),
+            (
+                "an order without a carrier is new",
+                "SELECT COUNT(*) FROM orders LEFT JOIN new_order ON no_w_id = o_w_id AND no_d_id = o_d_id AND no_o_id = o_id
+                 WHERE (o_carrier_id IS NULL) <> (no_o_id IS NOT NULL)",
+            ),
+            (
+                "history has every payment",
+                "SELECT ROUND((SELECT SUM(h_amount) FROM history) - (SELECT SUM(w_ytd) - 2 * 300000 FROM warehouse)
+                 - 2 * 10 * 60 * 10) <> 0",
+            ),
+        ] {
+            assert_eq!(self.number(sql), 0, "{engine}: {what}");
+        }
+    }
+
     fn oltp04(&mut self, engine: &str) {
         let rows = "--table-size=3000";
         self.prepare(Script::Oltp04, &[rows.to_owned(), format!("--mysql-storage-engine={engine}")]);
@@ -135,6 +199,9 @@ fn every_mode_runs_and_keeps_the_rows() {
         stage.conn.query_drop("USE s").unwrap();
         stage.dbstress(engine);
         stage.oltp04(engine);
+        // A table of dbSTRESS has the same name.
+        stage.conn.query_drop("DROP TABLE history").unwrap();
+        stage.dbt2(engine);
     }
     stage.server.kill().unwrap();
     stage.server.remove().unwrap();

@@ -5,15 +5,10 @@
 --   sysbench dbstress.lua --mysql-db=S --objects=10000 --threads=32 --rand-type=uniform --rw-ratio=1 run
 --   sysbench dbstress.lua --mysql-db=S cleanup
 --
--- An event is one transaction. With --statement-times every thread prints twice a second what its statements took:
---   statements SEL1 17:340,18:11 SEL2 33:351 ...      bucket:count, where bucket b is 2^(b/8) microseconds
--- EVENT there is the whole transaction.
+-- An event is one transaction. With --statement-times every thread prints twice a second what its statements took, as
+-- statement_times.lua beside this file says; EVENT there is the whole transaction.
 
-local ffi = require("ffi")
-ffi.cdef [[
-typedef struct { long seconds; long nanoseconds; } holdfast_time;
-int clock_gettime(int clock, holdfast_time *now);
-]]
+local times = dofile((debug.getinfo(1, "S").source:match("^@(.*/)") or "") .. "statement_times.lua")
 
 sysbench.cmdline.options = {
    objects = {"OBJECTs; HISTORY has 20 rows for each", 10000},
@@ -102,44 +97,9 @@ end
 
 sysbench.cmdline.commands = {prepare = {cmd_prepare}, cleanup = {cmd_cleanup}}
 
--- What statements take ---------------------------------------------------------------------------------------------
-
-local CLASSES = {"EVENT", "SEL1", "SEL2", "UPDATE", "DELETE", "INSERT"}
-local MONOTONIC, BUCKETS_PER_DOUBLING, LINE_MICROSECONDS = 1, 8, 5e5
-local clock, times, last_line
-
-local function now()
-   ffi.C.clock_gettime(MONOTONIC, clock)
-   return tonumber(clock.seconds) * 1e6 + tonumber(clock.nanoseconds) / 1e3
-end
-
-local function print_times(at)
-   local line = {"statements"}
-   for _, class in ipairs(CLASSES) do
-      local counts = {}
-      for bucket, count in pairs(times[class]) do
-         counts[#counts + 1] = bucket .. ":" .. count
-      end
-      if #counts > 0 then
-         line[#line + 1] = class .. " " .. table.concat(counts, ",")
-      end
-      times[class] = {}
-   end
-   if #line > 1 then
-      -- One write, so that the lines of the threads do not mix.
-      io.stdout:write(table.concat(line, " ") .. "\n")
-      io.stdout:flush()
-   end
-   last_line = at
-end
-
-local function took(class, microseconds)
-   local bucket = math.max(0, math.floor(BUCKETS_PER_DOUBLING * math.log(microseconds) / math.log(2) + 0.5))
-   times[class][bucket] = (times[class][bucket] or 0) + 1
-end
-
 -- Sessions ---------------------------------------------------------------------------------------------------------
 
+local CLASSES = {"EVENT", "SEL1", "SEL2", "UPDATE", "DELETE", "INSERT"}
 local con, statements, transactions, draw_object
 
 -- A prepared statement with parameters of these widths; 0: a number.
@@ -163,9 +123,9 @@ local function execute(class, ...)
    for n, value in ipairs({...}) do
       statement.parameters[n]:set(value)
    end
-   local begin = sysbench.opt.statement_times and now()
+   local begin = sysbench.opt.statement_times and times.now()
    statement.handle:execute()
-   if begin then took(class, now() - begin) end
+   if begin then times.took(class, begin) end
 end
 
 -- The formulas of AntiDEAD: how a session moves the REF that it drew to one that no other session takes.
@@ -207,13 +167,12 @@ function thread_init()
       DELETE = prepare("DELETE FROM history WHERE ref_object = ? AND horder = ?", {10, 0}),
       INSERT = prepare("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?)", {10, 0, 3, 12, 12, 100})
    }
-   clock, times = ffi.new("holdfast_time"), {}
-   for _, class in ipairs(CLASSES) do times[class] = {} end
-   last_line, transactions, draw_object = now(), 0, anti_dead()
+   times.start(CLASSES)
+   transactions, draw_object = 0, anti_dead()
 end
 
 function thread_done()
-   if sysbench.opt.statement_times then print_times(0) end
+   if sysbench.opt.statement_times then times.print() end
    con:disconnect()
 end
 
@@ -253,16 +212,12 @@ local function write()
 end
 
 function event()
-   local begin = sysbench.opt.statement_times and now()
+   local begin = sysbench.opt.statement_times and times.now()
    local ratio = sysbench.opt.rw_ratio
    local writes = ratio > 0 and transactions % (ratio + 1) == ratio
    bracket("BEGIN")
    if writes then write() else read() end
    bracket("COMMIT")
    transactions = transactions + 1
-   if begin then
-      local at = now()
-      took("EVENT", at - begin)
-      if at - last_line >= LINE_MICROSECONDS then print_times(at) end
-   end
+   if begin then times.took("EVENT", begin) end
 end

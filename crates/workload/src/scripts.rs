@@ -1,4 +1,4 @@
-//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS and the oltp test of sysbench 0.4.
+//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS, dbt2 and the oltp test of sysbench 0.4.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,25 @@ use std::path::{Path, PathBuf};
 pub enum Script {
     /// dbSTRESS: the tables and transactions of [`crate::dbstress`].
     DbStress,
+    /// dbt2: nine tables, five transactions.
+    Dbt2,
     /// The oltp test of sysbench 0.4.
     Oltp04,
 }
 
+/// What two of them load, from the folder that they are in.
+const STATEMENT_TIMES: (&str, &str) = ("statement_times.lua", include_str!("../lua/statement_times.lua"));
+
 impl Script {
-    /// Both.
-    pub const ALL: [Script; 2] = [Script::DbStress, Script::Oltp04];
+    /// All of them.
+    pub const ALL: [Script; 3] = [Script::DbStress, Script::Dbt2, Script::Oltp04];
 
     /// The name of its file.
     #[must_use]
     pub fn file_name(self) -> &'static str {
         match self {
             Script::DbStress => "dbstress.lua",
+            Script::Dbt2 => "dbt2.lua",
             Script::Oltp04 => "oltp04.lua",
         }
     }
@@ -30,11 +36,12 @@ impl Script {
     pub fn text(self) -> &'static str {
         match self {
             Script::DbStress => include_str!("../lua/dbstress.lua"),
+            Script::Dbt2 => include_str!("../lua/dbt2.lua"),
             Script::Oltp04 => include_str!("../lua/oltp04.lua"),
         }
     }
 
-    /// Writes it into the folder `dir`, and returns its path.
+    /// Writes it into the folder `dir`, with what it loads, and returns its path.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -42,6 +49,7 @@ impl Script {
         std::fs::create_dir_all(dir)?;
         let path = dir.join(self.file_name());
         std::fs::write(&path, self.text())?;
+        std::fs::write(dir.join(STATEMENT_TIMES.0), STATEMENT_TIMES.1)?;
         Ok(path)
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
@@ -15,6 +15,7 @@ use crate::rig::fio::Fio;
 use crate::server;
 use crate::server::contender::Engine;
 use crate::server::turns::there::{self, What};
+use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Plan};
 
 /// What they take.
@@ -27,6 +28,18 @@ pub struct RigArgs {
     /// [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
+    /// With --target mariadb or dsn: (flush, sessions): what the sessions do
+    #[arg(long, value_enum, default_value_t = WorkloadArg::Dbstress)]
+    pub workload: WorkloadArg,
+}
+
+/// What sessions do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WorkloadArg {
+    /// READs of two SELECTs, WRITEs of one UPDATE in place
+    Dbstress,
+    /// Nine tables, five transactions in the standard mix
+    Dbt2,
 }
 
 /// The experiments on the embedded engine.
@@ -72,6 +85,12 @@ impl RigExperiment {
 
     /// Runs it on the target that was asked for.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        let has_a_choice = matches!(self, RigExperiment::Flush(_) | RigExperiment::Sessions(_))
+            && self.args().common.target != TargetArg::Embedded;
+        ensure!(
+            has_a_choice || self.args().workload == WorkloadArg::Dbstress,
+            "--workload is for flush and sessions on servers: --target mariadb or dsn:"
+        );
         match &self.args().common.target {
             TargetArg::Embedded => self.embedded(progress),
             TargetArg::MariaDb => self.on_servers(progress),
@@ -211,10 +230,21 @@ impl RigArgs {
         }
     }
 
+    fn server_workload(&self, objects: u32) -> Workload {
+        match self.workload {
+            WorkloadArg::Dbstress => Workload::DbStress { objects },
+            WorkloadArg::Dbt2 => Workload::Dbt2 {
+                warehouses: self.sized(2, 8, 100),
+                items: self.sized(5_000, 20_000, 100_000),
+                customers: self.sized(150, 600, 3_000),
+            },
+        }
+    }
+
     fn server_sessions(&self) -> server::sessions::Options {
         server::sessions::Options {
             plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
-            objects: self.sized(5_000, 20_000, 1_000_000),
+            workload: self.server_workload(self.sized(5_000, 20_000, 1_000_000)),
             counts: self.sized(
                 vec![1, 2, 8, 32, 128, 256],
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
@@ -237,7 +267,7 @@ impl RigArgs {
         let model = (Duration::from_micros(1600), 500_000_000);
         server::flush::Options {
             plan: self.plan(self.sized(3, 4, 6), self.seconds(8.0, 15.0, 60.0)),
-            objects: self.sized(10_000, 20_000, 1_000_000),
+            workload: self.server_workload(self.sized(10_000, 20_000, 1_000_000)),
             sessions: 32,
             capacities: self.sized(vec![32 * MIB], vec![32 * MIB, 256 * MIB], vec![32 * MIB, 256 * MIB, 2048 * MIB]),
             modelled: (self.common.disk == Some(DiskArg::Model)).then_some(model),

@@ -1,6 +1,6 @@
-//! `flush` on private servers: dbSTRESS RW=1 with redo logs of the same capacity, Holdfast beside InnoDB in turns.
+//! `flush` on private servers: dbSTRESS RW=1 (or dbt2) with redo logs of the same capacity, Holdfast beside InnoDB in turns.
 //!
-//! The log is filled before anything counts: a few connections update whole OBJECTs, in no order, until it has been written round more than
+//! The log is filled before anything counts: a few connections update rows in no order, until it has been written round more than
 //! once at the rate of dbSTRESS's own target. Then the turns: the age of the checkpoint, and how even the seconds are. On somebody's server
 //! the capacity is what it is, and the log is filled with the durability that the server has.
 
@@ -19,6 +19,7 @@ use super::health::Health;
 use super::turns::cell::{Cell, Column, grid, p99};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
 use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict};
@@ -32,8 +33,8 @@ use crate::progress::Progress;
 pub struct Options {
     /// Engines, turns, cores, seed.
     pub plan: Plan,
-    /// OBJECTs.
-    pub objects: u32,
+    /// What the sessions do; its second half are WRITEs.
+    pub workload: Workload,
     /// Sessions.
     pub sessions: u32,
     /// Capacities of the log, in bytes.
@@ -66,13 +67,13 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let plan = &options.plan;
     let mut sides = turns::sides(&cache, plan)?;
     for side in &mut sides {
-        side.load(Data::DbStress(options.objects), plan.seed, progress)?;
+        side.load(Data::Of(options.workload), plan.seed, progress)?;
     }
-    let work = turns::dbstress(&cache, options.objects, options.sessions, 1, plan.seed)?;
+    let work = options.workload.load(&cache, options.sessions, 1, plan.seed)?;
     let mut cases = Vec::new();
     for &capacity in &options.capacities {
         let settings = Settings {
-            pool_bytes: turns::dbstress_bytes(options.objects),
+            pool_bytes: options.workload.bytes(),
             log_bytes: Some(capacity),
             size: 1.0,
             modelled: options.modelled,
@@ -111,10 +112,10 @@ pub(super) fn there(
         capacity(&stay.before, stay.contender).context("the server does not say how large its redo log is")?;
     options.capacities = vec![capacity];
     let plan = &options.plan;
-    let work = turns::dbstress(cache, options.objects, options.sessions, 1, plan.seed)?;
+    let work = options.workload.load(cache, options.sessions, 1, plan.seed)?;
     let mut full = true;
     for side in sides.iter_mut() {
-        side.make_tables(Data::DbStress(options.objects), plan.seed, progress)?;
+        side.make_tables(Data::Of(options.workload), plan.seed, progress)?;
         progress.step(&format!("filling the log of {} MB", capacity >> 20));
         full &= fill(side, options, capacity)?;
     }
@@ -192,23 +193,22 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>
     grids.push(grid("Throughput", &[""], sides, &columns, &cells));
     let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
                      furious flush.";
-    let active_set = turns::dbstress_bytes(options.objects);
+    let active_set = options.workload.bytes();
+    let mode = options.workload.modes().last().map_or("", |mode| mode.0);
     let pool_bytes = place.pool_bytes.unwrap_or(active_set);
     Findings {
         name: ("flush", "No furious flushing, on a server"),
         place,
-        lead: (format!("dbSTRESS RW=1, {} sessions", options.sessions), published.to_owned()),
+        lead: (format!("{}, {mode}, {} sessions", options.workload.name(), options.sessions), published.to_owned()),
         words: Vec::new(),
-        settings: json!({
-            "workload": "dbSTRESS RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
-            "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
-            "objects": options.objects,
+        settings: options.workload.settings(json!({
+            "mode": mode,
             "sessions": options.sessions,
             "log_capacities_mib": options.capacities.iter().map(|c| c >> 20).collect::<Vec<_>>(),
             "pool_bytes": pool_bytes,
             "active_set_of_pool": active_set as f64 / pool_bytes as f64,
             "disk": if options.modelled.is_some() { "modelled" } else { "real" },
-        }),
+        })),
         grids,
         charts: vec![("Second by second, the last capacity".to_owned(), turns::charts(sides))],
         verdicts,
@@ -231,11 +231,11 @@ fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
     let enough = 2.0 * TARGET * capacity as f64;
     let (before, began) = (written(side)?, Instant::now());
     let connections = (0..FILLERS).map(|_| side.connect()).collect::<Result<Vec<_>>>()?;
-    let (objects, seed, stop) = (options.objects, options.plan.seed, AtomicBool::new(false));
+    let (workload, seed, stop) = (options.workload, options.plan.seed, AtomicBool::new(false));
     std::thread::scope(|scope| {
         let filler = |(n, conn)| {
             let (rng, stop) = (Rng::for_part(seed, n), &stop);
-            scope.spawn(move || update_objects(conn, objects, rng, stop))
+            scope.spawn(move || update_everywhere(conn, workload, rng, stop))
         };
         let fillers: Vec<_> = (0..).zip(connections).map(filler).collect();
         let mut result = Ok(false);
@@ -256,14 +256,10 @@ fn written(side: &mut Side<'_>) -> Result<f64> {
     Ok(side.read()?[Meter::Log as usize].unwrap_or(0.0))
 }
 
-/// Updates all rows of one OBJECT after the other, in no order. What it meets of the others' locks is no matter.
-fn update_objects(mut conn: Conn, objects: u32, mut rng: Rng, stop: &AtomicBool) -> Result<()> {
+/// Updates rows here and there, without end. What it meets of the others' locks is no matter.
+fn update_everywhere(mut conn: Conn, workload: Workload, mut rng: Rng, stop: &AtomicBool) -> Result<()> {
     while !stop.load(Ordering::Acquire) {
-        let (object, stat) = (rng.below(u64::from(objects)), rng.below(1000));
-        let sql = format!(
-            "UPDATE history SET ref_stat = '{stat:03}', note = REVERSE(note) WHERE ref_object = '{object:010}'"
-        );
-        match conn.query_drop(sql) {
+        match conn.query_drop(workload.scattered_update(&mut rng)) {
             Err(mysql::Error::MySqlError(said)) if [1205, 1213].contains(&said.code) => {}
             other => other?,
         }

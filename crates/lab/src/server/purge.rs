@@ -16,6 +16,7 @@ use serde_json::json;
 use super::turns::cell::{Cell, Column, grid};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan, engine_name};
 use crate::document::{Bar, Document, Verdict};
 use crate::figures::Grid;
@@ -36,6 +37,12 @@ pub struct Options {
     pub pool_bytes: u64,
 }
 
+impl Options {
+    fn workload(&self) -> Workload {
+        Workload::DbStress { objects: self.objects }
+    }
+}
+
 /// Sides of an engine: without a snapshot, with one.
 const SIDES: usize = 2;
 
@@ -45,20 +52,20 @@ const SIDES: usize = 2;
 /// If packages cannot be had, a server does not come up, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
-    let plan = &options.plan;
+    let (plan, workload) = (&options.plan, options.workload());
     let mut sides = Vec::new();
     let settings = Settings { pool_bytes: options.pool_bytes, size: 1.0, ..Settings::default() };
     for &contender in &plan.contenders {
         let name = engine_name(contender);
         let mut plain = Side::private(&cache, &plan.cores, &name, contender)?;
-        plain.load(Data::DbStress(options.objects), plan.seed, progress)?;
+        plain.load(Data::Of(workload), plan.seed, progress)?;
         let mut held = Side::private(&cache, &plan.cores, &format!("{name}, snapshot held"), contender)?;
         held.copy_of(&plain)?;
         plain.start(&settings)?;
         held.start(&settings)?;
         sides.extend([plain, held]);
     }
-    let work = turns::dbstress(&cache, options.objects, options.sessions, 1, plan.seed)?;
+    let work = workload.load(&cache, options.sessions, 1, plan.seed)?;
     Cell::warm_up(&mut sides, &work, plan.turn, progress)?;
     let mut snapshots = Vec::new();
     for side in sides.iter_mut().skip(1).step_by(SIDES) {
@@ -92,11 +99,11 @@ pub(super) fn there(
     sides: &mut [Side<'_>],
     progress: &mut Progress,
 ) -> Result<Findings> {
-    let plan = &options.plan;
+    let (plan, workload) = (&options.plan, options.workload());
     for side in sides.iter_mut() {
-        side.make_tables(Data::DbStress(options.objects), plan.seed, progress)?;
+        side.make_tables(Data::Of(workload), plan.seed, progress)?;
     }
-    let work = turns::dbstress(cache, options.objects, options.sessions, 1, plan.seed)?;
+    let work = workload.load(cache, options.sessions, 1, plan.seed)?;
     Cell::warm_up(sides, &work, plan.turn, progress)?;
     let plain = Cell::measure(&["no snapshot"], sides, &work, plan, progress)?;
     let side = sides.first().context("there is one server")?;
@@ -168,15 +175,13 @@ fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>
         place,
         lead: (what, published.to_owned()),
         words: Vec::new(),
-        settings: json!({
-            "workload": "dbSTRESS RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
-            "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
-            "objects": options.objects,
+        settings: options.workload().settings(json!({
+            "mode": "RW=1",
             "sessions": options.sessions,
             "pool_bytes": pool_bytes,
-            "active_set_of_pool": turns::dbstress_bytes(options.objects) as f64 / pool_bytes as f64,
+            "active_set_of_pool": options.workload().bytes() as f64 / pool_bytes as f64,
             "snapshot": "START TRANSACTION WITH CONSISTENT SNAPSHOT before the first turn, open until after the last",
-        }),
+        })),
         grids: Vec::new(),
         charts: vec![("Second by second".to_owned(), turns::charts(sides))],
         verdicts: Vec::new(),

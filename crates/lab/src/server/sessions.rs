@@ -1,4 +1,4 @@
-//! `sessions` on private servers: dbSTRESS with 1 to 256 clients, read-only and RW=1, Holdfast beside InnoDB in turns, all in memory.
+//! `sessions` on private servers: dbSTRESS (or dbt2) with 1 to 256 clients, read-only and RW=1, Holdfast beside InnoDB in turns, all in memory.
 //!
 //! What the machine does with so many threads, and what the server costs, is the same for both engines; what differs is theirs.
 //! On somebody's server: the same with one engine.
@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::turns::cell::{Cell, Of, grid, p99};
 use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
 use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict};
@@ -23,14 +24,12 @@ use crate::progress::Progress;
 pub struct Options {
     /// Engines, turns, cores, seed.
     pub plan: Plan,
-    /// OBJECTs.
-    pub objects: u32,
+    /// What the sessions do.
+    pub workload: Workload,
     /// Numbers of sessions.
     pub counts: Vec<u32>,
 }
 
-/// The modes, and READs per WRITE of each.
-const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 /// Sessions up to which throughput has a bar; more have to be survived.
 const MOST: u32 = 256;
 /// Least throughput, of InnoDB's, at any number of sessions.
@@ -48,9 +47,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let mut sides = turns::sides(&cache, plan)?;
-    let settings = Settings { pool_bytes: turns::dbstress_bytes(options.objects), size: 1.0, ..Settings::default() };
+    let settings = Settings { pool_bytes: options.workload.bytes(), size: 1.0, ..Settings::default() };
     for side in &mut sides {
-        side.load(Data::DbStress(options.objects), plan.seed, progress)?;
+        side.load(Data::Of(options.workload), plan.seed, progress)?;
         side.start(&settings)?;
     }
     let cells = measure(options, &cache, &mut sides, progress)?;
@@ -78,11 +77,11 @@ pub(super) fn there(
         }
     }
     for side in sides.iter_mut() {
-        side.make_tables(Data::DbStress(options.objects), options.plan.seed, progress)?;
+        side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
     }
     let cells = measure(options, cache, sides, progress)?;
     let mut findings = findings(options, place, cells, sides);
-    words.extend(MODES.iter().filter_map(|(mode, _)| fall(mode, &findings.cells)));
+    words.extend(options.workload.modes().iter().filter_map(|(mode, _)| fall(mode, &findings.cells)));
     findings.words = words;
     Ok(findings)
 }
@@ -111,10 +110,10 @@ fn fall(mode: &str, cells: &[Cell]) -> Option<String> {
 /// All numbers of sessions in all modes.
 fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Vec<Cell>> {
     let plan = &options.plan;
-    let work = |sessions, rw_ratio| turns::dbstress(cache, options.objects, sessions, rw_ratio, plan.seed);
+    let work = |sessions, rw_ratio| options.workload.load(cache, sessions, rw_ratio, plan.seed);
     Cell::warm_up(sides, &work(8, 0)?, plan.turn.min(WARM_UP), progress)?;
     let mut cells = Vec::new();
-    for (mode, rw_ratio) in MODES {
+    for &(mode, rw_ratio) in options.workload.modes() {
         for &sessions in &options.counts {
             let name = [mode, &sessions.to_string()];
             cells.push(Cell::measure(&name, sides, &work(sessions, rw_ratio)?, plan, progress)?);
@@ -126,29 +125,27 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
 fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
     let columns: [turns::cell::Column<'_>; 3] =
         [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
-    let active_set = turns::dbstress_bytes(options.objects);
+    let active_set = options.workload.bytes();
     let pool_bytes = place.pool_bytes.unwrap_or(active_set);
     let published = "Published in 2010: throughput falls continuously from 32 sessions on; a limit of 32 threads cost more than it gave \
                      until 256.";
     Findings {
         name: ("sessions", "1 to 256 sessions on a server"),
         place,
-        lead: ("dbSTRESS in memory".to_owned(), published.to_owned()),
+        lead: (format!("{} in memory", options.workload.name()), published.to_owned()),
         words: Vec::new(),
-        settings: json!({
-            "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE; sysbench with prepared statements",
-            "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
-            "objects": options.objects,
+        settings: options.workload.settings(json!({
+            "modes": options.workload.modes().iter().map(|mode| mode.0).collect::<Vec<_>>(),
             "sessions": options.counts,
             "pool_bytes": pool_bytes,
             "active_set_of_pool": active_set as f64 / pool_bytes as f64,
-        }),
+        })),
         grids: vec![grid("Engines by number of sessions", &["", "sessions"], sides, &columns, &cells)],
         charts: vec![
-            ("Over the number of sessions".to_owned(), over_sessions(&cells, sides)),
+            ("Over the number of sessions".to_owned(), over_sessions(options.workload, &cells, sides)),
             ("Second by second".to_owned(), turns::charts(sides)),
         ],
-        verdicts: verdicts(&cells, sides),
+        verdicts: verdicts(options.workload, &cells, sides),
         cells,
     }
 }
@@ -158,9 +155,9 @@ fn sessions_of(cell: &Cell) -> u32 {
 }
 
 /// Against every other engine.
-fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
+fn verdicts(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for (mode, _) in MODES {
+    for &(mode, _) in workload.modes() {
         let of_mode = || cells.iter().filter(move |c| c.name[0] == mode && sessions_of(c) <= MOST);
         for (other, side) in sides.iter().enumerate().skip(1) {
             let tps = |c: &Cell| Some(c.ratio(0, other, |t| Some(t.tps()))?.median);
@@ -177,11 +174,11 @@ fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
     verdicts
 }
 
-fn over_sessions(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Chart> {
+fn over_sessions(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Chart> {
     let mut charts = Vec::new();
     let figures: [(&str, &str, Of<'_>); 2] =
         [("Throughput", "transactions per second", &|t| Some(t.tps())), ("99th percentile", "milliseconds", &p99)];
-    for (mode, _) in MODES {
+    for &(mode, _) in workload.modes() {
         for (title, unit, of) in figures {
             let point = |c: &Cell, side| Some((f64::from(sessions_of(c)).log2(), c.figure(side, of)?.median));
             let line = |(n, side): (usize, &Side<'_>)| Line {

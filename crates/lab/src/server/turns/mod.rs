@@ -6,6 +6,7 @@
 //! | [`side`] | one of the servers: loaded, started, given turns, standing still in between |
 //! | [`meters`] | its own counters, the same questions to every engine |
 //! | [`cell`] | the turns of all sides under one load, their ratios, and the table of them |
+//! | [`workload`] | what the sessions do, on which tables |
 //! | [`there`] | the same experiments on somebody's server |
 //!
 //! Every private side has a cache of the same size, O_DIRECT, a sync at every commit and no binary log. The first side is Holdfast's.
@@ -14,19 +15,17 @@ pub mod cell;
 pub mod meters;
 pub mod side;
 pub mod there;
+pub mod workload;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use holdfast_server::{Cache, apt};
-use holdfast_workload::scripts::Script;
 use serde_json::{Value, json};
 
 use self::meters::Meter;
 use self::side::Side;
 use super::contender::{Contender, Engine};
-use super::data::SCHEMA;
-use super::load::Oltp;
 use crate::document::{Document, Run, Verdict, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
@@ -90,23 +89,6 @@ pub fn equip(progress: &mut Progress) -> Result<Cache> {
 /// If what an earlier run left cannot be removed.
 pub fn sides<'c>(cache: &'c Cache, plan: &'c Plan) -> Result<Vec<Side<'c>>> {
     plan.contenders.iter().map(|&c| Side::private(cache, &plan.cores, &engine_name(c), c)).collect()
-}
-
-/// dbSTRESS with `sessions` sessions: one WRITE, which is one UPDATE, for every `rw_ratio` READs.
-///
-/// # Errors
-/// If the script cannot be written.
-pub fn dbstress(cache: &Cache, objects: u32, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Oltp> {
-    let asked =
-        vec![format!("--objects={objects}"), format!("--rw-ratio={rw_ratio}"), "--statement-times=on".to_owned()];
-    let script = side::script(cache, Script::DbStress)?;
-    Ok(Oltp { script, asked, ..Oltp::read_only(0, SCHEMA, sessions as usize, seed) })
-}
-
-/// Bytes of a cache that holds all of dbSTRESS's tables in any of the engines.
-#[must_use]
-pub fn dbstress_bytes(objects: u32) -> u64 {
-    u64::from(objects) * 8000 + (32 << 20)
 }
 
 /// A chart per meter, with a line per side over the time of its own turns.

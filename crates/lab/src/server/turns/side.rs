@@ -14,6 +14,7 @@ use mysql::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::meters::{self, Meter, Values};
+use super::workload::Workload;
 use crate::experiments::sideload::HOT;
 use crate::figures::Span;
 use crate::measure::human;
@@ -28,8 +29,8 @@ use crate::server::load::{self, Oltp, Sysbench};
 /// The tables of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub enum Data {
-    /// dbSTRESS with so many OBJECTs.
-    DbStress(u32),
+    /// Those of a script.
+    Of(Workload),
     /// sysbench's table with so many rows.
     Sbtest(u32),
 }
@@ -284,13 +285,10 @@ impl<'c> Side<'c> {
         let engine = self.contender.engine();
         let (cache, address) = (self.cache, self.address.clone());
         match data {
-            Data::DbStress(objects) => {
-                let asked = [
-                    format!("--objects={objects}"),
-                    format!("--mysql-storage-engine={engine}"),
-                    format!("--rand-seed={seed}"),
-                ];
-                load::prepare(cache, &address, &script(cache, Script::DbStress)?, SCHEMA, &asked)?;
+            Data::Of(workload) => {
+                let mut asked = workload.sizes();
+                asked.extend([format!("--mysql-storage-engine={engine}"), format!("--rand-seed={seed}")]);
+                load::prepare(cache, &address, &script(cache, workload.script())?, SCHEMA, &asked)?;
             }
             Data::Sbtest(rows) => {
                 let mut told = |done| progress.show(&format!("{done} of {rows} rows"));
