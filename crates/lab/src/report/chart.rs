@@ -108,12 +108,26 @@ pub fn ticks(min: f64, max: f64, n: usize) -> Vec<f64> {
 /// A tick's label.
 fn tick_label(v: f64) -> String {
     let v = if v.abs() < 1e-12 { 0.0 } else { v };
-    if v.abs() >= 1000.0 {
-        let thousands = v / 1000.0;
-        return if thousands.fract() == 0.0 { format!("{thousands:.0}k") } else { format!("{thousands:.1}k") };
+    for (unit, letter) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if v.abs() >= unit {
+            return format!("{}{letter}", without_zeros(v / unit));
+        }
     }
+    without_zeros(v)
+}
+
+/// At most three digits behind the point.
+fn without_zeros(v: f64) -> String {
     let text = format!("{v:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What of a band's label fits into `width`: all of it, else what is behind its last comma, else nothing.
+fn fitting(label: &str, width: f64) -> &str {
+    const CHARACTER: f64 = 5.6;
+    let last = label.rsplit_once(", ").map_or(label, |(_, last)| last);
+    let fits = |text: &&str| text.len() as f64 * CHARACTER + 8.0 <= width;
+    [label, last].into_iter().find(fits).unwrap_or_default()
 }
 
 /// Maps values to the drawing.
@@ -145,14 +159,18 @@ impl Frame {
                 @if to > from {
                     rect class=(if n % 2 == 0 { "band" } else { "band alt" }) x=(px(from)) y=(px(TOP))
                         width=(px(to - from)) height=(px(base - TOP)) {}
-                    @if to - from > band.label.len() as f64 * 5.0 {
-                        text class="band-label" x=(px(from + 5.0)) y=(px(TOP + 11.0)) { (band.label) }
-                    }
                 }
             }
             @for tick in ticks(0.0, self.y_max, 4) {
                 line class="grid" x1=(px(left)) x2=(px(right)) y1=(px(self.y(tick))) y2=(px(self.y(tick))) {}
                 text class="tick" x=(px(left - 6.0)) y=(px(self.y(tick) + 3.5)) text-anchor="end" { (tick_label(tick)) }
+            }
+            @for band in bands {
+                @let (from, to) = (self.x(band.from.max(self.x.0)), self.x(band.to.min(self.x.1)));
+                @let label = fitting(&band.label, to - from);
+                @if !label.is_empty() {
+                    text class="band-label" x=(px(from + 5.0)) y=(px(TOP + 11.0)) { (label) }
+                }
             }
             @for tick in ticks(self.x.0, self.x.1, 6) {
                 text class="tick" x=(px(self.x(tick))) y=(px(base + 14.0)) text-anchor="middle" { (tick_label(tick)) }
@@ -334,6 +352,15 @@ mod tests {
         assert_eq!(ticks(-0.5, 1.0, 3), [-0.5, 0.0, 0.5, 1.0]);
         assert_eq!(tick_label(2500.0), "2.5k");
         assert_eq!(tick_label(0.25), "0.25");
+        assert_eq!([tick_label(60e6), tick_label(-2.5e9)], ["60M", "-2.5G"]);
+    }
+
+    #[test]
+    fn labels_stay_in_their_bands() {
+        assert_eq!(fitting("RW=1, 256", 60.0), "RW=1, 256");
+        assert_eq!(fitting("RW=1, 256", 40.0), "256");
+        assert_eq!(fitting("RW=1, 256", 20.0), "");
+        assert_eq!(fitting("warm-up", 20.0), "");
     }
 
     fn empty() -> LineChart {

@@ -42,7 +42,7 @@ pub(super) fn body(figures: &Figures) -> Markup {
 }
 
 fn table(grid: &Grid) -> Markup {
-    let class = |n: usize| if n < grid.words { "" } else { "n" };
+    let class = |n: usize| if n < grid.words { "w" } else { "n" };
     html! {
         section {
             h2 { (grid.title) }

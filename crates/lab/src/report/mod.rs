@@ -209,6 +209,7 @@ fn value_text(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), number_text),
+        Value::Array(values) => values.iter().map(value_text).collect::<Vec<_>>().join(", "),
         Value::Object(fields) => {
             let parts: Vec<String> =
                 fields.iter().map(|(k, v)| format!("{} {}", k.replace('_', " "), value_text(v))).collect();
