@@ -4,7 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* Filling new indexes from the rows that there are, while nobody changes them: the engine sorts their entries. */
+/* Filling new indexes from the rows that there are: the engine sorts their entries. Those who change rows meanwhile note what that
+   does to the entries, and the engine has the notes in the end. */
 
 #include "alter.h"
 #include "errors.h"
@@ -68,39 +69,96 @@ bool find_duplicate(const Altered *ctx, uint *key_no, Bytes *row_key)
   if (hf_alter_duplicate(ctx->alter, &index, &key, &value) != HF_OK)
     return false;
   const uchar *rest= value.data;
-  if (index >= ctx->added.size() || !take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
+  if (index >= ctx->added->count() || !take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
     return false;
-  *key_no= ctx->added[index];
+  *key_no= ctx->added->number(index);
   row_key->assign(key.data + prefix, key.data + key.len);
   return true;
 }
 
 } // namespace
 
+namespace holdfast {
+
+New_indexes::New_indexes(const TABLE *altered, const std::vector<uint> &numbers) : to(altered), numbers(numbers)
+{
+  for (uint number : numbers)
+    unique.push_back(altered->key_info[number].flags & HA_NOSAME);
+}
+
+void Altered::give_up()
+{
+  share->set_being_added(nullptr);
+  hf_alter_free(alter);
+  alter= nullptr;
+}
+
+bool Altered::say_duplicate(hf_code code, TABLE *table, TABLE *altered)
+{
+  uint key_no;
+  Bytes row_key;
+  if (code != HF_DUPLICATE_KEY || !added || !find_duplicate(this, &key_no, &row_key))
+    return false;
+  Rows rows;
+  hf_slice value;
+  if (rows.open(share->table()) != HF_OK || rows.get(row_key, &value) != HF_OK ||
+      !share->layout.decode(table, table->record[0], value.data, value.len, true))
+    return false;
+  // Both records are laid out alike.
+  memcpy(altered->record[0], table->record[0], table->s->reclength);
+  print_keydup_error(altered, &altered->key_info[key_no], MYF(0));
+  return true;
+}
+
+} // namespace holdfast
+
 /* Hands the entries of the row in record[0] to the engine. */
-hf_code ha_holdfast::add_entries(const Altered *ctx, const Share &to, const TABLE *altered)
+hf_code ha_holdfast::add_entries(const Altered *ctx)
 {
   const uchar *record= table->record[0];
   hf_code code= HF_OK;
-  for (uint32_t i= 0; code == HF_OK && i < ctx->added.size(); i++)
+  for (uint32_t i= 0; code == HF_OK && i < ctx->added->count(); i++)
   {
-    const Index_key &index= to.keys[ctx->added[i]];
     size_t prefix;
-    make_entry(index, record, row_key, &key_a, &rest_a, &prefix);
-    if (!(altered->key_info[ctx->added[i]].flags & HA_NOSAME) || index.has_null(record))
-      prefix= key_a.size();
+    make_entry(ctx->added->key(i), record, row_key, &key_a, &rest_a, &prefix);
+    prefix= ctx->added->unique_bytes(i, record, prefix, key_a.size());
     code= hf_alter_push(ctx->alter, i, slice(key_a), prefix, slice(rest_a));
   }
   return code;
 }
 
+/* Notes what a change of a row does to indexes that are being added: `before` is the row under `row_key`, or null, `after` the one under
+   `new_row_key`, or null. */
+int ha_holdfast::note_change(const uchar *before, const uchar *after)
+{
+  std::shared_ptr<const New_indexes> added= share->being_added();
+  hf_code code= HF_OK;
+  for (uint32_t i= 0; added && code == HF_OK && i < added->count(); i++)
+  {
+    size_t prefix;
+    if (before)
+      make_entry(added->key(i), before, row_key, &key_b, &rest_b, &prefix);
+    if (after)
+      make_entry(added->key(i), after, new_row_key, &key_a, &rest_a, &prefix);
+    bool stays= before && after && key_a == key_b;
+    if (stays && rest_a == rest_b)
+      continue;
+    if (before && !stays)
+      code= hf_alter_note_gone(transaction(), share->table(), i, slice(key_b));
+    if (!after || code != HF_OK)
+      continue;
+    prefix= added->unique_bytes(i, after, prefix, key_a.size());
+    code= hf_alter_note_there(transaction(), share->table(), i, slice(key_a), prefix, slice(rest_a));
+  }
+  return fail(code);
+}
+
 bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
-  const Altered *ctx= static_cast<const Altered *>(info->handler_ctx);
-  if (ctx->added.empty())
+  Altered *ctx= static_cast<Altered *>(info->handler_ctx);
+  if (!ctx->added)
     return false;
   Rows rows;
-  const Share to(altered);
   hf_code code= rows.open(share->table());
   hf_slice key, value;
   for (ulonglong n= 1; code == HF_OK && (code= rows.next(&key, &value)) == HF_OK; n++)
@@ -110,19 +168,9 @@ bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
     row_key.assign(key.data, key.data + key.len);
     if (!share->layout.decode(table, table->record[0], value.data, value.len, true))
       return alter_failed(damaged());
-    code= add_entries(ctx, to, altered);
+    code= add_entries(ctx);
   }
   if (code == HF_NOT_FOUND)
     code= hf_alter_finish(ctx->alter);
-  uint key_no;
-  if (code != HF_DUPLICATE_KEY || !find_duplicate(ctx, &key_no, &row_key))
-    return alter_failed(fail(code));
-  if ((code= rows.get(row_key, &value)) != HF_OK)
-    return alter_failed(fail(code));
-  if (!share->layout.decode(table, table->record[0], value.data, value.len, true))
-    return alter_failed(damaged());
-  // Both records are laid out alike.
-  memcpy(altered->record[0], table->record[0], table->s->reclength);
-  print_keydup_error(altered, &altered->key_info[key_no], MYF(0));
-  return true;
+  return ctx->say_duplicate(code, table, altered) || alter_failed(fail(code));
 }

@@ -14,9 +14,8 @@
 
 using namespace holdfast;
 
-static const alter_table_operations ADDED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
-static const alter_table_operations CHANGED_INDEXES= ADDED_INDEXES | ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX |
-  ALTER_DROP_UNIQUE_INDEX | ALTER_INDEX_ORDER;
+static const alter_table_operations CHANGED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX |
+  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_INDEX_ORDER;
 
 namespace {
 
@@ -104,7 +103,7 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
     return HA_ALTER_INPLACE_INSTANT;
   if (!can_change_indexes(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  return all & ADDED_INDEXES ? HA_ALTER_INPLACE_NOCOPY_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
+  return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }
 
 bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
@@ -125,30 +124,36 @@ bool ha_holdfast::alter_failed(int error)
 
 bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
-  Altered *ctx= new (ha_thd()->mem_root) Altered(name);
+  Altered *ctx= new (ha_thd()->mem_root) Altered(name, share);
   info->handler_ctx= ctx;
   if (!ctx)
     return true;
   if (!(info->handler_flags & CHANGED_INDEXES))
     return false;
   std::vector<hf_index_spec> specs;
+  std::vector<uint> added;
   for (uint i= 0; i < altered->s->keys; i++)
   {
     const KEY &key= altered->key_info[i];
     uint kept= kept_key(table, info, key);
     if (kept == MAX_KEY)
     {
-      ctx->indexes.push_back({true, (uint32_t) ctx->added.size()});
-      ctx->added.push_back(i);
+      ctx->indexes.push_back({true, (uint32_t) added.size()});
+      added.push_back(i);
       specs.push_back({slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0});
     }
     else if (i != altered->s->primary_key)
       ctx->indexes.push_back({false, index_no_of(kept)});
   }
-  // What a prepared transaction has changed would not be in the new indexes.
+  // What a prepared transaction has changed might not be in the new indexes.
   hf_code code= check_unprepared(name);
   if (code == HF_OK)
-    code= hf_alter_begin(database, slice(name), specs.data(), specs.size(), &ctx->alter);
+    code= hf_alter_begin(database, slice(name), specs.data(), specs.size(), info->online, &ctx->alter);
+  if (code == HF_OK && !added.empty())
+    ctx->added= std::make_shared<New_indexes>(altered, added);
+  // Nobody else is in the middle of a statement with the table: all that are to come know of the new indexes.
+  if (info->online)
+    share->set_being_added(ctx->added);
   return alter_failed(fail(code));
 }
 
@@ -201,6 +206,11 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   {
     for (auto table= tables; *table && code == HF_OK; table++)
       code= write_version(static_cast<Altered *>(*table)->name, altered);
+  }
+  for (auto table_of= tables; *table_of; table_of++)
+  {
+    if (static_cast<Altered *>(*table_of)->say_duplicate(code, table, altered))
+      return true;
   }
   info->group_commit_ctx= nullptr;
   if (code == HF_OK)

@@ -9,26 +9,52 @@
 #ifndef HOLDFAST_ALTER_H
 #define HOLDFAST_ALTER_H
 
-#include "server.h"
+#include "share.h"
 
 namespace holdfast {
+
+/* Indexes that are being added: what it takes to make their entries from rows of the table as it was. */
+class New_indexes
+{
+public:
+  New_indexes(const TABLE *altered, const std::vector<uint> &numbers);
+
+  size_t count() const { return numbers.size(); }
+  const Index_key &key(uint i) const { return to.keys[numbers[i]]; }
+
+  /* The altered table's number of new index `i`. */
+  uint number(uint i) const { return numbers[i]; }
+
+  /* How many of the `length` bytes of an index key, which an entry of `whole` bytes begins with, have to be unique. */
+  size_t unique_bytes(uint i, const uchar *record, size_t length, size_t whole) const
+  {
+    return unique[i] && !key(i).has_null(record) ? length : whole;
+  }
+
+private:
+  const Share to;
+  const std::vector<uint> numbers;
+  std::vector<bool> unique;
+};
 
 /* The table that is altered; of a partitioned one, the server keeps that of every partition. */
 struct Altered : public inplace_alter_handler_ctx
 {
-  explicit Altered(const std::string &name) : name(name) {}
-  ~Altered() override { give_up(); }
+  Altered(const std::string &name, Share *share) : name(name), share(share) {}
 
-  /* Ends what was begun in the engine: if it was not committed, the table stays as it was. */
-  void give_up()
-  {
-    hf_alter_free(alter);
-    alter= nullptr;
-  }
+  /* By then what the table was may be closed, and `share` with it. */
+  ~Altered() override { hf_alter_free(alter); }
+
+  /* The table stays as it was. */
+  void give_up();
+
+  /* Says which entry is there twice, if that is why `code` is no success. */
+  bool say_duplicate(hf_code code, TABLE *table, TABLE *altered);
 
   const std::string name;
+  Share *const share;
   hf_alter *alter= nullptr;                 // if indexes change
-  std::vector<uint> added;                  // the altered table's numbers of new keys
+  std::shared_ptr<const New_indexes> added; // if there are any
   std::vector<hf_index_source> indexes;     // where the altered table's secondary indexes come from
 };
 

@@ -141,7 +141,8 @@ private:
 
   int take_row_id();
   bool alter_failed(int error);
-  hf_code add_entries(const holdfast::Altered *ctx, const holdfast::Share &to, const TABLE *altered);
+  hf_code add_entries(const holdfast::Altered *ctx);
+  int note_change(const uchar *before, const uchar *after);
   void make_entry(const holdfast::Index_key &index, const uchar *record, const holdfast::Bytes &row,
                   holdfast::Bytes *key, holdfast::Bytes *rest, size_t *prefix);
   int insert_entry(uint key_no, const uchar *record, const holdfast::Bytes &row);

@@ -14,10 +14,13 @@
 #include "key_format.h"
 #include "row_format.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
 namespace holdfast {
+
+class New_indexes;
 
 /* The engine's name of the table that the server knows by `path`. */
 std::string table_name(const char *path);
@@ -68,6 +71,18 @@ public:
   /* Counts thoroughly, and keeps that in the catalog. */
   hf_code analyze(const std::string &name);
 
+  /* The indexes that are being added while rows change; null if there are none. Nobody is in the middle of a statement with the
+     table when they begin to be. */
+  std::shared_ptr<const New_indexes> being_added() const
+  {
+    return are_indexes_added.load(std::memory_order_acquire) ? std::atomic_load(&new_indexes) : nullptr;
+  }
+  void set_being_added(const std::shared_ptr<const New_indexes> &indexes)
+  {
+    std::atomic_store(&new_indexes, indexes);
+    are_indexes_added= indexes != nullptr;
+  }
+
   const uint primary_key;
   const Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers
@@ -82,6 +97,8 @@ private:
   std::vector<std::string> key_names;
   std::vector<uint> index_numbers;  // by the server's key numbers
   bool indexes_found= true;
+  std::shared_ptr<const New_indexes> new_indexes;
+  std::atomic<bool> are_indexes_added{false};
   hf_table *open_table= nullptr;
   uint openings= 0;
   uchar format_found= Definition::FORMAT;

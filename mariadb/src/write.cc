@@ -67,7 +67,7 @@ int ha_holdfast::insert_entries(const uchar *record)
     if (int error= insert_entry(key_no, record, new_row_key))
       return error;
   }
-  return 0;
+  return note_change(nullptr, record);
 }
 
 /* Takes back what was done for a row before `error`. After a deadlock everything will be. */
@@ -168,6 +168,8 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
     if (key_no != share->primary_key)
       error= update_entry(key_no, before, after);
   }
+  if (!error)
+    error= note_change(before, after);
   error= undo_row(savepoint, error);
   if (error)
     return error;
@@ -198,6 +200,8 @@ int ha_holdfast::delete_row(const uchar *record)
     make_entry(share->keys[key_no], record, row_key, &key_a, &rest_a, &prefix);
     error= fail(hf_delete(transaction(), share->table(), index_no_of(key_no), slice(key_a)), HA_ERR_CRASHED);
   }
+  if (!error)
+    error= note_change(record, nullptr);
   return undo_row(savepoint, error);
 }
 

@@ -249,7 +249,10 @@ typedef struct {
 } hf_index_source;
 
 hf_code hf_alter_begin(const hf_database *database, hf_slice name, const hf_index_spec *add, size_t count,
-                       hf_alter **out);
+                       bool with_deltas, hf_alter **out);
+hf_code hf_alter_note_there(hf_transaction *transaction, const hf_table *table, uint32_t added, hf_slice key,
+                            size_t prefix, hf_slice value);
+hf_code hf_alter_note_gone(hf_transaction *transaction, const hf_table *table, uint32_t added, hf_slice key);
 hf_code hf_alter_push(hf_alter *alter, uint32_t index, hf_slice key, size_t prefix, hf_slice value);
 hf_code hf_alter_finish(hf_alter *alter);
 hf_code hf_alter_duplicate(const hf_alter *alter, uint32_t *index, hf_slice *key, hf_slice *value);

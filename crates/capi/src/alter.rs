@@ -3,7 +3,7 @@
 use holdfast::raw::IndexSource;
 
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Code, Database, IndexSpec, raw};
+use crate::{Code, Database, IndexSpec, Table, Transaction, raw};
 
 /// A change of a table's indexes that is under way.
 pub struct Alter(raw::Alter);
@@ -19,12 +19,14 @@ pub struct Source {
 }
 
 entry_points! {
-    /// Begins to change the indexes of a table whose rows nobody changes until that is over. `add`: the new ones.
+    /// Begins to change the indexes of a table. `add`: the new ones. `with_deltas`: nobody changes a row now, and from now on everybody who
+    /// does notes what that does to entries of the added indexes; otherwise nobody changes rows until that is over.
     fn hf_alter_begin(
         database: *const Database,
         name: Slice,
         add: *const IndexSpec,
         count: usize,
+        with_deltas: bool,
         out: *mut *mut Alter,
     ) {
         let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(add, count)) };
@@ -32,7 +34,7 @@ entry_points! {
         for spec in specs {
             names.push((take!(spec.name.text())?, spec.unique));
         }
-        let alter = take!(shared(database))?.0.begin_alter(take!(name.text())?, &names)?;
+        let alter = take!(shared(database))?.0.begin_alter(take!(name.text())?, &names, with_deltas)?;
         take!(give(out, Alter(alter)))?;
         Ok(Code::Ok)
     }
@@ -41,6 +43,28 @@ entry_points! {
     /// [`Code::DuplicateKey`] may come now, or later for an earlier entry.
     fn hf_alter_push(alter: *mut Alter, index: u32, key: Slice, prefix: usize, value: Slice) {
         take!(exclusive(alter))?.0.push(index, take!(key.bytes()), prefix, take!(value.bytes()))?;
+        Ok(Code::Ok)
+    }
+
+    /// Notes, in a transaction that changes a row, that an entry of added index `added` has come or has another value. So many bytes of the
+    /// key have to be unique.
+    fn hf_alter_note_there(
+        transaction: *mut Transaction,
+        table: *const Table,
+        added: u32,
+        key: Slice,
+        prefix: usize,
+        value: Slice,
+    ) {
+        let (table, key, value) = (take!(shared(table))?, take!(key.bytes()), take!(value.bytes()));
+        take!(exclusive(transaction))?.0.note_entry(&table.0, added, key, Some((prefix, value)))?;
+        Ok(Code::Ok)
+    }
+
+    /// Notes that an entry has gone.
+    fn hf_alter_note_gone(transaction: *mut Transaction, table: *const Table, added: u32, key: Slice) {
+        let (table, key) = (take!(shared(table))?, take!(key.bytes()));
+        take!(exclusive(transaction))?.0.note_entry(&table.0, added, key, None)?;
         Ok(Code::Ok)
     }
 

@@ -188,8 +188,8 @@ impl Database {
         self.0.database().rename_table(from, to)
     }
 
-    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)]) -> Result<Alter> {
-        self.0.begin_alter(name, add)
+    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool) -> Result<Alter> {
+        self.0.begin_alter(name, add, with_deltas)
     }
 
     pub fn commit_alters(&self, alters: &mut [&mut Alter]) -> Result<()> {
@@ -325,6 +325,10 @@ impl Transaction {
 
     pub fn delete(&mut self, table: &Table, index: u32, key: &[u8]) -> Result<bool> {
         self.raw.delete(table, index, key)
+    }
+
+    pub fn note_entry(&mut self, table: &Table, added: u32, key: &[u8], entry: Option<(usize, &[u8])>) -> Result<()> {
+        self.raw.note_entry(table, added, key, entry)
     }
 
     pub fn get(

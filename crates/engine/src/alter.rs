@@ -1,10 +1,10 @@
 //! Changing the indexes of a table in place: adding, dropping and reordering them, crash-safe at any point.
 //!
 //! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as *unused*: their pages belong to nobody.
-//! Then their trees are made, and filled by the caller, who sees to it that nobody changes rows meanwhile. Whoever alters a
+//! Then their trees are made, and filled by the caller. Nobody changes rows meanwhile, or those who do note it in [deltas](crate::delta). Whoever alters a
 //! table is among its writers, so that it is neither dropped nor compacted.
 //!
-//! **Commit.** Writers are kept out. One transaction, for all tables that change together, replaces their records, takes the new indexes off
+//! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One transaction, for all tables that change together, replaces their records, takes the new indexes off
 //! the notes and puts the dropped ones there: from its commit on the tables are the new ones. Then another
 //! [`TableStore`] over the same file takes the place of the old one, purge and rollback let go of what was dropped, and its pages are
 //! freed; after that the note goes, too. New indexes have no old versions: to views of before they do not exist
@@ -24,6 +24,7 @@ use holdfast_txn::{IndexKind, TableIndex};
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::ddl::{check_name, keep_writers_out};
+use crate::delta::{self, Refused};
 use crate::schema::{Entered, TableHandle, TableStore};
 use crate::shared::Shared;
 use crate::verify::walk_trees;
@@ -39,6 +40,10 @@ pub(crate) struct NewIndex {
 pub(crate) struct Alteration {
     pub table: Arc<TableHandle>,
     pub added: Vec<NewIndex>,
+    /// One for each added index, if rows change meanwhile.
+    deltas: Vec<Arc<TableIndex>>,
+    /// The entry that was there twice when deltas were merged, and the number of its index.
+    pub refused: Option<(u32, Refused)>,
     /// Given up when the table is to change.
     entered: Option<Entered>,
 }
@@ -51,8 +56,9 @@ pub(crate) struct Outcome {
     pub options: Vec<u8>,
 }
 
-/// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique.
-pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)]) -> Result<Alteration> {
+/// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique. `with_deltas`: rows are going to
+/// change meanwhile, but nobody does so yet.
+pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)], with_deltas: bool) -> Result<Alteration> {
     shared.check_writable()?;
     let mut next = shared.ddl.lock();
     let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
@@ -60,12 +66,16 @@ pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)]) -> 
     for (index, ..) in add {
         check_name("an index", index)?;
     }
+    if !table.store.deltas.read().is_empty() {
+        return Err(Error::invalid(format!("the indexes of table `{name}` are being changed already")));
+    }
     // Not only those who are to stay away are waited for: a session that ends while its transaction is prepared lets go of the table
     // when that is on the list of such transactions.
     keep_writers_out(shared, &table)?;
     table.store.file.gate.reopen();
     let entered = Some(table.store.enter(name)?);
-    let ids: Vec<IndexId> = (next.index..).take(add.len()).map(IndexId).collect();
+    let count = if with_deltas { 2 * add.len() } else { add.len() };
+    let ids: Vec<IndexId> = (next.index..).take(count).map(IndexId).collect();
     if !ids.is_empty() {
         let after = NextIds { index: next.index + ids.len() as u32, ..*next };
         let unused = Unused { space: table.record.space, more: ids.clone(), less: Vec::new() };
@@ -75,15 +85,38 @@ pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)]) -> 
     drop(next);
     let space = table.store.space()?;
     let access = shared.pool().access(AccessKind::Point);
-    let mut added = Vec::new();
-    for ((name, key_type, unique), id) in add.iter().zip(ids) {
+    let make = |&id: &IndexId| {
         let root = Tree::create(space, id, &access)?;
-        let index = TableIndex::new(Tree::open(space, id, root), IndexKind::Entries);
-        let record = IndexRecord { id, root, unique: *unique, name: (*name).into(), key_type: (*key_type).into() };
-        added.push(NewIndex { record, index });
-    }
+        Ok(TableIndex::new(Tree::open(space, id, root), IndexKind::Entries))
+    };
+    let mut made = ids.iter().map(make).collect::<Result<Vec<_>>>()?;
     drop(access);
-    Ok(Alteration { table, added, entered })
+    let deltas = made.split_off(add.len());
+    for delta in &deltas {
+        shared.txns.register(delta);
+    }
+    table.store.deltas.write().clone_from(&deltas);
+    let record = |(name, key_type, unique): &(&str, &str, bool), index: Arc<TableIndex>| {
+        let (name, key_type) = ((*name).into(), (*key_type).into());
+        let record = IndexRecord { id: index.id(), root: index.tree().root(), unique: *unique, name, key_type };
+        NewIndex { record, index }
+    };
+    let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
+    Ok(Alteration { table, added, deltas, refused: None, entered })
+}
+
+impl Alteration {
+    /// Puts what the deltas say into the new indexes.
+    fn merge(&mut self, shared: &Shared) -> Result<()> {
+        for (no, (new, delta)) in self.added.iter().zip(&self.deltas).enumerate() {
+            shared.txns.register(&new.index);
+            let mut refused = None;
+            let merged = delta::merge(shared, &new.index, delta, &mut refused);
+            self.refused = refused.map(|refused| (no as u32, refused));
+            merged?;
+        }
+        Ok(())
+    }
 }
 
 /// A table on its way from one definition to the next.
@@ -92,6 +125,8 @@ struct Change {
     record: TableRecord,
     store: TableStore,
     unused: Unused,
+    /// What is not needed any more when the change is made.
+    gone: Vec<Arc<TableIndex>>,
 }
 
 impl Change {
@@ -116,9 +151,11 @@ impl Change {
         if !new.iter().all(|&id| has(id)) {
             return Err(Error::invalid("the table would not have an index that was made for it"));
         }
-        let gone = old.record.index_ids().filter(|&id| !has(id)).collect();
-        let unused = Unused { space: record.space, more: gone, less: new };
-        Ok(Change { old, record, store, unused })
+        let dropped = old.record.index_ids().filter(|&id| !has(id)).collect();
+        let unused = Unused { space: record.space, more: dropped, less: new };
+        let indexes = old.store.all_indexes().iter().filter(|index| !has(index.id()));
+        let gone = indexes.chain(&alteration.deltas).cloned().collect();
+        Ok(Change { old, record, store, unused, gone })
     }
 }
 
@@ -167,6 +204,7 @@ fn prepare(
         alteration.entered = None;
         keep_writers_out(shared, &alteration.table)?;
         closed.push(Arc::clone(&alteration.table));
+        alteration.merge(shared)?;
         // Whoever sees this commit sees all rows of which the new indexes have entries, as they are.
         let now = shared.txns.last_commit();
         alteration.added.iter().for_each(|new| new.index.set_since(now));
@@ -177,29 +215,26 @@ fn prepare(
 
 /// Lets everybody see a table as it is now, and frees the pages of what was dropped.
 fn publish(shared: &Shared, change: Change) {
-    let Change { old, record, store, unused } = change;
+    let Change { old, record, store, gone, .. } = change;
     let table = Arc::new(TableHandle::new(old.name.clone(), record, Arc::new(store)));
     old.store.set_superseded();
     shared.publish(None, Some(table));
-    let gone = old.store.all_indexes().iter().filter(|index| unused.more.contains(&index.id()));
     // What could not be freed is freed by the next open.
-    let _ = free(shared, &old.store, gone, true);
+    let _ = free(shared, &old.store, &gone, true);
 }
 
 /// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages to which no tree leads.
 pub(crate) fn abandon(shared: &Shared, alteration: &Alteration, is_whole: bool) -> Result<()> {
     let _ddl = shared.ddl.lock();
-    free(shared, &alteration.table.store, alteration.added.iter().map(|new| &new.index), is_whole)
+    let store = &alteration.table.store;
+    // Those who are noting something have done so; others do not any more.
+    store.deltas.write().clear();
+    let added = alteration.added.iter().map(|new| &new.index);
+    free(shared, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
 }
 
 /// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets them.
-fn free<'a>(
-    shared: &Shared,
-    store: &TableStore,
-    indexes: impl Iterator<Item = &'a Arc<TableIndex>>,
-    is_whole: bool,
-) -> Result<()> {
-    let indexes: Vec<_> = indexes.cloned().collect();
+fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
     if indexes.is_empty() {
         return Ok(());
     }
@@ -208,7 +243,7 @@ fn free<'a>(
     let space = store.space()?;
     let access = shared.pool().access(AccessKind::Maintenance);
     let (mut reached, mut is_sound) = (PageSet::new(), true);
-    walk_trees(&indexes)(&access, &mut reached, &mut |_| is_sound = false)?;
+    walk_trees(indexes)(&access, &mut reached, &mut |_| is_sound = false)?;
     if !is_sound {
         return Err(Error::damaged_file(space.space().file().name(), "an index that is given up is damaged"));
     }

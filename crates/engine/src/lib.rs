@@ -104,6 +104,7 @@ mod context;
 mod database;
 mod ddl;
 mod definition;
+mod delta;
 mod index;
 mod listing;
 mod load;

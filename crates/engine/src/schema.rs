@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::IndexId;
 use holdfast_tree::{SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
+use parking_lot::RwLock;
 
 use crate::catalog::TableRecord;
 use crate::database::{IndexInfo, TableInfo};
@@ -194,6 +195,8 @@ pub(crate) struct TableStore {
     specs: OnceLock<Vec<Arc<IndexSpec>>>,
     /// Whether the number of rows was known when the table was opened.
     pub counted: bool,
+    /// What happens to the rows while indexes of them are built, for each of these.
+    pub deltas: RwLock<Vec<Arc<TableIndex>>>,
     superseded: AtomicBool,
 }
 
@@ -218,7 +221,8 @@ impl TableStore {
     }
 
     fn of(file: Arc<TableFile>, indexes: Vec<Arc<TableIndex>>, counted: bool) -> TableStore {
-        TableStore { file, indexes, specs: OnceLock::new(), counted, superseded: AtomicBool::new(false) }
+        let (specs, deltas, superseded) = (OnceLock::new(), RwLock::default(), AtomicBool::new(false));
+        TableStore { file, indexes, specs, counted, deltas, superseded }
     }
 
     /// The same table with the indexes that `record` has: of its own, and of `added`, which purge and rollback get to know.

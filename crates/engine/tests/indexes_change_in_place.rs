@@ -68,7 +68,7 @@ fn read(db: &RawDatabase, name: &str, index: u32) -> Entries {
 
 /// Begins to add the index `second`, and fills it.
 fn build(db: &RawDatabase, name: &str) -> Result<RawAlter> {
-    let mut alter = db.begin_alter(name, &[("second", true)])?;
+    let mut alter = db.begin_alter(name, &[("second", true)], false)?;
     for i in 0..ROWS {
         let (key, value) = entry(i);
         alter.push(0, &key, 4, &value)?;
@@ -85,7 +85,7 @@ fn add(db: &RawDatabase, name: &str) -> Result<()> {
 }
 
 fn drop_first(db: &RawDatabase, name: &str) -> Result<()> {
-    let mut alter = db.begin_alter(name, &[])?;
+    let mut alter = db.begin_alter(name, &[], false)?;
     alter.become_table(&[], b"new")?;
     db.commit_alters(&mut [&mut alter])
 }
@@ -179,7 +179,7 @@ fn what_is_given_up_leaves_nothing() {
     drop(build(&db, "t").unwrap());
     assert_old(&db, "t");
     // In the middle, with a duplicate.
-    let mut alter = db.begin_alter("t", &[("second", true)]).unwrap();
+    let mut alter = db.begin_alter("t", &[("second", true)], false).unwrap();
     for i in 0..ROWS {
         alter.push(0, &entry(i).0, 4, &if i == 9 { large(i) } else { entry(i).1 }).unwrap();
     }
@@ -189,7 +189,7 @@ fn what_is_given_up_leaves_nothing() {
     drop(alter);
     assert_old(&db, "t");
     // Nobody said what the table becomes; or something that it cannot.
-    let mut alter = db.begin_alter("t", &[("second", true)]).unwrap();
+    let mut alter = db.begin_alter("t", &[("second", true)], false).unwrap();
     assert!(db.commit_alters(&mut [&mut alter]).is_err());
     assert!(alter.become_table(&[IndexSource::Kept(2)], b"").is_err());
     alter.become_table(&[IndexSource::Kept(1)], b"").unwrap();
@@ -250,7 +250,7 @@ fn a_prepared_transaction_keeps_its_table() {
     txn.insert(&db.open_table("t").unwrap(), 0, b"k", b"v").unwrap();
     txn.prepare(b"x", FlushAtCommit::Sync).unwrap();
     drop(txn);
-    assert!(matches!(db.begin_alter("t", &[("second", false)]), Err(Error::LockTimeout)));
+    assert!(matches!(db.begin_alter("t", &[("second", false)], false), Err(Error::LockTimeout)));
     db.adopt(b"x").unwrap().txn().rollback().unwrap();
     add(&db, "t").unwrap();
     assert_added(&db, "t");

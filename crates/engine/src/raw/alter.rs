@@ -19,8 +19,7 @@ pub enum IndexSource {
     Added(u32),
 }
 
-/// A change of a table's indexes that is under way. Nobody may change its rows until it is made. Dropped before that, it leaves the
-/// table as it was.
+/// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table as it was.
 pub struct RawAlter {
     shared: Arc<Shared>,
     alteration: Alteration,
@@ -29,33 +28,41 @@ pub struct RawAlter {
     /// Something failed that may have left pages behind.
     failed: bool,
     done: bool,
+    duplicate: Option<Duplicate>,
 }
 
 impl RawDatabase {
     /// Begins to change the indexes of a table. `add`: the names of new ones, and whether they are unique, for listings.
+    /// `with_deltas`: from now on whoever changes a row notes what that does to entries of the added indexes
+    /// ([`RawTransaction::note_entry`](super::RawTransaction::note_entry)); otherwise nobody may change rows until the end.
     ///
     /// # Errors
     /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the table; those of the log.
-    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)]) -> Result<RawAlter> {
+    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool) -> Result<RawAlter> {
         let shared = Arc::clone(self.shared());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
-        let alteration = crate::alter::begin(&shared, name, &add)?;
+        let alteration = crate::alter::begin(&shared, name, &add, with_deltas)?;
         let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
         let load = RawLoad::of(&shared, &indexes, false)?;
-        Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false })
+        Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
     }
 
     /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. Nobody may use the tables.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; those of the log.
+    /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; [`Error::DuplicateKey`] if rows have changed
+    /// so that an entry is there twice, see [`RawAlter::duplicate`]; those of the log.
     pub fn commit_alters(&self, alters: &mut [&mut RawAlter]) -> Result<()> {
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("nobody has said what becomes of the table"))?;
         let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
         let (done, result) = crate::alter::commit(self.shared(), alterations);
-        alters.iter_mut().for_each(|alter| alter.done = done);
+        for alter in alters {
+            alter.done = done;
+            let refused = alter.alteration.refused.take();
+            alter.duplicate = refused.map(|(index, (key, value))| Duplicate { index, key, value });
+        }
         result
     }
 }
@@ -87,7 +94,7 @@ impl RawAlter {
     /// The entry that was refused.
     #[must_use]
     pub fn duplicate(&self) -> Option<&Duplicate> {
-        self.load.duplicate()
+        self.duplicate.as_ref().or(self.load.duplicate())
     }
 
     /// Says what the table is to become: its secondary indexes in their order, all added ones among them, and its options.

@@ -10,6 +10,7 @@ use holdfast_metrics::Local;
 use holdfast_txn::{CursorOptions, Direction, LockMode, RowCursor, Savepoint, Scan, Txn, WaitMode};
 
 use super::RawTable;
+use crate::delta;
 use crate::options::{FlushAtCommit, Isolation};
 use crate::schema::Entered;
 use crate::shared::Shared;
@@ -128,6 +129,26 @@ impl RawTransaction {
     pub fn delete(&mut self, table: &RawTable, index: u32, key: &[u8]) -> Result<bool> {
         self.enter(table)?;
         self.txn.delete(table.index(index)?, key, None)
+    }
+
+    /// Notes for the index that is being added as number `added` that an entry has come, or has another value: so many bytes of its key
+    /// that have to be unique, and the value; or `None`, that it has gone. Nothing happens if the index is not added any more.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::insert`].
+    pub fn note_entry(
+        &mut self,
+        table: &RawTable,
+        added: u32,
+        key: &[u8],
+        entry: Option<(usize, &[u8])>,
+    ) -> Result<()> {
+        self.enter(table)?;
+        // Held while the note is made: who gives the index up waits for that.
+        let deltas = table.handle.store.deltas.read();
+        let Some(delta) = deltas.get(added as usize) else { return Ok(()) };
+        let note = entry.map_or_else(delta::gone, |(prefix, value)| delta::there(prefix, value));
+        self.txn.upsert(delta, key, &note, None).map(drop)
     }
 
     /// Replaces the content of `out` by the value of an entry; whether there is one. With a lock it is the newest

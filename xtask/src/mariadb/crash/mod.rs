@@ -2,7 +2,7 @@
 //!
 //! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, each in
 //! a transaction of its own; one more session does the same in XA transactions, one creates, alters, truncates, renames and
-//! drops tables, and one adds indexes to a table of many rows and drops them. What a session was told before the kill has to hold after it:
+//! drops tables, one adds indexes to a table of many rows and drops them, and one does that to the accounts. What a session was told before the kill has to hold after it:
 //!
 //! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
 //!   account has what the ledger says;
@@ -143,6 +143,7 @@ fn round_of_load(
     execute(server, "DROP DATABASE IF EXISTS defs; CREATE DATABASE defs")?;
     clients.push(Client::start(server, usize::MAX, move |n| definitions(round, n), lines.clone())?);
     clients.push(Client::start(server, usize::MAX, indexes, lines.clone())?);
+    clients.push(Client::start(server, usize::MAX, indexes_of_accounts, lines.clone())?);
     drop(lines);
     let listened = listen(&heard, told);
     server.kill()?;
@@ -228,6 +229,15 @@ fn indexes(n: u64) -> String {
          UPDATE indexed SET a = a + 1 WHERE id MOD 1000 = {n} MOD 1000;
          ALTER TABLE indexed ADD KEY k (a, name), ADD UNIQUE u (name), ALGORITHM=INPLACE;\n"
     )
+}
+
+/// Indexes of a table whose rows change all the time.
+fn indexes_of_accounts(_: u64) -> String {
+    "ALTER TABLE accounts DROP KEY IF EXISTS n, DROP KEY IF EXISTS bn;
+     DO SLEEP(0.05);
+     ALTER TABLE accounts ADD KEY n (note), ADD UNIQUE bn (balance, id), ALGORITHM=INPLACE, LOCK=NONE;
+     DO SLEEP(0.05);\n"
+        .into()
 }
 
 /// A client program that is fed with statements for ever; what it prints goes to a channel.
