@@ -66,6 +66,15 @@ static void update_pool_size(THD *, struct st_mysql_sys_var *, void *, const voi
   refused(code);
 }
 
+static void update_log_size(THD *, struct st_mysql_sys_var *, void *, const void *save)
+{
+  ulonglong bytes= *static_cast<const ulonglong *>(save);
+  hf_code code= hf_set_log_capacity(database, bytes);
+  if (code == HF_OK)
+    log_file_size= bytes;
+  refused(code);
+}
+
 static void apply_policy()
 {
   refused(hf_set_policy(database, (uint32_t) replacement_policy, old_blocks_pct, old_blocks_time));
@@ -120,8 +129,8 @@ static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQC
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size_max, buffer_pool_size_max, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "The largest value that buffer_pool_size may be set to while the server runs; address space for it is reserved. "
   "0: four times buffer_pool_size", nullptr, nullptr, 0, 0, ULLONG_MAX >> 1, 0);
-static MYSQL_SYSVAR_ULONGLONG(log_file_size, log_file_size, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-  "Bytes of log kept between checkpoints", nullptr, nullptr, 96ULL << 20, 4ULL << 20, ULLONG_MAX >> 1, 0);
+static MYSQL_SYSVAR_ULONGLONG(log_file_size, log_file_size, PLUGIN_VAR_RQCMDARG,
+  "Bytes of log kept between checkpoints", nullptr, update_log_size, 96ULL << 20, 4ULL << 20, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(log_buffer_size, log_buffer_size, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "Bytes of the buffer in which the log is assembled", nullptr, nullptr, 16ULL << 20, 64ULL << 10, 4ULL << 30, 0);
 static MYSQL_SYSVAR_ULONG(page_size, page_size, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,

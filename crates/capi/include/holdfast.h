@@ -81,6 +81,7 @@ hf_code hf_page_size(const hf_database *database, uint64_t *out);
 hf_code hf_key_limit(const hf_database *database, uint64_t *out);
 hf_code hf_flush_log(const hf_database *database);
 hf_code hf_set_cache_size(const hf_database *database, uint64_t bytes);
+hf_code hf_set_log_capacity(const hf_database *database, uint64_t bytes);
 hf_code hf_set_policy(const hf_database *database, uint32_t policy, uint32_t old_blocks_pct, uint32_t old_blocks_time);
 hf_code hf_set_scan_hints(const hf_database *database, bool on);
 hf_code hf_latest_deadlock(const hf_database *database, hf_buffer *out);

@@ -119,6 +119,12 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Changes how much log is kept between checkpoints, in bytes.
+    fn hf_set_log_capacity(database: *const Database, bytes: u64) {
+        take!(shared(database))?.0.set_log_capacity(bytes)?;
+        Ok(Code::Ok)
+    }
+
     /// Changes the replacement policy; the values of [`Settings`].
     fn hf_set_policy(database: *const Database, policy: u32, old_blocks_pct: u32, old_blocks_time: u32) {
         take!(shared(database))?.0.set_policy(policy, old_blocks_pct, old_blocks_time)?;

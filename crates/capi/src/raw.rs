@@ -119,6 +119,10 @@ impl Database {
         self.0.database().set_cache_size_bytes(bytes)
     }
 
+    pub fn set_log_capacity(&self, bytes: u64) -> Result<()> {
+        self.0.database().set_log_capacity_bytes(bytes)
+    }
+
     pub fn set_policy(&self, number: u32, old_blocks_pct: u32, old_blocks_time: u32) -> Result<()> {
         self.0.database().set_replacement_policy(policy(number, old_blocks_pct, old_blocks_time)?)
     }

@@ -323,6 +323,16 @@ impl Database {
         self.shared.set_cache_size(bytes)
     }
 
+    /// Changes how much log is kept between checkpoints, in bytes, while it is written. Less takes effect as the checkpoint follows.
+    /// It lasts until the database is closed.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] below 4 MiB, or if it is too little for the log buffer chosen at open;
+    /// [`crate::Error::Poisoned`], [`crate::Error::Io`].
+    pub fn set_log_capacity_bytes(&self, bytes: u64) -> Result<()> {
+        self.shared.set_log_capacity(bytes)
+    }
+
     /// Changes the replacement policy while the cache is in use; its content stays.
     ///
     /// # Errors

@@ -149,6 +149,12 @@ impl Shared {
         self.pool().resize(bytes)
     }
 
+    pub(crate) fn set_log_capacity(&self, bytes: u64) -> Result<()> {
+        at_least("log_capacity_bytes", bytes, holdfast_base::limits::LOG_CAPACITY_MIN)?;
+        self.check()?;
+        self.wal().set_capacity(bytes)
+    }
+
     pub(crate) fn set_policy(&self, policy: ReplacementPolicy) -> Result<()> {
         check_policy(policy)?;
         let mut current = self.policy.lock();

@@ -92,8 +92,13 @@ impl DirtyPages {
         self.by_age.iter().copied().take_while(move |&(lsn, _)| lsn < below.0)
     }
 
-    /// Adds how many there are to `counts`.
-    pub(crate) fn count_into(&self, counts: &mut AgeCounts) {
+    /// Adds how many there are to `counts`. The first to ask after a change of the log's capacity has them counted anew, in the
+    /// stretches of now.
+    pub(crate) fn count_into(&mut self, counts: &mut AgeCounts) {
+        if self.counts.width != counts.width {
+            self.counts = AgeCounts { width: counts.width, counts: [0; COUNTERS] };
+            self.by_age.iter().for_each(|&(lsn, _)| self.counts.add(lsn));
+        }
         counts.add_all(&self.counts);
     }
 }
@@ -102,6 +107,24 @@ impl DirtyPages {
 mod tests {
     use super::*;
 
+    fn counts(dirty: &mut DirtyPages, capacity: u64) -> AgeCounts {
+        let mut counts = AgeCounts::new(capacity);
+        dirty.count_into(&mut counts);
+        counts
+    }
+
+    #[test]
+    fn the_stretches_follow_the_capacity() {
+        let mut dirty = DirtyPages::new(6400);
+        dirty.insert(50, 1);
+        dirty.insert(150, 2);
+        assert_eq!((counts(&mut dirty, 12800).at(0), counts(&mut dirty, 12800).total()), (2, 2));
+        dirty.insert(250, 3);
+        dirty.remove(50, 1);
+        assert_eq!((counts(&mut dirty, 12800).at(0), counts(&mut dirty, 12800).at(200)), (1, 1));
+        assert_eq!((counts(&mut dirty, 6400).at(100), counts(&mut dirty, 6400).total()), (1, 2));
+    }
+
     #[test]
     fn pages_are_counted_by_stretch_as_they_come_and_go() {
         let mut dirty = DirtyPages::new(6400);
@@ -109,15 +132,10 @@ mod tests {
         dirty.insert(50, 2);
         dirty.insert(6450, 3);
         dirty.insert(6450, 3);
-        let counts = |dirty: &DirtyPages| {
-            let mut counts = AgeCounts::new(6400);
-            dirty.count_into(&mut counts);
-            counts
-        };
-        assert_eq!((counts(&dirty).at(99), counts(&dirty).at(6400), counts(&dirty).total()), (2, 1, 3));
+        assert_eq!((counts(&mut dirty, 6400).at(99), counts(&mut dirty, 6400).at(6400)), (2, 1));
         dirty.remove(50, 2);
         dirty.remove(50, 7);
-        assert_eq!((counts(&dirty).at(0), dirty.len(), dirty.first()), (1, 2, Some(Lsn(50))));
+        assert_eq!((counts(&mut dirty, 6400).at(0), dirty.len(), dirty.first()), (1, 2, Some(Lsn(50))));
         assert_eq!(dirty.oldest(Lsn(6450)).collect::<Vec<_>>(), [(50, 1)]);
     }
 }

@@ -150,7 +150,8 @@ impl Script<'_> {
         match dice {
             0..70 => self.change(which),
             70..78 => self.read(which),
-            78..82 => self.savepoint(which),
+            78..81 => self.savepoint(which),
+            81 => self.resize_log(),
             82..85 => self.rollback_to(which),
             85..97 => self.commit(which),
             _ => {
@@ -171,6 +172,12 @@ impl Script<'_> {
         let name = self.world.keys().next().context("there is a table")?.clone();
         txn.open_table(&Table::named(&*name))?.get(b"no such key")?;
         self.open.push(Open { txn, view: self.world.clone(), changes: Vec::new(), savepoints: Vec::new() });
+        Ok(Step::Done)
+    }
+
+    /// Gives the log another capacity, whatever is going on.
+    fn resize_log(&mut self) -> anyhow::Result<Step> {
+        self.db.set_log_capacity_bytes(self.rng.random_range(4 << 20..12 << 20))?;
         Ok(Step::Done)
     }
 

@@ -1,5 +1,6 @@
 //! What a log is configured with, and the sizes that follow from it.
 
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use holdfast_base::{Error, Result, limits};
@@ -58,6 +59,8 @@ const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// cannot be reused as long as any byte of it is needed: the files never exceed the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
+    /// Bytes that the segment files may take together.
+    pub capacity: u64,
     /// Log bytes of one segment.
     pub segment_data: u64,
     /// Segment files that make up the capacity.
@@ -98,6 +101,7 @@ impl Geometry {
         let steady = capacity / 100 * 60;
         let throttle_from = steady + (user_limit - steady) / 2;
         Ok(Geometry {
+            capacity,
             segment_data,
             segments,
             user_limit,
@@ -117,9 +121,113 @@ impl Geometry {
     }
 }
 
+/// Sizes that a change of the capacity changes.
+const WORDS: usize = 7;
+
+/// The sizes in force. The capacity may be changed while the log is used; buffer and longest group stay.
+///
+/// Asked with each ticket, so reading takes no lock: the version is odd while the words are changed, and a reader that finds it
+/// so, or changed, reads again. Those who change them see to it that they do so one at a time.
+pub(crate) struct Sizes {
+    version: AtomicU64,
+    words: [AtomicU64; WORDS],
+    ring_bytes: usize,
+    group_max: u64,
+}
+
+impl Sizes {
+    pub fn new(geometry: Geometry) -> Sizes {
+        Sizes {
+            version: AtomicU64::new(0),
+            words: geometry.words().map(AtomicU64::new),
+            ring_bytes: geometry.ring_bytes,
+            group_max: geometry.group_max,
+        }
+    }
+
+    /// Longest group, header and padding included.
+    pub fn group_max(&self) -> u64 {
+        self.group_max
+    }
+
+    pub fn get(&self) -> Geometry {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let words = std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
+                return Geometry::from_words(words, self.ring_bytes, self.group_max);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sets what follows from another capacity.
+    pub fn set(&self, geometry: &Geometry) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (word, value) in self.words.iter().zip(geometry.words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    /// What follows from another capacity.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the log could not hold what its buffer lets transactions write at once.
+    pub fn of_capacity(&self, config: &WalConfig, capacity_bytes: u64) -> Result<Geometry> {
+        let geometry = Geometry::new(&WalConfig { capacity_bytes, ..config.clone() })?;
+        let least = (self.group_max / 2 + SEGMENT_HEADER).next_multiple_of(SEGMENT_HEADER) * SEGMENTS_MIN;
+        if geometry.group_max < self.group_max {
+            return Err(Error::invalid(format!(
+                "a log capacity of {capacity_bytes} bytes is too small for the log buffer, which was chosen at open: it needs {least}"
+            )));
+        }
+        Ok(geometry)
+    }
+}
+
+impl Geometry {
+    fn words(&self) -> [u64; WORDS] {
+        let Geometry { capacity, segment_data, segments, user_limit, system_limit, hard_limit, throttle_from, .. } =
+            *self;
+        [capacity, segment_data, segments, user_limit, system_limit, hard_limit, throttle_from]
+    }
+
+    fn from_words(words: [u64; WORDS], ring_bytes: usize, group_max: u64) -> Geometry {
+        let [capacity, segment_data, segments, user_limit, system_limit, hard_limit, throttle_from] = words;
+        Geometry {
+            capacity,
+            segment_data,
+            segments,
+            user_limit,
+            system_limit,
+            hard_limit,
+            throttle_from,
+            ring_bytes,
+            group_max,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_follow_the_capacity() {
+        let config = WalConfig { capacity_bytes: 96 << 20, buffer_bytes: 16 << 20, ..WalConfig::default() };
+        let sizes = Sizes::new(Geometry::new(&config).unwrap());
+        assert_eq!(sizes.get(), Geometry::new(&config).unwrap());
+        let larger = WalConfig { capacity_bytes: 1 << 30, ..config.clone() };
+        sizes.set(&sizes.of_capacity(&config, 1 << 30).unwrap());
+        assert_eq!(sizes.get(), Geometry::new(&larger).unwrap());
+        let message = sizes.of_capacity(&config, 8 << 20).unwrap_err().to_string();
+        assert!(message.contains("it needs 33619968"), "{message}");
+        assert!(sizes.of_capacity(&config, 33_619_968).is_ok() && sizes.of_capacity(&config, 33_000_000).is_err());
+    }
 
     #[test]
     fn the_files_never_exceed_the_capacity() {

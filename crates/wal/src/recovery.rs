@@ -24,7 +24,7 @@ use holdfast_io::{Disk, FileKind, OpenOptions};
 use holdfast_metrics::{Counter, Gauge, Metrics};
 
 use crate::checkpoint::{Checkpoint, CheckpointFile};
-use crate::config::Geometry;
+use crate::config::{Geometry, Sizes};
 use crate::reader::{Group, Inventory, LogEnd, LogReader, Progress};
 use crate::segments::{Segment, SegmentSet, for_each_piece};
 use crate::{Wal, WalConfig};
@@ -81,10 +81,11 @@ impl Wal {
         let end = reader.scan(progress)?;
         secure(&reader, end.lsn.0)?;
         let live = reader.chain().iter().map(|s| Arc::new(s.share())).collect();
-        let segments = SegmentSet::new(disk, uuid, config.page_size, geometry, live, end.lsn.0);
+        let sizes = Arc::new(Sizes::new(geometry));
+        let segments = SegmentSet::new(disk, uuid, config.page_size, Arc::clone(&sizes), live, end.lsn.0);
         reader.rewind(end.lsn.0);
         metrics.set(Gauge::RecoveryProgress, reader.progress().total);
-        let wal = Wal::assemble(geometry, config, file, segments, metrics);
+        let wal = Wal::assemble(sizes, config, file, segments, metrics);
         Ok((wal.clone(), Recovery { wal, reader, end }))
     }
 }

@@ -20,7 +20,7 @@ use holdfast_base::{Error, Result};
 use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 use parking_lot::Mutex;
 
-use crate::config::Geometry;
+use crate::config::{Geometry, Sizes};
 use crate::format::{SEGMENT_HEADER, SegmentHeader};
 
 const PREFIX: &str = "wal.";
@@ -89,7 +89,7 @@ pub(crate) struct SegmentSet {
     disk: Arc<dyn Disk>,
     uuid: [u8; 16],
     page_size: u32,
-    geometry: Geometry,
+    sizes: Arc<Sizes>,
     epoch: AtomicU32,
     prepared_end: AtomicU64,
     preparing: Mutex<()>,
@@ -113,7 +113,7 @@ impl SegmentSet {
         disk: Arc<dyn Disk>,
         uuid: [u8; 16],
         page_size: u32,
-        geometry: Geometry,
+        sizes: Arc<Sizes>,
         live: Vec<Arc<Segment>>,
         start: u64,
     ) -> SegmentSet {
@@ -122,7 +122,7 @@ impl SegmentSet {
             disk,
             uuid,
             page_size,
-            geometry,
+            sizes,
             epoch: AtomicU32::new(1),
             prepared_end: AtomicU64::new(prepared_end),
             preparing: Mutex::new(()),
@@ -169,7 +169,7 @@ impl SegmentSet {
 
     fn prepare(&self, number: u64, start: u64) -> Result<Segment> {
         let name = file_name(number);
-        let data_len = self.geometry.segment_data;
+        let data_len = self.sizes.get().segment_data;
         let file = match self.take_free(&name) {
             Some(free) => self.rename_free(&free, &name)?,
             None => self.create_file(&name, SEGMENT_HEADER + data_len)?,
@@ -223,13 +223,14 @@ impl SegmentSet {
         let mut outdated = Vec::new();
         {
             let mut state = self.state.lock();
+            let geometry = self.sizes.get();
             let lsn = state.holds.values().copied().fold(lsn, u64::min);
             // The last one stays, to be continued.
             while state.live.len() > 1 && state.live.front().is_some_and(|s| s.end <= lsn) {
                 let Some(segment) = state.live.pop_front() else { break };
-                let reusable = segment.end - segment.start == self.geometry.segment_data;
+                let reusable = segment.end - segment.start == geometry.segment_data;
                 let files = (state.live.len() + state.free.len()) as u64;
-                if reusable && files < self.geometry.segments {
+                if reusable && files < geometry.segments {
                     state.free.push(file_name(segment.number));
                 } else {
                     outdated.push(file_name(segment.number));
@@ -246,9 +247,11 @@ impl SegmentSet {
     pub fn adopt(&self, names: Vec<String>) -> Result<()> {
         for name in names {
             let file = self.disk.open(&name, OpenOptions::new(FileKind::Log))?;
-            let right = file.len()? == SEGMENT_HEADER + self.geometry.segment_data;
+            let len = file.len()?;
             let mut state = self.state.lock();
-            if right && ((state.live.len() + state.free.len()) as u64) < self.geometry.segments {
+            let geometry = self.sizes.get();
+            let right = len == SEGMENT_HEADER + geometry.segment_data;
+            if right && ((state.live.len() + state.free.len()) as u64) < geometry.segments {
                 state.free.push(name);
             } else {
                 drop(state);
@@ -256,6 +259,22 @@ impl SegmentSet {
             }
         }
         Ok(())
+    }
+
+    /// Segments prepared from now on are of other sizes, and another number of them is kept. Those in use go on until the
+    /// checkpoint has passed them.
+    ///
+    /// # Errors
+    /// Whatever the disk says while files of the old size are removed; they are out of use all the same.
+    pub fn resize(&self, geometry: &Geometry) -> Result<()> {
+        let _preparing = self.preparing.lock();
+        let outdated = {
+            let mut state = self.state.lock();
+            // Under the lock: nobody sets a file aside by the old size after this.
+            self.sizes.set(geometry);
+            std::mem::take(&mut state.free)
+        };
+        outdated.iter().try_for_each(|name| self.disk.remove(name))
     }
 
     /// Makes all segments in use durable.
@@ -312,8 +331,8 @@ mod tests {
     fn set() -> (Arc<MemoryDisk>, SegmentSet) {
         let disk = Arc::new(MemoryDisk::new());
         let config = WalConfig { capacity_bytes: 4 << 20, ..WalConfig::default() };
-        let geometry = Geometry::new(&config).unwrap();
-        let set = SegmentSet::new(disk.clone(), [1; 16], 4096, geometry, vec![], 4096);
+        let sizes = Arc::new(Sizes::new(Geometry::new(&config).unwrap()));
+        let set = SegmentSet::new(disk.clone(), [1; 16], 4096, sizes, vec![], 4096);
         (disk, set)
     }
 
@@ -330,7 +349,7 @@ mod tests {
     #[test]
     fn old_segments_are_renamed_to_new_ones() {
         let (disk, set) = set();
-        let data = set.geometry.segment_data;
+        let data = set.sizes.get().segment_data;
         set.prepare_to(4096 + 3 * data).unwrap();
         assert_eq!(disk.list().unwrap(), ["wal.000001", "wal.000002", "wal.000003"]);
         set.recycle_below(4096 + 2 * data).unwrap();
@@ -342,9 +361,25 @@ mod tests {
     }
 
     #[test]
+    fn segments_of_another_size_follow() {
+        let (disk, set) = set();
+        let old = set.sizes.get().segment_data;
+        set.prepare_to(4096 + 3 * old).unwrap();
+        set.recycle_below(4096 + old).unwrap();
+        let larger = Geometry::new(&WalConfig { capacity_bytes: 8 << 20, ..WalConfig::default() }).unwrap();
+        set.resize(&larger).unwrap();
+        assert_eq!(disk.list().unwrap(), ["wal.000002", "wal.000003"], "what was set aside has the wrong length");
+        set.prepare_to(4096 + 3 * old + larger.segment_data).unwrap();
+        let last = set.find(4096 + 3 * old).unwrap();
+        assert_eq!(last.end - last.start, larger.segment_data);
+        set.recycle_below(4096 + 3 * old).unwrap();
+        assert_eq!(disk.list().unwrap(), ["wal.000004"], "the old ones are not used again");
+    }
+
+    #[test]
     fn a_hold_keeps_segments() {
         let (_, set) = set();
-        let data = set.geometry.segment_data;
+        let data = set.sizes.get().segment_data;
         set.prepare_to(4096 + 4 * data).unwrap();
         let hold = set.hold(5000).unwrap();
         set.recycle_below(4096 + 3 * data).unwrap();
@@ -361,7 +396,7 @@ mod tests {
     #[test]
     fn a_leftover_with_the_next_name_is_used_itself() {
         let (disk, set) = set();
-        let data = set.geometry.segment_data;
+        let data = set.sizes.get().segment_data;
         set.prepare_to(4096 + data).unwrap();
         for name in ["wal.000002", "wal.000009"] {
             let file = disk.open(name, OpenOptions::new(FileKind::Log).create(Create::New)).unwrap();

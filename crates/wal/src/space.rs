@@ -28,7 +28,7 @@ use crossbeam_utils::CachePadded;
 use holdfast_base::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::config::Geometry;
+use crate::config::{Geometry, Sizes};
 
 /// On whose behalf log space is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +58,19 @@ pub(crate) struct Position {
     pub prepared: u64,
 }
 
+fn limit_of(geometry: &Geometry, class: SpaceClass) -> u64 {
+    match class {
+        SpaceClass::User => geometry.user_limit,
+        SpaceClass::Rollback => geometry.system_limit,
+        SpaceClass::Checkpoint => geometry.hard_limit,
+    }
+}
+
 /// See the module.
 pub(crate) struct SpaceGate {
     outstanding: CachePadded<AtomicU64>,
     waiting: AtomicU64,
-    geometry: Geometry,
+    sizes: Arc<Sizes>,
     turns: Mutex<Turns>,
     room: Condvar,
 }
@@ -78,11 +86,11 @@ struct Turns {
 
 impl SpaceGate {
     /// Nothing is promised yet.
-    pub fn new(geometry: Geometry) -> Arc<SpaceGate> {
+    pub fn new(sizes: Arc<Sizes>) -> Arc<SpaceGate> {
         Arc::new(SpaceGate {
             outstanding: CachePadded::new(AtomicU64::new(0)),
             waiting: AtomicU64::new(0),
-            geometry,
+            sizes,
             turns: Mutex::default(),
             room: Condvar::new(),
         })
@@ -95,11 +103,7 @@ impl SpaceGate {
 
     /// The age that a class may reach.
     pub fn limit(&self, class: SpaceClass) -> u64 {
-        match class {
-            SpaceClass::User => self.geometry.user_limit,
-            SpaceClass::Rollback => self.geometry.system_limit,
-            SpaceClass::Checkpoint => self.geometry.hard_limit,
-        }
+        limit_of(&self.sizes.get(), class)
     }
 
     /// Takes a ticket if the class's limit allows it now, and nobody waits in front.
@@ -122,8 +126,9 @@ impl SpaceGate {
         class: SpaceClass,
         position: impl Fn() -> Position,
     ) -> Result<SpaceTicket, Refusal> {
-        let limit = self.limit(class);
-        let kept = self.geometry.hard_limit - limit;
+        let geometry = self.sizes.get();
+        let limit = limit_of(&geometry, class);
+        let kept = geometry.hard_limit - limit;
         let mut outstanding = self.outstanding.load(Ordering::Acquire);
         loop {
             // Read after `outstanding`: what a ticket gave back there is in `next` by now.

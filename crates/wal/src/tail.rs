@@ -7,7 +7,7 @@ use holdfast_base::{Error, Lsn, Result, checksum_append};
 use holdfast_io::Disk;
 
 use crate::checkpoint::{Checkpoint, CheckpointFile};
-use crate::config::Geometry;
+use crate::config::{Geometry, Sizes};
 use crate::format::{self, GROUP_HEADER, GroupHeader};
 use crate::segments::{Segment, SegmentSet, not_there};
 use crate::{Group, Wal, WalConfig};
@@ -148,7 +148,8 @@ impl LogCopy {
         if !crate::checkpoint::is_position(start.0) {
             return Err(Error::invalid(format!("no group can start at log sequence number {start}")));
         }
-        let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, geometry, vec![], start.0);
+        let sizes = Arc::new(Sizes::new(geometry));
+        let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, sizes, vec![], start.0);
         let (start, seed) = (start.0, format::seed(&uuid));
         Ok(LogCopy { disk, uuid, seed, segments, start, position: start, epochs: None })
     }

@@ -79,8 +79,9 @@ impl Wal {
     /// slept by the caller, never under a latch or with a ticket.
     #[must_use]
     pub fn throttle_delay(&self) -> Duration {
-        let Some(over) = self.age().checked_sub(self.geometry.throttle_from + 1) else { return Duration::ZERO };
-        let range = (self.geometry.user_limit - self.geometry.throttle_from) as f64;
+        let geometry = self.sizes.get();
+        let Some(over) = self.age().checked_sub(geometry.throttle_from + 1) else { return Duration::ZERO };
+        let range = (geometry.user_limit - geometry.throttle_from) as f64;
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }
 
@@ -107,7 +108,7 @@ impl Wal {
         calls.iter().for_each(|call| call());
     }
 
-    fn call_all_growth_hooks(&self) {
+    pub(super) fn call_all_growth_hooks(&self) {
         let calls: Vec<_> = self.growth.lock().iter().map(|h| h.callback.clone()).collect();
         calls.iter().for_each(|call| call());
     }

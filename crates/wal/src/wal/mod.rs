@@ -34,7 +34,7 @@ use holdfast_metrics::{Counter, Gauge, Metrics};
 use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Checkpoint, CheckpointFile};
-use crate::config::Geometry;
+use crate::config::{Geometry, Sizes};
 use crate::flusher::Flusher;
 use crate::format::{self, FIRST_LSN, GROUP_HEADER, group_len};
 use crate::group_commit::GroupCommit;
@@ -73,7 +73,7 @@ pub struct Wal {
     growth_due: AtomicU64,
     checkpoint_lsn: AtomicU64,
     epoch: AtomicU64,
-    geometry: Geometry,
+    sizes: Arc<Sizes>,
     config: WalConfig,
     seed: u32,
     ring: Ring,
@@ -118,18 +118,19 @@ impl Wal {
         if disk.list()?.iter().any(is_ours) {
             return Err(Error::AlreadyExists(disk.describe()));
         }
-        let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, geometry, vec![], FIRST_LSN);
+        let sizes = Arc::new(Sizes::new(geometry));
+        let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, Arc::clone(&sizes), vec![], FIRST_LSN);
         segments.prepare_to(FIRST_LSN + geometry.ahead())?;
         // Last: a log is there once its checkpoint is.
         let file = CheckpointFile::create(disk.as_ref(), Checkpoint::first(uuid, FIRST_LSN))?;
-        let wal = Wal::assemble(geometry, config, file, segments, metrics);
+        let wal = Wal::assemble(sizes, config, file, segments, metrics);
         wal.start_appending(FIRST_LSN);
         Ok(wal)
     }
 
     /// A log in the phase of recovery, positioned at its checkpoint.
     pub(crate) fn assemble(
-        geometry: Geometry,
+        sizes: Arc<Sizes>,
         config: WalConfig,
         file: CheckpointFile,
         segments: SegmentSet,
@@ -137,6 +138,7 @@ impl Wal {
     ) -> Arc<Wal> {
         let lsn = file.current().lsn;
         let (seed, epoch) = (format::seed(&file.current().uuid), file.current().epoch);
+        let geometry = sizes.get();
         let ring = Ring::new(geometry.ring_bytes);
         metrics.set(Gauge::MemoryLogBuffer, ring.memory() + WRITE_BYTES as u64);
         metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
@@ -150,11 +152,11 @@ impl Wal {
             growth_due: AtomicU64::new(u64::MAX),
             checkpoint_lsn: AtomicU64::new(lsn),
             epoch: AtomicU64::new(u64::from(epoch)),
-            geometry,
+            gate: SpaceGate::new(Arc::clone(&sizes)),
+            sizes,
             seed,
             ring,
             slots: WriterSlots::new(WRITER_SLOTS),
-            gate: SpaceGate::new(geometry),
             segments,
             writer: Mutex::new(Writer::at(lsn)),
             checkpoint: Mutex::new(file),
@@ -210,14 +212,14 @@ impl Wal {
         self.segments.set_epoch(epoch);
     }
 
-    pub(crate) fn geometry(&self) -> &Geometry {
-        &self.geometry
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.sizes.get()
     }
 
     /// Longest payload of one group, in bytes.
     #[must_use]
     pub fn max_payload(&self) -> usize {
-        (self.geometry.group_max - GROUP_HEADER) as usize
+        (self.sizes.group_max() - GROUP_HEADER) as usize
     }
 
     /// Bytes of log that a group with a payload of `payload` bytes takes: what to [reserve](Wal::reserve).
@@ -294,13 +296,30 @@ impl Wal {
     /// Bytes that the segment files may take together.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.config.capacity_bytes
+        self.sizes.get().capacity
+    }
+
+    /// Changes the capacity, from now on. A smaller one takes effect as the checkpoint follows: until it has, users wait for room,
+    /// and files of the old size stay.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if it is too small, by itself or for the log buffer; then nothing has changed. Whatever the disk
+    /// says while files that are not needed any more are removed; the capacity is changed all the same.
+    pub fn set_capacity(&self, bytes: u64) -> Result<()> {
+        self.check_appendable()?;
+        let geometry = self.sizes.of_capacity(&self.config, bytes)?;
+        let removed = self.segments.resize(&geometry);
+        self.metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
+        // There may be room now, or the checkpoint may be too old now.
+        self.gate.wake_all();
+        self.call_all_growth_hooks();
+        removed
     }
 
     /// Age at which user tickets wait for the checkpoint; below [`Wal::capacity`].
     #[must_use]
     pub fn user_limit(&self) -> u64 {
-        self.geometry.user_limit
+        self.sizes.get().user_limit
     }
 
     /// Bytes from the checkpoint to the end of the log.
@@ -352,7 +371,7 @@ impl Wal {
         let recycled = self.segments.recycle_below(lsn.0);
         // Ahead of need, on the checkpointer's time. A full disk is for those to report who need the room.
         let promised = self.next.load(Ordering::Acquire) + self.gate.outstanding();
-        let _ = self.segments.prepare_to(promised + self.geometry.ahead());
+        let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
         self.gate.wake_all();
         recycled
     }

@@ -66,7 +66,7 @@ impl Wal {
     pub fn append(&self, payload: &[u8]) -> Result<(Lsn, Lsn)> {
         self.check_appendable()?;
         let len = group_len(payload.len());
-        if len > self.geometry.group_max {
+        if len > self.sizes.group_max() {
             let (len, max) = (payload.len(), self.max_payload());
             return Err(Error::LimitReached(format!(
                 "a change of {len} bytes exceeds the {max} bytes that the log takes at once; \
