@@ -35,7 +35,8 @@ pub(super) fn body(figures: &Figures) -> Markup {
         @for (title, charts) in &figures.charts {
             section {
                 h2 { (title) }
-                div class="charts" { @for chart in charts { (draw(chart)) } }
+                @let names = names(charts);
+                div class="charts" { @for chart in charts { (draw(chart, &names)) } }
             }
         }
     }
@@ -57,25 +58,38 @@ fn table(grid: &Grid) -> Markup {
     }
 }
 
-fn draw(chart: &Chart) -> Markup {
+/// The names of the lines of that chart which has the most.
+fn names(charts: &[Chart]) -> Vec<&str> {
+    let most = charts.iter().max_by_key(|chart| chart.lines.len());
+    most.map(|chart| chart.lines.iter().map(|line| line.name.as_str()).collect()).unwrap_or_default()
+}
+
+/// The tones of a chart's lines: those that they have in the chart of all `names`, if it is about the same things.
+fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
+    let known = |line: &crate::figures::Line| names.iter().position(|name| *name == line.name);
+    let same: Option<Vec<usize>> = chart.lines.iter().map(known).collect();
+    same.unwrap_or_else(|| (0..chart.lines.len()).collect()).into_iter().map(tone).collect()
+}
+
+fn draw(chart: &Chart, names: &[&str]) -> Markup {
     // Lines that are nothing but zeros take room and say nothing; nor does a chart of references alone.
-    let shown = |line: &&crate::figures::Line| line.points.iter().any(|p| p.1 != 0.0);
-    let kept: Vec<_> = chart.lines.iter().filter(shown).collect();
-    if kept.iter().all(|line| line.dashed) {
-        return html! {};
-    }
-    let dashed = |n: usize| kept[n].dashed;
-    let lines: Vec<Line> = kept
+    let shown = |line: &crate::figures::Line| line.points.iter().any(|p| p.1 != 0.0);
+    let lines: Vec<Line> = chart
+        .lines
         .iter()
-        .enumerate()
-        .map(|(n, line)| Line {
+        .zip(tones(chart, names))
+        .filter(|(line, _)| shown(line))
+        .map(|(line, tone)| Line {
             name: line.name.clone(),
-            class: if line.dashed { "ceiling" } else { tone(n) },
+            class: if line.dashed { "ceiling" } else { tone },
             points: line.points.clone(),
             dashed: line.dashed,
         })
         .collect();
-    let names = lines.iter().enumerate().map(|(n, l)| (l.name.clone(), l.class, dashed(n))).collect::<Vec<_>>();
+    if lines.iter().all(|line| line.dashed) {
+        return html! {};
+    }
+    let names = lines.iter().map(|l| (l.name.clone(), l.class, l.dashed)).collect::<Vec<_>>();
     let bands = chart.spans.iter().map(|s| Band { from: s.from, to: s.to, label: s.label.clone() }).collect();
     let (x_label, y_label) = (chart.x_label.clone(), chart.y_label.clone());
     let drawing = LineChart { title: chart.title.clone(), x_label, y_label, lines, bands }.draw();
@@ -83,5 +97,21 @@ fn draw(chart: &Chart) -> Markup {
         @if let Some(drawing) = drawing {
             div { (drawing) (legend(&names)) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_has_the_same_tone_in_every_chart() {
+        let line = |name: &str| crate::figures::Line { name: name.to_owned(), points: vec![(0.0, 1.0)], dashed: false };
+        let chart = |names: &[&str]| Chart::over("t", "x", "y", names.iter().map(|name| line(name)).collect());
+        let charts = [chart(&["b"]), chart(&["a", "b", "c"]), chart(&["d", "b"])];
+        let names = names(&charts);
+        assert_eq!(tones(&charts[0], &names), [tone(1)]);
+        assert_eq!(tones(&charts[1], &names), [tone(0), tone(1), tone(2)]);
+        assert_eq!(tones(&charts[2], &names), [tone(0), tone(1)], "it is about something else");
     }
 }
