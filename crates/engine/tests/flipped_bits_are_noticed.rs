@@ -75,6 +75,10 @@ impl Life {
 /// Plays the script, then makes history that a long snapshot holds back: undo pages and versions. Ends with a clean stop or a
 /// power cut.
 fn live(stop: bool) -> Life {
+    live_in(settings, stop)
+}
+
+fn live_in(settings: impl Fn(Arc<dyn Disk>) -> Builder, stop: bool) -> Life {
     let crash = CrashDisk::new();
     let db = settings(Arc::new(crash.clone())).create("test").unwrap();
     let mut player = Player::new(&db, World::new());
@@ -288,9 +292,11 @@ fn segments(files: &Files) -> BTreeMap<u64, String> {
         .collect()
 }
 
+/// With a log of twice what a life writes, the checkpoint has not passed over all records of some kind, wherever the machine let it come.
 #[test]
 fn in_every_kind_of_log_record() {
-    let life = live(false);
+    let settings = |disk| settings(disk).log_capacity_bytes(8 << 20);
+    let life = live_in(settings, false);
     let segments = segments(&life.files);
     let mut by_kind: BTreeMap<&'static str, Vec<(u64, u64)>> = BTreeMap::new();
     let mut reader = LogReader::open(&disk(&life.files), None).unwrap();
