@@ -164,13 +164,16 @@ impl RawLoad {
         self.empty_all()
     }
 
-    /// Sorts what is left into the indexes. The table is complete then.
+    /// Sorts what is left into the indexes. The table is complete then. Its rows belong to no transaction; views of before cannot use it.
     ///
     /// # Errors
     /// As [`RawLoad::push`].
     pub fn finish(&mut self) -> Result<()> {
         self.empty_all()?;
-        self.attach_all()
+        self.attach_all()?;
+        let now = self.shared.txns.last_commit();
+        self.indexes.iter().for_each(|load| load.index.set_since(now));
+        Ok(())
     }
 
     /// Makes trees of what was written so far.
