@@ -249,6 +249,31 @@ fn in_every_kind_of_page() {
     }
 }
 
+/// Rows of a transaction that is being rolled back were looked up among the kept old versions when its undo record was gone, so
+/// that damage there could hit readers who needed none of them.
+#[test]
+fn old_versions_are_no_matter_to_rows_being_rolled_back() {
+    let life = live(true);
+    let disk: Arc<dyn Disk> = Arc::new(disk(&life.files));
+    let db = settings(Arc::clone(&disk)).open("test").unwrap();
+    let open = db.begin_write().unwrap();
+    {
+        let wide = open.open_table(&table("wide")).unwrap();
+        (0..1_200).for_each(|key| drop(wide.upsert(key, &value(key, 1, 100)).unwrap()));
+    }
+    db.clone().close().unwrap();
+    drop(open);
+    let mut files = files(&*disk);
+    files.remove("doublewrite");
+    for (file, page) in &kinds(&files)["version tree"] {
+        let db = settings(Arc::new(flipped(&files, file, page * PAGE + 2_000, 3))).open("test").unwrap();
+        // Until the rollback is through, and a little more.
+        for _ in 0..10 {
+            assert!(rows(&db, "wide").unwrap() == life.last()["wide"], "version tree page {page}");
+        }
+    }
+}
+
 /// After a power cut the log has records for pages that are damaged: the others get theirs all the same.
 #[test]
 fn in_pages_that_recovery_needs() {

@@ -4,8 +4,9 @@
 //! The newest version comes from a copy of the leaf and may be out of date by the time it is judged. So the chain is
 //! followed defensively: a roll pointer is believed only if the undo page belongs to the version's writer and the record
 //! is about the key; if not, that log was purged - and what the view needs was put into the version tree before - or
-//! rolled back. If the version tree has nothing either: the log of a writer that had committed was purged, so there is
-//! nothing for this view; a newest version whose writer was active, or has changed since, means to start over.
+//! rolled back. If it is the log of the newest version's writer, and that was active, start over. Else, if the version tree
+//! has nothing either: the log of a writer that had committed was purged, so there is nothing for this view; a newest
+//! version that has changed since means to start over.
 //!
 //! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo logs.
 
@@ -137,16 +138,18 @@ impl TxnSystem {
                 Prior::Gone => break,
             }
         }
+        let first_gone = version.txn == newest.txn;
+        if first_gone && was_active {
+            // It was undone, and may have been done again under the same roll pointer; or it has committed and is purged.
+            view.check()?;
+            return Ok(Seen::Stale);
+        }
         if self.versions.find(index.id(), key, view, &self.map, &acc, payload)? {
             return Ok(Seen::Version);
         }
         view.check()?;
-        if version.txn != newest.txn {
+        if !first_gone {
             return Ok(Seen::Nothing); // Older writers have committed: their log is gone because it was purged.
-        }
-        if was_active {
-            // It was undone, and may have been done again under the same roll pointer.
-            return Ok(Seen::Stale);
         }
         let unchanged = index.read(key, &acc, payload)? && split(index, payload)?.0 == newest;
         Ok(if unchanged { Seen::Nothing } else { Seen::Stale })
