@@ -259,7 +259,9 @@ fn old_versions_are_no_matter_to_rows_being_rolled_back() {
     let open = db.begin_write().unwrap();
     {
         let wide = open.open_table(&table("wide")).unwrap();
-        (0..1_200).for_each(|key| drop(wide.upsert(key, &value(key, 1, 100)).unwrap()));
+        for key in 0..1_200 {
+            wide.upsert(key, &value(key, 1, 100)).unwrap();
+        }
     }
     db.clone().close().unwrap();
     drop(open);

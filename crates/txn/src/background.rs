@@ -1,10 +1,10 @@
 //! The thread that rolls back losers, purges, and sweeps the version tree.
 //!
 //! It is woken when there is something to do: a batch of commits waits to be purged, the end of a view that held purge back, the
-//! end of a long view. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
+//! end of a view for which versions were kept. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
 //! once in a while, so that an idle database is purged.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use holdfast_base::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
 use crate::system::TxnSystem;
+use crate::view::Sweep;
 
 /// Commits between two looks at whether it is worth waking the thread, and how many must be waiting for it.
 const WAKE_COMMITS: usize = 64;
@@ -35,7 +36,7 @@ struct Signal {
 pub(crate) struct Background {
     signal: Arc<(Mutex<Signal>, Condvar)>,
     commits: AtomicUsize,
-    sweep: AtomicBool,
+    sweep: Mutex<Sweep>,
     thread: Mutex<Option<JoinHandle<()>>>,
     last_error: Mutex<Option<Error>>,
 }
@@ -46,7 +47,7 @@ impl Background {
             signal: Arc::default(),
             commits: AtomicUsize::new(0),
             // Whatever an earlier run left in the version tree.
-            sweep: AtomicBool::new(true),
+            sweep: Mutex::new(Sweep::All),
             thread: Mutex::new(None),
             last_error: Mutex::new(None),
         }
@@ -81,14 +82,16 @@ impl Background {
         }
     }
 
-    /// Asks for a sweep of the version tree, and wakes the thread.
-    pub fn request_sweep(&self) {
-        self.sweep.store(true, Ordering::Release);
-        self.wake();
+    /// Asks for something in the version tree to be looked at, and wakes the thread.
+    pub fn request_sweep(&self, sweep: Sweep) {
+        if sweep != Sweep::Nothing {
+            self.sweep.lock().add(sweep);
+            self.wake();
+        }
     }
 
-    pub fn take_sweep_request(&self) -> bool {
-        self.sweep.swap(false, Ordering::AcqRel)
+    pub fn take_sweep_request(&self) -> Sweep {
+        std::mem::take(&mut *self.sweep.lock())
     }
 
     /// What went wrong last in the background, if anything did.

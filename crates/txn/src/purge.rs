@@ -46,7 +46,7 @@ use crate::system::{History, Phase, TxnSystem};
 use crate::undo::UndoRecord;
 use crate::values;
 use crate::versions::Entry;
-use crate::view::View;
+use crate::view::{Sweep, View};
 
 /// Entries of the version tree that a sweep looks at between two looks at the history.
 const SWEEP_BATCH: usize = 256;
@@ -86,13 +86,10 @@ fn unless_damaged<T>(index: &TableIndex, result: Result<T>) -> Result<Option<T>>
 }
 
 impl TxnSystem {
-    /// A view has ended: if it was long, or the oldest, purge may go on.
-    pub(crate) fn view_closed(&self, view: &View) {
-        if view.is_long() {
-            self.background.request_sweep();
-            return;
-        }
-        let held_back = view.commit_no() < self.views.last() && self.history.len() >= WORTH_WAKING;
+    /// Ends a view: purge looks at what was kept for it, and if it was the oldest, may go on.
+    pub(crate) fn close_view(&self, view: &View) {
+        self.background.request_sweep(self.views.close(view));
+        let held_back = !view.is_long() && view.commit_no() < self.views.last() && self.history.len() >= WORTH_WAKING;
         if held_back && view.commit_no() < self.views.oldest() {
             self.background.wake();
         }
@@ -209,21 +206,31 @@ impl TxnSystem {
         let Some(index) = self.index(record.index) else { return Ok(()) };
         let Some(_pinned) = index.pin() else { return Ok(()) };
         let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
+        let mut needed_by = None;
         if record.deletes {
             match unless_damaged(&index, self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc))? {
-                Some(pending) => entry.pending = pending.then_some(roll),
+                Some(true) => (entry.pending, needed_by) = (Some(roll), long.first()),
+                Some(false) => {}
                 None => return Ok(()),
             }
         }
         if let Some(payload) = record.prior {
             let prior = crate::visibility::split(&index, payload)?.0;
-            let sees = |v: &Arc<View>| !v.is_cancelled() && v.sees(prior.txn, &self.map);
-            if prior.txn != txn && !prior.deleted && long.iter().any(sees) {
+            let sees = |v: &&Arc<View>| !v.is_cancelled() && v.sees(prior.txn, &self.map);
+            if prior.txn != txn
+                && !prior.deleted
+                && let Some(view) = long.iter().find(sees)
+            {
                 entry.image = Some(payload.to_vec());
+                needed_by = needed_by.or(Some(view));
                 self.metrics.inc(Counter::VersionsKept);
             }
         }
-        if entry.pending.is_some() || entry.image.is_some() { self.versions.put(entry, acc) } else { Ok(()) }
+        if let Some(view) = needed_by {
+            let key = self.versions.put(entry, acc)?;
+            self.background.request_sweep(view.charge(&key));
+        }
+        Ok(())
     }
 
     /// Second pass: frees chains, removes delete marks, and cuts the log off behind that.
@@ -321,43 +328,69 @@ impl TxnSystem {
         Ok(pending)
     }
 
-    /// Drops entries of the version tree that no view needs, a batch at a time.
+    /// Drops what no view needs any more from the version tree, as far as that was asked for.
     fn sweep(&self, state: &mut PurgeState) -> Result<()> {
-        if self.background.take_sweep_request() {
-            state.sweep = Some(Vec::new());
-        }
         if self.history.front_is(|h| h.phase != Phase::New) {
             return Ok(()); // Who owns the chains of a log that is half purged, is asked of the version tree.
         }
         let acc = self.store.pool().access(AccessKind::Purge);
+        match self.background.take_sweep_request() {
+            Sweep::Nothing => {}
+            Sweep::All => state.sweep = Some(Vec::new()),
+            Sweep::Keys(keys) if state.sweep.is_none() => {
+                // Until they are done.
+                state.sweep = Some(Vec::new());
+                self.sweep_keys(&keys, &acc)?;
+                state.sweep = None;
+            }
+            // They may lie behind the sweep that is under way.
+            Sweep::Keys(_) => state.sweep = Some(Vec::new()),
+        }
         while let Some(after) = state.sweep.take() {
             let batch = self.versions.batch(&after, SWEEP_BATCH, &acc)?;
             let Some((last, _)) = batch.last() else { return Ok(()) };
             let next = last.clone();
             state.sweep = Some(after);
+            let views = self.open_views();
             for (key, value) in &batch {
-                self.sweep_entry(key, value, &acc)?;
+                self.sweep_entry(key, value, &views, &acc)?;
             }
             state.sweep = Some(next);
         }
         Ok(())
     }
 
-    fn sweep_entry(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
+    fn sweep_keys(&self, keys: &[Box<[u8]>], acc: &Access<'_>) -> Result<()> {
+        let views = self.open_views();
+        for key in keys {
+            if let Some(value) = self.versions.value(key, acc)? {
+                self.sweep_entry(key, &value, &views, acc)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All views for which something may be kept: those to come see whatever took its place.
+    fn open_views(&self) -> Vec<Arc<View>> {
+        self.views.older_than(CommitNo(u64::MAX))
+    }
+
+    /// Drops an entry that none of `views` needs, which are all that are open, oldest first; some may have ended.
+    fn sweep_entry(&self, key: &[u8], value: &[u8], views: &[Arc<View>], acc: &Access<'_>) -> Result<()> {
         let entry = self.versions.decode(key, value, acc)?;
         let index = self.index(entry.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
         let Some(index) = index.as_ref().filter(|_| pinned.is_some()) else {
             return self.versions.drop_entry(key, value, acc); // The table is gone, its chains with it.
         };
-        let everybody = self.views.all_see(entry.overwriter, &self.map);
-        let writer = entry.writer();
-        let image_needed = !everybody
-            && writer.is_some_and(|w| {
-                let older = self.views.older_than(CommitNo(u64::MAX));
-                older.iter().any(|v| v.sees(w, &self.map) && !v.sees(entry.overwriter, &self.map))
-            });
-        if image_needed || (entry.pending.is_some() && !everybody) {
+        let mut older = views.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
+        let needed_by = match (entry.pending, entry.writer()) {
+            (Some(_), _) => older.next(),
+            (None, Some(writer)) => older.find(|v| v.sees(writer, &self.map)),
+            (None, None) => None,
+        };
+        if let Some(view) = needed_by {
+            self.background.request_sweep(view.charge(key));
             return Ok(());
         }
         if let Some(roll) = entry.pending {

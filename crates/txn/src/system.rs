@@ -192,8 +192,7 @@ impl std::ops::Deref for OpenView {
 impl Drop for OpenView {
     fn drop(&mut self) {
         if self.view.let_go() {
-            self.system.views.close(&self.view);
-            self.system.view_closed(&self.view);
+            self.system.close_view(&self.view);
         }
     }
 }

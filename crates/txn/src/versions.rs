@@ -218,9 +218,9 @@ impl VersionTree {
         Entry::decode(index, txn, flags, body).ok_or_else(damaged)
     }
 
-    /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come one by one.
-    /// Only purge calls this.
-    pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<()> {
+    /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come one by one. Returns its
+    /// key in the tree. Only purge calls this.
+    pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<Vec<u8>> {
         let key = self.full_key(entry.index, &entry.key, entry.overwriter);
         let mut value = self.encode_value(&key, &entry, acc)?;
         let mut there = None;
@@ -234,10 +234,11 @@ impl VersionTree {
             value = self.encode_value(&key, &self.merge(&key, &old, entry, acc)?, acc)?;
             self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())))?;
             self.account(0, size(&key, &value) - size(&key, &old));
-            return self.free_spilled(&old, acc);
+            self.free_spilled(&old, acc)?;
+        } else {
+            self.account(1, size(&key, &value));
         }
-        self.account(1, size(&key, &value));
-        Ok(())
+        Ok(key)
     }
 
     /// Purge goes backwards: what is there is about a later change by the same transaction. Of delete marks the
@@ -348,7 +349,13 @@ impl VersionTree {
         Ok(out)
     }
 
-    /// Decodes what [`VersionTree::batch`] returned.
+    /// The entry under a key of the tree, to be decoded.
+    pub fn value(&self, key: &[u8], acc: &Access<'_>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.tree.get(key, acc, &mut value)?.then_some(value))
+    }
+
+    /// Decodes what [`VersionTree::batch`] or [`VersionTree::value`] returned.
     pub fn decode(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
         self.decode_value(key, value, acc)
     }

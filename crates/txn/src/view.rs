@@ -12,6 +12,11 @@
 //! decides. Cancelling sets the flag before anything that the view needs is dropped, and readers look at the flag
 //! *after* they read, so that no answer is given from what may be missing.
 //!
+//! Whatever is kept in the version tree is *charged* to one view that needs it, the oldest of them. When that has ended, purge looks at
+//! what was charged to it, and drops it or charges it to the next. So a view that was made long because its thread was put off
+//! its core in the middle of a statement costs what was kept for it; the whole tree is gone through only after one to which more
+//! was charged than is worth a list. Who charges a view that has ended is told so: nothing is forgotten.
+//!
 //! The registry of open views is in shards, one of which a thread uses for the views that it opens, so that readers do
 //! not meet. Whoever asks about all views reads the last commit first and then shard after shard: a view that he misses
 //! was opened after he left its shard, and therefore sees that commit.
@@ -22,7 +27,7 @@
 //!
 //! # Lock order
 //! window of the commit map -> shard of the registry, one at a time. Shards may be locked under page latches; nothing is
-//! locked under them.
+//! locked under them, nor under what is kept for a view.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -33,6 +38,42 @@ use parking_lot::Mutex;
 
 use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};
 
+/// So many entries of the version tree are remembered for one view.
+const CHARGES_MAX: usize = 4096;
+
+/// What has to be looked at in the version tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sweep {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The entries under these keys.
+    Keys(Vec<Box<[u8]>>),
+    /// All of it.
+    All,
+}
+
+impl Sweep {
+    /// Adds what `other` asks for.
+    pub fn add(&mut self, other: Sweep) {
+        *self = match (std::mem::take(self), other) {
+            (Sweep::All, _) | (_, Sweep::All) => Sweep::All,
+            (Sweep::Nothing, one) | (one, Sweep::Nothing) => one,
+            (Sweep::Keys(mut keys), Sweep::Keys(more)) => {
+                keys.extend(more);
+                Sweep::Keys(keys)
+            }
+        };
+    }
+}
+
+/// What is kept for a view.
+#[derive(Debug, Default)]
+struct Charges {
+    sweep: Sweep,
+    ended: bool,
+}
+
 /// One read view.
 #[derive(Debug)]
 pub struct View {
@@ -42,6 +83,7 @@ pub struct View {
     read_only: bool,
     active_at_birth: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
+    charges: Mutex<Charges>,
     /// Its shard of the registry.
     shard: usize,
     holders: AtomicUsize,
@@ -80,6 +122,20 @@ impl View {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Says that the entry of the version tree under `key` is kept for it. Returns what is to be looked at again, because it has ended.
+    #[must_use]
+    pub fn charge(&self, key: &[u8]) -> Sweep {
+        let mut charges = self.charges.lock();
+        let one = || Sweep::Keys(vec![key.into()]);
+        match &charges.sweep {
+            _ if charges.ended => return one(),
+            Sweep::All => {}
+            Sweep::Keys(keys) if keys.len() == CHARGES_MAX => charges.sweep = Sweep::All,
+            _ => charges.sweep.add(one()),
+        }
+        Sweep::Nothing
     }
 
     /// To be called after a read and before its answer is believed.
@@ -201,16 +257,28 @@ impl Views {
         // `low` first and `high` last: both only grow, and a wider window is merely more to look at.
         let (low, no) = (map.low(), self.last());
         let high = map.next();
-        let (active_at_birth, cancelled) = (OnceLock::new(), AtomicBool::new(false));
-        let holders = AtomicUsize::new(1);
-        let view = Arc::new(View { no, low, high, read_only, active_at_birth, cancelled, shard: group, holders });
+        let view = Arc::new(View {
+            no,
+            low,
+            high,
+            read_only,
+            active_at_birth: OnceLock::new(),
+            cancelled: AtomicBool::new(false),
+            charges: Mutex::default(),
+            shard: group,
+            holders: AtomicUsize::new(1),
+        });
         live.push(Arc::clone(&view));
         view
     }
 
-    /// Ends a view.
-    pub fn close(&self, view: &View) {
+    /// Ends a view. Returns what was kept for it.
+    #[must_use]
+    pub fn close(&self, view: &View) -> Sweep {
         self.remove(view);
+        let mut charges = view.charges.lock();
+        charges.ended = true;
+        std::mem::take(&mut charges.sweep)
     }
 
     /// Takes a view out of the registry. Returns whether it was there.
@@ -425,10 +493,10 @@ mod tests {
         assert!(c.views.cancel_oldest_read_only());
         assert!(second.check().is_err());
         assert!(!c.views.cancel_oldest_read_only());
-        c.views.close(&first);
+        assert_eq!(c.views.close(&first), Sweep::Nothing);
         assert_eq!(c.views.count(), 1);
         assert_eq!(c.views.oldest(), CommitNo(0));
-        c.views.close(&writer);
+        assert_eq!(c.views.close(&writer), Sweep::Nothing);
         assert_eq!((c.views.count(), c.views.oldest()), (0, c.views.last()));
     }
 
@@ -444,10 +512,24 @@ mod tests {
         assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(0), CommitNo(0)));
         assert_eq!(c.views.make_long(CommitNo(1), &c.map), 1);
         assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(0), CommitNo(1)));
-        c.views.close(&first);
+        assert_eq!(c.views.close(&first), Sweep::Nothing);
         assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(1), CommitNo(1)));
-        c.views.close(&second);
+        assert_eq!(c.views.close(&second), Sweep::Nothing);
         assert_eq!((c.views.oldest(), c.views.short_horizon()), (CommitNo(2), CommitNo(2)));
+    }
+
+    #[test]
+    fn what_is_charged_to_a_view_is_given_out_at_its_end_or_at_once_behind_it() {
+        let c = Commits::new();
+        let key = |n: usize| n.to_be_bytes();
+        let keys = |of: std::ops::Range<usize>| Sweep::Keys(of.map(|n| key(n).into()).collect());
+        let view = c.views.open(&c.map, true);
+        (0..CHARGES_MAX).for_each(|n| assert_eq!(view.charge(&key(n)), Sweep::Nothing));
+        assert_eq!(c.views.close(&view), keys(0..CHARGES_MAX));
+        assert_eq!(view.charge(&key(7)), keys(7..8));
+        let view = c.views.open(&c.map, true);
+        (0..=CHARGES_MAX).for_each(|n| assert_eq!(view.charge(&key(n)), Sweep::Nothing));
+        assert_eq!(c.views.close(&view), Sweep::All);
     }
 
     #[test]
@@ -461,7 +543,7 @@ mod tests {
         c.commit(b);
         assert!(c.views.all_see(a, &c.map));
         assert!(!c.views.all_see(b, &c.map));
-        c.views.close(&view);
+        assert_eq!(c.views.close(&view), Sweep::Nothing);
         assert!(c.views.all_see(b, &c.map));
     }
 }

@@ -108,6 +108,43 @@ fn a_long_snapshot_costs_one_version_per_changed_row() {
     assert_eq!(db.sys.history_length(), 0);
 }
 
+/// Whatever is the order in which snapshots end that need the same versions, and marks, none of these stays.
+#[test]
+fn versions_go_with_the_last_snapshot_that_needs_them() {
+    let commits = |db: &Db| {
+        for i in 0..40 {
+            db.put(&[("z", &format!("{i}"))]);
+            db.purge();
+        }
+    };
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let db = Db::new();
+        db.put(&[("a", "1"), ("b", "1")]);
+        let mut dumps = Vec::new();
+        for _ in 0..3 {
+            dumps.push(Some(db.snapshot()));
+            db.put(&[("y", "1")]);
+            commits(&db);
+        }
+        let mut txn = db.begin();
+        txn.delete(&db.rows, b"b", None).unwrap();
+        txn.commit(Durability::Sync).unwrap();
+        db.put(&[("a", "2")]);
+        commits(&db);
+        for ends in order {
+            assert_eq!(get(dumps[ends].as_mut().unwrap(), &db.rows, "b"), Some("1".into()), "{order:?}");
+            dumps[ends] = None;
+            db.purge();
+            for dump in dumps.iter_mut().flatten() {
+                assert_eq!(get(dump, &db.rows, "a"), Some("1".into()), "{order:?}");
+            }
+        }
+        assert_eq!(db.sys.versions_stored(), 0, "{order:?}");
+        assert_eq!(db.physical(&db.rows), 3, "a, y, z: {order:?}");
+        db.verify_clean();
+    }
+}
+
 #[test]
 fn history_stays_flat_without_snapshots() {
     let db = Db::new();
