@@ -3,8 +3,8 @@
 //!
 //! Each session records into histograms of its own; the thread that drives the turn takes them once a second.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -149,14 +149,14 @@ impl<'s> Load<'s> {
     /// The first failure of a session.
     pub fn run(&self, duration: Duration, each: &mut dyn FnMut(&Second) -> Result<()>) -> Result<Turn> {
         let slots: Vec<Slot> = self.sessions.iter().map(|_| self.slot()).collect();
-        let (stop, start) = (AtomicBool::new(false), Barrier::new(self.sessions.len() + 1));
+        let (stop, start) = (AtomicBool::new(false), Gate::new(self.sessions.len()));
         std::thread::scope(|scope| {
             let run = |(session, slot)| {
                 let (stop, start) = (&stop, &start);
                 scope.spawn(move || work(session, slot, self.group, start, stop))
             };
             let threads: Vec<_> = self.sessions.iter().zip(&slots).map(run).collect();
-            start.wait();
+            start.open(threads.iter().map(|thread| thread.thread()));
             let turn = self.watch(&slots, duration, &stop, each);
             stop.store(true, Ordering::Release);
             let mut failure = Ok(());
@@ -183,10 +183,13 @@ impl<'s> Load<'s> {
         each: &mut dyn FnMut(&Second) -> Result<()>,
     ) -> Result<Turn> {
         let mut all = Latencies::new(self.classes.len());
-        // With many sessions this thread may be late: what they have done without it does not count.
+        // What they have done while the last of them were still waiting for a core does not count.
+        slots.iter().filter_map(|s| s.latencies.try_lock()).for_each(|mut early| early.clear());
         let total = || slots.iter().map(|s| s.transactions.load(Ordering::Relaxed)).sum::<u64>();
-        let (begin, cpu, before) = (Instant::now(), cpu::process(), total());
-        let (mut last, mut counted) = (begin, before);
+        // Together, wherever they are taken: among a thousand sessions this thread may have to wait for seconds to come back to a core.
+        let look = || (Instant::now(), cpu::process(), total());
+        let (begin, cpu, before) = look();
+        let (mut last, mut used, mut counted) = (begin, cpu, before);
         let mut next = begin;
         while !stop.load(Ordering::Acquire) {
             next += Duration::from_secs(1);
@@ -194,8 +197,7 @@ impl<'s> Load<'s> {
             // A rest of less than half a second belongs to the second before.
             let until = if end < next + Duration::from_millis(500) { end } else { next };
             std::thread::sleep(until.saturating_duration_since(Instant::now()));
-            let now = Instant::now();
-            let transactions = total();
+            let (now, cpu_now, transactions) = look();
             let mut latencies = Latencies::new(self.classes.len());
             // A session that lost its core while it recorded gives its latencies the next time: with many sessions it
             // would be waited for for a whole round of the scheduler.
@@ -206,14 +208,66 @@ impl<'s> Load<'s> {
             all.add(&latencies);
             let seconds = (now - last).as_secs_f64();
             each(&Second { seconds, transactions: transactions - counted, latencies })?;
-            (last, counted) = (now, transactions);
+            (last, used, counted) = (now, cpu_now, transactions);
             if until == end {
                 break;
             }
         }
-        let cpu_seconds = (cpu::process() - cpu).as_secs_f64();
-        let seconds = (last - begin).as_secs_f64();
+        let (seconds, cpu_seconds) = ((last - begin).as_secs_f64(), (used - cpu).as_secs_f64());
         Ok(Turn { seconds, transactions: counted - before, cpu_seconds, latencies: all })
+    }
+}
+
+/// Where all sessions begin. Who leaves a [`std::sync::Barrier`] takes its mutex, one after the other, while those in front already
+/// work: of a thousand sessions on two cores the last one left it half a minute after the first.
+struct Gate {
+    /// Who opens it.
+    keeper: Thread,
+    /// Sessions that are not in front of it yet.
+    missing: AtomicUsize,
+    open: AtomicBool,
+    /// Sessions that are not through it yet.
+    waiting: AtomicUsize,
+}
+
+impl Gate {
+    /// For so many sessions; the calling thread is to open it.
+    fn new(sessions: usize) -> Gate {
+        Gate {
+            keeper: std::thread::current(),
+            missing: AtomicUsize::new(sessions),
+            open: AtomicBool::new(false),
+            waiting: AtomicUsize::new(sessions),
+        }
+    }
+
+    /// Called by each session: returns when the gate is open.
+    fn enter(&self) {
+        self.count_down(&self.missing);
+        while !self.open.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+        self.count_down(&self.waiting);
+    }
+
+    fn count_down(&self, left: &AtomicUsize) {
+        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.keeper.unpark();
+        }
+    }
+
+    /// Opens it when all are there. Returns when all are through, so that what is measured from then on is the work of all.
+    fn open<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
+        Gate::wait_for(&self.missing);
+        self.open.store(true, Ordering::Release);
+        sessions.for_each(Thread::unpark);
+        Gate::wait_for(&self.waiting);
+    }
+
+    fn wait_for(left: &AtomicUsize) {
+        while left.load(Ordering::Acquire) > 0 {
+            std::thread::park();
+        }
     }
 }
 
@@ -221,12 +275,12 @@ fn work(
     session: &Mutex<Box<dyn Session + '_>>,
     slot: &Slot,
     group: u64,
-    start: &Barrier,
+    start: &Gate,
     stop: &AtomicBool,
 ) -> Result<()> {
     let mut session = session.lock();
     let mut classes: Vec<(usize, u64)> = Vec::new();
-    start.wait();
+    start.enter();
     while !stop.load(Ordering::Acquire) {
         classes.clear();
         let begin = Instant::now();
