@@ -48,7 +48,7 @@ use crate::values;
 use crate::versions::Entry;
 use crate::view::{Sweep, View};
 
-/// Entries of the version tree that a sweep looks at between two looks at the history.
+/// Entries of the version tree that a sweep looks at between two looks at which views are open.
 const SWEEP_BATCH: usize = 256;
 
 /// Logs for which the end of the view that held them back wakes the purge thread.
@@ -418,11 +418,9 @@ impl TxnSystem {
             if self.purge_logs(usize::MAX, |_| true)? > 0 {
                 continue;
             }
-            if !self.views.cancel_oldest_read_only() {
-                return Ok(());
-            }
+            let Some(kept) = self.views.cancel_oldest_read_only() else { return Ok(()) };
             self.metrics.inc(Counter::TrxSnapshotTooOld);
-            state.sweep = Some(Vec::new());
+            self.background.request_sweep(kept);
             self.sweep(state)?;
         }
         Ok(())

@@ -138,6 +138,13 @@ impl View {
         Sweep::Nothing
     }
 
+    /// Nothing is kept for it from here on. Returns what was.
+    fn end(&self) -> Sweep {
+        let mut charges = self.charges.lock();
+        charges.ended = true;
+        std::mem::take(&mut charges.sweep)
+    }
+
     /// To be called after a read and before its answer is believed.
     ///
     /// # Errors
@@ -276,9 +283,7 @@ impl Views {
     #[must_use]
     pub fn close(&self, view: &View) -> Sweep {
         self.remove(view);
-        let mut charges = view.charges.lock();
-        charges.ended = true;
-        std::mem::take(&mut charges.sweep)
+        view.end()
     }
 
     /// Takes a view out of the registry. Returns whether it was there.
@@ -381,16 +386,16 @@ impl Views {
         short.len() as u64
     }
 
-    /// Gives up the oldest view of a read-only transaction. Returns whether there was one.
-    pub fn cancel_oldest_read_only(&self) -> bool {
+    /// Gives up the oldest view of a read-only transaction. Returns what was kept for it, if there was one.
+    pub fn cancel_oldest_read_only(&self) -> Option<Sweep> {
         while let Some(view) = self.oldest_of(|view| view.read_only) {
             // Its holder may be closing it.
             if self.remove(&view) {
                 view.cancelled.store(true, Ordering::Release);
-                return true;
+                return Some(view.end());
             }
         }
-        false
+        None
     }
 }
 
@@ -488,11 +493,11 @@ mod tests {
         let id = c.begin();
         c.commit(id);
         let second = c.views.open(&c.map, true);
-        assert!(c.views.cancel_oldest_read_only());
+        assert!(c.views.cancel_oldest_read_only().is_some());
         assert!(first.check().is_err() && writer.check().is_ok() && second.check().is_ok());
-        assert!(c.views.cancel_oldest_read_only());
+        assert!(c.views.cancel_oldest_read_only().is_some());
         assert!(second.check().is_err());
-        assert!(!c.views.cancel_oldest_read_only());
+        assert!(c.views.cancel_oldest_read_only().is_none());
         assert_eq!(c.views.close(&first), Sweep::Nothing);
         assert_eq!(c.views.count(), 1);
         assert_eq!(c.views.oldest(), CommitNo(0));
