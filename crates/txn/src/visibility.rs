@@ -144,14 +144,19 @@ impl TxnSystem {
             view.check()?;
             return Ok(Seen::Stale);
         }
-        if self.versions.find(index.id(), key, view, &self.map, &acc, payload)? {
+        let found = self.versions.find(index.id(), key, view, &self.map, &acc, payload);
+        if matches!(found, Ok(true)) {
             return Ok(Seen::Version);
         }
         view.check()?;
-        if !first_gone {
-            return Ok(Seen::Nothing); // Older writers have committed: their log is gone because it was purged.
+        if first_gone {
+            // If it was undone, nothing was to be looked for, and an error of looking is none.
+            let unchanged = index.read(key, &acc, payload)? && split(index, payload)?.0 == newest;
+            if !unchanged {
+                return Ok(Seen::Stale);
+            }
         }
-        let unchanged = index.read(key, &acc, payload)? && split(index, payload)?.0 == newest;
-        Ok(if unchanged { Seen::Nothing } else { Seen::Stale })
+        // Older writers have committed: their log is gone because it was purged.
+        found.map(|_| Seen::Nothing)
     }
 }
