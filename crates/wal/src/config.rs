@@ -1,6 +1,6 @@
 //! What a log is configured with, and the sizes that follow from it.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_base::{Error, Result, limits};
@@ -90,114 +90,21 @@ impl Geometry {
             let min = limits::LOG_CAPACITY_MIN;
             return Err(Error::invalid(format!("a log capacity of {capacity} bytes is below the minimum of {min}")));
         }
+        let ring_bytes = config.buffer_bytes.clamp(64 << 10, 256 << 20).next_power_of_two();
+        Ok(Geometry::of(capacity, ring_bytes, (ring_bytes as u64 / 4).min(GROUP_BYTES_MAX)))
+    }
+
+    /// Derives the sizes from a capacity that is not too small. No group is longer than `group_max`.
+    fn of(capacity: u64, ring_bytes: usize, group_max: u64) -> Geometry {
         let file = (capacity / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX) & !(SEGMENT_HEADER - 1);
         let (segment_data, segments) = (file - SEGMENT_HEADER, capacity / file);
         let hard_limit = (segments - 1) * segment_data;
         let system_limit = hard_limit - segment_data;
         let user_limit = system_limit - 2 * segment_data;
-        let ring_bytes = config.buffer_bytes.clamp(64 << 10, 256 << 20).next_power_of_two();
-        let group_max = (ring_bytes as u64 / 4).min(2 * segment_data).min(GROUP_BYTES_MAX) & !(GROUP_HEADER - 1);
+        let group_max = group_max.min(2 * segment_data) & !(GROUP_HEADER - 1);
         // The checkpointer keeps an even load a little above 60 %; the delay comes behind that.
         let steady = capacity / 100 * 60;
         let throttle_from = steady + (user_limit - steady) / 2;
-        Ok(Geometry {
-            capacity,
-            segment_data,
-            segments,
-            user_limit,
-            system_limit,
-            hard_limit,
-            throttle_from,
-            ring_bytes,
-            group_max,
-        })
-    }
-
-    /// What should be prepared beyond what is promised: what is kept from users, and one segment with a byte of the
-    /// next. So much suffices for users to go on, however full the disk is: when they have filled that one, it can be
-    /// recycled.
-    pub fn ahead(&self) -> u64 {
-        self.hard_limit - self.user_limit + self.segment_data + 1
-    }
-}
-
-/// Sizes that a change of the capacity changes.
-const WORDS: usize = 7;
-
-/// The sizes in force. The capacity may be changed while the log is used; buffer and longest group stay.
-///
-/// Asked with each ticket, so reading takes no lock: the version is odd while the words are changed, and a reader that finds it
-/// so, or changed, reads again. Those who change them see to it that they do so one at a time.
-pub(crate) struct Sizes {
-    version: AtomicU64,
-    words: [AtomicU64; WORDS],
-    ring_bytes: usize,
-    group_max: u64,
-}
-
-impl Sizes {
-    pub fn new(geometry: Geometry) -> Sizes {
-        Sizes {
-            version: AtomicU64::new(0),
-            words: geometry.words().map(AtomicU64::new),
-            ring_bytes: geometry.ring_bytes,
-            group_max: geometry.group_max,
-        }
-    }
-
-    /// Longest group, header and padding included.
-    pub fn group_max(&self) -> u64 {
-        self.group_max
-    }
-
-    pub fn get(&self) -> Geometry {
-        loop {
-            let version = self.version.load(Ordering::Acquire);
-            let words = std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed));
-            fence(Ordering::Acquire);
-            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
-                return Geometry::from_words(words, self.ring_bytes, self.group_max);
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    /// Sets what follows from another capacity.
-    pub fn set(&self, geometry: &Geometry) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version + 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        for (word, value) in self.words.iter().zip(geometry.words()) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.version.store(version + 2, Ordering::Release);
-    }
-
-    /// What follows from another capacity.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] if the log could not hold what its buffer lets transactions write at once.
-    pub fn of_capacity(&self, config: &WalConfig, capacity_bytes: u64) -> Result<Geometry> {
-        let geometry = Geometry::new(&WalConfig { capacity_bytes, ..config.clone() })?;
-        let least = (self.group_max / 2 + SEGMENT_HEADER).next_multiple_of(SEGMENT_HEADER) * SEGMENTS_MIN;
-        if geometry.group_max < self.group_max {
-            return Err(Error::invalid(format!(
-                "a log capacity of {capacity_bytes} bytes is too small for the log buffer, which was chosen at open: it needs {least}"
-            )));
-        }
-        Ok(geometry)
-    }
-}
-
-impl Geometry {
-    fn words(&self) -> [u64; WORDS] {
-        let Geometry { capacity, segment_data, segments, user_limit, system_limit, hard_limit, throttle_from, .. } =
-            *self;
-        [capacity, segment_data, segments, user_limit, system_limit, hard_limit, throttle_from]
-    }
-
-    fn from_words(words: [u64; WORDS], ring_bytes: usize, group_max: u64) -> Geometry {
-        let [capacity, segment_data, segments, user_limit, system_limit, hard_limit, throttle_from] = words;
         Geometry {
             capacity,
             segment_data,
@@ -209,6 +116,58 @@ impl Geometry {
             ring_bytes,
             group_max,
         }
+    }
+
+    /// What should be prepared beyond what is promised: what is kept from users, and one segment with a byte of the
+    /// next. So much suffices for users to go on, however full the disk is: when they have filled that one, it can be
+    /// recycled.
+    pub fn ahead(&self) -> u64 {
+        self.hard_limit - self.user_limit + self.segment_data + 1
+    }
+}
+
+/// The sizes in force. The capacity may be changed while the log is used; buffer and longest group stay.
+///
+/// What follows from the capacity is derived each time, so that readers need no lock to see sizes that fit each other.
+pub(crate) struct Sizes {
+    capacity: AtomicU64,
+    ring_bytes: usize,
+    group_max: u64,
+}
+
+impl Sizes {
+    pub fn new(geometry: Geometry) -> Sizes {
+        let Geometry { capacity, ring_bytes, group_max, .. } = geometry;
+        Sizes { capacity: AtomicU64::new(capacity), ring_bytes, group_max }
+    }
+
+    /// Longest group, header and padding included.
+    pub fn group_max(&self) -> u64 {
+        self.group_max
+    }
+
+    pub fn get(&self) -> Geometry {
+        Geometry::of(self.capacity.load(Ordering::Acquire), self.ring_bytes, self.group_max)
+    }
+
+    /// Sets what follows from another capacity.
+    pub fn set(&self, geometry: &Geometry) {
+        self.capacity.store(geometry.capacity, Ordering::Release);
+    }
+
+    /// What follows from another capacity.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the log could not hold what its buffer lets transactions write at once.
+    pub fn of_capacity(&self, config: &WalConfig, capacity_bytes: u64) -> Result<Geometry> {
+        let geometry = Geometry::new(&WalConfig { capacity_bytes, ..config.clone() })?;
+        if geometry.group_max < self.group_max {
+            let least = (self.group_max / 2 + SEGMENT_HEADER).next_multiple_of(SEGMENT_HEADER) * SEGMENTS_MIN;
+            return Err(Error::invalid(format!(
+                "a log capacity of {capacity_bytes} bytes is too small for the log buffer, which was chosen at open: it needs {least}"
+            )));
+        }
+        Ok(geometry)
     }
 }
 
