@@ -129,11 +129,14 @@ impl View {
     pub fn charge(&self, key: &[u8]) -> Sweep {
         let mut charges = self.charges.lock();
         let one = || Sweep::Keys(vec![key.into()]);
-        match &charges.sweep {
-            _ if charges.ended => return one(),
+        if charges.ended {
+            return one();
+        }
+        match &mut charges.sweep {
             Sweep::All => {}
-            Sweep::Keys(keys) if keys.len() == CHARGES_MAX => charges.sweep = Sweep::All,
-            _ => charges.sweep.add(one()),
+            Sweep::Keys(keys) if keys.len() < CHARGES_MAX => keys.push(key.into()),
+            sweep @ Sweep::Keys(_) => *sweep = Sweep::All,
+            sweep @ Sweep::Nothing => *sweep = one(),
         }
         Sweep::Nothing
     }
