@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, PageId, Result};
 use holdfast_metrics::{Counter, WaitClass};
 use holdfast_policy::{Policy, Queue, TouchRules};
 
@@ -221,6 +221,19 @@ impl Core {
         }
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         (!latched.is_empty()).then(|| latched[turn % latched.len()])
+    }
+
+    /// Evicts the page `id`, which is of no use to anybody, from a frame, if it is there and can be at once. The frame goes to the free list.
+    pub(crate) fn empty_frame(&self, frame: u32, id: PageId) {
+        let header = self.frames.header(frame);
+        if !header.latch.try_exclusive() {
+            return;
+        }
+        if !header.holds(id.to_u64()) {
+            header.latch.release_exclusive(false);
+        } else if let Some(frame) = self.take_latched(frame) {
+            self.supply.give(&[frame]);
+        }
     }
 
     /// Evicts the page of a frame whose latch the caller holds exclusively (and loses), if it is there and clean.

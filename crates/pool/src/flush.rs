@@ -6,10 +6,13 @@
 //! belong. A page that nobody changed since it was copied is clean then; one that was changed stays dirty from that
 //! change on. Nothing is latched after staging.
 //!
+//! What was written as a free page nobody will read again: its frame goes to the free list.
+//!
 //! A write that fails leaves its pages as dirty as they were; the error goes to whoever asked for the write.
 
 use std::sync::Arc;
 
+use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Error, Lsn, PageId, page};
 use holdfast_io::{AlignedBuf, WriteAt};
 use holdfast_metrics::{Counter, Timing, WaitClass};
@@ -152,6 +155,9 @@ impl Core {
             let done = failure.is_none();
             for staged in group {
                 self.end_write(staged, done);
+                if done && self.image(&secured.batch, staged)[OFF_TYPE] == PageType::Free as u8 {
+                    self.empty_frame(staged.frame, staged.id);
+                }
             }
             secured.next += group.len();
         }

@@ -1,4 +1,4 @@
-//! The thread that rolls back losers, purges, and sweeps the version tree.
+//! The thread that rolls back losers, purges, sweeps the version tree, and gives back pages of undo that nobody needs any more.
 //!
 //! It is woken when there is something to do: a batch of commits waits to be purged, the end of a view that held purge back, the
 //! end of a view for which versions were kept. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_base::{Error, Result};
 use parking_lot::{Condvar, Mutex};
@@ -22,6 +22,8 @@ const WAKE_COMMITS: usize = 64;
 const BATCH: usize = 64;
 /// How long a few commits may lie before they are purged.
 const IDLE: Duration = Duration::from_millis(200);
+/// What nobody has needed for so long is idle.
+const IDLE_UNDO: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Signal {
@@ -113,24 +115,39 @@ impl Background {
     }
 }
 
+/// Rolls back and purges what there is, and gives idle pages of undo back, if the last time (`looked`) is long enough ago. Returns
+/// whether that should be tried again even if nobody commits.
+fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
+    system.roll_back_losers()?;
+    let mut more = true;
+    while !system.closing.load(Ordering::Acquire) {
+        let done = system.purge(BATCH)?;
+        if looked.elapsed() >= IDLE_UNDO {
+            more = system.give_back_idle_undo()?;
+            *looked = Instant::now();
+        }
+        if done == 0 {
+            break;
+        }
+        // Better put off the core here than inside, where that keeps the committers out.
+        std::thread::yield_now();
+    }
+    Ok(more)
+}
+
 fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
+    let mut looked = Instant::now();
     loop {
         {
             let Some(system) = system.upgrade() else { return };
-            let result = system.roll_back_losers().and_then(|_| {
-                loop {
-                    if system.closing.load(Ordering::Acquire) || system.purge(BATCH)? == 0 {
-                        return Ok(());
-                    }
-                    // Better put off the core here than inside, where that keeps the committers out.
-                    std::thread::yield_now();
+            match work(&system, &mut looked) {
+                Ok(more) => signal.0.lock().pending |= more,
+                Err(e) => {
+                    // It is tried again though nobody commits: the rows of a transaction that could not be rolled back are
+                    // locked, and a disk that was full may have room by then.
+                    signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
+                    *system.background.last_error.lock() = Some(e);
                 }
-            });
-            if let Err(e) = result {
-                // It is tried again though nobody commits: the rows of a transaction that could not be rolled back are
-                // locked, and a disk that was full may have room by then.
-                signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
-                *system.background.last_error.lock() = Some(e);
             }
             system.background.commits.store(0, Ordering::Relaxed);
         }

@@ -41,6 +41,7 @@ impl TxnSystem {
 
 impl UndoSpace {
     fn verify(&self, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<()> {
+        let _kept = self.keep_logs();
         let mut no = self.first_directory(acc)?;
         while no != PageNo::NONE {
             if !reached.insert(no) {

@@ -452,7 +452,34 @@ impl TxnSystem {
         if let Some(_state) = self.purge.try_lock() {
             // An error is purge's to report; the commit is done.
             let _ = self.purge_logs(2 * QUIET_BATCH, is_quiet);
+        } else {
+            self.retire_unneeded(2 * QUIET_BATCH);
         }
+    }
+
+    /// Lets go of up to `n` logs without the purge mutex, which somebody has who may have been put off his core: quiet ones, older than every
+    /// view, of one page. There is nothing to read or to write for them, so it does not matter how far he is with the one before.
+    fn retire_unneeded(&self, n: usize) {
+        let oldest = self.views.oldest();
+        let unneeded = |front: &History| {
+            front.no <= oldest && front.phase == Phase::New && is_quiet(front) && front.log.pages() == 1
+        };
+        let acc = self.store.pool().access(AccessKind::Purge);
+        for _ in 0..n {
+            let Some(mut history) = self.history.take_if(unneeded) else { return };
+            // Nothing that can fail: there is no extension to give back.
+            let _ = self.retire_quiet(&mut history, &mut 0, &acc);
+            self.metrics.inc(Counter::PurgedTransactions);
+        }
+    }
+
+    /// Gives pages of undo logs back that nobody has needed since the last call: a crowd of transactions, or a long wait for a view, is over.
+    /// Half of them at a time, so that what comes and goes keeps its pages. Returns whether there may be more to give back later.
+    ///
+    /// # Errors
+    /// Those of the log and of reading pages; the logs stay free then.
+    pub fn give_back_idle_undo(&self) -> Result<bool> {
+        self.undo.remove_idle_logs(&self.store.pool().access(AccessKind::Purge))
     }
 
     /// Helps purge if the queue is long: called by committers, holding nothing.

@@ -34,16 +34,13 @@ use holdfast_wal::SpaceClass;
 
 use crate::commit_map::CommitMap;
 use crate::row::VersionHeader;
+use crate::undo::marks;
 use crate::values;
 use crate::view::View;
 
 /// The index id of the version tree.
 pub const VERSION_INDEX: IndexId = IndexId(u32::MAX);
 
-/// The mark in the undo space's header that names the root.
-const MARK_ROOT: usize = 1;
-/// The marks with the key of the hash.
-const MARK_HASH: [usize; 2] = [2, 3];
 const IMAGE: u8 = 1;
 const PENDING: u8 = 2;
 const SPILLED: u8 = 4;
@@ -131,17 +128,17 @@ impl VersionTree {
     pub fn create(file: &Arc<SpaceFile>, acc: &Access<'_>) -> Result<VersionTree> {
         let root = Tree::create(file, VERSION_INDEX, acc)?;
         let hash = [RandomState::new().hash_one(0), RandomState::new().hash_one(1)];
-        for (mark, key) in MARK_HASH.into_iter().zip(hash) {
+        for (mark, key) in marks::VERSION_HASH.into_iter().zip(hash) {
             file.set_mark(mark, key, acc)?;
         }
-        file.set_mark(MARK_ROOT, u64::from(root.0), acc)?;
+        file.set_mark(marks::VERSION_ROOT, u64::from(root.0), acc)?;
         Ok(VersionTree::new(Tree::open(file, VERSION_INDEX, root), hash))
     }
 
     /// Opens the tree.
     pub fn open(file: &Arc<SpaceFile>, acc: &Access<'_>) -> Result<VersionTree> {
-        let root = PageNo(u32::try_from(file.mark(MARK_ROOT, acc)?).unwrap_or(0));
-        let hash = [file.mark(MARK_HASH[0], acc)?, file.mark(MARK_HASH[1], acc)?];
+        let root = PageNo(u32::try_from(file.mark(marks::VERSION_ROOT, acc)?).unwrap_or(0));
+        let hash = [file.mark(marks::VERSION_HASH[0], acc)?, file.mark(marks::VERSION_HASH[1], acc)?];
         Ok(VersionTree::new(Tree::open(file, VERSION_INDEX, root), hash))
     }
 

@@ -19,8 +19,8 @@
 //! ```
 //! A roll pointer names a record by page and number, not by byte, so that whatever it hits is a record.
 //!
-//! Directory page: 64 number of entries (4), 68 next directory page (4), 72 first pages of undo logs (4 each). Entries
-//! are added and never removed.
+//! Directory page: 64 number of entries (4), 68 next directory page (4), 72 first pages of undo logs (4 each). The last entry of the
+//! page takes the place of one that is removed.
 
 use holdfast_base::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use holdfast_base::page::{HEADER_LEN, OFF_TYPE, PageType};
@@ -220,6 +220,12 @@ impl<'a> Directory<'a> {
     pub fn add(count: usize, page: PageNo) -> [(u16, [u8; 4]); 2] {
         let entry = (DIR_ENTRIES + 4 * count) as u16;
         [(entry, page.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32 + 1).to_le_bytes())]
+    }
+
+    /// The writes that remove entry `at`, after which there are `count`; `last`: what the last entry says.
+    pub fn remove(at: usize, count: usize, last: PageNo) -> [(u16, [u8; 4]); 2] {
+        let entry = (DIR_ENTRIES + 4 * at) as u16;
+        [(entry, last.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32).to_le_bytes())]
     }
 
     /// The write that links to `page`.

@@ -1,9 +1,13 @@
 //! The undo space: the directory of undo logs, and the pages of those that are free.
 //!
-//! A log's first page is its for good: it is entered in the directory once and reused by one transaction after the
-//! other. The owner's id stays in it when the log is freed, so the largest id ever used is found in the directory.
-//! Extension pages are allocated and given back. The free logs are known in memory only, last freed first used, so
-//! that a quiet system writes to the same few pages again and again.
+//! A log's first page is entered in the directory and reused by one transaction after the other. The owner's id stays
+//! in it when the log is freed, so the largest id ever used is found in the directory. Extension pages are allocated and given back.
+//! The free logs are known in memory only, last freed first used, so that a quiet system writes to the same few pages
+//! again and again. What lies at the bottom was of use to a crowd of transactions that has gone: after a while its pages are
+//! given back too. The largest id that was in one of those is kept in the header of the space.
+//!
+//! Lock order: `removal`, `directory`, `free`. Entries leave the directory with `removal` held, so whoever holds it may
+//! follow what a directory page says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,27 +18,49 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::op::PageOp;
 use holdfast_tree::{Mtr, PageRef, SpaceFile, Store};
 use holdfast_wal::SpaceClass;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
+use super::marks;
 use super::page::{self, Directory, LogState, OFF_OWNER, UndoPage};
 use super::record::UndoRecord;
 
-/// The mark in the space header that names the first directory page.
-const MARK_DIRECTORY: usize = 0;
+/// Free logs that are not given back, however long nobody needs them.
+const KEPT_LOGS: usize = 64;
+/// Logs given back at a time.
+const REMOVED_AT_ONCE: usize = 256;
 /// Log bytes of a mini-transaction that touches a few undo pages, records not counted.
 pub(crate) const SMALL_MTR: usize = 1024;
 
-struct Tail {
-    page: PageNo,
-    count: usize,
+/// A directory page and its entries, in their order.
+struct DirectoryPage {
+    no: PageNo,
+    logs: Vec<PageNo>,
+}
+
+/// The directory as it is on its pages.
+struct DirectoryState {
+    /// Never empty. Another page is linked to the last one when all are full.
+    pages: Vec<DirectoryPage>,
+    /// What [`marks::MAX_REMOVED`] says.
+    max_removed: TxnId,
+}
+
+/// The logs that nobody uses.
+#[derive(Default)]
+struct FreeLogs {
+    /// Last freed last.
+    logs: Vec<PageNo>,
+    /// The fewest that there were since somebody looked: so many lay at the bottom and nobody needed them.
+    idle: usize,
 }
 
 /// The undo space of one database.
 pub(crate) struct UndoSpace {
     store: Arc<Store>,
     file: Arc<SpaceFile>,
-    free: Mutex<Vec<PageNo>>,
-    directory: Mutex<Tail>,
+    free: Mutex<FreeLogs>,
+    directory: Mutex<DirectoryState>,
+    removal: Mutex<()>,
     pages: AtomicU64,
 }
 
@@ -67,18 +93,20 @@ impl UndoSpace {
         let directory = file.alloc_new(&mut mtr, PageNo(0))?;
         let no = mtr.id(directory).no;
         mtr.apply(directory, &PageOp::InitPage { page_type: PageType::UndoDirectory, index: IndexId(0) })?;
-        file.set_mark_in(&mut mtr, MARK_DIRECTORY, u64::from(no.0))?;
+        file.set_mark_in(&mut mtr, marks::DIRECTORY, u64::from(no.0))?;
         mtr.commit()?;
         drop(acc);
-        Ok(UndoSpace::new(store, file, Tail { page: no, count: 0 }))
+        let pages = vec![DirectoryPage { no, logs: Vec::new() }];
+        Ok(UndoSpace::new(store, file, DirectoryState { pages, max_removed: TxnId::NONE }))
     }
 
-    fn new(store: &Arc<Store>, file: &Arc<SpaceFile>, tail: Tail) -> UndoSpace {
+    fn new(store: &Arc<Store>, file: &Arc<SpaceFile>, directory: DirectoryState) -> UndoSpace {
         UndoSpace {
             store: Arc::clone(store),
             file: Arc::clone(file),
-            free: Mutex::new(Vec::new()),
-            directory: Mutex::new(tail),
+            free: Mutex::default(),
+            directory: Mutex::new(directory),
+            removal: Mutex::new(()),
             pages: AtomicU64::new(0),
         }
     }
@@ -86,22 +114,28 @@ impl UndoSpace {
     /// Opens the space and lists the logs that are not free, and the largest transaction id in it.
     pub fn open(store: &Arc<Store>, file: &Arc<SpaceFile>) -> Result<(UndoSpace, Vec<FoundLog>, TxnId)> {
         let acc = store.pool().access(AccessKind::Point);
-        let first = file.mark(MARK_DIRECTORY, &acc)?;
+        let first = file.mark(marks::DIRECTORY, &acc)?;
         let mut no = PageNo(u32::try_from(first).unwrap_or(0));
-        let mut logs = Vec::new();
-        let tail = loop {
+        let max_removed = TxnId(file.mark(marks::MAX_REMOVED, &acc)?);
+        let mut state = DirectoryState { pages: Vec::new(), max_removed };
+        loop {
             let page = store.pool().fix_shared(file.space(), no, &acc)?;
-            let Some(directory) = Directory::new(&page) else {
-                return Err(Error::damaged_page(PageId::new(file.id(), no), "it is no directory of undo logs"));
+            let seen = state.pages.iter().any(|page| page.no == no);
+            let Some(directory) = Directory::new(&page).filter(|_| !seen) else {
+                return Err(Error::damaged_page(
+                    PageId::new(file.id(), no),
+                    "it is no directory of undo logs, or is in it twice",
+                ));
             };
-            logs.extend(directory.entries());
+            state.pages.push(DirectoryPage { no, logs: directory.entries().collect() });
             if directory.next() == PageNo::NONE {
-                break Tail { page: no, count: directory.count() };
+                break;
             }
             no = directory.next();
-        };
-        let space = UndoSpace::new(store, file, tail);
-        let (mut found, mut free, mut max) = (Vec::new(), Vec::new(), TxnId::NONE);
+        }
+        let logs: Vec<PageNo> = state.pages.iter().flat_map(|page| &page.logs).copied().collect();
+        let space = UndoSpace::new(store, file, state);
+        let (mut found, mut free, mut max) = (Vec::new(), Vec::new(), max_removed);
         for first in logs {
             let page = store.pool().fix_shared(file.space(), first, &acc)?;
             let log = UndoPage::new(&page).and_then(|p| Some((p, p.state()?, p.xid()?.to_vec())));
@@ -115,14 +149,14 @@ impl UndoSpace {
             }
         }
         free.reverse();
-        *space.free.lock() = free;
+        *space.free.lock() = FreeLogs { logs: free, idle: 0 };
         drop(acc);
         Ok((space, found, max))
     }
 
     /// The first page of the directory.
     pub fn first_directory(&self, acc: &Access<'_>) -> Result<PageNo> {
-        Ok(PageNo(u32::try_from(self.file.mark(MARK_DIRECTORY, acc)?).unwrap_or(0)))
+        Ok(PageNo(u32::try_from(self.file.mark(marks::DIRECTORY, acc)?).unwrap_or(0)))
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -156,46 +190,116 @@ impl UndoSpace {
 
     /// The first page of a log that nobody uses; a new one if all are in use.
     pub fn take_log(&self, acc: &Access<'_>) -> Result<PageNo> {
-        if let Some(first) = self.free.lock().pop() {
-            return Ok(first);
-        }
-        self.add_log(acc)
+        let taken = {
+            let mut free = self.free.lock();
+            let taken = free.logs.pop();
+            free.idle = free.idle.min(free.logs.len());
+            taken
+        };
+        taken.map_or_else(|| self.add_log(acc), Ok)
     }
 
     /// Puts a freed log's first page back.
     pub fn put_log(&self, first: PageNo) {
-        self.free.lock().push(first);
+        self.free.lock().logs.push(first);
     }
 
     /// Allocates the first page of a new log and enters it in the directory, in one mini-transaction.
     fn add_log(&self, acc: &Access<'_>) -> Result<PageNo> {
-        let mut tail = self.directory.lock();
+        let mut directory = self.directory.lock();
         let ticket = self.store.reserve(2 * SMALL_MTR, SpaceClass::User)?;
         self.store.pool().reserve_frames(6, acc)?;
         let mut mtr = self.store.begin(ticket, acc);
-        let space = self.file.space();
-        let full = tail.count == Directory::capacity(self.page_size());
-        let directory = mtr.fix(space, tail.page)?;
-        let first = self.file.alloc_new(&mut mtr, tail.page)?;
+        let (space, capacity) = (self.file.space(), Directory::capacity(self.page_size()));
+        let last = directory.pages.len() - 1;
+        let room = directory.pages.iter().position(|page| page.logs.len() < capacity);
+        let near = directory.pages[room.unwrap_or(last)].no;
+        let old = mtr.fix(space, near)?;
+        let first = self.file.alloc_new(&mut mtr, near)?;
         let first_no = mtr.id(first).no;
         mtr.apply(first, &PageOp::InitPage { page_type: PageType::Undo, index: IndexId(0) })?;
         let header = page::header(TxnId::NONE, true, LogState::Free, first_no, PageNo::NONE);
         mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
-        let (mut entry_page, mut count, mut tail_no) = (directory, tail.count, tail.page);
-        if full {
-            entry_page = self.file.alloc_new(&mut mtr, tail.page)?;
-            (count, tail_no) = (0, mtr.id(entry_page).no);
+        let (at, entry_page) = match room {
+            Some(at) => (at, old),
+            None => (last + 1, self.file.alloc_new(&mut mtr, near)?),
+        };
+        let entry_no = mtr.id(entry_page).no;
+        if room.is_none() {
             mtr.apply(entry_page, &PageOp::InitPage { page_type: PageType::UndoDirectory, index: IndexId(0) })?;
-            let (offset, bytes) = Directory::link(tail_no);
-            mtr.apply(directory, &PageOp::WriteBytes { offset, bytes: &bytes })?;
+            let (offset, bytes) = Directory::link(entry_no);
+            mtr.apply(old, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         }
+        let count = directory.pages.get(at).map_or(0, |page| page.logs.len());
         for (offset, bytes) in Directory::add(count, first_no) {
             mtr.apply(entry_page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         }
         mtr.commit()?;
         acc.release_frames();
-        *tail = Tail { page: tail_no, count: count + 1 };
+        if room.is_none() {
+            directory.pages.push(DirectoryPage { no: entry_no, logs: Vec::new() });
+        }
+        directory.pages[at].logs.push(first_no);
         Ok(first_no)
+    }
+
+    /// Gives back half of the logs that nobody has needed since the last call, but keeps a few. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// Those of the log and of reading pages; what was not given back stays free.
+    pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
+        let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
+        let (mut idle, more) = {
+            let mut free = self.free.lock();
+            let n = free.idle.saturating_sub(KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
+            let idle: Vec<PageNo> = free.logs.drain(..n).collect();
+            free.idle = free.logs.len();
+            (idle, free.logs.len() > KEPT_LOGS)
+        };
+        while let Some(first) = idle.pop() {
+            if let Err(error) = self.remove_log(first, acc) {
+                idle.push(first);
+                self.free.lock().logs.splice(..0, idle);
+                return Err(error);
+            }
+        }
+        Ok(more)
+    }
+
+    /// Takes a free log out of the directory and gives its page back, in one mini-transaction.
+    fn remove_log(&self, first: PageNo, acc: &Access<'_>) -> Result<()> {
+        let mut directory = self.directory.lock();
+        let entry = directory
+            .pages
+            .iter()
+            .enumerate()
+            .find_map(|(page, d)| Some((page, d.logs.iter().position(|l| *l == first)?)));
+        let Some((page, at)) = entry else { return Err(self.damaged(first)) };
+        let (no, logs) = (directory.pages[page].no, &directory.pages[page].logs);
+        let (count, moved) = (logs.len() - 1, logs[logs.len() - 1]);
+        let ticket = self.store.reserve(2 * SMALL_MTR, SpaceClass::Rollback)?;
+        self.store.pool().reserve_frames(5, acc)?;
+        let mut mtr = self.store.begin(ticket, acc);
+        let log = self.fix(&mut mtr, first)?;
+        let owner = UndoPage::new(mtr.bytes(log)).map_or(TxnId::NONE, UndoPage::owner);
+        let entry_page = mtr.fix(self.file.space(), no)?;
+        self.file.free_latched(&mut mtr, log)?;
+        for (offset, bytes) in Directory::remove(at, count, moved) {
+            mtr.apply(entry_page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
+        }
+        if owner > directory.max_removed {
+            self.file.set_mark_in(&mut mtr, marks::MAX_REMOVED, owner.0)?;
+        }
+        mtr.commit()?;
+        acc.release_frames();
+        directory.pages[page].logs.swap_remove(at);
+        directory.max_removed = directory.max_removed.max(owner);
+        Ok(())
+    }
+
+    /// Keeps logs from being removed, for one who follows the directory.
+    pub fn keep_logs(&self) -> MutexGuard<'_, ()> {
+        self.removal.lock()
     }
 
     /// Follows `roll` of a version written by `txn`. The record is believed only if the page belongs to `txn` and the
