@@ -27,11 +27,13 @@ struct Work {
     stopped: bool,
 }
 
-/// What wakes the background threads.
+/// What wakes the background threads, each for its own work.
 #[derive(Default)]
 pub(crate) struct Signals {
     work: Mutex<Work>,
-    changed: Condvar,
+    for_cleaner: Condvar,
+    for_checkpointer: Condvar,
+    for_finisher: Condvar,
     /// Whether `clean` is set already: spares evictions the mutex.
     clean: AtomicBool,
     checkpoint: AtomicBool,
@@ -42,7 +44,7 @@ impl Signals {
     pub(crate) fn wake_cleaner(&self) {
         if !self.clean.load(Ordering::Relaxed) && !self.clean.swap(true, Ordering::SeqCst) {
             self.work.lock().clean = true;
-            self.changed.notify_all();
+            self.for_cleaner.notify_one();
         }
     }
 
@@ -50,7 +52,7 @@ impl Signals {
     pub(crate) fn wake_checkpointer(&self) {
         if !self.checkpoint.load(Ordering::Relaxed) && !self.checkpoint.swap(true, Ordering::SeqCst) {
             self.work.lock().checkpoint = true;
-            self.changed.notify_all();
+            self.for_checkpointer.notify_one();
         }
     }
 
@@ -62,14 +64,16 @@ impl Signals {
         }
         work.home.push_back(batch);
         drop(work);
-        self.changed.notify_all();
+        self.for_finisher.notify_one();
         None
     }
 
     /// All background threads end when they have done what they have begun.
     pub(crate) fn stop(&self) {
         self.work.lock().stopped = true;
-        self.changed.notify_all();
+        for thread in [&self.for_cleaner, &self.for_checkpointer, &self.for_finisher] {
+            thread.notify_all();
+        }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -77,7 +81,7 @@ impl Signals {
     }
 
     /// Waits for work of one kind; `None` at the end.
-    fn next<T>(&self, take: impl Fn(&mut Work) -> Option<T>) -> Option<T> {
+    fn next<T>(&self, changed: &Condvar, take: impl Fn(&mut Work) -> Option<T>) -> Option<T> {
         let mut work = self.work.lock();
         loop {
             if let Some(found) = take(&mut work) {
@@ -86,16 +90,20 @@ impl Signals {
             if work.stopped {
                 return None;
             }
-            self.changed.wait(&mut work);
+            changed.wait(&mut work);
         }
     }
 
     fn next_clean(&self) -> Option<()> {
-        self.next(|work| Self::take(&mut work.clean, &self.clean, work.stopped))
+        self.next(&self.for_cleaner, |work| Self::take(&mut work.clean, &self.clean, work.stopped))
     }
 
     fn next_checkpoint(&self) -> Option<()> {
-        self.next(|work| Self::take(&mut work.checkpoint, &self.checkpoint, work.stopped))
+        self.next(&self.for_checkpointer, |work| Self::take(&mut work.checkpoint, &self.checkpoint, work.stopped))
+    }
+
+    fn next_batch(&self) -> Option<Secured> {
+        self.next(&self.for_finisher, |work| work.home.pop_front())
     }
 
     /// Takes a request. The flag is lowered first: whoever still found it raised is served by what follows now, and
@@ -128,7 +136,7 @@ pub(crate) fn run_checkpointer(core: &Core) {
 
 /// Runs until the pool stops; leaves nothing undone.
 pub(crate) fn run_finisher(core: &Core) {
-    while let Some(batch) = core.signals.next(|work| work.home.pop_front()) {
+    while let Some(batch) = core.signals.next_batch() {
         core.finish(batch);
     }
 }

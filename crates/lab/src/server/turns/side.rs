@@ -425,10 +425,11 @@ fn in_words(values: &Values) -> String {
 /// Cache of a server that makes tables.
 const LOAD_POOL: u64 = 256 << 20;
 
-/// For hundreds of sessions, the same for all engines.
-const FOR_MANY_SESSIONS: [&str; 5] = [
+/// For hundreds of sessions that come at the same moment, the same for all engines.
+const FOR_MANY_SESSIONS: [&str; 6] = [
     "--skip-networking",
     "--max-connections=1100",
+    "--back-log=1100",
     "--table-open-cache=8000",
     "--thread-cache-size=300",
     "--max-prepared-stmt-count=100000",
