@@ -4,7 +4,11 @@
 
 mod common;
 
+use std::sync::Barrier;
+
 use common::*;
+use holdfast_base::PageNo;
+use holdfast_pool::AccessKind;
 use holdfast_txn::*;
 
 const LONG: usize = 9_000;
@@ -63,6 +67,53 @@ fn committers_give_back_what_purge_need_not_look_at() {
     assert_eq!(db.physical(&db.rows), 5);
     db.purge();
     assert_eq!((db.sys.history_length(), db.physical(&db.rows)), (0, 4));
+    db.verify_clean();
+}
+
+/// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands. Here he waits for a page.
+#[test]
+fn committers_give_back_quiet_logs_while_somebody_else_purges() {
+    let db = Db::new();
+    db.put(&[("gone", "1"), ("here", "1")]);
+    db.purge();
+    commit(&db, |txn| assert!(txn.delete(&db.rows, b"gone", None).unwrap()));
+    let acc = db.store.pool().access(AccessKind::Point);
+    let root = PageNo(u32::try_from(db.files[1].mark(0, &acc).unwrap()).unwrap());
+    drop(acc);
+    let (latched, done) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let acc = db.store.pool().access(AccessKind::Point);
+            let _page = db.store.pool().fix_exclusive(db.files[1].space(), root, &acc).unwrap();
+            latched.wait();
+            done.wait();
+        });
+        latched.wait();
+        let purge = s.spawn(|| db.purge());
+        // Until he has the log in his hands.
+        while db.sys.history_length() > 0 {
+            std::thread::yield_now();
+        }
+        let mut most = (0, 0);
+        for n in 0..500u32 {
+            commit(&db, |txn| txn.insert(&db.other, &n.to_be_bytes(), b"value").unwrap());
+            most = (most.0.max(db.sys.history_length()), most.1.max(db.sys.stats().undo_pages));
+        }
+        // What a view may need waits for him.
+        let mut snapshot = db.snapshot();
+        for n in 0..50u32 {
+            commit(&db, |txn| assert!(txn.update(&db.other, &n.to_be_bytes(), b"other", None).unwrap()));
+        }
+        let waiting = db.sys.history_length();
+        let seen = get(&mut snapshot, &db.other, "\0\0\0\x07").unwrap();
+        let still_purging = !purge.is_finished();
+        done.wait();
+        assert!(most.0 <= 16 && most.1 <= 17, "{most:?}");
+        assert!(still_purging && waiting >= 50, "{waiting}");
+        assert_eq!(seen, "value");
+    });
+    db.purge();
+    assert_eq!((db.sys.history_length(), db.sys.stats().undo_pages, db.physical(&db.rows)), (0, 0, 1));
     db.verify_clean();
 }
 
