@@ -225,14 +225,15 @@ impl Core {
 
     /// Evicts the page `id`, which is of no use to anybody, from a frame, if it is there and can be at once. The frame goes to the free list.
     pub(crate) fn empty_frame(&self, frame: u32, id: PageId) {
-        let header = self.frames.header(frame);
-        if !header.latch.try_exclusive() {
+        if !self.try_latch_clean(frame) {
             return;
         }
-        if !header.holds(id.to_u64()) {
+        let header = self.frames.header(frame);
+        if header.holds(id.to_u64()) {
+            self.metrics.inc(Counter::PagesEvictedClean);
+            self.forget_page(frame, id);
+        } else {
             header.latch.release_exclusive(false);
-        } else if let Some(frame) = self.take_latched(frame) {
-            self.supply.give(&[frame]);
         }
     }
 

@@ -128,7 +128,10 @@ impl TxnSystem {
             {
                 taken = true;
                 match self.purge_log(&mut next, &older, &mut left) {
-                    Ok(true) => self.metrics.inc(Counter::PurgedTransactions),
+                    Ok(true) => {
+                        left = left.saturating_sub(1);
+                        self.metrics.inc(Counter::PurgedTransactions);
+                    }
                     Ok(false) => self.history.put_back(next),
                     Err(e) => {
                         self.history.put_back(next);
@@ -163,7 +166,8 @@ impl TxnSystem {
         if history.phase == Phase::New && long.is_empty() && is_quiet(history) {
             let records = history.log.records();
             *left = left.saturating_sub(usize::try_from(records).unwrap_or(usize::MAX));
-            return self.retire_quiet(history, left, &acc);
+            self.retire_quiet(history, &acc)?;
+            return Ok(true);
         }
         if history.phase == Phase::New {
             history.phase = if long.is_empty() {
@@ -175,7 +179,8 @@ impl TxnSystem {
         let mut bytes = Vec::new();
         while let Phase::Copying(n) = history.phase {
             if n == 0 && is_quiet(history) {
-                return self.retire_quiet(history, left, &acc);
+                self.retire_quiet(history, &acc)?;
+                return Ok(true);
             }
             if n == 0 {
                 history.phase = Phase::Cutting { marks: false, copied: true };
@@ -192,12 +197,10 @@ impl TxnSystem {
         self.cut_records(history, left, &mut bytes, &acc)
     }
 
-    /// Lets go of a log that asks nothing of purge, after what old views need was copied. Returns that it is free.
-    fn retire_quiet(&self, history: &mut History, left: &mut usize, acc: &Access<'_>) -> Result<bool> {
+    /// Lets go of a log that asks nothing of purge, after what old views need was copied.
+    fn retire_quiet(&self, history: &mut History, acc: &Access<'_>) -> Result<()> {
         self.metrics.add(Counter::PurgedUndoRecords, history.log.records());
-        history.log.retire(&self.undo, acc)?;
-        *left = left.saturating_sub(1);
-        Ok(true)
+        history.log.retire(&self.undo, acc)
     }
 
     /// First pass, only if there are views older than the commit: puts what they need into the version tree.
@@ -277,7 +280,6 @@ impl TxnSystem {
         } else {
             history.log.retire(&self.undo, acc)?;
         }
-        *left = left.saturating_sub(1);
         Ok(true)
     }
 
@@ -468,7 +470,7 @@ impl TxnSystem {
         for _ in 0..n {
             let Some(mut history) = self.history.take_if(unneeded) else { return };
             // Nothing that can fail: there is no extension to give back.
-            let _ = self.retire_quiet(&mut history, &mut 0, &acc);
+            let _ = self.retire_quiet(&mut history, &acc);
             self.metrics.inc(Counter::PurgedTransactions);
         }
     }

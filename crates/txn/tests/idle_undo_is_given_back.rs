@@ -15,14 +15,19 @@ use holdfast_txn::*;
 /// Logs that are kept, however long nobody needs them.
 const KEPT: usize = 64;
 
+/// `n` transactions that are open at the same time and have changed a row each.
+fn open_crowd(db: &Db, n: usize, value: &[u8]) -> Vec<Txn> {
+    let mut open: Vec<Txn> = (0..n).map(|_| db.begin()).collect();
+    for (i, txn) in open.iter_mut().enumerate() {
+        txn.upsert(&db.rows, format!("row{i:04}").as_bytes(), value, None).unwrap();
+    }
+    open
+}
+
 /// `n` transactions that are open at the same time change a row each, and commit, the youngest first: so its log is the
 /// first to be free, and the first to be given back. Returns its id, the largest.
 fn crowd(db: &Db, n: usize) -> TxnId {
-    let mut open: Vec<Txn> = (0..n).map(|_| db.begin()).collect();
-    for (i, txn) in open.iter_mut().enumerate() {
-        txn.upsert(&db.rows, format!("row{i:04}").as_bytes(), b"value", None).unwrap();
-    }
-    open.into_iter().rev().for_each(|mut txn| txn.commit(Durability::Lazy).unwrap());
+    open_crowd(db, n, b"value").into_iter().rev().for_each(|mut txn| txn.commit(Durability::Lazy).unwrap());
     TxnId(db.sys.stats().next_txn.0 - 1)
 }
 
@@ -72,10 +77,7 @@ fn logs_in_use_stay_where_they_are() {
     crowd(&db, 300);
     db.purge();
     db.sys.give_back_idle_undo().unwrap();
-    let mut open: Vec<Txn> = (0..200).map(|_| db.begin()).collect();
-    for (i, txn) in open.iter_mut().enumerate() {
-        txn.update(&db.rows, format!("row{i:04}").as_bytes(), b"other", None).unwrap();
-    }
+    let open = open_crowd(&db, 200, b"other");
     give_all_back(&db);
     assert_eq!(undo_pages(&db), empty + 200 + KEPT, "200 in use, and the few");
     open.into_iter().for_each(|mut txn| txn.rollback().unwrap());

@@ -216,16 +216,10 @@ impl<'a> Directory<'a> {
         (0..self.count()).filter_map(|i| get_u32(self.0, DIR_ENTRIES + 4 * i)).map(PageNo)
     }
 
-    /// The writes that add `page` as entry number `count`.
-    pub fn add(count: usize, page: PageNo) -> [(u16, [u8; 4]); 2] {
-        let entry = (DIR_ENTRIES + 4 * count) as u16;
-        [(entry, page.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32 + 1).to_le_bytes())]
-    }
-
-    /// The writes that remove entry `at`, after which there are `count`; `last`: what the last entry says.
-    pub fn remove(at: usize, count: usize, last: PageNo) -> [(u16, [u8; 4]); 2] {
+    /// The writes that make `log` entry number `at`, of `count`: the new last one, or the last one in the place of one that is removed.
+    pub fn set(at: usize, log: PageNo, count: usize) -> [(u16, [u8; 4]); 2] {
         let entry = (DIR_ENTRIES + 4 * at) as u16;
-        [(entry, last.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32).to_le_bytes())]
+        [(entry, log.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32).to_le_bytes())]
     }
 
     /// The write that links to `page`.

@@ -231,7 +231,7 @@ impl UndoSpace {
             mtr.apply(old, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         }
         let count = directory.pages.get(at).map_or(0, |page| page.logs.len());
-        for (offset, bytes) in Directory::add(count, first_no) {
+        for (offset, bytes) in Directory::set(count, first_no, count + 1) {
             mtr.apply(entry_page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         }
         mtr.commit()?;
@@ -284,7 +284,7 @@ impl UndoSpace {
         let owner = UndoPage::new(mtr.bytes(log)).map_or(TxnId::NONE, UndoPage::owner);
         let entry_page = mtr.fix(self.file.space(), no)?;
         self.file.free_latched(&mut mtr, log)?;
-        for (offset, bytes) in Directory::remove(at, count, moved) {
+        for (offset, bytes) in Directory::set(at, moved, count) {
             mtr.apply(entry_page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         }
         if owner > directory.max_removed {
