@@ -198,7 +198,7 @@ fn recovery() -> anyhow::Result<Outcome> {
 fn model_checkers() -> anyhow::Result<Outcome> {
     let runs = [
         ("loom", "-p holdfast-pool --lib"),
-        ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit"),
+        ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit --test loom_space"),
         ("shuttle", "-p holdfast-pool --lib"),
         ("shuttle", "-p holdfast-txn --lib"),
     ];

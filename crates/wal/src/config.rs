@@ -58,7 +58,7 @@ const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// tickets of the classes wait. One segment stays out of `hard_limit` because the one that holds the checkpoint
 /// cannot be reused as long as any byte of it is needed: the files never exceed the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Geometry {
+pub struct Geometry {
     /// Bytes that the segment files may take together.
     pub capacity: u64,
     /// Log bytes of one segment.
@@ -129,7 +129,7 @@ impl Geometry {
 /// The sizes in force. The capacity may be changed while the log is used; buffer and longest group stay.
 ///
 /// What follows from the capacity is derived each time, so that readers need no lock to see sizes that fit each other.
-pub(crate) struct Sizes {
+pub struct Sizes {
     capacity: AtomicU64,
     ring_bytes: usize,
     group_max: u64,

@@ -43,7 +43,9 @@ pub use wal::{Wal, WriterSlot};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod parts {
+    pub use crate::config::{Geometry, Sizes};
     pub use crate::group_commit::GroupCommit;
     pub use crate::ring::Ring;
     pub use crate::slots::WriterSlots;
+    pub use crate::space::{Position, SpaceGate};
 }

@@ -8,25 +8,29 @@
 //! Accounting: `outstanding` is the sum of all tickets. A ticket is shrunk *after* its group was appended, so a group
 //! in flight is counted twice for a moment, never not at all. Taking one is a single compare-exchange.
 //!
-//! Waiting: users queue first come, first served (a turn number under the mutex); the other classes do not queue.
-//! Whoever makes room (the checkpoint, a dropped ticket) wakes them; nothing polls. No wake-up is lost: a waiter
-//! makes its last attempt under the mutex after registering in `waiting`. The checkpoint wakes under the mutex,
-//! always. A dropped ticket looks at `waiting` after its read-modify-write of `outstanding`: either the waiter's
-//! attempt came after that and saw the room, or the drop's acquires the waiter's registration.
+//! Waiting: who has to wait stands in line, first come first served; users in one line, rollback and purge in another.
+//! Only the first of a line looks whether there is room. When there is, it takes its ticket, hands tickets to those behind
+//! it for whom there is room too, and wakes just them: with hundreds in line, waking everybody whenever one may go on
+//! would be all that the processors do. New users stand in line as long as anybody waits; the others only if there is no
+//! room. Whoever makes room (the checkpoint, a dropped ticket) calls the first of each line; nothing polls. No call is
+//! lost: a waiter makes its last attempt under the mutex after registering in `waiting`. The checkpoint calls under the
+//! mutex, always. A dropped ticket looks at `waiting` after its read-modify-write of `outstanding`, and the attempt begins with
+//! one: either the attempt's came later and saw the room, or the drop's acquired the waiter's registration.
 //!
 //! Failure: when the checkpoint could not be moved, those who wait for it fail with that error ([`SpaceGate::fail`])
 //! instead of waiting for a disk that may stay broken; the next who has to wait makes it try again. A waiter takes
 //! the number of failures *before* it wakes the checkpointer, so the failure of that attempt is never missed.
 //!
-//! Lock order: the mutex is a leaf; it is not held while segments are prepared.
+//! Lock order: the mutex is a leaf; it is not held while segments are prepared. `tests/loom_space.rs` explores the lines.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use holdfast_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use holdfast_base::sync::{Mutex, MutexGuard, Thread, current_thread, park};
 use holdfast_base::{Error, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::config::{Geometry, Sizes};
 
@@ -43,7 +47,7 @@ pub enum SpaceClass {
 
 /// Why a ticket is not granted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The checkpoint has to advance, or others to give tickets back, or it is not the caller's turn.
     Wait,
     /// Segments up to this LSN have to be prepared.
@@ -52,7 +56,7 @@ pub(crate) enum Refusal {
 
 /// Where the log stands, as seen by one attempt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Position {
+pub struct Position {
     pub next: u64,
     pub checkpoint: u64,
     pub prepared: u64,
@@ -67,21 +71,74 @@ fn limit_of(geometry: &Geometry, class: SpaceClass) -> u64 {
 }
 
 /// See the module.
-pub(crate) struct SpaceGate {
+pub struct SpaceGate {
     outstanding: CachePadded<AtomicU64>,
     waiting: AtomicU64,
     sizes: Arc<Sizes>,
-    turns: Mutex<Turns>,
-    room: Condvar,
+    lines: Mutex<Lines>,
 }
 
 #[derive(Default)]
-struct Turns {
-    next: u64,
-    serving: u64,
+struct Lines {
+    users: VecDeque<Arc<Waiter>>,
+    /// Rollback and purge.
+    system: VecDeque<Arc<Waiter>>,
     /// Attempts to move the checkpoint that failed, and why the last one did.
     failures: u64,
     failure: Option<Error>,
+}
+
+/// Somebody in line.
+struct Waiter {
+    bytes: u64,
+    thread: Thread,
+    /// [`ASLEEP`], or why it was woken.
+    woken: AtomicU32,
+}
+
+const ASLEEP: u32 = 0;
+/// It is to look for itself.
+const CALLED: u32 = 1;
+/// It has its ticket, and is not in line any more.
+const SERVED: u32 = 2;
+
+impl Waiter {
+    fn wake(&self, why: u32) {
+        self.woken.store(why, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    /// Returns why it was woken since the last time.
+    fn sleep(&self) -> u32 {
+        loop {
+            match self.woken.load(Ordering::Acquire) {
+                // Also returns without reason, or for one of an earlier sleep.
+                ASLEEP => park(),
+                // Whoever serves it does so after this, and is not to be overwritten.
+                CALLED => {
+                    let _ = self.woken.compare_exchange(CALLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+                    return CALLED;
+                }
+                why => return why,
+            }
+        }
+    }
+}
+
+impl Lines {
+    fn of(&mut self, class: SpaceClass) -> &mut VecDeque<Arc<Waiter>> {
+        if class == SpaceClass::User { &mut self.users } else { &mut self.system }
+    }
+
+    fn call_first(&self) {
+        for line in [&self.system, &self.users] {
+            line.front().inspect(|first| first.wake(CALLED));
+        }
+    }
+
+    fn call_all(&self) {
+        self.system.iter().chain(&self.users).for_each(|waiter| waiter.wake(CALLED));
+    }
 }
 
 impl SpaceGate {
@@ -91,8 +148,7 @@ impl SpaceGate {
             outstanding: CachePadded::new(AtomicU64::new(0)),
             waiting: AtomicU64::new(0),
             sizes,
-            turns: Mutex::default(),
-            room: Condvar::new(),
+            lines: Mutex::default(),
         })
     }
 
@@ -117,15 +173,15 @@ impl SpaceGate {
         if class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0 {
             return Err(Refusal::Wait);
         }
-        self.take(bytes, class, position)
+        self.promise(bytes, class, &position).map(|()| self.ticket(bytes))
     }
 
-    fn take(
-        self: &Arc<Self>,
-        bytes: u64,
-        class: SpaceClass,
-        position: impl Fn() -> Position,
-    ) -> Result<SpaceTicket, Refusal> {
+    /// What was promised.
+    fn ticket(self: &Arc<Self>, bytes: u64) -> SpaceTicket {
+        SpaceTicket { gate: self.clone(), left: bytes }
+    }
+
+    fn promise(&self, bytes: u64, class: SpaceClass, position: &impl Fn() -> Position) -> Result<(), Refusal> {
         let geometry = self.sizes.get();
         let limit = limit_of(&geometry, class);
         let kept = geometry.hard_limit - limit;
@@ -142,7 +198,7 @@ impl SpaceGate {
             }
             let taken = outstanding + bytes;
             match self.outstanding.compare_exchange_weak(outstanding, taken, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(SpaceTicket { gate: self.clone(), left: bytes }),
+                Ok(_) => return Ok(()),
                 Err(now) => outstanding = now,
             }
         }
@@ -150,20 +206,20 @@ impl SpaceGate {
 
     /// How often the checkpoint could not be moved.
     pub fn failures(&self) -> u64 {
-        self.turns.lock().failures
+        self.lines.lock().failures
     }
 
     /// The checkpoint could not be moved: whoever waits for it fails.
     pub fn fail(&self, error: Error) {
-        let mut turns = self.turns.lock();
-        turns.failures += 1;
-        turns.failure = Some(error);
-        self.room.notify_all();
+        let mut lines = self.lines.lock();
+        lines.failures += 1;
+        lines.failure = Some(error);
+        lines.call_all();
     }
 
     /// Waits for a ticket. `failures`: what [`SpaceGate::failures`] said before the checkpointer was woken. `prepare(lsn)`
-    /// prepares segments up to `lsn`; the caller keeps his turn meanwhile. `stop` fails when waiting has become useless;
-    /// it is asked after every wake-up.
+    /// prepares segments up to `lsn`; the caller keeps his place meanwhile. `stop` fails when waiting has become useless;
+    /// it is asked whenever the caller is called.
     ///
     /// # Errors
     /// Of `prepare` and `stop`; that of [`SpaceGate::fail`] if there is no room.
@@ -176,45 +232,96 @@ impl SpaceGate {
         prepare: impl Fn(u64) -> Result<()>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<SpaceTicket> {
-        let mut turns = self.turns.lock();
+        let waiter = Arc::new(Waiter { bytes, thread: current_thread(), woken: AtomicU32::new(ASLEEP) });
+        let mut lines = self.lines.lock();
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        let turn = turns.next;
-        let queues = class == SpaceClass::User;
-        turns.next += u64::from(queues);
-        let outcome = loop {
+        lines.of(class).push_back(waiter.clone());
+        loop {
             if let Err(e) = stop() {
-                break Err(e);
+                return self.leave(lines, &waiter, class, e);
             }
-            if !queues || turns.serving == turn {
-                match self.take(bytes, class, &position) {
-                    Ok(ticket) => break Ok(ticket),
-                    Err(Refusal::Wait) => {}
-                    Err(Refusal::Prepare(lsn)) => match MutexGuard::unlocked(&mut turns, || prepare(lsn)) {
+            if lines.of(class).front().is_some_and(|first| Arc::ptr_eq(first, &waiter)) {
+                let (served, refusal) = self.serve(lines.of(class), class, &position);
+                if !served.is_empty() {
+                    if matches!(refusal, Some(Refusal::Prepare(_))) {
+                        lines.call_first();
+                    }
+                    drop(lines);
+                    // This one among them.
+                    served.iter().for_each(|waiter| waiter.wake(SERVED));
+                    return Ok(self.ticket(bytes));
+                }
+                if let Some(Refusal::Prepare(lsn)) = refusal {
+                    drop(lines);
+                    let prepared = prepare(lsn);
+                    lines = self.lines.lock();
+                    match prepared {
                         Ok(()) => continue,
-                        Err(e) => break Err(e),
-                    },
+                        Err(e) => return self.leave(lines, &waiter, class, e),
+                    }
                 }
             }
-            if turns.failures > failures
-                && let Some(error) = &turns.failure
+            if lines.failures > failures
+                && let Some(error) = lines.failure.clone()
             {
-                break Err(error.clone());
+                return self.leave(lines, &waiter, class, error);
             }
-            self.room.wait(&mut turns);
-        };
-        if queues {
-            // When told to stop it may not have been this one's turn; those in front are told the same.
-            turns.serving = turns.serving.max(turn + 1);
+            drop(lines);
+            if waiter.sleep() == SERVED {
+                return Ok(self.ticket(bytes));
+            }
+            lines = self.lines.lock();
         }
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
-        self.room.notify_all();
-        outcome
     }
 
-    /// To be called after room was made by other means than a ticket, or when waiting became useless.
-    pub fn wake_all(&self) {
-        let _turns = self.turns.lock();
-        self.room.notify_all();
+    /// Takes those for whom there is room out of the line, from its front, with what they asked for promised to them. Returns what
+    /// keeps the next one, if there is one.
+    fn serve(
+        &self,
+        line: &mut VecDeque<Arc<Waiter>>,
+        class: SpaceClass,
+        position: &impl Fn() -> Position,
+    ) -> (Vec<Arc<Waiter>>, Option<Refusal>) {
+        // Not a load: see the module.
+        self.outstanding.fetch_add(0, Ordering::AcqRel);
+        let (mut served, mut refusal) = (Vec::new(), None);
+        while let (Some(first), None) = (line.front(), refusal) {
+            match self.promise(first.bytes, class, position) {
+                Ok(()) => served.extend(line.pop_front()),
+                Err(why) => refusal = Some(why),
+            }
+        }
+        self.waiting.fetch_sub(served.len() as u64, Ordering::AcqRel);
+        (served, refusal)
+    }
+
+    /// Steps out of line because of an error; with a ticket all the same, if it was served just now.
+    fn leave(
+        self: &Arc<Self>,
+        mut lines: MutexGuard<'_, Lines>,
+        waiter: &Arc<Waiter>,
+        class: SpaceClass,
+        error: Error,
+    ) -> Result<SpaceTicket> {
+        let line = lines.of(class);
+        let Some(place) = line.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
+            return Ok(self.ticket(waiter.bytes));
+        };
+        line.remove(place);
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        // It may have been first, and called.
+        lines.call_first();
+        Err(error)
+    }
+
+    /// To be called after room was made by other means than a ticket.
+    pub fn call_first(&self) {
+        self.lines.lock().call_first();
+    }
+
+    /// To be called when waiting became useless.
+    pub fn call_all(&self) {
+        self.lines.lock().call_all();
     }
 }
 
@@ -246,7 +353,7 @@ impl SpaceTicket {
         if bytes > 0 {
             self.gate.outstanding.fetch_sub(bytes, Ordering::AcqRel);
             if self.gate.waiting.load(Ordering::Acquire) > 0 {
-                self.gate.wake_all();
+                self.gate.call_first();
             }
         }
     }

@@ -112,6 +112,25 @@ fn small_requests_do_not_overtake_a_large_one() {
 }
 
 #[test]
+fn a_checkpoint_serves_all_in_line_for_whom_there_is_room() {
+    let wal = fresh();
+    fill_to_the_limit(&wal);
+    let (wake, woken) = std::sync::mpsc::channel();
+    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    let share = wal.user_limit() / 4;
+    thread::scope(|s| {
+        // They keep what they get until all have it: no ticket comes back and calls the next one.
+        let in_line: Vec<_> = (0..4).map(|_| s.spawn(|| wal.reserve(share, SpaceClass::User))).collect();
+        for _ in &in_line {
+            woken.recv().unwrap();
+        }
+        wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+        let tickets: Vec<_> = in_line.into_iter().map(|waiter| waiter.join().unwrap().unwrap()).collect();
+        assert!(wal.try_reserve(share, SpaceClass::User).unwrap().is_none(), "{tickets:?} are all there is");
+    });
+}
+
+#[test]
 fn closing_ends_the_wait() {
     let wal = fresh();
     let all = wal.reserve(wal.user_limit(), SpaceClass::User).unwrap();

@@ -311,7 +311,7 @@ impl Wal {
         let removed = self.segments.resize(&geometry);
         self.metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
         // There may be room now, or the checkpoint may be too old now.
-        self.gate.wake_all();
+        self.gate.call_first();
         self.call_all_growth_hooks();
         removed
     }
@@ -372,7 +372,7 @@ impl Wal {
         // Ahead of need, on the checkpointer's time. A full disk is for those to report who need the room.
         let promised = self.next.load(Ordering::Acquire) + self.gate.outstanding();
         let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
-        self.gate.wake_all();
+        self.gate.call_first();
         recycled
     }
 
@@ -427,7 +427,7 @@ impl Wal {
     pub fn close(&self) -> Result<()> {
         let was = self.phase.swap(Phase::Closed as u8, Ordering::AcqRel);
         self.flusher.stop();
-        self.gate.wake_all();
+        self.gate.call_all();
         if was != Phase::Open as u8 {
             return Ok(());
         }
@@ -441,7 +441,7 @@ impl Wal {
 
     fn wake_everybody(&self) {
         self.commit.wake_all();
-        self.gate.wake_all();
+        self.gate.call_all();
     }
 }
 
