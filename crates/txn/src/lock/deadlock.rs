@@ -1,7 +1,8 @@
 //! Deadlock detection: a search of the waits-for graph by whoever starts to wait.
 //!
 //! Edges are computed while the search walks: from a waiting transaction to those whom its request waits for in a
-//! row queue, a table queue, or a list of ranges. Searches are serialised by the graph mutex and begin after the
+//! row queue, a table queue, or a list of ranges; of a queue, to those who hold what it waits for, past those who only
+//! wait there themselves ([`super::queue::Queue::obstacles`]). Searches are serialised by the graph mutex and begin after the
 //! searcher's request can be seen, so the last one of a cycle to start waiting finds it. An edge may be gone by the
 //! time a cycle is found; a victim is only made of a transaction that still waits.
 
@@ -13,6 +14,7 @@ use holdfast_base::TxnId;
 use holdfast_metrics::Counter;
 
 use super::owner::{Outcome, Owner, Target};
+use super::queue::Queue;
 use super::{LockManager, Serial, Session, WantedLock};
 
 /// The latest deadlock, as it was found.
@@ -73,9 +75,9 @@ impl LockManager {
     }
 
     /// A cycle through `start`, or `None`. Depth first without recursion: the path is a stack of frames.
-    fn find_cycle(&self, start: &Arc<Owner>) -> Option<Vec<Arc<Owner>>> {
+    pub(super) fn find_cycle(&self, start: &Arc<Owner>) -> Option<Vec<Arc<Owner>>> {
         let mut seen = HashSet::from([start.serial()]);
-        let mut path = vec![(Arc::clone(start), self.blockers(start))];
+        let mut path = vec![(Arc::clone(start), self.obstacles(start, start))];
         while let Some((_, next)) = path.last_mut() {
             let Some(owner) = next.pop() else {
                 path.pop();
@@ -85,25 +87,32 @@ impl LockManager {
                 return Some(path.into_iter().map(|(o, _)| o).collect());
             }
             if seen.insert(owner.serial()) {
-                let blockers = self.blockers(&owner);
-                path.push((owner, blockers));
+                let obstacles = self.obstacles(&owner, start);
+                path.push((owner, obstacles));
             }
         }
         None
     }
 
     /// Whom `owner` waits for; nobody if it does not wait.
-    pub(super) fn blockers(&self, owner: &Arc<Owner>) -> Vec<Arc<Owner>> {
+    pub(super) fn blockers(&self, owner: &Owner) -> Vec<Arc<Owner>> {
+        self.awaited(owner, |queue| queue.blockers(owner))
+    }
+
+    /// Where a search for cycles through `start` goes on from `owner`.
+    fn obstacles(&self, owner: &Owner, start: &Owner) -> Vec<Arc<Owner>> {
+        self.awaited(owner, |queue| queue.obstacles(owner, start))
+    }
+
+    /// What `of` says of the queue that `owner` waits in; the owners of ranges in its way if it waits for those.
+    fn awaited(&self, owner: &Owner, of: impl Fn(&Queue) -> Vec<Arc<Owner>>) -> Vec<Arc<Owner>> {
         match owner.waiting_for() {
             None => Vec::new(),
             Some(Target::Row { index, key, .. }) => {
                 let shard = self.shard(index, &key).lock();
-                let queue = shard.get(&index).and_then(|rows| rows.get(&key));
-                queue.map_or_else(Vec::new, |q| q.blockers(owner))
+                shard.get(&index).and_then(|rows| rows.get(&key)).map_or_else(Vec::new, of)
             }
-            Some(Target::Table { index, .. }) => {
-                self.tables.lock().get(&index).map_or_else(Vec::new, |q| q.blockers(owner))
-            }
+            Some(Target::Table { index, .. }) => self.tables.lock().get(&index).map_or_else(Vec::new, of),
             Some(Target::Range { index, key }) => self.ranges.blockers(owner, index, &key),
         }
     }

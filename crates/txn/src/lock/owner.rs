@@ -187,6 +187,11 @@ impl Owner {
         Some((target.wanted(), wait.since.elapsed()))
     }
 
+    /// Whether it waits for anything now.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.lock().outcome == Outcome::Waiting
+    }
+
     /// What it waits for now.
     pub(crate) fn waiting_for(&self) -> Option<Target> {
         let wait = self.wait.lock();

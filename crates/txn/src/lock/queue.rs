@@ -151,6 +151,30 @@ impl Queue {
         }
     }
 
+    /// Whom the waiting request of `owner` waits for, as a search for cycles through `start` has to know it: the holders in the way of it
+    /// or of those ahead of it, who are granted first; of those ahead, `start` and who waits for what `owner` holds here. The others
+    /// ahead wait for nothing else, so there is nothing to find behind them: with a thousand in line, a search that visits
+    /// everybody ahead of everybody is a million steps.
+    pub fn obstacles(&self, owner: &Owner, start: &Owner) -> Vec<Arc<Owner>> {
+        let Some(at) = self.waiting.iter().position(|w| w.owner.serial() == owner.serial()) else { return Vec::new() };
+        let holds = self.mode_of(owner);
+        let (mut modes, mut obstacles) = (vec![self.waiting[at].mode], Vec::new());
+        for waiter in self.waiting.iter().take(at) {
+            let waits_for_owner = holds.is_some_and(|held| !held.compatible(waiter.mode));
+            if waits_for_owner || waiter.owner.serial() == start.serial() {
+                obstacles.push(Arc::clone(&waiter.owner));
+            }
+            // Who gave up is only on its way to take its request back.
+            if !modes.contains(&waiter.mode) && waiter.owner.waits() {
+                modes.push(waiter.mode);
+            }
+        }
+        let in_the_way = |held: Mode| modes.iter().any(|&wanted| !held.compatible(wanted));
+        let holders = self.granted.iter().filter(|(o, m)| o.serial() != owner.serial() && in_the_way(*m));
+        obstacles.extend(holders.map(|(o, _)| Arc::clone(o)));
+        obstacles
+    }
+
     /// Whom the waiting request of `owner` waits for.
     pub fn blockers(&self, owner: &Owner) -> Vec<Arc<Owner>> {
         let Some(at) = self.waiting.iter().position(|w| w.owner.serial() == owner.serial()) else { return Vec::new() };
@@ -204,6 +228,26 @@ mod tests {
         assert_eq!(q.mode_of(&a), Some(Exclusive));
         assert_eq!(q.waiting.len(), 1);
         assert_eq!(q.verdict(&a, Shared), Verdict::Held);
+    }
+
+    #[test]
+    fn obstacles_are_the_holders_and_whoever_is_looked_for() {
+        let serials = |owners: Vec<Arc<Owner>>| owners.iter().map(|o| o.serial()).collect::<Vec<_>>();
+        let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(Owner::new);
+        let mut q = Queue::default();
+        q.grant(&a, Shared);
+        waits(&mut q, &b, Exclusive);
+        for shared in [&c, &d] {
+            waits(&mut q, shared, Shared);
+        }
+        // What a holds is in the way of b, which is ahead of the others.
+        assert_eq!(serials(q.obstacles(&d, &d)), [1]);
+        assert_eq!(serials(q.obstacles(&d, &c)), [3, 1], "a search that began at c has come back to it");
+        assert_eq!(serials(q.obstacles(&c, &d)), [1], "d is behind c");
+        assert_eq!(serials(q.obstacles(&b, &e)), [1]);
+        assert!(b.end_wait(Outcome::TimedOut));
+        assert!(q.obstacles(&d, &d).is_empty(), "nobody waits for one that gave up");
+        assert!(q.obstacles(&e, &e).is_empty());
     }
 
     #[test]

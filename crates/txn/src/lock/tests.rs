@@ -5,7 +5,8 @@ use holdfast_base::{Error, IndexId};
 use holdfast_metrics::{Counter, Metrics};
 
 use super::LockMode::{Exclusive, Shared};
-use super::{Implicit, KeyRange, LockKind, LockManager, Owner, Session, WaitMode, WantedLock};
+use super::owner::Outcome;
+use super::{Implicit, KeyRange, LockKind, LockManager, Owner, Session, Step, WaitMode, WantedLock};
 
 const T: IndexId = IndexId(1);
 const LONG: WaitMode = WaitMode::For(Duration::from_secs(60));
@@ -239,4 +240,91 @@ fn threads_that_lock_in_random_order_all_get_through() {
     assert!(done.into_inner() > 0);
     assert!(m.locks().is_empty());
     assert_eq!(m.memory(), 0);
+}
+
+#[test]
+fn who_waits_behind_one_that_it_blocks_itself_closes_a_cycle() {
+    let m = manager();
+    let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    for reader in [&a, &b] {
+        m.lock_table(reader, T, Shared, LONG).unwrap();
+    }
+    m.enqueue_table(&c, T, Exclusive.row(), true).unwrap();
+    assert!(m.find_cycle(&c).is_none());
+    // A row needs an intent, which b forbids: it goes to the end of the queue, behind c, who waits for a.
+    assert!(matches!(m.try_row(&a, T, b"k", Exclusive, LONG, None), Ok(Step::WaitTable)));
+    let cycle = m.find_cycle(&a).unwrap();
+    assert_eq!(cycle.iter().map(|o| o.serial()).collect::<Vec<_>>(), [1, 3]);
+}
+
+/// Whether somebody waits, over all the edges there are, for `start`.
+fn waits_for_itself(m: &LockManager, start: &Arc<Owner>) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut next = m.blockers(start);
+    while let Some(owner) = next.pop() {
+        if owner.serial() == start.serial() {
+            return true;
+        }
+        if seen.insert(owner.serial()) {
+            next.extend(m.blockers(&owner));
+        }
+    }
+    false
+}
+
+/// The search leaves most edges out: it has to find a cycle exactly where there is one.
+#[test]
+fn a_cycle_is_found_if_and_only_if_there_is_one() {
+    let m = manager();
+    let mut owners: Vec<_> = (1..=8).map(Owner::new).collect();
+    let (mut seed, mut next, mut cycles, mut waits) = (1u64, 9, 0, 0);
+    let mut random = |n: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % n
+    };
+    for _ in 0..60_000 {
+        let at = random(owners.len());
+        let owner = Arc::clone(&owners[at]);
+        if owner.waits() {
+            continue;
+        }
+        let mode = if random(3) == 0 { Shared } else { Exclusive };
+        let key = [random(4) as u8];
+        let step = match random(20) {
+            0 => match m.lock_table(&owner, T, mode, WaitMode::NoWait) {
+                Ok(()) => continue,
+                Err(_) => {
+                    m.enqueue_table(&owner, T, mode.row(), true).unwrap();
+                    Some(Step::WaitTable)
+                }
+            },
+            1..3 => None,
+            _ => Some(m.try_row(&owner, T, &key, mode, LONG, None).unwrap()),
+        };
+        let over = match step {
+            Some(Step::Done) => false,
+            // The transaction ends.
+            None => true,
+            Some(wait) => {
+                waits += 1;
+                let cycle = m.find_cycle(&owner);
+                assert_eq!(cycle.is_some(), waits_for_itself(&m, &owner), "{:?} {:?}", m.locks(), m.waits());
+                if cycle.is_some() {
+                    assert!(owner.end_wait(Outcome::Deadlock));
+                    match wait {
+                        Step::WaitRow => m.cancel_row(&owner, T, &key),
+                        _ => m.cancel_table(&owner, T),
+                    }
+                    cycles += 1;
+                }
+                cycle.is_some()
+            }
+        };
+        if over {
+            m.release_all(&owner);
+            owners[at] = Owner::new(next);
+            next += 1;
+        }
+    }
+    assert!(cycles > 500 && waits > 5_000, "{cycles} cycles in {waits} waits");
 }
