@@ -7,6 +7,7 @@
 #include "sessions.h"
 #include "transaction.h"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -50,16 +51,33 @@ static THD *session_of(uint64_t serial)
   return nullptr;
 }
 
-/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
-   for another one, the server ends that one, and it starts again. */
-extern "C" void session_waits(void *, uint64_t waiter, uint64_t holder)
+extern "C" bool session_asks(void *)
 {
   THD *thd= current_thd;
-  if (!thd || !thd_need_wait_reports(thd))
-    return;
+  return thd && thd_need_wait_reports(thd);
+}
+
+/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
+   for another one, the server ends that one, and it starts again. The server also notes in the binary log that a transaction
+   waited, whoever it was for. With hundreds in line for one row this is called for each of them with all who are in front: it
+   goes over the sessions once. */
+extern "C" void session_waits(void *, uint64_t waiter, const uint64_t *holders, size_t count)
+{
+  THD *thd= current_thd;
   std::lock_guard<std::mutex> guard(mutex);
-  if (thd == session_of(waiter))
-    thd_rpl_deadlock_check(thd, session_of(holder));
+  if (thd != session_of(waiter))
+    return;
+  bool told= false;
+  for (const auto &session : sessions)
+  {
+    if (std::binary_search(holders, holders + count, session.first->number()))
+    {
+      thd_rpl_deadlock_check(thd, session.second);
+      told= true;
+    }
+  }
+  if (!told && count)
+    thd_rpl_deadlock_check(thd, nullptr);
 }
 
 /* The server's thread pool runs others meanwhile. */
@@ -89,7 +107,7 @@ extern "C" bool find_session(void *, uint64_t serial, hf_session *out)
 hf_code answer_about_sessions()
 {
   hf_code code= hf_set_sessions(database, find_session, nullptr);
-  return code == HF_OK ? hf_observe_waits(database, session_waits, session_sleeps, nullptr) : code;
+  return code == HF_OK ? hf_observe_waits(database, session_asks, session_waits, session_sleeps, nullptr) : code;
 }
 
 } // namespace holdfast

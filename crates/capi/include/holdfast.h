@@ -133,8 +133,8 @@ typedef struct {
   hf_buffer *description;
 } hf_session;
 
-hf_code hf_observe_waits(const hf_database *database,
-                         void (*waits_for)(void *context, uint64_t waiter, uint64_t holder),
+hf_code hf_observe_waits(const hf_database *database, bool (*asks)(void *context),
+                         void (*waits_for)(void *context, uint64_t waiter, const uint64_t *holders, size_t count),
                          void (*sleeps)(void *context, bool begins), void *context);
 hf_code hf_set_sessions(const hf_database *database, bool (*find)(void *context, uint64_t serial, hf_session *out),
                         void *context);

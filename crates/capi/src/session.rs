@@ -39,14 +39,22 @@ impl Finder {
     }
 }
 
-/// Is told that a transaction is going to wait for another one, both by their numbers.
-pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, holder: u64);
+/// Says whether the calling thread's transaction has to be told of whom it waits for.
+pub type Asks = extern "C" fn(context: *mut c_void) -> bool;
+
+/// Is told that a transaction is going to wait for others, all by their numbers; those of the others are sorted.
+pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, holders: *const u64, count: usize);
 
 /// Is told that the calling thread is going to sleep, or has woken up.
 pub type Sleeps = extern "C" fn(context: *mut c_void, begins: bool);
 
 /// The caller's functions with what they want to be called with.
-struct Observer(WaitsFor, Sleeps, *mut c_void);
+struct Observer {
+    asks: Asks,
+    waits_for: WaitsFor,
+    sleeps: Sleeps,
+    context: *mut c_void,
+}
 
 // SAFETY: the caller promises that its functions may be called from any thread with this context.
 unsafe impl Send for Observer {}
@@ -54,31 +62,37 @@ unsafe impl Send for Observer {}
 unsafe impl Sync for Observer {}
 
 impl holdfast::raw::WaitObserver for Observer {
-    fn waits_for(&self, waiter: u64, holder: u64) {
-        self.0(self.2, waiter, holder);
+    fn asks(&self) -> bool {
+        (self.asks)(self.context)
+    }
+
+    fn waits_for(&self, waiter: u64, holders: &[u64]) {
+        (self.waits_for)(self.context, waiter, holders.as_ptr(), holders.len());
     }
 
     fn begins(&self) {
-        self.1(self.2, true);
+        (self.sleeps)(self.context, true);
     }
 
     fn ends(&self) {
-        self.1(self.2, false);
+        (self.sleeps)(self.context, false);
     }
 }
 
 entry_points! {
-    /// Lets two functions be told of waits for locks, by the threads that wait. They are called with `context` until the
-    /// database is closed, and must not call the database nor wait for a transaction. The first ones stay.
+    /// Lets functions be told of waits for locks, by the threads that wait: of whom they wait for where `asks` says so, and of
+    /// their sleep. They are called with `context` until the database is closed, and must not call the database nor wait for a
+    /// transaction. The first ones stay.
     fn hf_observe_waits(
         database: *const Database,
+        asks: Option<Asks>,
         waits_for: Option<WaitsFor>,
         sleeps: Option<Sleeps>,
         context: *mut c_void,
     ) {
         let database = take!(shared(database))?;
-        if let (Some(waits_for), Some(sleeps)) = (waits_for, sleeps) {
-            database.0.set_wait_observer(Observer(waits_for, sleeps, context));
+        if let (Some(asks), Some(waits_for), Some(sleeps)) = (asks, waits_for, sleeps) {
+            database.0.set_wait_observer(Observer { asks, waits_for, sleeps, context });
         }
         Ok(Code::Ok)
     }

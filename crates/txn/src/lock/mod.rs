@@ -99,8 +99,10 @@ pub struct Implicit<'a> {
 /// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must not wait for a
 /// transaction itself.
 pub trait WaitObserver: Send + Sync {
-    /// The transaction `waiter` is going to wait for `holder`.
-    fn waits_for(&self, waiter: Serial, holder: Serial);
+    /// Whether this thread's transaction has to be told of whom it waits for: with hundreds in line the list is long.
+    fn asks(&self) -> bool;
+    /// The transaction `waiter` is going to wait for `holders`, which are sorted. Only called if it was asked for.
+    fn waits_for(&self, waiter: Serial, holders: &[Serial]);
     /// This thread is going to sleep.
     fn begins(&self);
     /// It has woken up.
@@ -311,7 +313,11 @@ impl LockManager {
         self.detect(owner);
         let observer = self.observer.get();
         if let Some(observer) = observer {
-            self.blockers(owner).iter().for_each(|holder| observer.waits_for(owner.serial(), holder.serial()));
+            if observer.asks() {
+                let mut holders: Vec<Serial> = self.blockers(owner).iter().map(|holder| holder.serial()).collect();
+                holders.sort_unstable();
+                observer.waits_for(owner.serial(), &holders);
+            }
             observer.begins();
         }
         let outcome = owner.block(limit);
