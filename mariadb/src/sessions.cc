@@ -14,6 +14,7 @@
 /* Of the server; no header declares them. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD thd);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+extern "C" int thd_is_slave(const MYSQL_THD thd);
 
 namespace holdfast {
 
@@ -51,26 +52,28 @@ static THD *session_of(uint64_t serial)
   return nullptr;
 }
 
-extern "C" bool session_asks(void *)
+/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
+   for another one, the server ends that one, and it starts again. With a binary log the server notes that a transaction
+   waited, and does not let the one that it waits for linger in the hope of a larger group. */
+extern "C" uint32_t wait_interest(void *)
 {
   THD *thd= current_thd;
-  return thd && thd_need_wait_reports(thd);
+  if (!thd || !thd_need_wait_reports(thd))
+    return HF_WAITS_NOBODY;
+  return thd_is_slave(thd) ? HF_WAITS_EVERYBODY : HF_WAITS_HOLDERS;
 }
 
-/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
-   for another one, the server ends that one, and it starts again. The server also notes in the binary log that a transaction
-   waited, whoever it was for. With hundreds in line for one row this is called for each of them with all who are in front: it
-   goes over the sessions once. */
-extern "C" void session_waits(void *, uint64_t waiter, const uint64_t *holders, size_t count)
+extern "C" void session_waits(void *, uint64_t waiter, const uint64_t *others, size_t count)
 {
   THD *thd= current_thd;
-  std::lock_guard<std::mutex> guard(mutex);
-  if (thd != session_of(waiter))
+  Connection *connection= Connection::existing(thd);
+  if (!connection || connection->number() != waiter)
     return;
   bool told= false;
+  std::lock_guard<std::mutex> guard(mutex);
   for (const auto &session : sessions)
   {
-    if (std::binary_search(holders, holders + count, session.first->number()))
+    if (std::binary_search(others, others + count, session.first->number()))
     {
       thd_rpl_deadlock_check(thd, session.second);
       told= true;
@@ -107,7 +110,7 @@ extern "C" bool find_session(void *, uint64_t serial, hf_session *out)
 hf_code answer_about_sessions()
 {
   hf_code code= hf_set_sessions(database, find_session, nullptr);
-  return code == HF_OK ? hf_observe_waits(database, session_asks, session_waits, session_sleeps, nullptr) : code;
+  return code == HF_OK ? hf_observe_waits(database, wait_interest, session_waits, session_sleeps, nullptr) : code;
 }
 
 } // namespace holdfast

@@ -133,8 +133,14 @@ typedef struct {
   hf_buffer *description;
 } hf_session;
 
-hf_code hf_observe_waits(const hf_database *database, bool (*asks)(void *context),
-                         void (*waits_for)(void *context, uint64_t waiter, const uint64_t *holders, size_t count),
+/* Of whom one wants to hear if a thread is going to wait: of nobody, of those who hold what it waits for, or also of those
+   who are ahead of it. */
+#define HF_WAITS_NOBODY 0
+#define HF_WAITS_HOLDERS 1
+#define HF_WAITS_EVERYBODY 2
+
+hf_code hf_observe_waits(const hf_database *database, uint32_t (*interest)(void *context),
+                         void (*waits_for)(void *context, uint64_t waiter, const uint64_t *others, size_t count),
                          void (*sleeps)(void *context, bool begins), void *context);
 hf_code hf_set_sessions(const hf_database *database, bool (*find)(void *context, uint64_t serial, hf_session *out),
                         void *context);

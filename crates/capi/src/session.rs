@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use holdfast::raw::{WaitInterest, WaitObserver};
+
 use crate::handle::{Slice, entry_points, exclusive, shared, take};
 use crate::{Buffer, Code, Database};
 
@@ -39,18 +41,18 @@ impl Finder {
     }
 }
 
-/// Says whether the calling thread's transaction has to be told of whom it waits for.
-pub type Asks = extern "C" fn(context: *mut c_void) -> bool;
+/// Says of whom it has to be told if the calling thread is going to wait; `HF_WAITS_...` of the header.
+pub type Interest = extern "C" fn(context: *mut c_void) -> u32;
 
 /// Is told that a transaction is going to wait for others, all by their numbers; those of the others are sorted.
-pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, holders: *const u64, count: usize);
+pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, others: *const u64, count: usize);
 
 /// Is told that the calling thread is going to sleep, or has woken up.
 pub type Sleeps = extern "C" fn(context: *mut c_void, begins: bool);
 
 /// The caller's functions with what they want to be called with.
 struct Observer {
-    asks: Asks,
+    interest: Interest,
     waits_for: WaitsFor,
     sleeps: Sleeps,
     context: *mut c_void,
@@ -61,13 +63,17 @@ unsafe impl Send for Observer {}
 // SAFETY: as above.
 unsafe impl Sync for Observer {}
 
-impl holdfast::raw::WaitObserver for Observer {
-    fn asks(&self) -> bool {
-        (self.asks)(self.context)
+impl WaitObserver for Observer {
+    fn interest(&self) -> WaitInterest {
+        match (self.interest)(self.context) {
+            0 => WaitInterest::Nobody,
+            1 => WaitInterest::Holders,
+            _ => WaitInterest::Everybody,
+        }
     }
 
-    fn waits_for(&self, waiter: u64, holders: &[u64]) {
-        (self.waits_for)(self.context, waiter, holders.as_ptr(), holders.len());
+    fn waits_for(&self, waiter: u64, others: &[u64]) {
+        (self.waits_for)(self.context, waiter, others.as_ptr(), others.len());
     }
 
     fn begins(&self) {
@@ -80,19 +86,19 @@ impl holdfast::raw::WaitObserver for Observer {
 }
 
 entry_points! {
-    /// Lets functions be told of waits for locks, by the threads that wait: of whom they wait for where `asks` says so, and of
-    /// their sleep. They are called with `context` until the database is closed, and must not call the database nor wait for a
+    /// Lets functions be told of waits for locks, by the threads that wait: of whom they wait for, as far as `interest` asks
+    /// for it, and of their sleep. They are called with `context` until the database is closed, and must not call the database nor wait for a
     /// transaction. The first ones stay.
     fn hf_observe_waits(
         database: *const Database,
-        asks: Option<Asks>,
+        interest: Option<Interest>,
         waits_for: Option<WaitsFor>,
         sleeps: Option<Sleeps>,
         context: *mut c_void,
     ) {
         let database = take!(shared(database))?;
-        if let (Some(asks), Some(waits_for), Some(sleeps)) = (asks, waits_for, sleeps) {
-            database.0.set_wait_observer(Observer { asks, waits_for, sleeps, context });
+        if let (Some(interest), Some(waits_for), Some(sleeps)) = (interest, waits_for, sleeps) {
+            database.0.set_wait_observer(Observer { interest, waits_for, sleeps, context });
         }
         Ok(Code::Ok)
     }

@@ -68,7 +68,7 @@ mod visibility;
 
 pub use lock::{
     DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, Session,
-    WaitMode, WaitObserver, WantedLock,
+    WaitInterest, WaitMode, WaitObserver, WantedLock,
 };
 #[cfg(not(shuttle))]
 pub use {

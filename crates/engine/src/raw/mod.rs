@@ -21,7 +21,7 @@ use holdfast_txn::TxnOptions;
 use parking_lot::Mutex;
 
 pub use alter::{IndexSource, RawAlter};
-pub use holdfast_txn::{Direction, Scan, Session, WaitObserver};
+pub use holdfast_txn::{Direction, Scan, Session, WaitInterest, WaitObserver};
 pub use load::{Duplicate, RawLoad};
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawTransaction};

@@ -100,7 +100,7 @@ impl LockManager {
     }
 
     /// Where a search for cycles through `start` goes on from `owner`.
-    fn obstacles(&self, owner: &Owner, start: &Owner) -> Vec<Arc<Owner>> {
+    pub(super) fn obstacles(&self, owner: &Owner, start: &Owner) -> Vec<Arc<Owner>> {
         self.awaited(owner, |queue| queue.obstacles(owner, start))
     }
 

@@ -96,13 +96,24 @@ pub struct Implicit<'a> {
     pub active: &'a (dyn Fn() -> bool + Sync),
 }
 
+/// Of whom a [`WaitObserver`] wants to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitInterest {
+    /// Of nobody.
+    Nobody,
+    /// Of those who hold what is waited for, by the waiter or by others who are ahead of it.
+    Holders,
+    /// Of everybody who has to get his lock, or let go of it, before the waiter gets its own.
+    Everybody,
+}
+
 /// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must not wait for a
 /// transaction itself.
 pub trait WaitObserver: Send + Sync {
-    /// Whether this thread's transaction has to be told of whom it waits for: with hundreds in line the list is long.
-    fn asks(&self) -> bool;
-    /// The transaction `waiter` is going to wait for `holders`, which are sorted. Only called if it was asked for.
-    fn waits_for(&self, waiter: Serial, holders: &[Serial]);
+    /// Of whom it wants to hear if this thread is going to wait: with hundreds in line the list may be long.
+    fn interest(&self) -> WaitInterest;
+    /// The transaction `waiter` is going to wait for `others`, which are sorted.
+    fn waits_for(&self, waiter: Serial, others: &[Serial]);
     /// This thread is going to sleep.
     fn begins(&self);
     /// It has woken up.
@@ -313,11 +324,7 @@ impl LockManager {
         self.detect(owner);
         let observer = self.observer.get();
         if let Some(observer) = observer {
-            if observer.asks() {
-                let mut holders: Vec<Serial> = self.blockers(owner).iter().map(|holder| holder.serial()).collect();
-                holders.sort_unstable();
-                observer.waits_for(owner.serial(), &holders);
-            }
+            self.tell(observer.as_ref(), owner);
             observer.begins();
         }
         let outcome = owner.block(limit);
@@ -338,6 +345,17 @@ impl LockManager {
         };
         cancel();
         Err(error)
+    }
+
+    fn tell(&self, observer: &dyn WaitObserver, owner: &Arc<Owner>) {
+        let others = match observer.interest() {
+            WaitInterest::Nobody => return,
+            WaitInterest::Holders => self.obstacles(owner, owner),
+            WaitInterest::Everybody => self.blockers(owner),
+        };
+        let mut others: Vec<Serial> = others.iter().map(|other| other.serial()).collect();
+        others.sort_unstable();
+        observer.waits_for(owner.serial(), &others);
     }
 
     fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
