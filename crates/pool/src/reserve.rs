@@ -1,11 +1,19 @@
 //! Frames set aside for structure changes before they latch anything, so that nobody waits for a frame under a latch.
 //!
 //! First come, first served: a request waits until it is its turn and all reservations together, with it, are at most
-//! a quarter of the pool. Then it collects real frames, as any miss does.
+//! a quarter of the pool. Then it collects real frames, as any miss does. Whoever ends a reservation hands what that makes
+//! free to the first in line, as far as it goes, and wakes just those: hundreds may wait when many find one leaf full.
+//!
+//! Lock order: the mutex is a leaf.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 
 use holdfast_base::{Error, Result};
 use holdfast_metrics::{Counter, WaitClass};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::request::{Access, Reservation};
@@ -13,50 +21,80 @@ use crate::request::{Access, Reservation};
 /// All reservations together: at most one frame in so many.
 const SHARE: u32 = 4;
 
+struct Waiter {
+    frames: u32,
+    thread: Thread,
+    served: AtomicBool,
+}
+
 #[derive(Default)]
 struct State {
     promised: u32,
-    next_ticket: u64,
-    serving: u64,
+    line: VecDeque<Arc<Waiter>>,
+}
+
+impl State {
+    fn fits(&self, frames: u32, limit: u32) -> bool {
+        // A pool that was shrunk below a reservation in waiting serves it when it is alone.
+        self.promised + frames <= limit || self.promised == 0
+    }
+
+    /// Takes those for whom there are frames out of the line, from its front, with what they asked for promised to them.
+    fn serve(&mut self, limit: u32) -> Vec<Arc<Waiter>> {
+        let mut served = Vec::new();
+        while self.line.front().is_some_and(|first| self.fits(first.frames, limit))
+            && let Some(waiter) = self.line.pop_front()
+        {
+            self.promised += waiter.frames;
+            served.push(waiter);
+        }
+        served
+    }
 }
 
 /// See the module's description.
 #[derive(Default)]
-pub(crate) struct Reservations {
-    state: Mutex<State>,
-    changed: Condvar,
-}
+pub(crate) struct Reservations(Mutex<State>);
 
 impl Reservations {
-    fn admit(&self, n: u32, core: &Core) {
-        let mut state = self.state.lock();
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        let limit = || core.supply.active() / SHARE;
-        // A pool that was shrunk below a reservation in waiting serves it when it is alone.
-        let fits = |s: &State| s.serving == ticket && (s.promised + n <= limit() || s.promised == 0);
-        if !fits(&state) {
-            core.metrics.inc(Counter::ReservationWaits);
-            let _wait = core.metrics.wait(WaitClass::Reservation);
-            while !fits(&state) {
-                self.changed.wait(&mut state);
-            }
+    /// Returns when `frames` are promised to the caller.
+    fn admit(&self, frames: u32, core: &Core) {
+        let mut state = self.0.lock();
+        if state.line.is_empty() && state.fits(frames, core.reservable()) {
+            state.promised += frames;
+            return;
         }
-        state.promised += n;
-        state.serving += 1;
-        self.changed.notify_all();
+        let waiter = Arc::new(Waiter { frames, thread: std::thread::current(), served: AtomicBool::new(false) });
+        state.line.push_back(waiter.clone());
+        drop(state);
+        core.metrics.inc(Counter::ReservationWaits);
+        let _wait = core.metrics.wait(WaitClass::Reservation);
+        while !waiter.served.load(Ordering::Acquire) {
+            std::thread::park();
+        }
     }
 
-    fn end(&self, n: u32) {
-        self.state.lock().promised -= n;
-        self.changed.notify_all();
+    fn end(&self, frames: u32, core: &Core) {
+        let mut state = self.0.lock();
+        state.promised -= frames;
+        let served = state.serve(core.reservable());
+        drop(state);
+        for waiter in served {
+            waiter.served.store(true, Ordering::Release);
+            waiter.thread.unpark();
+        }
     }
 }
 
 impl Core {
+    /// Frames that all reservations together may take.
+    fn reservable(&self) -> u32 {
+        self.supply.active() / SHARE
+    }
+
     /// Gives `acc` `n` frames of its own; see [`Pool::reserve_frames`](crate::Pool::reserve_frames).
     pub(crate) fn reserve(&self, n: usize, acc: &Access<'_>) -> Result<()> {
-        let limit = (self.supply.active() / SHARE) as usize;
+        let limit = self.reservable() as usize;
         if n > limit {
             return Err(Error::LimitReached(format!(
                 "a structure change needs {n} frames, and the pool can set {limit} aside; make the pool larger"
@@ -80,7 +118,7 @@ impl Core {
     pub(crate) fn end_reservation(&self, reservation: Reservation) {
         self.supply.give(&reservation.frames);
         if reservation.promised > 0 {
-            self.reservations.end(reservation.promised);
+            self.reservations.end(reservation.promised, self);
         }
     }
 }

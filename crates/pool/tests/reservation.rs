@@ -55,3 +55,25 @@ fn all_together_take_at_most_a_quarter() {
         waits.join().unwrap();
     });
 }
+
+#[test]
+fn who_ends_serves_all_in_line_for_whom_there_is_room() {
+    let bed = Bed::new(40);
+    let acc = bed.access();
+    bed.pool.reserve_frames(10, &acc).unwrap();
+    // They keep what they get until all have it: nobody else's end serves the next one.
+    let all_have_it = std::sync::Barrier::new(5);
+    std::thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| {
+                let acc = bed.access();
+                bed.pool.reserve_frames(2, &acc).unwrap();
+                all_have_it.wait();
+            });
+        }
+        while bed.metrics.get(holdfast_metrics::Counter::ReservationWaits) < 5 {
+            std::thread::yield_now();
+        }
+        drop(acc);
+    });
+}

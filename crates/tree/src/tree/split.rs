@@ -6,6 +6,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::Access;
 use holdfast_wal::{SpaceClass, SpaceTicket};
 
+use super::descend::ForKey;
 use super::path::{Hop, Path};
 use super::{STRUCTURE_FRAMES, Tree};
 use crate::mtr::{Mtr, PageRef};
@@ -26,6 +27,9 @@ impl Tree {
     /// Makes room for a record of `key` with `payload_len` bytes in the leaf that the key belongs to. Others may take
     /// the room before the caller does; it then asks again.
     pub(super) fn make_room(&self, key: &[u8], payload_len: usize, acc: &Access<'_>, class: SpaceClass) -> Result<()> {
+        if self.room_was_made(key, payload_len, acc)? {
+            return Ok(());
+        }
         let mut height = 1;
         loop {
             let ticket = self.store().reserve(3 * self.page_size(), class)?;
@@ -36,6 +40,19 @@ impl Tree {
                 return Ok(());
             }
         }
+    }
+
+    /// Waits for the structure change that is under way, and looks whether that made the room. When a leaf at the end of an index is
+    /// full, hundreds may find it so while one of them splits it: they need not reserve what a split takes, and wait for each
+    /// other's reservations, to find that nothing is left to do.
+    fn room_was_made(&self, key: &[u8], payload_len: usize, acc: &Access<'_>) -> Result<bool> {
+        if self.structure.try_lock().is_some() {
+            return Ok(false);
+        }
+        drop(self.lock_structure());
+        let leaf = self.latch_leaf(&mut ForKey(key), acc)?;
+        let no = leaf.id().no;
+        self.has_room(self.node(leaf.bytes(), no)?, no, key, payload_len)
     }
 
     /// One mini-transaction towards room for `key`. Returns whether that was all.
