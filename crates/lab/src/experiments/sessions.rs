@@ -120,12 +120,16 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             let engine = dbstress_load(&db, &site, load(sessions), options.seed).in_groups_of(GROUP);
             let before = db.metrics_snapshot();
             let mut step = Step { mode, sessions, engine: Vec::new(), control: Vec::new(), waits: Vec::new() };
+            // What one session's transaction costs now, all threads of the engine included.
+            let price = || alone.run(options.turn, &mut |_| Ok(())).map(|turn| turn.cpu_us());
+            let mut before_us = price()?;
             for _ in 0..options.turns {
-                // What one session's transaction costs now, all threads of the engine included.
-                let price_us = alone.run(options.turn, &mut |_| Ok(()))?.cpu_us();
                 step.engine.push(sampler.run(&sessions.to_string(), &engine, options.turn, progress)?);
-                let control = burners(price_us, sessions as usize).in_groups_of(GROUP);
-                step.control.push(Control { turn: control.run(options.turn, &mut |_| Ok(()))?, price_us });
+                let control = burners(before_us, sessions as usize).in_groups_of(GROUP);
+                let turn = control.run(options.turn, &mut |_| Ok(()))?;
+                let after_us = price()?;
+                step.control.push(Control { turn, price_us: f64::midpoint(before_us, after_us) });
+                before_us = after_us;
             }
             step.waits = waits(&db.metrics_snapshot().delta(&before), &step.engine);
             if Some(&sessions) == options.counts.last() {
@@ -208,7 +212,7 @@ fn document_run(step: &Step) -> Run {
 fn grid(steps: &[Step]) -> Grid {
     let header =
         ["", "sessions", "TPS", "control", "of control", "p99 ms", "control", "of control", "CPU us/txn", "control"];
-    let note = "Medians of turns; latencies are of ten transactions in a row. The control's transaction costs what the engine's cost with one session just before, background threads included (where the loop cost more or less on the busy machine, it is counted at that price); \
+    let note = "Medians of turns; latencies are of ten transactions in a row. The control's transaction costs what the engine's cost with one session just before and after (the mean), background threads included (where the loop cost more or less on the busy machine, it is counted at that price); \
                 with one session the engine can be faster than its control, because those threads have another core.";
     let mut grid = Grid::new("Engine and control", 1, &header, note);
     let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
