@@ -2,7 +2,7 @@
 //!
 //! Identifiers ([`PageId`], [`Lsn`], ...), the [`Error`] that crosses all floors, the bounds-checked
 //! little-endian [`codec`], the [`page`] header that every page on disk starts with, the [`limits`] of the
-//! format, and the [`sync`] shim that lets loom and shuttle replace the primitives that latches are built of.
+//! format, and the [`sync`] shim that lets loom and shuttle replace the primitives that latches are built of, with the [`Waiter`] that stands in a line.
 //!
 //! Nothing here does I/O, starts a thread, or holds a lock.
 
@@ -14,9 +14,11 @@ mod ids;
 pub mod limits;
 pub mod page;
 pub mod sync;
+mod waiter;
 
 pub use error::{Error, Result};
 pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId, TxnId};
+pub use waiter::{Waiter, Wake};
 
 /// CRC-32C (Castagnoli) of `bytes`, hardware-accelerated where the CPU can: the one checksum of the format.
 #[must_use]

@@ -8,10 +8,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
 
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, Result, Waiter, Wake};
 use holdfast_metrics::{Counter, WaitClass};
 use parking_lot::Mutex;
 
@@ -21,16 +19,11 @@ use crate::request::{Access, Reservation};
 /// All reservations together: at most one frame in so many.
 const SHARE: u32 = 4;
 
-struct Waiter {
-    frames: u32,
-    thread: Thread,
-    served: AtomicBool,
-}
-
 #[derive(Default)]
 struct State {
     promised: u32,
-    line: VecDeque<Arc<Waiter>>,
+    /// Each wants so many frames.
+    line: VecDeque<Arc<Waiter<u32>>>,
 }
 
 impl State {
@@ -40,12 +33,12 @@ impl State {
     }
 
     /// Takes those for whom there are frames out of the line, from its front, with what they asked for promised to them.
-    fn serve(&mut self, limit: u32) -> Vec<Arc<Waiter>> {
+    fn serve(&mut self, limit: u32) -> Vec<Arc<Waiter<u32>>> {
         let mut served = Vec::new();
-        while self.line.front().is_some_and(|first| self.fits(first.frames, limit))
+        while self.line.front().is_some_and(|first| self.fits(first.wants, limit))
             && let Some(waiter) = self.line.pop_front()
         {
-            self.promised += waiter.frames;
+            self.promised += waiter.wants;
             served.push(waiter);
         }
         served
@@ -64,14 +57,12 @@ impl Reservations {
             state.promised += frames;
             return;
         }
-        let waiter = Arc::new(Waiter { frames, thread: std::thread::current(), served: AtomicBool::new(false) });
+        let waiter = Waiter::new(frames);
         state.line.push_back(waiter.clone());
         drop(state);
         core.metrics.inc(Counter::ReservationWaits);
         let _wait = core.metrics.wait(WaitClass::Reservation);
-        while !waiter.served.load(Ordering::Acquire) {
-            std::thread::park();
-        }
+        waiter.sleep();
     }
 
     fn end(&self, frames: u32, core: &Core) {
@@ -79,10 +70,7 @@ impl Reservations {
         state.promised -= frames;
         let served = state.serve(core.reservable());
         drop(state);
-        for waiter in served {
-            waiter.served.store(true, Ordering::Release);
-            waiter.thread.unpark();
-        }
+        served.iter().for_each(|waiter| waiter.wake(Wake::Served));
     }
 }
 

@@ -19,9 +19,9 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::Result;
-use holdfast_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use holdfast_base::sync::{Mutex, Thread, current_thread, park};
+use holdfast_base::sync::Mutex;
+use holdfast_base::sync::atomic::{AtomicU64, Ordering};
+use holdfast_base::{Result, Waiter, Wake};
 
 /// See the module.
 pub struct GroupCommit {
@@ -31,48 +31,14 @@ pub struct GroupCommit {
 
 struct State {
     leading: bool,
-    waiting: Vec<Arc<Waiter>>,
-}
-
-/// A caller that waits.
-struct Waiter {
-    lsn: u64,
-    thread: Thread,
-    /// [`ASLEEP`], or why it was woken.
-    woken: AtomicU32,
-}
-
-const ASLEEP: u32 = 0;
-/// Its LSN is durable.
-const SERVED: u32 = 1;
-/// It is to look for itself, and to lead if nobody does.
-const CALLED: u32 = 2;
-
-impl Waiter {
-    fn new(lsn: u64) -> Arc<Waiter> {
-        Arc::new(Waiter { lsn, thread: current_thread(), woken: AtomicU32::new(ASLEEP) })
-    }
-
-    fn wake(&self, why: u32) {
-        self.woken.store(why, Ordering::Release);
-        self.thread.unpark();
-    }
-
-    fn sleep(&self) -> u32 {
-        loop {
-            match self.woken.load(Ordering::Acquire) {
-                // Also returns without reason, or for one of an earlier sleep.
-                ASLEEP => park(),
-                why => return why,
-            }
-        }
-    }
+    /// Each wants everything below an LSN to be durable.
+    waiting: Vec<Arc<Waiter<u64>>>,
 }
 
 impl State {
     /// Takes the next leader out of the list.
-    fn next_leader(&mut self) -> Option<Arc<Waiter>> {
-        let first = (0..self.waiting.len()).min_by_key(|&i| self.waiting[i].lsn)?;
+    fn next_leader(&mut self) -> Option<Arc<Waiter<u64>>> {
+        let first = (0..self.waiting.len()).min_by_key(|&i| self.waiting[i].wants)?;
         Some(self.waiting.swap_remove(first))
     }
 }
@@ -114,7 +80,7 @@ impl GroupCommit {
                 // It may have been called to lead.
                 let next = if state.leading { None } else { state.next_leader() };
                 drop(state);
-                next.inspect(|waiter| waiter.wake(CALLED));
+                next.inspect(|waiter| waiter.wake(Wake::Called));
                 return done.map(|_| ());
             }
             if !state.leading {
@@ -125,7 +91,7 @@ impl GroupCommit {
             let waiter = Waiter::new(lsn);
             state.waiting.push(waiter.clone());
             drop(state);
-            if waiter.sleep() == SERVED {
+            if waiter.sleep() == Wake::Served {
                 return Ok(());
             }
         }
@@ -139,20 +105,20 @@ impl GroupCommit {
         let durable = self.durable();
         let mut state = self.state.lock();
         state.leading = false;
-        let (served, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|w| w.lsn <= durable);
+        let (served, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|w| w.wants <= durable);
         state.waiting = waiting;
         let next = state.next_leader();
         drop(state);
         // The next one first: it has work to do.
-        next.inspect(|waiter| waiter.wake(CALLED));
-        let served: Vec<Arc<Waiter>> = served;
-        served.iter().for_each(|waiter| waiter.wake(SERVED));
+        next.inspect(|waiter| waiter.wake(Wake::Called));
+        let served: Vec<Arc<Waiter<u64>>> = served;
+        served.iter().for_each(|waiter| waiter.wake(Wake::Served));
         done.map(|_| ())
     }
 
     /// Wakes all who wait, so that they ask `stop` again.
     pub fn wake_all(&self) {
         let waiting = std::mem::take(&mut self.state.lock().waiting);
-        waiting.iter().for_each(|waiter| waiter.wake(CALLED));
+        waiting.iter().for_each(|waiter| waiter.wake(Wake::Called));
     }
 }

@@ -28,9 +28,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use holdfast_base::sync::{Mutex, MutexGuard, Thread, current_thread, park};
-use holdfast_base::{Error, Result};
+use holdfast_base::sync::atomic::{AtomicU64, Ordering};
+use holdfast_base::sync::{Mutex, MutexGuard};
+use holdfast_base::{Error, Result, Waiter, Wake};
 
 use crate::config::{Geometry, Sizes};
 
@@ -80,64 +80,28 @@ pub struct SpaceGate {
 
 #[derive(Default)]
 struct Lines {
-    users: VecDeque<Arc<Waiter>>,
+    /// Each wants so many bytes.
+    users: VecDeque<Arc<Waiter<u64>>>,
     /// Rollback and purge.
-    system: VecDeque<Arc<Waiter>>,
+    system: VecDeque<Arc<Waiter<u64>>>,
     /// Attempts to move the checkpoint that failed, and why the last one did.
     failures: u64,
     failure: Option<Error>,
 }
 
-/// Somebody in line.
-struct Waiter {
-    bytes: u64,
-    thread: Thread,
-    /// [`ASLEEP`], or why it was woken.
-    woken: AtomicU32,
-}
-
-const ASLEEP: u32 = 0;
-/// It is to look for itself.
-const CALLED: u32 = 1;
-/// It has its ticket, and is not in line any more.
-const SERVED: u32 = 2;
-
-impl Waiter {
-    fn wake(&self, why: u32) {
-        self.woken.store(why, Ordering::Release);
-        self.thread.unpark();
-    }
-
-    /// Returns why it was woken since the last time.
-    fn sleep(&self) -> u32 {
-        loop {
-            match self.woken.load(Ordering::Acquire) {
-                // Also returns without reason, or for one of an earlier sleep.
-                ASLEEP => park(),
-                // Whoever serves it does so after this, and is not to be overwritten.
-                CALLED => {
-                    let _ = self.woken.compare_exchange(CALLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
-                    return CALLED;
-                }
-                why => return why,
-            }
-        }
-    }
-}
-
 impl Lines {
-    fn of(&mut self, class: SpaceClass) -> &mut VecDeque<Arc<Waiter>> {
+    fn of(&mut self, class: SpaceClass) -> &mut VecDeque<Arc<Waiter<u64>>> {
         if class == SpaceClass::User { &mut self.users } else { &mut self.system }
     }
 
     fn call_first(&self) {
         for line in [&self.system, &self.users] {
-            line.front().inspect(|first| first.wake(CALLED));
+            line.front().inspect(|first| first.wake(Wake::Called));
         }
     }
 
     fn call_all(&self) {
-        self.system.iter().chain(&self.users).for_each(|waiter| waiter.wake(CALLED));
+        self.system.iter().chain(&self.users).for_each(|waiter| waiter.wake(Wake::Called));
     }
 }
 
@@ -232,7 +196,7 @@ impl SpaceGate {
         prepare: impl Fn(u64) -> Result<()>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<SpaceTicket> {
-        let waiter = Arc::new(Waiter { bytes, thread: current_thread(), woken: AtomicU32::new(ASLEEP) });
+        let waiter = Waiter::new(bytes);
         let mut lines = self.lines.lock();
         self.waiting.fetch_add(1, Ordering::AcqRel);
         lines.of(class).push_back(waiter.clone());
@@ -248,7 +212,7 @@ impl SpaceGate {
                     }
                     drop(lines);
                     // This one among them.
-                    served.iter().for_each(|waiter| waiter.wake(SERVED));
+                    served.iter().for_each(|waiter| waiter.wake(Wake::Served));
                     return Ok(self.ticket(bytes));
                 }
                 if let Some(Refusal::Prepare(lsn)) = refusal {
@@ -267,7 +231,7 @@ impl SpaceGate {
                 return self.leave(lines, &waiter, class, error);
             }
             drop(lines);
-            if waiter.sleep() == SERVED {
+            if waiter.sleep() == Wake::Served {
                 return Ok(self.ticket(bytes));
             }
             lines = self.lines.lock();
@@ -278,15 +242,15 @@ impl SpaceGate {
     /// keeps the next one, if there is one.
     fn serve(
         &self,
-        line: &mut VecDeque<Arc<Waiter>>,
+        line: &mut VecDeque<Arc<Waiter<u64>>>,
         class: SpaceClass,
         position: &impl Fn() -> Position,
-    ) -> (Vec<Arc<Waiter>>, Option<Refusal>) {
+    ) -> (Vec<Arc<Waiter<u64>>>, Option<Refusal>) {
         // Not a load: see the module.
         self.outstanding.fetch_add(0, Ordering::AcqRel);
         let (mut served, mut refusal) = (Vec::new(), None);
         while let (Some(first), None) = (line.front(), refusal) {
-            match self.promise(first.bytes, class, position) {
+            match self.promise(first.wants, class, position) {
                 Ok(()) => served.extend(line.pop_front()),
                 Err(why) => refusal = Some(why),
             }
@@ -299,13 +263,13 @@ impl SpaceGate {
     fn leave(
         self: &Arc<Self>,
         mut lines: MutexGuard<'_, Lines>,
-        waiter: &Arc<Waiter>,
+        waiter: &Arc<Waiter<u64>>,
         class: SpaceClass,
         error: Error,
     ) -> Result<SpaceTicket> {
         let line = lines.of(class);
         let Some(place) = line.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
-            return Ok(self.ticket(waiter.bytes));
+            return Ok(self.ticket(waiter.wants));
         };
         line.remove(place);
         self.waiting.fetch_sub(1, Ordering::AcqRel);

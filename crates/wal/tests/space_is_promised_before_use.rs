@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +22,13 @@ fn fill_to_the_limit(wal: &Wal) {
     while let Some(_ticket) = wal.try_reserve(10_048, SpaceClass::User).unwrap() {
         wal.append(&payload(0, 10_000)).unwrap();
     }
+}
+
+/// What arrives each time somebody is going to wait, who wakes the checkpointer first.
+fn calls_of_waiters(wal: &Wal) -> Receiver<()> {
+    let (wake, woken) = channel();
+    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    woken
 }
 
 #[test]
@@ -69,8 +77,7 @@ fn what_is_left_of_a_ticket_comes_back() {
 fn a_waiter_wakes_the_checkpointer_and_is_woken_by_it() {
     let wal = fresh();
     fill_to_the_limit(&wal);
-    let (wake, woken) = std::sync::mpsc::channel();
-    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    let woken = calls_of_waiters(&wal);
     thread::scope(|s| {
         let waiter = s.spawn(|| wal.reserve(SEGMENT, SpaceClass::User).map(drop));
         woken.recv().unwrap();
@@ -83,8 +90,7 @@ fn a_waiter_wakes_the_checkpointer_and_is_woken_by_it() {
 fn small_requests_do_not_overtake_a_large_one() {
     let wal = fresh();
     let half = wal.reserve(wal.user_limit() / 2, SpaceClass::User).unwrap();
-    let (wake, woken) = std::sync::mpsc::channel();
-    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    let woken = calls_of_waiters(&wal);
     let served = AtomicU64::new(0);
     thread::scope(|s| {
         let large = s.spawn(|| {
@@ -115,8 +121,7 @@ fn small_requests_do_not_overtake_a_large_one() {
 fn a_checkpoint_serves_all_in_line_for_whom_there_is_room() {
     let wal = fresh();
     fill_to_the_limit(&wal);
-    let (wake, woken) = std::sync::mpsc::channel();
-    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    let woken = calls_of_waiters(&wal);
     let share = wal.user_limit() / 4;
     thread::scope(|s| {
         // They keep what they get until all have it: no ticket comes back and calls the next one.
