@@ -4,7 +4,6 @@
 //! want the same row, four rows, or the end of one table. With the number of sessions throughput falls by what waking a thread costs; where
 //! it falls with the square of it, somebody goes through all who wait whenever one goes on.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -31,6 +30,8 @@ const PLACES: [(&str, Statement); 3] = [
 /// What the sessions did.
 #[derive(Default)]
 struct Done {
+    /// Sessions that have begun.
+    sessions: AtomicU64,
     transactions: AtomicU64,
     /// Transactions that found their row changed since they began, and are run again.
     again: AtomicU64,
@@ -39,6 +40,7 @@ struct Done {
 
 /// Runs transactions until `stop`.
 fn session(db: &Database, statement: Statement, next: &AtomicU64, done: &Done, stop: &AtomicBool) {
+    done.sessions.fetch_add(1, Ordering::Relaxed);
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         let txn = db.begin_write().expect("a database in memory works");
@@ -52,26 +54,27 @@ fn session(db: &Database, statement: Statement, next: &AtomicU64, done: &Done, s
 }
 
 fn measure(db: &Database, name: &str, statement: Statement, sessions: usize, next: &AtomicU64, turn: Duration) {
-    let (done, stop, start) = (Done::default(), AtomicBool::new(false), Barrier::new(sessions + 1));
+    let (done, stop) = (Done::default(), AtomicBool::new(false));
     let (transactions, seconds) = std::thread::scope(|scope| {
         for _ in 0..sessions {
-            scope.spawn(|| {
-                start.wait();
-                session(db, statement, next, &done, &stop);
-            });
+            scope.spawn(|| session(db, statement, next, &done, &stop));
         }
-        start.wait();
-        let begin = Instant::now();
+        // What is done before the last of them has a core does not count.
+        while done.sessions.load(Ordering::Relaxed) < sessions as u64 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (begin, before) = (Instant::now(), done.transactions.load(Ordering::Relaxed));
         std::thread::sleep(turn);
-        let seen = (done.transactions.load(Ordering::Relaxed), begin.elapsed().as_secs_f64());
+        let seen = (done.transactions.load(Ordering::Relaxed) - before, begin.elapsed().as_secs_f64());
         stop.store(true, Ordering::Relaxed);
         seen
     });
+    let (all, again) = (done.transactions.into_inner() as f64, done.again.into_inner() as f64);
     println!(
-        "{name:<16} {sessions:>5} sessions {:>10.0} transactions/s {:>8.0} again/s, longest {:>8.1} ms",
+        "{name:<16} {sessions:>5} sessions {:>10.0} transactions/s, {:>4.1} % again, longest {:>8.1} ms",
         transactions as f64 / seconds,
-        done.again.load(Ordering::Relaxed) as f64 / seconds,
-        done.longest_us.load(Ordering::Relaxed) as f64 / 1e3,
+        again / (all + again) * 100.0,
+        done.longest_us.into_inner() as f64 / 1e3,
     );
 }
 
