@@ -384,16 +384,14 @@ impl Drop for RowCursor {
         let at_end = self.done && self.at == self.batch.len();
         self.forget_batch();
         let Some(Locking { range: Some(id), .. }) = &self.locking else { return };
-        if at_end {
-            return;
-        }
         // What was not reached need not be kept free of others' inserts.
-        let Some(last) = self.last.take() else { return };
-        let read = match self.direction {
-            Direction::Forward => KeyRange { from: self.from.clone(), to: Bound::Included(last.into()) },
-            Direction::Reverse => KeyRange { from: Bound::Included(last.into()), to: self.to.clone() },
-        };
-        self.system.locks.shrink_range(self.index.id(), *id, read);
+        let last = if at_end { None } else { self.last.take() };
+        let (from, to) = (self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b));
+        let read = last.map(|last| match self.direction {
+            Direction::Forward => KeyRange::new(from, Bound::Included(&last)),
+            Direction::Reverse => KeyRange::new(Bound::Included(&last), to),
+        });
+        self.system.locks.settle_range(&self.owner, self.index.id(), *id, read);
     }
 }
 

@@ -19,6 +19,7 @@
 //! nobody waits for a lock while holding a latch.
 
 mod deadlock;
+mod interval;
 mod owner;
 mod queue;
 mod range;
@@ -38,8 +39,9 @@ use holdfast_base::{Error, IndexId, Result, checksum};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
 pub use deadlock::{DeadlockParty, DeadlockReport};
+pub use interval::KeyRange;
 pub use owner::{Owner, Serial};
-pub use range::{KeyRange, RangeId};
+pub use range::RangeId;
 pub use report::{FindSession, LockInfo, LockKind, LockWaitInfo, Session, WantedLock};
 
 use owner::{Outcome, Target};
@@ -414,7 +416,7 @@ impl LockManager {
             return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };
         }
         if self.ranges.enqueue(owner, index, key)? {
-            self.wait(owner, wait, &|| self.ranges.remove_waiter(owner, index))
+            self.wait(owner, wait, &|| self.ranges.remove_waiter(owner, index, key))
         } else {
             Ok(())
         }
@@ -437,9 +439,9 @@ impl LockManager {
         Some(id)
     }
 
-    /// Narrows a range to what was read of it.
-    pub fn shrink_range(&self, index: IndexId, id: RangeId, range: KeyRange) {
-        let change = self.ranges.shrink(index, id, range);
+    /// The reader of a range is done with it and has read all of it, or only `read`. To be called before the owner ends.
+    pub fn settle_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, read: Option<KeyRange>) {
+        let change = self.ranges.settle(owner, index, id, read);
         self.account(change);
     }
 
@@ -453,7 +455,21 @@ impl LockManager {
     }
 
     fn release_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        self.release_in(&mut self.shard(index, key).lock(), owner, index, key);
+    }
+
+    /// Releases a row lock unless others wait for it. Returns whether it did.
+    fn release_uncontended(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         let mut shard = self.shard(index, key).lock();
+        let queue = shard.get(&index).and_then(|rows| rows.get(key));
+        let contended = queue.is_some_and(|queue| !queue.waiting.is_empty());
+        if !contended {
+            self.release_in(&mut shard, owner, index, key);
+        }
+        !contended
+    }
+
+    fn release_in(&self, shard: &mut Rows, owner: &Owner, index: IndexId, key: &[u8]) {
         let Some(rows) = shard.get_mut(&index) else { return };
         if let Some(queue) = rows.get_mut(key) {
             if queue.release(owner) {
@@ -611,16 +627,16 @@ impl LockManager {
             Err(e) => return Err(e),
         }
         self.metrics.inc(Counter::LockEscalations);
-        for key in rows {
-            // Others wait in this queue: they were promised that this lock is what they wait for.
-            let contended = {
-                let shard = self.shard(index, &key).lock();
-                shard.get(&index).and_then(|r| r.get(&key)).is_some_and(|q| !q.waiting.is_empty())
-            };
-            if !contended {
-                self.unlock_row(owner, index, &key);
-            }
-        }
+        let rows: Vec<_> = {
+            let mut held = owner.held.lock();
+            let (rows, others) = std::mem::take(&mut held.rows).into_iter().partition(|(i, _)| *i == index);
+            held.rows = others;
+            rows
+        };
+        // Where others wait, they were promised that this lock is what they wait for.
+        let contended = rows.into_iter().filter(|(_, key)| !self.release_uncontended(owner, index, key));
+        let kept: Vec<_> = contended.collect();
+        owner.held.lock().rows.extend(kept);
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! What INFORMATION_SCHEMA and the monitor show of the locks.
 
+use std::sync::Arc;
+
 use holdfast_base::{IndexId, TxnId};
 
 use super::owner::{Owner, Serial, Target};
@@ -115,12 +117,14 @@ impl LockManager {
         for (index, queue) in self.tables.lock().iter() {
             list(&mut out, queue, *index, &LockKind::Table);
         }
-        for (index, ranges) in self.ranges.lock().iter() {
-            for lock in &ranges.locks {
-                out.push(info(&lock.owner, *index, LockKind::Range(lock.range.clone()), GAP, true));
-            }
-            for (owner, key) in &ranges.waiting {
-                out.push(info(owner, *index, LockKind::Range(KeyRange::point(key)), GAP, false));
+        for part in self.ranges.parts() {
+            for (index, ranges) in part.iter() {
+                ranges.for_each_lock(|range, owner| {
+                    out.push(info(owner, *index, LockKind::Range(range.clone()), GAP, true));
+                });
+                for (owner, key) in ranges.waiting() {
+                    out.push(info(owner, *index, LockKind::Range(KeyRange::point(key)), GAP, false));
+                }
             }
         }
         out
@@ -136,7 +140,9 @@ impl LockManager {
             waiting.extend(queues.flat_map(|q| q.waiting.iter()).map(|w| w.owner.clone()));
         }
         waiting.extend(self.tables.lock().values().flat_map(|q| q.waiting.iter()).map(|w| w.owner.clone()));
-        waiting.extend(self.ranges.lock().values().flat_map(|i| i.waiting.iter()).map(|(o, _)| o.clone()));
+        for part in self.ranges.parts() {
+            waiting.extend(part.values().flat_map(|ranges| ranges.waiting()).map(|(owner, _)| Arc::clone(owner)));
+        }
         let mut out = Vec::new();
         for owner in waiting {
             let Some(target) = owner.waiting_for() else { continue };

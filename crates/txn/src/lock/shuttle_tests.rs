@@ -123,7 +123,7 @@ fn a_locked_range_takes_no_inserts() {
             let seen = *leaf.lock();
             shuttle::thread::yield_now();
             assert_eq!(*leaf.lock(), seen);
-            m.shrink_range(T, id, KeyRange::point(b"a"));
+            m.settle_range(&reader, T, id, Some(KeyRange::point(b"a")));
             m.release_all(&reader);
             inserter.join().unwrap();
             assert_eq!(m.memory(), 0);
