@@ -344,7 +344,7 @@ impl Txn {
     }
 
     fn count_change(&mut self, index: &TableIndex, was_live: bool, deleted: bool) {
-        self.owner().changed();
+        self.owner().changed(index.id(), !was_live);
         self.owner().set_undo_records(self.changes());
         let by = i64::from(!deleted) - i64::from(was_live);
         if by != 0 {

@@ -1,8 +1,9 @@
 //! Cursors over a range of an index.
 //!
 //! A cursor belongs to a transaction and lives beside it: it holds the view, not the transaction, and between two calls
-//! no latch and no page. It reads entries in batches that grow while it is used, judges each by the view, and reads the
-//! batch anew if its own transaction changed something meanwhile.
+//! no latch and no page. It reads entries in batches that grow while it is used and judges each by the view. If its own
+//! transaction meanwhile added entries to the index, it reads the batch anew; if it changed or undid some, the entries of the
+//! batch one by one, and no batch for each row of an UPDATE. Changes to other indexes are nothing to it.
 //!
 //! A locking cursor (always at SERIALIZABLE) registers its whole range before it reads, where the isolation level keeps
 //! phantoms out, and locks each entry before it shows it. A cursor that is closed early gives back the part of
@@ -20,7 +21,7 @@ pub use holdfast_tree::Direction;
 use holdfast_tree::{Batch, BatchLimit, Walk};
 
 use crate::index::{IndexKind, TableIndex};
-use crate::lock::{KeyRange, LockMode, Owner, RangeId, WaitMode};
+use crate::lock::{IndexChanges, KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
 use crate::reads::{is_locked_by_others, lock_and_read};
 use crate::row::{HEADER_LEN, VersionHeader};
@@ -105,8 +106,12 @@ pub struct RowCursor {
     walk: Walk,
     from: Bound<Box<[u8]>>,
     to: Bound<Box<[u8]>>,
+    /// Of all changes of the transaction, and of those to this index: what has been taken account of.
     changes_seen: u64,
+    index_changes_seen: IndexChanges,
     batch: Batch,
+    /// Entries of the batch may have been changed by the transaction since it was read.
+    stale: bool,
     /// The next entry of the batch.
     at: usize,
     batch_len: usize,
@@ -150,6 +155,7 @@ impl Txn {
                 is_new: false,
             }
         });
+        self.owner().cursor_opens();
         Ok(RowCursor {
             view: self.current_view().share(),
             system: Arc::clone(&self.system),
@@ -164,7 +170,9 @@ impl Txn {
             from: from.map(Box::from),
             to: to.map(Box::from),
             changes_seen: self.owner().changes(),
+            index_changes_seen: self.owner().changes_of(index.id()),
             batch: Batch::default(),
+            stale: false,
             at: 0,
             rows_read: 0,
             batch_len: BATCH_MIN,
@@ -186,14 +194,19 @@ impl RowCursor {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while let Some(at) = self.next_entry()? {
-            let newest = if self.locking.is_some() { Newest::Unclear } else { self.look(at)? };
+            let newest = if self.locking.is_some() || self.stale { Newest::Unclear } else { self.look(at)? };
             let in_batch = match newest {
                 Newest::Absent => continue,
                 Newest::Seen => true,
                 Newest::Unclear => {
                     self.key.clear();
                     self.key.extend_from_slice(self.batch.get(at).0);
-                    if !(if self.locking.is_some() { self.lock_entry()? } else { self.judge(at)? }) {
+                    let exists = match self.locking {
+                        Some(_) => self.lock_entry()?,
+                        None if self.stale => self.read_entry()?,
+                        None => self.judge(at)?,
+                    };
+                    if !exists {
                         continue;
                     }
                     false
@@ -243,8 +256,7 @@ impl RowCursor {
         let changes = self.owner.changes();
         if changes != self.changes_seen {
             self.changes_seen = changes;
-            self.forget_batch();
-            self.done = false;
+            self.notice_changes();
         }
         if self.at == self.batch.len() {
             if self.done {
@@ -257,6 +269,19 @@ impl RowCursor {
         }
         self.at += 1;
         Ok(Some(self.at - 1))
+    }
+
+    /// The transaction has changed something since the last call.
+    fn notice_changes(&mut self) {
+        let changes = self.owner.changes_of(self.index.id());
+        if changes.added != self.index_changes_seen.added {
+            // There may be entries ahead that the batch lacks. What is read now may be no good for the next row already.
+            self.forget_batch();
+            self.done = false;
+            self.batch_len = BATCH_MIN;
+        }
+        self.stale |= changes != self.index_changes_seen;
+        self.index_changes_seen = changes;
     }
 
     /// Gives the batch up, except for the place that was reached.
@@ -301,6 +326,7 @@ impl RowCursor {
         cursor.continues(self.walk, end_key);
         let limit = BatchLimit { entries: self.batch_len, bytes: BATCH_BYTES };
         let filled = cursor.fill(&mut self.batch, limit, end.as_ref().map(|b| &**b));
+        self.stale = false;
         self.walk = cursor.walk();
         self.done = !filled?;
         if self.done && self.plan.is_some() {
@@ -332,19 +358,26 @@ impl RowCursor {
         Ok(())
     }
 
+    /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false if there is none.
+    fn read_entry(&mut self) -> Result<bool> {
+        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
+        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+        self.system.read_at(&self.index, &self.key, &self.view, self.owner.txn(), &acc, &mut self.value)
+    }
+
     /// Puts the value that the view sees into `self.value`; false if there is none.
     fn judge(&mut self, at: usize) -> Result<bool> {
         let mut payload = self.batch.get(at).1.to_vec();
         let me = self.owner.txn();
-        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
-        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
         match self.system.version_at(&self.index, &self.key, &mut payload, &self.view, me)? {
             Seen::Version => {
+                let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
+                let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
                 self.system.value_of(&self.index, &payload, Some(&self.view), &acc, &mut self.value)?;
                 Ok(true)
             }
             Seen::Nothing => self.view.check().map(|()| false),
-            Seen::Stale => self.system.read_at(&self.index, &self.key, &self.view, me, &acc, &mut self.value),
+            Seen::Stale => self.read_entry(),
         }
     }
 
@@ -381,6 +414,7 @@ impl RowCursor {
 
 impl Drop for RowCursor {
     fn drop(&mut self) {
+        self.owner.cursor_closes();
         let at_end = self.done && self.at == self.batch.len();
         self.forget_batch();
         let Some(Locking { range: Some(id), .. }) = &self.locking else { return };

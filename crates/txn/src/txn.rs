@@ -163,7 +163,7 @@ impl Txn {
         let deltas = &mut self.deltas;
         let result = self.system.undo_to(log, savepoint.records, &mut |index, by| add_delta(deltas, index, by));
         let left = log.records();
-        self.owner().changed();
+        self.owner().undid();
         self.owner().set_undo_records(left);
         self.system.metrics.inc(Counter::TrxSavepointRollbacks);
         result
@@ -301,7 +301,7 @@ impl Txn {
         }
         self.view = None;
         if let Some(owner) = self.owner.get() {
-            owner.changed();
+            owner.undid();
         }
         if self.state == State::Prepared {
             self.system.release_xid(&self.xid);

@@ -284,9 +284,8 @@ mod tests {
     /// The depth of a tree; asserts on the way that every node knows its highest end.
     fn depth<T>(link: &Link<T>) -> usize {
         let Some(node) = link else { return 0 };
-        let highest = |end: &End, child: &Link<T>| {
-            child.as_ref().is_none_or(|c| order_to(borrow(&c.end), borrow(end)).is_le())
-        };
+        let highest =
+            |end: &End, child: &Link<T>| child.as_ref().is_none_or(|c| order_to(borrow(&c.end), borrow(end)).is_le());
         assert!(highest(&node.end, &node.left) && highest(&node.end, &node.right));
         assert!(order_to(borrow(&node.range.to), borrow(&node.end)).is_le());
         1 + depth(&node.left).max(depth(&node.right))

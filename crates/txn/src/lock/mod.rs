@@ -40,6 +40,7 @@ use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
 pub use deadlock::{DeadlockParty, DeadlockReport};
 pub use interval::KeyRange;
+pub(crate) use owner::IndexChanges;
 pub use owner::{Owner, Serial};
 pub use range::RangeId;
 pub use report::{FindSession, LockInfo, LockKind, LockWaitInfo, Session, WantedLock};

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_base::sync::atomic::{AtomicU64, Ordering};
+use foldhash::{HashMap, HashMapExt};
+use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Condvar, Mutex};
 use holdfast_base::{Error, IndexId, Result, TxnId};
 
@@ -55,6 +56,15 @@ pub(crate) struct Held {
     pub ranges: Vec<IndexId>,
 }
 
+/// What a transaction has changed in an index since a moment when it had a cursor open: numbers that grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IndexChanges {
+    /// Entries that there were not before, or that were deleted.
+    pub added: u64,
+    /// All others, and what was undone.
+    pub altered: u64,
+}
+
 /// One transaction in the eyes of the lock manager.
 #[derive(Debug)]
 pub struct Owner {
@@ -62,6 +72,11 @@ pub struct Owner {
     txn: AtomicU64,
     undo_records: AtomicU64,
     changes: AtomicU64,
+    /// Rollbacks to a savepoint, and the last one.
+    undone: AtomicU64,
+    /// Cursors that are open: while there is none, nobody asks where the changes were.
+    cursors: AtomicUsize,
+    changed_indexes: Mutex<HashMap<IndexId, IndexChanges>>,
     begun: Instant,
     pub(crate) wait: Mutex<WaitState>,
     pub(crate) wake: Condvar,
@@ -78,6 +93,9 @@ impl Owner {
             txn: AtomicU64::new(0),
             undo_records: AtomicU64::new(0),
             changes: AtomicU64::new(0),
+            undone: AtomicU64::new(0),
+            cursors: AtomicUsize::new(0),
+            changed_indexes: Mutex::new(HashMap::new()),
             begun,
             wait: Mutex::new(WaitState {
                 on: None,
@@ -119,15 +137,42 @@ impl Owner {
         self.undo_records.store(n, Ordering::Relaxed);
     }
 
-    /// It changed an entry, or undid that: its open cursors notice by [`Owner::changes`].
-    pub fn changed(&self) {
+    /// It changed an entry of `index`. `added`: there was none before, or a deleted one.
+    pub(crate) fn changed(&self, index: IndexId, added: bool) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        if self.cursors.load(Ordering::Relaxed) > 0 {
+            let mut indexes = self.changed_indexes.lock();
+            let changes = indexes.entry(index).or_default();
+            *if added { &mut changes.added } else { &mut changes.altered } += 1;
+        }
+    }
+
+    /// It undid changes, to whichever indexes.
+    pub(crate) fn undid(&self) {
+        self.undone.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A number that grows with every change it makes or undoes.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
+    }
+
+    /// A cursor opens: from here on it is noted which index a change was made to.
+    pub(crate) fn cursor_opens(&self) {
+        self.cursors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A cursor closes.
+    pub(crate) fn cursor_closes(&self) {
+        self.cursors.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What it has changed in `index` while cursors were open, and what it has undone.
+    pub(crate) fn changes_of(&self, index: IndexId) -> IndexChanges {
+        let mut changes = self.changed_indexes.lock().get(&index).copied().unwrap_or_default();
+        changes.altered += self.undone.load(Ordering::Relaxed);
+        changes
     }
 
     /// For how long it has existed.
