@@ -64,6 +64,21 @@ fn updates(bed: &Bed, from: u64, n: u64) {
     }
 }
 
+/// What a statement over all rows does: locks each, calls `change` with it, and commits.
+fn statement(bed: &Bed, change: impl Fn(&mut Txn, &[u8])) {
+    let mut txn = bed.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
+    let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+    let mut cursor = txn.cursor(&bed.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+    let mut row = Vec::new();
+    while let Some((key, _)) = cursor.next().unwrap() {
+        row.clear();
+        row.extend_from_slice(key);
+        change(&mut txn, &row);
+    }
+    drop(cursor);
+    txn.commit(Durability::Lazy).unwrap();
+}
+
 fn main() {
     let bed = bed();
     let mut txn = bed.sys.begin(TxnOptions::default());
@@ -101,6 +116,21 @@ fn main() {
         let mut txn = bed.sys.begin(TxnOptions::default());
         for i in 0..ROWS {
             txn.update(&bed.rows, &key(i), &[i as u8; 100], None).unwrap();
+        }
+        txn.commit(Durability::Lazy).unwrap();
+    });
+    time("a statement that locks all rows, per row", ROWS, || statement(&bed, |_, _| {}));
+    time("a statement that updates all rows, per row", ROWS, || {
+        statement(&bed, |txn, row| assert!(txn.update(&bed.rows, row, &[9; 100], None).unwrap()));
+    });
+    time("a lock on a range of one row, in one transaction", ROWS, || {
+        let mut txn = bed.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
+        let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+        for i in 0..ROWS {
+            let row = key(i);
+            let one = Bound::Included(row.as_slice());
+            let mut cursor = txn.cursor(&bed.rows, one, one, options).unwrap();
+            while cursor.next().unwrap().is_some() {}
         }
         txn.commit(Durability::Lazy).unwrap();
     });

@@ -100,7 +100,21 @@ impl<T> Node<T> {
         (borrow(&self.range.from), self.id)
     }
 
-    /// Learns the highest end anew after a change beneath.
+    /// Takes note of a range that has come beneath.
+    fn extend(&mut self, to: &End) {
+        if order_to(borrow(&self.end), borrow(to)).is_lt() {
+            self.end = to.clone();
+        }
+    }
+
+    /// Takes note that a range which went up to `to` is gone from beneath, or ends earlier now.
+    fn recede(&mut self, to: &End) {
+        if order_to(borrow(&self.end), borrow(to)).is_eq() {
+            self.update();
+        }
+    }
+
+    /// Learns the highest end anew.
     fn update(&mut self) {
         let ends = [&self.left, &self.right].into_iter().flatten().map(|child| &child.end);
         let highest = ends.fold(&self.range.to, |a, b| if order_to(borrow(a), borrow(b)).is_lt() { b } else { a });
@@ -141,6 +155,12 @@ impl<T> Intervals<T> {
         remove(&mut self.root, (borrow(from), id)).map(|node| (node.range, node.value))
     }
 
+    /// Changes the value of the range number `id`, whose lower end is `from`, and lets it end at `to`, which is not behind its
+    /// end, if one is given. Returns the range as it was.
+    pub fn narrow(&mut self, from: &End, id: u64, to: Option<End>, change: impl FnOnce(&mut T)) -> Option<KeyRange> {
+        narrow(&mut self.root, (borrow(from), id), to, change)
+    }
+
     /// The first range over all that lies from `from` to `to` whose value is `wanted`, in the order of lower ends.
     pub fn find(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, mut wanted: impl FnMut(&T) -> bool) -> Option<&T> {
         find(&self.root, from, to, &mut wanted)
@@ -173,9 +193,9 @@ fn scatter(id: u64) -> u64 {
 fn insert<T>(link: &mut Link<T>, mut new: Box<Node<T>>) {
     match link {
         Some(node) if node.priority >= new.priority => {
+            node.extend(&new.range.to);
             let before = order_places(new.place(), node.place()).is_lt();
             insert(if before { &mut node.left } else { &mut node.right }, new);
-            node.update();
         }
         _ => {
             (new.left, new.right) = split(link.take(), new.place());
@@ -227,9 +247,32 @@ fn remove<T>(link: &mut Link<T>, place: (Bound<&[u8]>, u64)) -> Option<Box<Node<
             *link = merge(node.left.take(), node.right.take());
             return Some(node);
         }
-    };
-    node.update();
-    removed
+    }?;
+    node.recede(&removed.range.to);
+    Some(removed)
+}
+
+fn narrow<T>(
+    link: &mut Link<T>,
+    place: (Bound<&[u8]>, u64),
+    to: Option<End>,
+    change: impl FnOnce(&mut T),
+) -> Option<KeyRange> {
+    let node = link.as_mut()?;
+    let before = match order_places(place, node.place()) {
+        Ordering::Less => narrow(&mut node.left, place, to, change),
+        Ordering::Greater => narrow(&mut node.right, place, to, change),
+        Ordering::Equal => {
+            change(&mut node.value);
+            let before = node.range.clone();
+            if let Some(to) = to {
+                node.range.to = to;
+            }
+            Some(before)
+        }
+    }?;
+    node.recede(&before.to);
+    Some(before)
 }
 
 fn find<'a, T>(
@@ -322,6 +365,7 @@ mod tests {
     enum Step {
         Insert(Bound<u8>, Bound<u8>),
         Remove(usize),
+        Narrow(usize, Bound<u8>),
         Over(u8),
         Covering(Bound<u8>, Bound<u8>),
     }
@@ -330,6 +374,7 @@ mod tests {
         prop_oneof![
             4 => (end(), end()).prop_map(|(from, to)| Step::Insert(from, to)),
             2 => (0..64usize).prop_map(Step::Remove),
+            1 => (0..64usize, end()).prop_map(|(nth, to)| Step::Narrow(nth, to)),
             2 => (0..12u8).prop_map(Step::Over),
             1 => (end(), end()).prop_map(|(from, to)| Step::Covering(from, to)),
         ]
@@ -355,7 +400,17 @@ mod tests {
                         prop_assert_eq!(set.remove(&range.from, id), Some((range.clone(), id)));
                         prop_assert_eq!(set.remove(&range.from, id), None);
                     }
-                    Step::Remove(_) => {}
+                    Step::Narrow(nth, to) if !list.is_empty() => {
+                        let len = list.len();
+                        let (id, range) = &mut list[nth % len];
+                        let to = to.map(|k| Arc::from([k]));
+                        if order_to(borrow(&to), borrow(&range.to)).is_le() {
+                            let before = set.narrow(&range.from, *id, Some(to.clone()), |_| {});
+                            prop_assert_eq!(before.as_ref(), Some(&*range));
+                            range.to = to;
+                        }
+                    }
+                    Step::Remove(_) | Step::Narrow(..) => {}
                     Step::Over(key) => {
                         let (mut found, mut wanted) = (Vec::new(), Vec::new());
                         set.find_over(&[key], |id| { found.push(*id); false });

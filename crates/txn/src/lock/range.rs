@@ -73,9 +73,12 @@ impl IndexRanges {
         self.locks.find_over(key, |lock| lock.owner.serial() != owner.serial()).is_some()
     }
 
-    fn enter(&mut self, owner: &Arc<Owner>, id: u64, range: KeyRange, settled: bool) {
+    /// Enters a range of `owner`; returns what it costs.
+    fn enter(&mut self, owner: &Arc<Owner>, id: u64, range: KeyRange, settled: bool) -> usize {
+        let cost = cost(&range);
         self.owners.entry(owner.serial()).or_default().push(Place { id, from: range.from.clone() });
         self.locks.insert(range, id, RangeLock { owner: Arc::clone(owner), settled });
+        cost
     }
 
     /// Takes a range out of the set; its owner's list is the caller's to see to.
@@ -156,8 +159,7 @@ impl RangeLocks {
             return None;
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let cost = cost(&range);
-        entry.enter(owner, id, range, false);
+        let cost = entry.enter(owner, id, range, false);
         shard.count.fetch_add(1, Ordering::SeqCst);
         drop(indexes);
         // Pairs with the fence in `covered`: the pages are read after the registration can be seen.
@@ -209,16 +211,22 @@ impl RangeLocks {
         let Some(list) = entry.owners.get_mut(&owner.serial()) else { return 0 };
         // Near the end of the list as a rule: few ranges are being read at a time.
         let Some(at) = list.iter().rposition(|place| place.id == id.0) else { return 0 };
-        let place = list.remove(at);
-        let Some(range) = entry.take(&place) else { return 0 };
-        let Some(read) = read else {
-            entry.enter(owner, id.0, range, true);
-            return 0;
+        let place = &mut list[at];
+        let settle = |lock: &mut RangeLock| lock.settled = true;
+        let before = match &read {
+            None => entry.locks.narrow(&place.from, id.0, None, settle),
+            Some(read) if read.from == place.from => {
+                entry.locks.narrow(&place.from, id.0, Some(read.to.clone()), settle)
+            }
+            Some(read) => entry.locks.remove(&place.from, id.0).map(|(before, _)| {
+                place.from = read.from.clone();
+                entry.locks.insert(read.clone(), id.0, RangeLock { owner: Arc::clone(owner), settled: true });
+                before
+            }),
         };
-        let change = cost(&read) as isize - cost(&range) as isize;
-        entry.enter(owner, id.0, read, true);
-        entry.wake(&range);
-        change
+        let (Some(before), Some(read)) = (before, read) else { return 0 };
+        entry.wake(&before);
+        cost(&read) as isize - cost(&before) as isize
     }
 
     /// Replaces the ranges of `owner` in `index` by one over everything. Returns the bytes freed.
@@ -231,9 +239,7 @@ impl RangeLocks {
         }
         let list = entry.owners.remove(&owner.serial()).unwrap_or_default();
         let freed: usize = list.iter().filter_map(|place| entry.take(place)).map(|range| cost(&range)).sum();
-        let all = KeyRange::everything();
-        let kept = cost(&all);
-        entry.enter(owner, self.next_id.fetch_add(1, Ordering::Relaxed), all, true);
+        let kept = entry.enter(owner, self.next_id.fetch_add(1, Ordering::Relaxed), KeyRange::everything(), true);
         shard.count.fetch_sub(list.len() - 1, Ordering::SeqCst);
         freed - kept
     }
