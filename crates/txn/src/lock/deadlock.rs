@@ -109,8 +109,8 @@ impl LockManager {
         match owner.waiting_for() {
             None => Vec::new(),
             Some(Target::Row { index, key, .. }) => {
-                let shard = self.shard(index, &key).lock();
-                shard.get(&index).and_then(|rows| rows.get(&key)).map_or_else(Vec::new, of)
+                let row = self.row(index, &key);
+                self.shard(&row).lock().get(&row).map_or_else(Vec::new, of)
             }
             Some(Target::Table { index, .. }) => self.tables.lock().get(&index).map_or_else(Vec::new, of),
             Some(Target::Range { index, key }) => self.ranges.blockers(owner, index, &key),

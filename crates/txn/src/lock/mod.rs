@@ -24,6 +24,7 @@ mod owner;
 mod queue;
 mod range;
 mod report;
+mod rows;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 #[cfg(all(test, not(shuttle)))]
@@ -35,7 +36,7 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashMapExt};
 use holdfast_base::sync::Mutex;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
-use holdfast_base::{Error, IndexId, Result, checksum};
+use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
 pub use deadlock::{DeadlockParty, DeadlockReport};
@@ -48,6 +49,7 @@ pub use report::{FindSession, LockInfo, LockKind, LockWaitInfo, Session, WantedL
 use owner::{Outcome, Target};
 use queue::{Mode, Queue, Verdict};
 use range::RangeLocks;
+use rows::{Row, RowLock, Rows};
 
 const SHARDS: usize = 64;
 /// Bytes that one lock is taken to cost beside its key.
@@ -123,10 +125,9 @@ pub trait WaitObserver: Send + Sync {
     fn ends(&self);
 }
 
-type Rows = HashMap<IndexId, HashMap<Arc<[u8]>, Queue>>;
-
 /// The lock manager of one database.
 pub struct LockManager {
+    hasher: foldhash::fast::RandomState,
     shards: Box<[Mutex<Rows>]>,
     tables: Mutex<HashMap<IndexId, Queue>>,
     table_locks: AtomicUsize,
@@ -150,7 +151,8 @@ impl LockManager {
     #[must_use]
     pub fn new(budget: usize, metrics: Arc<Metrics>) -> LockManager {
         LockManager {
-            shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect(),
+            hasher: foldhash::fast::RandomState::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             tables: Mutex::new(HashMap::new()),
             table_locks: AtomicUsize::new(0),
             ranges: RangeLocks::new(),
@@ -174,8 +176,12 @@ impl LockManager {
         self.used.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, index: IndexId, key: &[u8]) -> &Mutex<Rows> {
-        &self.shards[(checksum(key) ^ index.0.wrapping_mul(0x9e37_79b9)) as usize % SHARDS]
+    fn row<'a>(&self, index: IndexId, key: &'a [u8]) -> Row<'a> {
+        Row::new(&self.hasher, index, key)
+    }
+
+    fn shard(&self, row: &Row<'_>) -> &Mutex<Rows> {
+        &self.shards[row.shard(SHARDS)]
     }
 
     fn account(&self, bytes: isize) {
@@ -234,8 +240,8 @@ impl LockManager {
         wait: WaitMode,
         implicit: Option<&Implicit<'_>>,
     ) -> Result<Step> {
-        let mut shard = self.shard(index, key).lock();
-        let rows = shard.entry(index).or_default();
+        let row = self.row(index, key);
+        let mut rows = self.shard(&row).lock();
         if let Some(implicit) = implicit
             && implicit.owner.serial() != owner.serial()
             && (implicit.active)()
@@ -243,15 +249,15 @@ impl LockManager {
             if wait_limit(wait).is_none() {
                 return Err(Error::WouldBlock); // Who does not wait leaves no trace.
             }
-            self.enter_implicit(rows, owner, implicit.owner, index, key);
+            self.enter_implicit(&mut rows, owner, implicit.owner, &row);
         }
-        let verdict = rows.get(key).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
+        let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
         match verdict {
             Verdict::Held => Ok(Step::Done),
             Verdict::Free { .. } => match self.table_state(owner, index, mode) {
                 TableState::Covered => Ok(Step::Done),
                 TableState::Free => {
-                    self.grant_row(rows, owner, index, key, mode.row());
+                    self.grant_row(&mut rows, owner, &row, mode.row());
                     Ok(Step::Done)
                 }
                 TableState::Busy if wait_limit(wait).is_none() => Err(Error::WouldBlock),
@@ -259,12 +265,9 @@ impl LockManager {
             },
             Verdict::Busy { .. } if wait_limit(wait).is_none() => Err(Error::WouldBlock),
             Verdict::Busy { upgrade } => {
-                let Some((shared_key, _)) = rows.get_key_value(key) else { return Ok(Step::Done) };
-                let target = Target::Row { index, key: Arc::clone(shared_key), mode: mode.row() };
-                owner.start_wait(target)?;
-                if let Some(queue) = rows.get_mut(key) {
-                    queue.enqueue(owner, mode.row(), upgrade);
-                }
+                let Some(lock) = rows.get_mut(&row) else { return Ok(Step::Done) };
+                owner.start_wait(Target::Row { index, key: Arc::clone(&lock.key), mode: mode.row() })?;
+                lock.queue.enqueue(owner, mode.row(), upgrade);
                 Ok(Step::WaitRow)
             }
         }
@@ -273,48 +276,27 @@ impl LockManager {
     /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A lock that `owner` was
     /// granted on the key came too late - the row was written before, or the writer would have seen it - and is given
     /// back, whatever lock `holder` has on the key already: who kept it would never wait, and never be found in a deadlock.
-    fn enter_implicit(
-        &self,
-        rows: &mut HashMap<Arc<[u8]>, Queue>,
-        owner: &Arc<Owner>,
-        holder: &Arc<Owner>,
-        index: IndexId,
-        key: &[u8],
-    ) {
-        if let Some(queue) = rows.get_mut(key)
-            && queue.release(owner)
+    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) {
+        if let Some(lock) = rows.get_mut(row)
+            && lock.queue.release(owner)
         {
-            owner.held.lock().rows.retain(|(i, k)| *i != index || **k != *key);
-            self.account(-((LOCK_COST + key.len()) as isize));
+            owner.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
+            self.account(-lock_cost(row.key));
         }
-        self.grant_row(rows, holder, index, key, Mode::Exclusive);
+        self.grant_row(rows, holder, row, Mode::Exclusive);
         // If `holder` has just ended, what `owner` gave back may be another one's turn.
-        if let Some(queue) = rows.get_mut(key) {
-            self.regrant_row(queue, index, key);
-        }
+        rows.change(row, |lock| self.regrant_row(lock));
     }
 
-    fn grant_row(
-        &self,
-        rows: &mut HashMap<Arc<[u8]>, Queue>,
-        owner: &Arc<Owner>,
-        index: IndexId,
-        key: &[u8],
-        mode: Mode,
-    ) {
+    fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
         let mut held = owner.held.lock();
         if held.closed {
             return;
         }
-        if !rows.contains_key(key) {
-            rows.insert(Arc::from(key), Queue::default());
-        }
-        let Some((shared_key, _)) = rows.get_key_value(key) else { return };
-        let shared_key = Arc::clone(shared_key);
-        let Some(queue) = rows.get_mut(key) else { return };
-        if queue.grant(owner, mode) {
-            held.rows.push((index, shared_key));
-            self.account((LOCK_COST + key.len()) as isize);
+        let lock = rows.enter(row);
+        if lock.queue.grant(owner, mode) {
+            held.rows.push((row.index, Arc::clone(&lock.key)));
+            self.account(lock_cost(row.key));
         }
     }
 
@@ -362,24 +344,18 @@ impl LockManager {
     }
 
     fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
-        let mut shard = self.shard(index, key).lock();
-        let Some(rows) = shard.get_mut(&index) else { return };
-        if let Some(queue) = rows.get_mut(key) {
-            queue.remove_waiter(owner);
-            self.regrant_row(queue, index, key);
-            if queue.is_empty() {
-                rows.remove(key);
-            }
-        }
-        if rows.is_empty() {
-            shard.remove(&index);
-        }
+        let row = self.row(index, key);
+        self.shard(&row).lock().change(&row, |lock| {
+            lock.queue.remove_waiter(owner);
+            self.regrant_row(lock);
+        });
     }
 
-    fn regrant_row(&self, queue: &mut Queue, index: IndexId, key: &[u8]) {
+    fn regrant_row(&self, lock: &mut RowLock) {
+        let RowLock { index, key, queue, .. } = lock;
         queue.regrant(|owner, _| {
-            owner.held.lock().rows.push((index, Arc::from(key)));
-            self.account((LOCK_COST + key.len()) as isize);
+            owner.held.lock().rows.push((*index, Arc::clone(key)));
+            self.account(lock_cost(key));
         });
     }
 
@@ -387,18 +363,18 @@ impl LockManager {
     /// of the key's leaf; locks by transaction id are the caller's to check.
     #[must_use]
     pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
-        let shard = self.shard(index, key).lock();
-        let queue = shard.get(&index).and_then(|rows| rows.get(key));
-        queue.is_some_and(|q| q.conflicts(owner, Mode::Exclusive))
+        let row = self.row(index, key);
+        let rows = self.shard(&row).lock();
+        rows.get(&row).is_some_and(|queue| queue.conflicts(owner, Mode::Exclusive))
             || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
     }
 
     /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index.
     #[must_use]
     pub fn holds_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
-        let shard = self.shard(index, key).lock();
-        let queue = shard.get(&index).and_then(|rows| rows.get(key));
-        queue.is_some_and(|q| q.mode_of(owner).is_some())
+        let row = self.row(index, key);
+        let rows = self.shard(&row).lock();
+        rows.get(&row).is_some_and(|queue| queue.mode_of(owner).is_some())
             || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
     }
 
@@ -456,34 +432,28 @@ impl LockManager {
     }
 
     fn release_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
-        self.release_in(&mut self.shard(index, key).lock(), owner, index, key);
+        let row = self.row(index, key);
+        self.shard(&row).lock().change(&row, |lock| self.release_in(lock, owner));
     }
 
     /// Releases a row lock unless others wait for it. Returns whether it did.
     fn release_uncontended(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
-        let mut shard = self.shard(index, key).lock();
-        let queue = shard.get(&index).and_then(|rows| rows.get(key));
-        let contended = queue.is_some_and(|queue| !queue.waiting.is_empty());
-        if !contended {
-            self.release_in(&mut shard, owner, index, key);
-        }
+        let row = self.row(index, key);
+        let mut contended = false;
+        self.shard(&row).lock().change(&row, |lock| {
+            contended = !lock.queue.waiting.is_empty();
+            if !contended {
+                self.release_in(lock, owner);
+            }
+        });
         !contended
     }
 
-    fn release_in(&self, shard: &mut Rows, owner: &Owner, index: IndexId, key: &[u8]) {
-        let Some(rows) = shard.get_mut(&index) else { return };
-        if let Some(queue) = rows.get_mut(key) {
-            if queue.release(owner) {
-                self.account(-((LOCK_COST + key.len()) as isize));
-            }
-            self.regrant_row(queue, index, key);
-            if queue.is_empty() {
-                rows.remove(key);
-            }
+    fn release_in(&self, lock: &mut RowLock, owner: &Owner) {
+        if lock.queue.release(owner) {
+            self.account(-lock_cost(&lock.key));
         }
-        if rows.is_empty() {
-            shard.remove(&index);
-        }
+        self.regrant_row(lock);
     }
 
     /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction must have been
@@ -616,9 +586,8 @@ impl LockManager {
             return Ok(());
         }
         let exclusive = rows.iter().any(|key| {
-            let shard = self.shard(index, key).lock();
-            let queue = shard.get(&index).and_then(|r| r.get(key));
-            queue.and_then(|q| q.mode_of(owner)) == Some(Mode::Exclusive)
+            let row = self.row(index, key);
+            self.shard(&row).lock().get(&row).and_then(|queue| queue.mode_of(owner)) == Some(Mode::Exclusive)
         });
         let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
         match self.lock_table(owner, index, mode, wait) {
@@ -640,6 +609,11 @@ impl LockManager {
         owner.held.lock().rows.extend(kept);
         Ok(())
     }
+}
+
+/// Bytes that a lock on `key` is taken to cost.
+fn lock_cost(key: &[u8]) -> isize {
+    (LOCK_COST + key.len()) as isize
 }
 
 fn wait_limit(wait: WaitMode) -> Option<Duration> {

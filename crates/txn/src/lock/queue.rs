@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::owner::{Outcome, Owner};
 
 /// Modes of a queue. Rows know shared and exclusive; the intent modes exist only while somebody waits for a table.
@@ -70,7 +72,7 @@ pub(crate) enum Verdict {
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    pub granted: Vec<(Arc<Owner>, Mode)>,
+    pub granted: SmallVec<[(Arc<Owner>, Mode); 1]>,
     pub waiting: VecDeque<Waiter>,
 }
 

@@ -108,10 +108,8 @@ impl LockManager {
     pub fn locks(&self) -> Vec<LockInfo> {
         let mut out = Vec::new();
         for shard in &self.shards {
-            for (index, rows) in shard.lock().iter() {
-                for (key, queue) in rows {
-                    list(&mut out, queue, *index, &LockKind::Row((**key).into()));
-                }
+            for lock in shard.lock().iter() {
+                list(&mut out, &lock.queue, lock.index, &LockKind::Row((*lock.key).into()));
             }
         }
         for (index, queue) in self.tables.lock().iter() {
@@ -136,8 +134,7 @@ impl LockManager {
         let mut waiting = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock();
-            let queues = shard.values().flat_map(|rows| rows.values());
-            waiting.extend(queues.flat_map(|q| q.waiting.iter()).map(|w| w.owner.clone()));
+            waiting.extend(shard.iter().flat_map(|lock| lock.queue.waiting.iter()).map(|w| w.owner.clone()));
         }
         waiting.extend(self.tables.lock().values().flat_map(|q| q.waiting.iter()).map(|w| w.owner.clone()));
         for part in self.ranges.parts() {
