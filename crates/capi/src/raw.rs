@@ -273,11 +273,11 @@ impl Transaction {
     }
 
     pub fn savepoint(&mut self, keep: bool) -> u64 {
-        let (at, savepoint) = (self.changes(), self.raw.txn().savepoint());
+        let at = self.changes();
         if keep {
-            self.named.push((at, savepoint));
+            self.named.push((at, self.raw.txn().savepoint()));
         } else {
-            self.row = Some((at, savepoint));
+            self.row = Some((at, self.raw.txn().place()));
         }
         at
     }

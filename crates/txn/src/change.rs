@@ -40,6 +40,17 @@ enum Op<'v> {
     Delete,
 }
 
+impl Op<'_> {
+    /// Whether it puts a version where there is a live one, or none.
+    fn puts(self, live: bool) -> bool {
+        match self {
+            Op::Insert(_) => !live,
+            Op::Update(_) | Op::Delete => live,
+            Op::Upsert(_) => true,
+        }
+    }
+}
+
 /// What stands in the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blocker {
@@ -224,8 +235,18 @@ impl Txn {
         let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let before = system.map.moment();
-        let remembered = self.last_read.spot_of(index, key);
+        let mut remembered = self.last_read.spot_of(index, key);
         let mut payload = self.last_read.take_payload();
+        if remembered.is_none()
+            && let Some(read) = &self.cursor_read
+        {
+            let mut read = read.lock();
+            remembered = read.spot_of(index, key);
+            if remembered.is_some() {
+                let unused = std::mem::replace(&mut payload, read.take_payload());
+                read.give_buffer(unused);
+            }
+        }
         // Asked after the moment was noted: what has not changed by now was as good as read now.
         let found = match remembered.filter(|spot| index.tree().is_current(spot)) {
             Some(spot) => Ok(spot),
@@ -251,8 +272,11 @@ impl Txn {
         old: Option<&mut Vec<u8>>,
         acc: &Access<'_>,
     ) -> Result<Step> {
-        if let Some(blocker) = self.look_for_blocker(index, key, seen.header) {
-            return Ok(Step::Blocked(blocker));
+        if let Some(h) = seen.header
+            && h.txn != self.id
+            && self.system.map.is_active(h.txn)
+        {
+            return Ok(Step::Blocked(Blocker::Writer(h.txn)));
         }
         if let Some(h) = seen.header.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
             && !unchanged(index, key, h, acc)?
@@ -260,6 +284,10 @@ impl Txn {
             return Ok(Step::Blocked(Blocker::Changed));
         }
         let live = seen.is_live();
+        // Where a version is put, that is asked under the latch of the leaf.
+        if !op.puts(live) && self.system.locks.blocked(self.owner(), index.id(), key) {
+            return Ok(Step::Blocked(Blocker::Lock));
+        }
         if live && matches!(op, Op::Insert(_)) {
             return Err(Error::DuplicateKey);
         }
@@ -285,18 +313,11 @@ impl Txn {
         if let Some(blocker) = result? {
             return Ok(Step::Blocked(blocker));
         }
+        if live {
+            self.system.locks.leave_to_id(self.owner(), index.id(), key);
+        }
         self.count_change(index, live, deleted);
         Ok(Step::Done(live))
-    }
-
-    fn look_for_blocker(&self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Option<Blocker> {
-        if let Some(h) = seen
-            && h.txn != self.id
-            && self.system.map.is_active(h.txn)
-        {
-            return Some(Blocker::Writer(h.txn));
-        }
-        self.system.locks.blocked(self.owner(), index.id(), key).then_some(Blocker::Lock)
     }
 
     /// With snapshot isolation: the newest version must be visible.

@@ -13,6 +13,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use holdfast_base::sync::Mutex;
 use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::{Counter, Local};
 use holdfast_pool::{Access, AccessKind, ScanPlan};
@@ -23,7 +24,7 @@ use holdfast_tree::{Batch, BatchLimit, Walk};
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{IndexChanges, KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
-use crate::reads::{is_locked_by_others, lock_and_read};
+use crate::reads::{LastRead, is_locked_by_others, lock_and_read};
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
@@ -85,6 +86,8 @@ struct Locking {
     range: Option<RangeId>,
     first_updater_wins: bool,
     keep: bool,
+    /// Where the last entry was read, for the transaction to change it there.
+    read: Arc<Mutex<LastRead>>,
     /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
     is_new: bool,
 }
@@ -141,6 +144,7 @@ impl Txn {
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
         let locking = mode.map(|mode| {
+            let read = Arc::clone(self.cursor_read.get_or_insert_default());
             let keep = self.options.isolation != Isolation::ReadCommitted;
             let locks = &self.system.locks;
             let range = if keep { locks.lock_range(self.owner(), index.id(), KeyRange::new(from, to)) } else { None };
@@ -152,6 +156,7 @@ impl Txn {
                 range,
                 first_updater_wins,
                 keep,
+                read,
                 is_new: false,
             }
         });
@@ -387,12 +392,12 @@ impl RowCursor {
         locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let mut payload = Vec::new();
-        let found = match lock_and_read(system, &self.owner, index, &self.key, mode, wait, &acc, &mut payload) {
+        let mut payload = locking.read.lock().take_payload();
+        let spot = match lock_and_read(system, &self.owner, index, &self.key, mode, wait, &acc, &mut payload) {
             Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => return Ok(false),
-            other => other?.exists(),
+            other => other?,
         };
-        let header: Option<VersionHeader> = if found { Some(split(index, &payload)?.0) } else { None };
+        let header: Option<VersionHeader> = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
         if let Some(h) = header
             && locking.first_updater_wins
             && h.txn != self.owner.txn()
@@ -408,6 +413,7 @@ impl RowCursor {
             return Ok(false);
         }
         system.value_of(index, &payload, None, &acc, &mut self.value)?;
+        locking.read.lock().remember(index, &self.key, spot, payload);
         Ok(true)
     }
 }

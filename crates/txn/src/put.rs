@@ -155,11 +155,15 @@ impl Txn {
         new: &mut NewVersion,
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
+        let comes_to_life = seen.comes_to_life(new.deleted);
+        // It is asked again under the latch; but a record that has to be cut again costs more than to ask twice.
+        if let Some(blocker) = self.forbidden(index, key, comes_to_life) {
+            return Ok(Some(blocker));
+        }
         let undo = &self.system.undo;
         let limit = (self.system.config.max_undo_per_txn / undo.page_size() as u64).max(1);
         let roll = log.append(undo, record, limit, acc)?;
         new.sign(self.id, roll);
-        let comes_to_life = seen.comes_to_life(new.deleted);
         let mut blocker = None;
         let mut decide = |current: Option<&[u8]>| {
             let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);

@@ -20,7 +20,7 @@ use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::visibility::split;
 
-/// The entry that the transaction read with a lock last, and the buffer for its payload.
+/// The entry that the transaction, or a cursor of it, read with a lock last, and the buffer for its payload.
 #[derive(Debug, Default)]
 pub(crate) struct LastRead {
     at: Option<(IndexId, Spot)>,
@@ -46,7 +46,7 @@ impl LastRead {
         self.payload = buffer;
     }
 
-    fn remember(&mut self, index: &TableIndex, key: &[u8], spot: Spot, payload: Vec<u8>) {
+    pub fn remember(&mut self, index: &TableIndex, key: &[u8], spot: Spot, payload: Vec<u8>) {
         self.at = Some((index.id(), spot));
         self.key.clear();
         self.key.extend_from_slice(key);

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use holdfast_base::sync::Mutex;
 use holdfast_base::{Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
@@ -50,6 +51,8 @@ pub struct Txn {
     xid: Vec<u8>,
     commit_lsn: Lsn,
     pub(crate) last_read: LastRead,
+    /// The same of its locking cursors; there once it has opened one.
+    pub(crate) cursor_read: Option<Arc<Mutex<LastRead>>>,
     /// Buffers for the change that is under way.
     pub(crate) new_payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
@@ -70,6 +73,7 @@ impl Txn {
             xid: Vec::new(),
             commit_lsn: Lsn(0),
             last_read: LastRead::default(),
+            cursor_read: None,
             new_payload: Vec::new(),
             record: Vec::new(),
         }
@@ -140,13 +144,23 @@ impl Txn {
         self.options.wait = Some(wait);
     }
 
-    /// The point that the transaction has reached.
+    /// The point that the transaction has reached. What it has locked by now stays locked if it is rolled back to this point.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
+        if let Some(owner) = self.owner.get() {
+            owner.keep_locks();
+        }
+        self.place()
+    }
+
+    /// As [`Txn::savepoint`], for who undoes the change of a row that failed halfway: rows that were locked by the
+    /// same statement and changed since are not locked any more if it is rolled back to this point.
+    #[must_use]
+    pub fn place(&self) -> Savepoint {
         Savepoint { records: self.changes() }
     }
 
-    /// Undoes what was changed since `savepoint`. Locks stay.
+    /// Undoes what was changed since `savepoint`. Locks stay, but for those of rows that were both locked and changed since.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an earlier point since;

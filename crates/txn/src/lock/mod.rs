@@ -1,7 +1,8 @@
 //! Locks: rows, ranges, tables.
 //!
 //! A changed row is locked by the transaction id in it; nothing is entered anywhere. Only who has to *wait* for such
-//! a row enters a lock on behalf of its owner and queues behind it. Locking reads enter their locks at once.
+//! a row enters a lock on behalf of its owner and queues behind it. Locking reads enter their locks at once, and who changes the
+//! row next gives the entered lock up again: a statement that changes a million rows holds a few locks at a time.
 //!
 //! # Protocol
 //! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id into the row.
@@ -41,6 +42,7 @@ use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
 pub use deadlock::{DeadlockParty, DeadlockReport};
 pub use interval::KeyRange;
+#[cfg(not(shuttle))]
 pub(crate) use owner::IndexChanges;
 pub use owner::{Owner, Serial};
 pub use range::RangeId;
@@ -54,6 +56,8 @@ use rows::{Row, RowLock, Rows};
 const SHARDS: usize = 64;
 /// Bytes that one lock is taken to cost beside its key.
 const LOCK_COST: usize = 160;
+/// The lock of the row that is changed is looked for among so many that were entered last: a row of each table of a join.
+const JUST_ENTERED: usize = 8;
 /// A transaction with fewer row locks in an index is not worth a table lock.
 const ESCALATION_MIN: usize = 64;
 
@@ -454,6 +458,20 @@ impl LockManager {
             self.account(-lock_cost(&lock.key));
         }
         self.regrant_row(lock);
+    }
+
+    /// `owner` has changed a row, which carries its id now: the lock that it has just entered for that is not needed any more.
+    /// It is kept if others wait for it, or if it is older than the last savepoint: then the change may be undone without it.
+    pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        let mut held = owner.held.lock();
+        let newest = held.since_savepoint.max(held.rows.len().saturating_sub(JUST_ENTERED));
+        let Some(newest_rows) = held.rows.get(newest..) else { return };
+        let Some(at) = newest_rows.iter().rposition(|(i, k)| *i == index && **k == *key) else { return };
+        let lock = held.rows.swap_remove(newest + at);
+        drop(held);
+        if !self.release_uncontended(owner, index, key) {
+            owner.held.lock().rows.push(lock);
+        }
     }
 
     /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction must have been

@@ -52,6 +52,8 @@ pub(crate) struct WaitState {
 pub(crate) struct Held {
     pub closed: bool,
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
+    /// Those of `rows` at places from here on were entered after the last savepoint.
+    pub since_savepoint: usize,
     pub tables: Vec<(IndexId, Mode)>,
     pub ranges: Vec<IndexId>,
 }
@@ -179,6 +181,12 @@ impl Owner {
     #[must_use]
     pub fn age(&self) -> Duration {
         self.begun.elapsed()
+    }
+
+    /// A savepoint is taken: what is locked now stays so if the transaction goes back to it.
+    pub(crate) fn keep_locks(&self) {
+        let mut held = self.held.lock();
+        held.since_savepoint = held.rows.len();
     }
 
     /// Number of row locks held explicitly.

@@ -50,11 +50,11 @@ fn a_waiter_for_an_implicit_lock_is_woken_by_the_end_of_its_owner() {
     );
 }
 
-/// The writer's check under the leaf's latch against the locking reader's "lock first, read afterwards".
-#[test]
-fn a_locked_row_does_not_change() {
+/// The writer's check under the leaf's latch against the locking reader's "lock first, read afterwards". Before it changes the row
+/// a writer that `reads_first` has entered a lock, which it gives up when the row has its id.
+fn read_beside_a_writer(reads_first: bool) {
     shuttle::check_random(
-        || {
+        move || {
             let m = manager(1 << 20);
             // The leaf: whose id the row carries. 0: committed by somebody long ago.
             let leaf = Arc::new(Mutex::new(0u64));
@@ -63,6 +63,9 @@ fn a_locked_row_does_not_change() {
             let thread = {
                 let (m, leaf, ended, writer) = (m.clone(), leaf.clone(), ended.clone(), writer.clone());
                 spawn(move || {
+                    if reads_first {
+                        m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
+                    }
                     loop {
                         let mut row = leaf.lock();
                         if !m.blocked(&writer, T, b"k") {
@@ -72,6 +75,7 @@ fn a_locked_row_does_not_change() {
                         drop(row);
                         m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
                     }
+                    m.leave_to_id(&writer, T, b"k");
                     ended.store(1, Ordering::SeqCst);
                     m.release_all(&writer);
                 })
@@ -94,6 +98,16 @@ fn a_locked_row_does_not_change() {
         },
         RUNS,
     );
+}
+
+#[test]
+fn a_locked_row_does_not_change() {
+    read_beside_a_writer(false);
+}
+
+#[test]
+fn a_lock_given_up_for_the_id_in_the_row_lets_nobody_in() {
+    read_beside_a_writer(true);
 }
 
 #[test]
