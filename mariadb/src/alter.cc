@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, and indexes that come and go. The
-   new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
+/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, columns that come at the end of it, and
+   indexes that come and go. The new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
 
 #include "alter.h"
 #include "definition.h"
@@ -16,6 +16,9 @@ using namespace holdfast;
 
 static const alter_table_operations CHANGED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX |
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_INDEX_ORDER;
+
+/* Rows stay as they are: those that lack a column have its default. */
+static const alter_table_operations ADDED_COLUMNS= ALTER_ADD_STORED_BASE_COLUMN | ALTER_ADD_VIRTUAL_COLUMN;
 
 namespace {
 
@@ -66,6 +69,53 @@ bool has_same_rows(const TABLE *table, const TABLE *altered, const Alter_inplace
   return kept_key(table, info, altered->key_info[to->primary_key]) == from->primary_key;
 }
 
+/* Whether the statement gives all rows the same value of this new column, or none is kept. */
+bool has_one_default(const Field *field)
+{
+  static const uint DIFFERS= VCOL_FIELD_REF | VCOL_NON_DETERMINISTIC | VCOL_AUTO_INC | VCOL_IMPOSSIBLE | VCOL_NEXTVAL;
+  if (!field->stored_in_db())
+    return true;
+  return !field->vcol_info && !(field->default_value && field->default_value->flags & DIFFERS) &&
+    field->unireg_check != Field::NEXT_NUMBER && field->real_type() != MYSQL_TYPE_BIT && !field->compression_method();
+}
+
+/* Puts the defaults of the columns from number `first` on into record[0]. */
+bool fill_defaults(TABLE *altered, uint first)
+{
+  MY_BITMAP *columns= dbug_tmp_use_all_columns(altered, &altered->write_set);
+  memcpy(altered->record[0], altered->s->default_values, altered->s->reclength);
+  bool failed= false;
+  for (uint i= first; i < altered->s->fields && !failed; i++)
+  {
+    Field *field= altered->field[i];
+    if (field->default_value && field->stored_in_db())
+      failed= field->set_default();
+    else if (field->has_default_now_unireg_check())
+      failed= field->set_time();
+  }
+  dbug_tmp_restore_column_map(&altered->write_set, columns);
+  return failed;
+}
+
+/* Whether the altered table is this one, and columns behind its columns. */
+bool can_add_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
+{
+  const TABLE_SHARE *from= table->s, *to= altered->s;
+  if (info->error_if_not_empty || from->long_unique_table || to->long_unique_table || from->versioned || to->versioned ||
+      from->period.name || to->period.name || layout.version() == Row_history::MAX_LAYOUTS)
+    return false;
+  List_iterator_fast<Create_field> columns(info->alter_info->create_list);
+  uint i= 0;
+  for (const Create_field *column; (column= columns++); i++)
+  {
+    if (i >= to->fields || column->field != (i < from->fields ? table->field[i] : nullptr))
+      return false;
+    if (i >= from->fields && !has_one_default(altered->field[i]))
+      return false;
+  }
+  return i == to->fields && layout.begins(Row_layout(altered));
+}
+
 bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   if (info->ignore || table->s->long_unique_table || altered->s->long_unique_table ||
@@ -94,11 +144,13 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   alter_table_operations all= info->handler_flags;
   if (all & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_RENAME_INDEX))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  info->handler_flags= all & ~CHANGED_INDEXES;
+  info->handler_flags= all & ~(CHANGED_INDEXES | ADDED_COLUMNS);
   enum_alter_inplace_result result= handler::check_if_supported_inplace_alter(altered, info);
   info->handler_flags= all;
   if (result != HA_ALTER_INPLACE_NO_LOCK)
     return result;
+  if (all & ADDED_COLUMNS && (all & CHANGED_INDEXES || !can_add_columns(table, altered, info, share->layout)))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(all & CHANGED_INDEXES))
     return HA_ALTER_INPLACE_INSTANT;
   if (!can_change_indexes(table, altered, info))
@@ -128,7 +180,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   info->handler_ctx= ctx;
   if (!ctx)
     return true;
-  if (!(info->handler_flags & CHANGED_INDEXES))
+  if (!(info->handler_flags & (CHANGED_INDEXES | ADDED_COLUMNS)))
     return false;
   std::vector<hf_index_spec> specs;
   std::vector<uint> added;
@@ -144,6 +196,12 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
     }
     else if (i != altered->s->primary_key)
       ctx->indexes.push_back({false, index_no_of(kept)});
+  }
+  if (info->handler_flags & ADDED_COLUMNS)
+  {
+    if (fill_defaults(altered, table->s->fields))
+      return alter_failed(HA_ERR_GENERIC);
+    ctx->history= share->layout.history_for(Row_layout(altered), altered, altered->record[0]);
   }
   // What a prepared transaction has changed might not be in the new indexes.
   hf_code code= check_unprepared(name);
@@ -169,15 +227,34 @@ hf_code write_version(const std::string &name, TABLE *altered)
   return write_definition(name, definition);
 }
 
-/* Gives tables their new indexes, all at once. What ANALYZE counted was of other indexes. */
-hf_code commit_indexes(inplace_alter_handler_ctx *const *tables, const TABLE *altered)
+/* What the engine is to keep with one of the altered tables. */
+hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table_operations changes, std::string *bytes)
 {
-  std::string definition= Definition(altered->s, false).bytes();
+  Definition definition;
+  hf_code code= read_definition(ctx->name, &definition);
+  if (code != HF_OK)
+    return code;
+  definition.version= Definition(altered->s, false).version;
+  // What ANALYZE counted was of other indexes.
+  if (changes & CHANGED_INDEXES)
+    definition.statistics.clear();
+  if (changes & ADDED_COLUMNS)
+    definition.history= ctx->history;
+  *bytes= definition.bytes();
+  return HF_OK;
+}
+
+/* Gives tables their new indexes and columns, all at once. */
+hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *altered, alter_table_operations changes)
+{
   std::vector<hf_alter *> alters;
   for (; *tables; tables++)
   {
     const Altered *ctx= static_cast<const Altered *>(*tables);
-    hf_code code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition));
+    std::string definition;
+    hf_code code= altered_definition(ctx, altered, changes, &definition);
+    if (code == HF_OK)
+      code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition));
     if (code != HF_OK)
       return code;
     alters.push_back(ctx->alter);
@@ -200,8 +277,8 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   inplace_alter_handler_ctx *alone[]= {ctx, nullptr};
   inplace_alter_handler_ctx **tables= info->group_commit_ctx ? info->group_commit_ctx : alone;
   hf_code code= HF_OK;
-  if (info->handler_flags & CHANGED_INDEXES)
-    code= commit_indexes(tables, altered);
+  if (info->handler_flags & (CHANGED_INDEXES | ADDED_COLUMNS))
+    code= commit_tables(tables, altered, info->handler_flags);
   else
   {
     for (auto table= tables; *table && code == HF_OK; table++)

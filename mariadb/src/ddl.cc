@@ -38,11 +38,11 @@ int ha_holdfast::open(const char *path, int, uint)
   unlock_shared_ha_data();
   if (code != HF_OK)
     return fail(code);
-  if (share->format() != Definition::FORMAT)
+  if (!Definition::is_readable(share->format()))
   {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads format %u: dump it with the version "
-                    "that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG),
-                    name.c_str(), (uint) share->format(), (uint) Definition::FORMAT);
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads formats %u and %u: dump it with the "
+                    "version that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG), name.c_str(), (uint) share->format(),
+                    (uint) Definition::FORMAT, (uint) Definition::FORMAT_WITH_HISTORY);
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
   if (!share->has_all_indexes())

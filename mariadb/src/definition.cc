@@ -19,18 +19,26 @@ Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(tem
 
 Definition::Definition(hf_slice bytes)
 {
-  const char *at= (const char *) bytes.data;
+  const uchar *at= (const uchar *) bytes.data, *end= at + bytes.len;
   format= bytes.len >= 2 + MY_UUID_SIZE ? at[0] : 0;
-  if (format != FORMAT)
+  if (!is_readable(format))
     return;
   temporary= at[1] & TEMPORARY;
-  version.assign(at + 2, MY_UUID_SIZE);
-  statistics.assign(at + 2 + MY_UUID_SIZE, bytes.len - 2 - MY_UUID_SIZE);
+  version.assign((const char *) at + 2, MY_UUID_SIZE);
+  at+= 2 + MY_UUID_SIZE;
+  if (format == FORMAT_WITH_HISTORY && !history.decode(&at, end))
+    format= 0;
+  statistics.assign((const char *) at, end - at);
 }
 
 std::string Definition::bytes() const
 {
-  return std::string{(char) FORMAT, temporary ? TEMPORARY : (char) 0} + version + statistics;
+  bool has_history= !history.layouts.empty();
+  Bytes kept;
+  if (has_history)
+    history.encode(&kept);
+  return std::string{(char) (has_history ? FORMAT_WITH_HISTORY : FORMAT), temporary ? TEMPORARY : (char) 0} + version +
+    std::string((const char *) kept.data(), kept.size()) + statistics;
 }
 
 hf_code read_definition(const std::string &name, Definition *out)

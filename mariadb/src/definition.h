@@ -6,26 +6,28 @@
 
 /* What the engine's catalog keeps with a table for the server:
 
-     format      1 byte, 2: of the keys and rows of the table, too
+     format      1 byte, 2, or 3 if it has a history: of the keys and rows of the table, too
      flags       1 byte: 1 the table is temporary
      version     16 bytes, the server's of the definition
+     history     of the layouts of rows
      statistics  those of the last ANALYZE; nothing before the first one */
 
 #ifndef HOLDFAST_DEFINITION_H
 #define HOLDFAST_DEFINITION_H
 
-#include "server.h"
+#include "row_format.h"
 
 namespace holdfast {
 
 struct Definition
 {
-  /* With 2, all weights of a text are in its keys. */
-  static const uchar FORMAT= 2;
+  /* With 2, all weights of a text are in its keys. With 3, there are rows of several layouts. */
+  static const uchar FORMAT= 2, FORMAT_WITH_HISTORY= 3;
 
   bool temporary= false;
   uchar format= FORMAT;
   std::string version;
+  Row_history history;
   std::string statistics;
 
   Definition() = default;
@@ -33,6 +35,8 @@ struct Definition
 
   /* Of another format, nothing but that is read; of bytes that are none, format 0. */
   explicit Definition(hf_slice bytes);
+
+  static bool is_readable(uchar format) { return format == FORMAT || format == FORMAT_WITH_HISTORY; }
 
   std::string bytes() const;
 };

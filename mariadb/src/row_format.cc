@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-static const uchar ROW_FORMAT= 1, LAYOUT_VERSION= 0;
+static const uchar ROW_FORMAT= 1;
 
 void append_length(size_t n, Bytes *out)
 {
@@ -30,12 +30,59 @@ bool take_length(const uchar **from, const uchar *end, size_t *n)
   return false;
 }
 
-Row_layout::Row_layout(const TABLE *table) : null_bytes(table->s->null_bytes)
+void Row_history::encode(Bytes *out) const
+{
+  append_length(layouts.size(), out);
+  for (const Layout &layout : layouts)
+  {
+    append_length(layout.null_bytes, out);
+    append_length(layout.first_null_bit, out);
+    append_length(layout.columns, out);
+  }
+  append_length(defaults.size(), out);
+  for (const Default &value : defaults)
+  {
+    append_length(value.is_null ? 0 : value.bytes.size() + 1, out);
+    out->insert(out->end(), value.bytes.begin(), value.bytes.end());
+  }
+}
+
+bool Row_history::decode(const uchar **from, const uchar *end)
+{
+  size_t n;
+  if (!take_length(from, end, &n) || n > MAX_LAYOUTS)
+    return false;
+  layouts.resize(n);
+  for (Layout &layout : layouts)
+  {
+    if (!take_length(from, end, &layout.null_bytes) || !take_length(from, end, &layout.first_null_bit) ||
+        !take_length(from, end, &layout.columns))
+      return false;
+  }
+  if (!take_length(from, end, &n) || n > MAX_FIELDS)
+    return false;
+  defaults.resize(n);
+  for (Default &value : defaults)
+  {
+    if (!take_length(from, end, &n) || n > (size_t) (end - *from) + 1)
+      return false;
+    value.is_null= !n;
+    if (!n)
+      continue;
+    value.bytes.assign((const char *) *from, n - 1);
+    *from+= n - 1;
+  }
+  return true;
+}
+
+Row_layout::Row_layout(const TABLE *table)
+  : null_bytes(table->s->null_bytes), first_null_bit(table->s->db_create_options & HA_OPTION_PACK_RECORD ? 0 : 1)
 {
   columns.reserve(table->s->fields);
   for (uint i= 0; i < table->s->fields; i++)
   {
     Field *field= table->field[i];
+    has_bits|= field->real_type() == MYSQL_TYPE_BIT;
     // A virtual column is computed again, unless an index needs it: then its old value has to be known.
     if (!field->stored_in_db() && !(field->flags & PART_KEY_FLAG) && field->part_of_key_not_clustered.is_clear_all())
       continue;
@@ -76,98 +123,209 @@ Row_layout::Row_layout(const TABLE *table) : null_bytes(table->s->null_bytes)
   }
 }
 
+const uchar *Row_layout::value_of(const TABLE *table, const Column &column, const uchar *record, size_t *n)
+{
+  const uchar *from= record + column.offset;
+  *n= column.width;
+  switch (column.kind) {
+  case FIXED:
+    break;
+  case CHAR:
+    *n= table->field[column.field_no]->charset()->lengthsp((const char *) from, *n);
+    break;
+  case VARCHAR:
+    *n= column.length_bytes == 1 ? *from : uint2korr(from);
+    from+= column.length_bytes;
+    break;
+  case BLOB:
+  {
+    Field_blob *blob= static_cast<Field_blob *>(table->field[column.field_no]);
+    *n= blob->get_length(from);
+    from= blob->get_ptr(from);
+    break;
+  }
+  }
+  return from;
+}
+
+void Row_layout::put(const TABLE *table, const Column &column, uchar *record, const uchar *value, size_t n)
+{
+  uchar *to= record + column.offset;
+  switch (column.kind) {
+  case FIXED:
+    memcpy(to, value, n);
+    break;
+  case CHAR:
+  {
+    CHARSET_INFO *charset= table->field[column.field_no]->charset();
+    memcpy(to, value, n);
+    charset->fill((char *) to + n, column.width - n, ' ');
+    break;
+  }
+  case VARCHAR:
+    to[0]= (uchar) n;
+    if (column.length_bytes == 2)
+      to[1]= (uchar) (n >> 8);
+    memcpy(to + column.length_bytes, value, n);
+    break;
+  case BLOB:
+  {
+    uint packed= column.width - portable_sizeof_char_ptr;
+    for (uint i= 0; i < packed; i++)
+      to[i]= (uchar) (n >> (8 * i));
+    memcpy(to + packed, &value, sizeof(value));
+    break;
+  }
+  }
+}
+
+void Row_layout::put_null(const TABLE *table, const Column &column, uchar *record)
+{
+  memcpy(record + column.offset, table->s->default_values + column.offset, column.width);
+}
+
+/* Whether so many bytes can be a value of the column. */
+bool Row_layout::fits(const Column &column, size_t n)
+{
+  switch (column.kind) {
+  case FIXED:
+    return n == column.width;
+  case BLOB:
+    return true;
+  default:
+    return n <= column.width - column.length_bytes;
+  }
+}
+
 void Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
 {
   out->push_back(ROW_FORMAT);
-  out->push_back(LAYOUT_VERSION);
+  out->push_back((uchar) history.layouts.size());
   out->insert(out->end(), record, record + null_bytes);
   for (const Column &column : columns)
   {
     if (column.null_bit && (record[column.null_offset] & column.null_bit))
       continue;
-    const uchar *from= record + column.offset;
-    size_t n= column.width;
-    switch (column.kind) {
-    case FIXED:
-      break;
-    case CHAR:
-      n= table->field[column.field_no]->charset()->lengthsp((const char *) from, n);
+    size_t n;
+    const uchar *from= value_of(table, column, record, &n);
+    if (column.kind != FIXED)
       append_length(n, out);
-      break;
-    case VARCHAR:
-      n= column.length_bytes == 1 ? *from : uint2korr(from);
-      from+= column.length_bytes;
-      append_length(n, out);
-      break;
-    case BLOB:
-    {
-      Field_blob *blob= static_cast<Field_blob *>(table->field[column.field_no]);
-      n= blob->get_length(from);
-      from= blob->get_ptr(from);
-      append_length(n, out);
-      break;
-    }
-    }
     if (n)
       out->insert(out->end(), from, from + n);
   }
 }
 
+/* The null bytes of an older row. What they say of the columns that it lacks means nothing. */
+void Row_layout::take_null_bytes(const Row_history::Layout &then, const uchar *from, uchar *record) const
+{
+  uint shift= then.first_null_bit > first_null_bit;
+  for (size_t i= 0; i < null_bytes; i++)
+  {
+    uint bits= i < then.null_bytes ? from[i] : 0;
+    if (i + 1 < then.null_bytes)
+      bits|= from[i + 1] << 8;
+    record[i]= (uchar) (bits >> shift);
+  }
+}
+
+/* Gives a row that lacks column `i` the value that was the default when the column came. False if nobody knows it. */
+bool Row_layout::put_default(const TABLE *table, size_t i, uchar *record, bool wanted) const
+{
+  size_t nth= i - history.layouts[0].columns;
+  if (nth >= history.defaults.size())
+    return false;
+  const Row_history::Default &value= history.defaults[nth];
+  const Column &column= columns[i];
+  if (value.is_null ? !column.null_bit : !fits(column, value.bytes.size()))
+    return false;
+  if (column.null_bit)
+    record[column.null_offset]&= ~column.null_bit;
+  if (value.is_null)
+    record[column.null_offset]|= column.null_bit;
+  if (!wanted)
+    return true;
+  if (value.is_null)
+    put_null(table, column, record);
+  else
+    put(table, column, record, (const uchar *) value.bytes.data(), value.bytes.size());
+  return true;
+}
+
 bool Row_layout::decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const
 {
-  const uchar *from= row, *end= row + length;
-  if (length < 2 + null_bytes || from[0] != ROW_FORMAT || from[1] != LAYOUT_VERSION)
+  if (length < 2 || row[0] != ROW_FORMAT || row[1] > history.layouts.size())
     return false;
-  from+= 2;
-  memcpy(record, from, null_bytes);
-  from+= null_bytes;
-  for (const Column &column : columns)
+  const Row_history::Layout *then= row[1] < history.layouts.size() ? &history.layouts[row[1]] : nullptr;
+  size_t nulls= then ? then->null_bytes : null_bytes, there= then ? then->columns : columns.size();
+  const uchar *from= row + 2, *end= row + length;
+  if (nulls > (size_t) (end - from))
+    return false;
+  if (then)
+    take_null_bytes(*then, from, record);
+  else
+    memcpy(record, from, null_bytes);
+  from+= nulls;
+  for (size_t i= 0; i < columns.size(); i++)
   {
-    uchar *to= record + column.offset;
+    const Column &column= columns[i];
     bool wanted= all || bitmap_is_set(table->read_set, column.field_no);
+    if (i >= there)
+    {
+      if (!put_default(table, i, record, wanted))
+        return false;
+      continue;
+    }
     if (column.null_bit && (record[column.null_offset] & column.null_bit))
     {
       if (wanted)
-        memcpy(to, table->s->default_values + column.offset, column.width);
+        put_null(table, column, record);
       continue;
     }
     size_t n= column.width;
     if (column.kind != FIXED && !take_length(&from, end, &n))
       return false;
-    if (n > (size_t) (end - from) || (column.kind != BLOB && n > column.width - column.length_bytes))
+    if (n > (size_t) (end - from) || !fits(column, n))
       return false;
-    const uchar *value= from;
+    if (wanted)
+      put(table, column, record, from, n);
     from+= n;
-    if (!wanted)
-      continue;
-    switch (column.kind) {
-    case FIXED:
-      memcpy(to, value, n);
-      break;
-    case CHAR:
-    {
-      CHARSET_INFO *charset= table->field[column.field_no]->charset();
-      memcpy(to, value, n);
-      charset->fill((char *) to + n, column.width - n, ' ');
-      break;
-    }
-    case VARCHAR:
-      to[0]= (uchar) n;
-      if (column.length_bytes == 2)
-        to[1]= (uchar) (n >> 8);
-      memcpy(to + column.length_bytes, value, n);
-      break;
-    case BLOB:
-    {
-      uint packed= column.width - portable_sizeof_char_ptr;
-      for (uint i= 0; i < packed; i++)
-        to[i]= (uchar) (n >> (8 * i));
-      memcpy(to + packed, &value, sizeof(value));
-      break;
-    }
-    }
   }
   return true;
+}
+
+bool Row_layout::begins(const Row_layout &altered) const
+{
+  uint shift= first_null_bit - altered.first_null_bit;
+  if (columns.size() > altered.columns.size() || shift > 1 || (shift && has_bits))
+    return false;
+  for (size_t i= 0; i < columns.size(); i++)
+  {
+    const Column &a= columns[i], &b= altered.columns[i];
+    if (a.field_no != b.field_no || a.kind != b.kind || a.width != b.width || a.length_bytes != b.length_bytes ||
+        !a.null_bit != !b.null_bit || (a.null_bit && a.null_bit_no() != b.null_bit_no() + shift))
+      return false;
+  }
+  return true;
+}
+
+Row_history Row_layout::history_for(const Row_layout &altered, const TABLE *table, const uchar *record) const
+{
+  Row_history next= history;
+  next.layouts.push_back({null_bytes, first_null_bit, columns.size()});
+  next.defaults.resize(columns.size() - next.layouts[0].columns);
+  for (size_t i= columns.size(); i < altered.columns.size(); i++)
+  {
+    const Column &column= altered.columns[i];
+    if (column.null_bit && (record[column.null_offset] & column.null_bit))
+    {
+      next.defaults.push_back({true, ""});
+      continue;
+    }
+    size_t n;
+    const uchar *value= value_of(table, column, record, &n);
+    next.defaults.push_back({false, n ? std::string((const char *) value, n) : ""});
+  }
+  return next;
 }
 
 } // namespace holdfast

@@ -66,6 +66,7 @@ hf_code Share::open(const std::string &name)
   if (code != HF_OK)
     return code;
   format_found= definition.format;
+  layout.set_history(definition.history);
   if (!load_statistics(definition))
     known= std::make_shared<Statistics>();
   code= hf_table_open(database, slice(name), &open_table);

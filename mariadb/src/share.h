@@ -84,7 +84,7 @@ public:
   }
 
   const uint primary_key;
-  const Row_layout layout;
+  Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers
 
 private:

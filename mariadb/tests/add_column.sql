@@ -1,0 +1,77 @@
+-- Columns that come at the end are added at once: rows of before have the value that was the default then.
+SET NAMES utf8mb4;
+SET timestamp = 1700000000, sql_mode = '';
+CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 3, KEY (a)) ENGINE=$ENGINE;
+INSERT INTO t (id, a) SELECT seq, IF(seq % 3, seq, NULL) FROM seq_1_to_100;
+ALTER TABLE t ADD c INT, ALGORITHM=INSTANT;
+-- The first column of variable length moves the null bits of all others.
+ALTER TABLE t ADD v VARCHAR(20) DEFAULT 'ab', ADD n INT NOT NULL DEFAULT 7, ALGORITHM=INSTANT;
+SELECT * FROM t WHERE id < 5;
+UPDATE t SET c = id, v = NULL, n = 8 WHERE id % 10 = 3;
+INSERT INTO t (id, a) VALUES (101, 5);
+-- Another default is one for rows to come.
+ALTER TABLE t ALTER n SET DEFAULT 9, ALGORITHM=INSTANT;
+ALTER TABLE t ALTER v DROP DEFAULT;
+INSERT INTO t (id, a, v) VALUES (102, NULL, 'x');
+SELECT * FROM t WHERE id IN (1, 3, 13, 101, 102);
+SELECT SUM(n), SUM(b), COUNT(a), COUNT(c), COUNT(v) FROM t;
+ALTER TABLE t ADD KEY (v, n), ALGORITHM=NOCOPY;
+SELECT COUNT(*) FROM t FORCE INDEX (v) WHERE v = 'ab' AND n = 7;
+SELECT id FROM t FORCE INDEX (v) WHERE v IS NULL ORDER BY id;
+CHECK TABLE t EXTENDED;
+-- Of every kind.
+ALTER TABLE t ADD ch CHAR(5) NOT NULL, ADD cu CHAR(6) CHARACTER SET utf8mb4 DEFAULT 'é', ADD vb VARBINARY(300) DEFAULT 'y\0', ADD bl BLOB, ADD te TEXT DEFAULT 'text',
+  ADD de DECIMAL(20,5) DEFAULT -1.5, ADD da DATE, ADD dt DATETIME(6) DEFAULT '2011-02-03 04:05:06.789', ADD e ENUM('p', 'q') NOT NULL, ADD s SET('p', 'q') DEFAULT 'p,q',
+  ADD f FLOAT DEFAULT 0.5, ADD u UUID DEFAULT '123e4567-e89b-12d3-a456-426655440000', ADD i6 INET6 NOT NULL, ADD ts TIMESTAMP(3) DEFAULT CURRENT_TIMESTAMP(3),
+  ADD now DATETIME DEFAULT NOW() ON UPDATE NOW(), ADD j JSON, ADD ex INT DEFAULT (1 + 2), ADD y YEAR NOT NULL DEFAULT 2026, ALGORITHM=INSTANT;
+SELECT * FROM t WHERE id IN (1, 3, 102)\G
+ALTER TABLE t ADD g INT AS (n * 2) VIRTUAL, ALGORITHM=INSTANT;
+SELECT id, te FROM t WHERE te LIKE 'te%' AND id > 99;
+SET timestamp = 1800000000;
+UPDATE t SET b = 4 WHERE id = 3;
+UPDATE t SET te = CONCAT(te, 's'), e = 'q', s = NULL WHERE id = 1;
+INSERT INTO t (id) VALUES (103);
+SELECT * FROM t WHERE id IN (1, 3, 103)\G
+-- They can be taken back with the statement, and read at a snapshot.
+BEGIN;
+UPDATE t SET te = 'changed', n = 0;
+SELECT SUM(n), COUNT(DISTINCT te) FROM t;
+ROLLBACK;
+SELECT SUM(n), COUNT(DISTINCT te) FROM t;
+DELETE FROM t WHERE id BETWEEN 20 AND 90;
+REPLACE INTO t (id, a) VALUES (5, 5);
+INSERT INTO t (id, a) VALUES (1, 1) ON DUPLICATE KEY UPDATE ch = 'dup', n = n + 1;
+SELECT id, a, n, ch, te FROM t WHERE id IN (1, 5, 6);
+CHECK TABLE t EXTENDED;
+-- A copy has all of it.
+CREATE TABLE k LIKE t;
+INSERT INTO k (id, a, b, c, v, n, ch, te, e, i6) SELECT id, a, b, c, v, n, ch, te, e, i6 FROM t;
+SELECT COUNT(*), SUM(n), COUNT(v) FROM k;
+ALTER TABLE t FORCE, ALGORITHM=COPY;
+SELECT id, a, n, ch, te, ts, now FROM t WHERE id IN (1, 5, 6, 103);
+ALTER TABLE t ADD z INT DEFAULT 5, ALGORITHM=INSTANT;
+SELECT SUM(z) FROM t;
+TRUNCATE t;
+INSERT INTO t (id) VALUES (1);
+SELECT id, n, te, z FROM t;
+-- Partitions, those of before and those of after.
+CREATE TABLE p (id INT PRIMARY KEY, a INT) ENGINE=$ENGINE PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
+INSERT INTO p SELECT seq, seq FROM seq_1_to_19;
+ALTER TABLE p ADD b INT DEFAULT 4, ALGORITHM=INSTANT;
+ALTER TABLE p ADD PARTITION (PARTITION p2 VALUES LESS THAN (30));
+INSERT INTO p SELECT seq, seq, seq FROM seq_20_to_29;
+ALTER TABLE p ADD c VARCHAR(10) DEFAULT 'c', ALGORITHM=INSTANT;
+UPDATE p SET c = 'new' WHERE id IN (1, 21);
+SELECT SUM(b), COUNT(b), MIN(c), MAX(c), COUNT(c) FROM p;
+CREATE TABLE x (id INT PRIMARY KEY, a INT, b INT DEFAULT 4, c VARCHAR(10) DEFAULT 'c') ENGINE=$ENGINE;
+INSERT INTO x (id) VALUES (3);
+ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE x;
+SELECT * FROM p WHERE id < 10;
+SELECT SUM(b), MAX(c) FROM x;
+-- What cannot be done at once.
+ALTER TABLE x ADD r VARCHAR(40) DEFAULT UUID(), ALGORITHM=INSTANT;
+-- Nor with a table that has rows, if the default is no value.
+SET sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE';
+ALTER TABLE x ADD d DATE NOT NULL;
+ALTER TABLE x ADD q BIT(3) DEFAULT b'101', ADD w INT DEFAULT (a + 1);
+SELECT id, HEX(q), w FROM x WHERE id < 4;
