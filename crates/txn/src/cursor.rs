@@ -7,7 +7,9 @@
 //!
 //! A locking cursor (always at SERIALIZABLE) registers its whole range before it reads, where the isolation level keeps
 //! phantoms out, and locks each entry before it shows it. A cursor that is closed early gives back the part of
-//! the range that it did not reach.
+//! the range that it did not reach. So does one that has to wait for an entry, and reads on from what it had shown last when it has the
+//! lock: whom it waits for may insert there. (Sessions that read the greatest key with a lock and insert the next one would all be in
+//! each other's way: who has the lock could not insert because of those who wait for it.)
 
 use std::fmt;
 use std::ops::Bound;
@@ -125,6 +127,10 @@ pub struct RowCursor {
     rows_read: u64,
     key: Vec<u8>,
     value: Vec<u8>,
+}
+
+fn borrow(bound: &Bound<Box<[u8]>>) -> Bound<&[u8]> {
+    bound.as_ref().map(|key| &**key)
 }
 
 impl Txn {
@@ -319,7 +325,7 @@ impl RowCursor {
         let start = if forward { &self.from } else { &self.to };
         let start = match &self.last {
             Some(last) => Bound::Excluded(last.as_slice()),
-            None => start.as_ref().map(|b| &**b),
+            None => borrow(start),
         };
         let mut cursor = self.index.tree().cursor(&acc);
         let end = if forward { &self.to } else { &self.from };
@@ -330,7 +336,7 @@ impl RowCursor {
         cursor.seek(start, self.direction);
         cursor.continues(self.walk, end_key);
         let limit = BatchLimit { entries: self.batch_len, bytes: BATCH_BYTES };
-        let filled = cursor.fill(&mut self.batch, limit, end.as_ref().map(|b| &**b));
+        let filled = cursor.fill(&mut self.batch, limit, borrow(end));
         self.stale = false;
         self.walk = cursor.walk();
         self.done = !filled?;
@@ -356,7 +362,7 @@ impl RowCursor {
             return Ok(());
         }
         let probe = self.system.store.pool().access(AccessKind::Point).with_statement(self.statement);
-        let (from, to) = (self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b));
+        let (from, to) = (borrow(&self.from), borrow(&self.to));
         let pages = self.index.tree().estimate(from, to, &probe)?.leaves;
         acc.begin_scan(pages);
         self.plan = acc.scan_plan();
@@ -392,9 +398,15 @@ impl RowCursor {
         locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
+        let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_));
+        let attempt = if gives_way { WaitMode::NoWait } else { wait };
         let mut payload = locking.read.lock().take_payload();
-        let spot = match lock_and_read(system, &self.owner, index, &self.key, mode, wait, &acc, &mut payload) {
+        let spot = match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, &acc, &mut payload) {
             Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => return Ok(false),
+            Err(e) if is_locked_by_others(&e) && gives_way => {
+                drop(acc);
+                return self.wait_for_entry().map(|()| false);
+            }
             other => other?,
         };
         let header: Option<VersionHeader> = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
@@ -416,6 +428,53 @@ impl RowCursor {
         locking.read.lock().remember(index, &self.key, spot, payload);
         Ok(true)
     }
+
+    /// Waits for the lock of the entry of `self.key`, keeping others out of what was read before it alone, and goes back to there.
+    fn wait_for_entry(&mut self) -> Result<()> {
+        self.at -= 1;
+        self.forget_batch();
+        self.done = false;
+        self.batch_len = BATCH_MIN;
+        let read = self.last.as_ref().map(|last| self.read_to(last));
+        let rest = self.last.as_ref().map_or_else(|| self.whole(), |last| self.rest_behind(last));
+        let Some(locking) = &mut self.locking else { return Ok(()) };
+        let (system, index, owner) = (&self.system, &self.index, &self.owner);
+        match (locking.range, read) {
+            (Some(id), None) => system.locks.give_up_range(owner, index.id(), id),
+            (Some(id), read) => system.locks.settle_range(owner, index.id(), id, read),
+            (None, _) => {}
+        }
+        let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
+        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+        let mut payload = Vec::new();
+        let got =
+            lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, &acc, &mut payload).map(drop);
+        locking.range = system.locks.lock_range(owner, index.id(), rest);
+        if got.is_err() {
+            self.last = Some(self.key.clone());
+        }
+        got
+    }
+
+    fn whole(&self) -> KeyRange {
+        KeyRange::new(borrow(&self.from), borrow(&self.to))
+    }
+
+    /// What was read if `last` was the last of it.
+    fn read_to(&self, last: &[u8]) -> KeyRange {
+        match self.direction {
+            Direction::Forward => KeyRange::new(borrow(&self.from), Bound::Included(last)),
+            Direction::Reverse => KeyRange::new(Bound::Included(last), borrow(&self.to)),
+        }
+    }
+
+    /// What is still to be read behind `last`.
+    fn rest_behind(&self, last: &[u8]) -> KeyRange {
+        match self.direction {
+            Direction::Forward => KeyRange::new(Bound::Excluded(last), borrow(&self.to)),
+            Direction::Reverse => KeyRange::new(borrow(&self.from), Bound::Excluded(last)),
+        }
+    }
 }
 
 impl Drop for RowCursor {
@@ -425,12 +484,8 @@ impl Drop for RowCursor {
         self.forget_batch();
         let Some(Locking { range: Some(id), .. }) = &self.locking else { return };
         // What was not reached need not be kept free of others' inserts.
-        let last = if at_end { None } else { self.last.take() };
-        let (from, to) = (self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b));
-        let read = last.map(|last| match self.direction {
-            Direction::Forward => KeyRange::new(from, Bound::Included(&last)),
-            Direction::Reverse => KeyRange::new(Bound::Included(&last), to),
-        });
+        let last = if at_end { None } else { self.last.as_ref() };
+        let read = last.map(|last| self.read_to(last));
         self.system.locks.settle_range(&self.owner, self.index.id(), *id, read);
     }
 }

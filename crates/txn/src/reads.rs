@@ -179,7 +179,11 @@ pub(crate) fn lock_and_read(
             continue;
         }
         // It wrote before our lock was entered. This gives ours back, waits behind that transaction, and locks anew.
-        wait_for_writer(system, owner, index, key, writer, mode, wait)?;
+        let waited = wait_for_writer(system, owner, index, key, writer, mode, wait);
+        if matches!(waited, Err(Error::WouldBlock)) {
+            system.locks.unlock_row(owner, index.id(), key); // It was entered too late to be one.
+        }
+        waited?;
         system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
     }
 }

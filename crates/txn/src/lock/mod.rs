@@ -420,6 +420,12 @@ impl LockManager {
         Some(id)
     }
 
+    /// A range is not going to be read, or not now.
+    pub fn give_up_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId) {
+        let freed = self.ranges.give_up(owner, index, id);
+        self.account(-(freed as isize));
+    }
+
     /// The reader of a range is done with it and has read all of it, or only `read`. To be called before the owner ends.
     pub fn settle_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, read: Option<KeyRange>) {
         let change = self.ranges.settle(owner, index, id, read);
@@ -598,6 +604,9 @@ impl LockManager {
     fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
         let rows: Vec<Arc<[u8]>> = {
             let held = owner.held.lock();
+            if held.rows.len() < 2 * held.escalation_refused_at {
+                return Ok(());
+            }
             held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect()
         };
         if rows.len() < ESCALATION_MIN {
@@ -611,7 +620,11 @@ impl LockManager {
         match self.lock_table(owner, index, mode, wait) {
             Ok(()) => {}
             // Who does not wait for a row does not wait for this either; the budget is passed for a while.
-            Err(Error::WouldBlock) => return Ok(()),
+            Err(Error::WouldBlock) => {
+                let mut held = owner.held.lock();
+                held.escalation_refused_at = held.rows.len();
+                return Ok(());
+            }
             Err(e) => return Err(e),
         }
         self.metrics.inc(Counter::LockEscalations);

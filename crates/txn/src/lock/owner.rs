@@ -54,6 +54,8 @@ pub(crate) struct Held {
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
     /// Those of `rows` at places from here on were entered after the last savepoint.
     pub since_savepoint: usize,
+    /// How many of `rows` there were when they could not become a table lock at once: there is no use in asking again for each row.
+    pub escalation_refused_at: usize,
     pub tables: Vec<(IndexId, Mode)>,
     pub ranges: Vec<IndexId>,
 }

@@ -229,6 +229,26 @@ impl RangeLocks {
         cost(&read) as isize - cost(&before) as isize
     }
 
+    /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
+    pub fn give_up(&self, owner: &Owner, index: IndexId, id: RangeId) -> usize {
+        let shard = self.shard(index);
+        let mut indexes = shard.indexes.lock();
+        let Some(entry) = indexes.get_mut(&index) else { return 0 };
+        let Some(list) = entry.owners.get_mut(&owner.serial()) else { return 0 };
+        let Some(at) = list.iter().rposition(|place| place.id == id.0) else { return 0 };
+        let place = list.remove(at);
+        if list.is_empty() {
+            entry.owners.remove(&owner.serial());
+        }
+        let Some(range) = entry.take(&place) else { return 0 };
+        shard.count.fetch_sub(1, Ordering::SeqCst);
+        entry.wake(&range);
+        if entry.is_empty() {
+            indexes.remove(&index);
+        }
+        cost(&range)
+    }
+
     /// Replaces the ranges of `owner` in `index` by one over everything. Returns the bytes freed.
     pub fn replace_by_everything(&self, owner: &Arc<Owner>, index: IndexId) -> usize {
         let shard = self.shard(index);
