@@ -196,12 +196,22 @@ impl Txn {
     fn change(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, mut old: Option<&mut Vec<u8>>) -> Result<bool> {
         self.check_writable(key)?;
         self.throttle();
-        loop {
-            match self.change_once(index, key, op, old.as_deref_mut())? {
-                Step::Done(existed) => return Ok(existed),
-                Step::Blocked(blocker) => self.clear_way(index, key, blocker)?,
+        let mut stands_in_line = false;
+        let result = loop {
+            let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
+                Ok(Step::Blocked(blocker)) => blocker,
+                Ok(Step::Done(existed)) => break Ok(existed),
+                Err(e) => break Err(e),
+            };
+            stands_in_line |= matches!(blocker, Blocker::Range);
+            if let Err(e) = self.clear_way(index, key, blocker) {
+                break Err(e);
             }
+        };
+        if stands_in_line {
+            self.system.locks.has_inserted(self.owner(), index.id(), key);
         }
+        result
     }
 
     /// Pays for log that the checkpoint cannot keep up with, between two rows, holding nothing.

@@ -137,7 +137,8 @@ impl Txn {
     /// A cursor over the entries between `from` and `to`.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the transaction has ended; [`Error::SnapshotTooOld`] if the index was filled after its snapshot.
+    /// [`Error::Closed`] if the transaction has ended; [`Error::SnapshotTooOld`] if the index was filled after its snapshot;
+    /// [`Error::Interrupted`] if it was killed.
     pub fn cursor(
         &mut self,
         index: &Arc<TableIndex>,
@@ -149,23 +150,7 @@ impl Txn {
         index.check_view(self.current_view())?;
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
-        let locking = mode.map(|mode| {
-            let read = Arc::clone(self.cursor_read.get_or_insert_default());
-            let keep = self.options.isolation != Isolation::ReadCommitted;
-            let locks = &self.system.locks;
-            let range = if keep { locks.lock_range(self.owner(), index.id(), KeyRange::new(from, to)) } else { None };
-            let first_updater_wins =
-                self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
-            Locking {
-                mode,
-                wait: options.wait.unwrap_or(self.wait_mode()),
-                range,
-                first_updater_wins,
-                keep,
-                read,
-                is_new: false,
-            }
-        });
+        let locking = mode.map(|mode| self.locking(index, mode, from, to, options.wait)).transpose()?;
         self.owner().cursor_opens();
         Ok(RowCursor {
             view: self.current_view().share(),
@@ -192,6 +177,29 @@ impl Txn {
             key: Vec::new(),
             value: Vec::new(),
         })
+    }
+}
+
+impl Txn {
+    /// What a cursor over a range needs to lock its entries; registers the range.
+    fn locking(
+        &mut self,
+        index: &TableIndex,
+        mode: LockMode,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        wait: Option<WaitMode>,
+    ) -> Result<Locking> {
+        let read = Arc::clone(self.cursor_read.get_or_insert_default());
+        let wait = wait.unwrap_or(self.wait_mode());
+        let keep = self.options.isolation != Isolation::ReadCommitted;
+        let range = if keep {
+            self.system.locks.lock_range_in_turn(self.owner(), index.id(), KeyRange::new(from, to), wait)?
+        } else {
+            None
+        };
+        let first_updater_wins = self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
+        Ok(Locking { mode, wait, range, first_updater_wins, keep, read, is_new: false })
     }
 }
 

@@ -63,6 +63,10 @@ impl LockManager {
     pub(super) fn detect(&self, start: &Arc<Owner>) {
         let mut graph = self.graph.lock();
         while let Some(cycle) = self.find_cycle(start) {
+            if let Some(polite) = cycle.iter().find(|owner| owner.gives_way()) {
+                polite.end_wait(Outcome::Granted);
+                continue;
+            }
             // The cheapest to roll back; among equals the youngest.
             let cost = |o: &&Arc<Owner>| (o.undo_records(), std::cmp::Reverse(o.serial()));
             let Some(victim) = cycle.iter().min_by_key(cost) else { return };
@@ -114,6 +118,7 @@ impl LockManager {
             }
             Some(Target::Table { index, .. }) => self.tables.lock().get(&index).map_or_else(Vec::new, of),
             Some(Target::Range { index, key }) => self.ranges.blockers(owner, index, &key),
+            Some(Target::Turn { index, range }) => self.ranges.inserters(owner, index, &range),
         }
     }
 

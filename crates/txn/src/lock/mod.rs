@@ -388,7 +388,8 @@ impl LockManager {
         self.ranges.covered(owner, index, key)
     }
 
-    /// Waits until no range of others covers `key`. The answer may be out of date at once: ask again under the latch.
+    /// Waits until no range of others covers `key`. The answer may be out of date at once: ask again under the latch. Who has waited
+    /// stands in line until [`LockManager::has_inserted`].
     ///
     /// # Errors
     /// As [`LockManager::lock_row`].
@@ -397,10 +398,15 @@ impl LockManager {
             return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };
         }
         if self.ranges.enqueue(owner, index, key)? {
-            self.wait(owner, wait, &|| self.ranges.remove_waiter(owner, index, key))
+            self.wait(owner, wait, &|| self.ranges.remove_inserter(owner, index, key))
         } else {
             Ok(())
         }
+    }
+
+    /// `owner`, which has waited in [`LockManager::wait_range`] for `key`, has inserted it, or has given up.
+    pub fn has_inserted(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        self.ranges.remove_inserter(owner, index, key);
     }
 
     /// Keeps inserts of others out of `range` until the owner ends. To be called before the range is read.
@@ -418,6 +424,29 @@ impl LockManager {
             self.account(-(freed as isize));
         }
         Some(id)
+    }
+
+    /// As [`LockManager::lock_range`], after those who already wait to insert into it.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database stopped.
+    pub fn lock_range_in_turn(
+        &self,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        range: KeyRange,
+        wait: WaitMode,
+    ) -> Result<Option<RangeId>> {
+        // Transactions that come in a given order are not to wait for later ones.
+        let is_ordered = self.observer.get().is_some_and(|observer| observer.interest() == WaitInterest::Everybody);
+        if wait_limit(wait).is_some() && !is_ordered && self.ranges.enqueue_reader(owner, index, &range)? {
+            let waited = self.wait(owner, wait, &|| {});
+            self.ranges.remove_reader(owner, index);
+            if !matches!(waited, Err(Error::LockTimeout)) {
+                waited?;
+            }
+        }
+        Ok(self.lock_range(owner, index, range))
     }
 
     /// A range is not going to be read, or not now.

@@ -11,6 +11,7 @@ use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Condvar, Mutex};
 use holdfast_base::{Error, IndexId, Result, TxnId};
 
+use super::interval::KeyRange;
 use super::queue::Mode;
 use super::report::WantedLock;
 
@@ -20,9 +21,24 @@ pub type Serial = u64;
 /// What a transaction waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    Row { index: IndexId, key: Arc<[u8]>, mode: Mode },
-    Table { index: IndexId, mode: Mode },
-    Range { index: IndexId, key: Arc<[u8]> },
+    Row {
+        index: IndexId,
+        key: Arc<[u8]>,
+        mode: Mode,
+    },
+    Table {
+        index: IndexId,
+        mode: Mode,
+    },
+    Range {
+        index: IndexId,
+        key: Arc<[u8]>,
+    },
+    /// Those who wait to insert into a range that is going to be read: it is their turn. Nothing is lost if it is not waited for.
+    Turn {
+        index: IndexId,
+        range: KeyRange,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +261,11 @@ impl Owner {
     /// Whether it waits for anything now.
     pub(crate) fn waits(&self) -> bool {
         self.wait.lock().outcome == Outcome::Waiting
+    }
+
+    /// Whether it only lets others go first.
+    pub(crate) fn gives_way(&self) -> bool {
+        matches!(self.waiting_for(), Some(Target::Turn { .. }))
     }
 
     /// What it waits for now.

@@ -8,6 +8,10 @@
 //! A waiting inserter stands among the index's waiters, in the order of keys, and is woken when no range of others covers
 //! its key; a range that goes looks at those within it.
 //!
+//! Who is going to read a range into which others already wait to insert lets them go first, once, until they have inserted: else those who
+//! wait might wait for ever, while one reader follows the other. That is no more than a courtesy: it ends when it would close a cycle of
+//! waits, or takes too long.
+//!
 //! A range that is still being read may shrink to what was read, so it spares the owner no other range; a settled one
 //! does. Invariant: what is in the list of an owner is in the set of the index, and the other way round.
 
@@ -56,17 +60,49 @@ struct Place {
     from: End,
 }
 
+/// One who had to wait, until it has inserted.
+#[derive(Debug)]
+struct Inserter {
+    owner: Arc<Owner>,
+    /// It has been told to go on.
+    goes_on: bool,
+}
+
 /// The range locks of one index, and who waits for them.
 #[derive(Debug, Default)]
 pub(crate) struct IndexRanges {
     locks: Intervals<RangeLock>,
     owners: HashMap<Serial, Vec<Place>>,
-    waiting: BTreeMap<(Arc<[u8]>, Serial), Arc<Owner>>,
+    waiting: BTreeMap<(Arc<[u8]>, Serial), Inserter>,
+    /// Readers that let inserters go first.
+    readers: Vec<(Arc<Owner>, KeyRange)>,
 }
 
 impl IndexRanges {
     fn is_empty(&self) -> bool {
-        self.locks.is_empty() && self.waiting.is_empty()
+        self.locks.is_empty() && self.waiting.is_empty() && self.readers.is_empty()
+    }
+
+    /// Who waits to insert into `range`, or goes on to do so.
+    fn waiting_in<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = (&'a (Arc<[u8]>, Serial), &'a Inserter)> {
+        let first = match &range.from {
+            Bound::Included(key) | Bound::Excluded(key) => Bound::Included((Arc::clone(key), 0)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let end = KeyRange { from: Bound::Unbounded, to: range.to.clone() };
+        let within = self.waiting.range((first, Bound::Unbounded)).take_while(move |((key, _), _)| end.contains(key));
+        within.filter(|((key, _), _)| range.contains(key))
+    }
+
+    /// Lets readers go on in whose ranges nobody waits any more.
+    fn wake_readers(&mut self) {
+        let readers = std::mem::take(&mut self.readers);
+        let (stay, go): (Vec<_>, Vec<_>) =
+            readers.into_iter().partition(|(_, range)| self.waiting_in(range).next().is_some());
+        self.readers = stay;
+        for (owner, _) in go {
+            owner.end_wait(Outcome::Granted);
+        }
     }
 
     fn covered(&self, owner: &Owner, key: &[u8]) -> bool {
@@ -91,17 +127,13 @@ impl IndexRanges {
         if self.waiting.is_empty() {
             return;
         }
-        let first = match &range.from {
-            Bound::Included(key) | Bound::Excluded(key) => Bound::Included((Arc::clone(key), 0)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let end = KeyRange { from: Bound::Unbounded, to: range.to.clone() };
-        let within = self.waiting.range((first, Bound::Unbounded)).take_while(|((key, _), _)| end.contains(key));
-        let free = within.filter(|((key, _), owner)| !self.covered(owner, key));
-        let free: Vec<_> = free.map(|(waiter, _)| waiter.clone()).collect();
-        for waiter in free {
-            if let Some(owner) = self.waiting.remove(&waiter) {
-                owner.end_wait(Outcome::Granted);
+        let waiting = self.waiting_in(range).filter(|(_, inserter)| !inserter.goes_on);
+        let free = waiting.filter(|((key, _), inserter)| !self.covered(&inserter.owner, key));
+        let free: Vec<_> = free.map(|(place, _)| place.clone()).collect();
+        for place in free {
+            if let Some(inserter) = self.waiting.get_mut(&place) {
+                inserter.goes_on = true;
+                inserter.owner.end_wait(Outcome::Granted);
             }
         }
     }
@@ -111,9 +143,11 @@ impl IndexRanges {
         self.locks.for_each(|range, lock| visit(range, &lock.owner));
     }
 
-    /// Who waits to insert which key.
-    pub fn waiting(&self) -> impl Iterator<Item = (&Arc<Owner>, &[u8])> {
-        self.waiting.iter().map(|((key, _), owner)| (owner, &**key))
+    /// Who waits to insert which key, and who to read which range.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Arc<Owner>, KeyRange)> {
+        let inserters = self.waiting.iter().filter(|(_, inserter)| !inserter.goes_on);
+        let inserters = inserters.map(|((key, _), inserter)| (&inserter.owner, KeyRange::point(key)));
+        inserters.chain(self.readers.iter().map(|(owner, range)| (owner, range.clone())))
     }
 }
 
@@ -189,18 +223,56 @@ impl RangeLocks {
         }
         let key: Arc<[u8]> = key.into();
         owner.start_wait(Target::Range { index, key: Arc::clone(&key) })?;
-        entry.waiting.insert((key, owner.serial()), Arc::clone(owner));
+        entry.waiting.insert((key, owner.serial()), Inserter { owner: Arc::clone(owner), goes_on: false });
         Ok(true)
     }
 
-    /// Takes back the request of `owner`, which waits for `key`.
-    pub fn remove_waiter(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+    /// `owner`, which has waited for `key`, has inserted it or does not do so any more.
+    pub fn remove_inserter(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         let mut indexes = self.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return };
         entry.waiting.remove(&(key.into(), owner.serial()));
+        entry.wake_readers();
         if entry.is_empty() {
             indexes.remove(&index);
         }
+    }
+
+    /// Makes `owner`, which is going to read `range`, wait for those who wait to insert there, unless there are none (then false).
+    ///
+    /// # Errors
+    /// As [`RangeLocks::enqueue`].
+    pub fn enqueue_reader(&self, owner: &Arc<Owner>, index: IndexId, range: &KeyRange) -> Result<bool> {
+        let shard = self.shard(index);
+        if shard.count.load(Ordering::Relaxed) == 0 {
+            return Ok(false); // Nobody waits for anybody.
+        }
+        let mut indexes = shard.indexes.lock();
+        let Some(entry) = indexes.get_mut(&index) else { return Ok(false) };
+        if entry.waiting_in(range).next().is_none() {
+            return Ok(false);
+        }
+        owner.start_wait(Target::Turn { index, range: range.clone() })?;
+        entry.readers.push((Arc::clone(owner), range.clone()));
+        Ok(true)
+    }
+
+    /// Takes a reader out again, if it is still there.
+    pub fn remove_reader(&self, owner: &Owner, index: IndexId) {
+        let mut indexes = self.shard(index).indexes.lock();
+        let Some(entry) = indexes.get_mut(&index) else { return };
+        entry.readers.retain(|(reader, _)| reader.serial() != owner.serial());
+        if entry.is_empty() {
+            indexes.remove(&index);
+        }
+    }
+
+    /// Who but `owner` waits to insert into `range`, or goes on to do so.
+    pub fn inserters(&self, owner: &Owner, index: IndexId, range: &KeyRange) -> Vec<Arc<Owner>> {
+        let indexes = self.shard(index).indexes.lock();
+        let Some(entry) = indexes.get(&index) else { return Vec::new() };
+        let waiting = entry.waiting_in(range).map(|(_, inserter)| Arc::clone(&inserter.owner));
+        waiting.filter(|inserter| inserter.serial() != owner.serial()).collect()
     }
 
     /// The reader of a registered range is done: it narrows it to `read`, if that is less. Does nothing if the range is
@@ -328,6 +400,7 @@ mod tests {
         assert!(locks.enqueue(&writer, T, b"x").unwrap());
         locks.settle(&reader, T, id, Some(KeyRange::new(Included(b"a"), Included(b"d"))));
         assert_eq!(writer.block(std::time::Duration::from_secs(60)), Outcome::Granted);
+        locks.remove_inserter(&writer, T, b"x");
         assert!(locks.covered(&writer, T, b"c") && !locks.covered(&writer, T, b"x"));
         assert!(locks.release(&reader, T) > 0);
         assert!(!locks.covered(&writer, T, b"c"));
@@ -358,7 +431,8 @@ mod tests {
         assert!(locks.enqueue(&b, T, b"b").unwrap() && locks.enqueue(&f, T, b"f").unwrap());
         locks.release(&readers[0], T);
         assert!(!b.waits() && f.waits());
-        locks.remove_waiter(&f, T, b"f");
+        locks.remove_inserter(&b, T, b"b");
+        locks.remove_inserter(&f, T, b"f");
         locks.release(&readers[1], T);
         assert!(f.waits(), "it has gone, nobody grants it anything");
         assert!(locks.parts().all(|part| part.is_empty()));

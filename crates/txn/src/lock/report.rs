@@ -86,6 +86,9 @@ impl Target {
             Target::Range { index, key } => {
                 WantedLock { index: *index, kind: LockKind::Range(KeyRange::point(key)), mode: GAP }
             }
+            Target::Turn { index, range } => {
+                WantedLock { index: *index, kind: LockKind::Range(range.clone()), mode: GAP }
+            }
         }
     }
 }
@@ -120,8 +123,8 @@ impl LockManager {
                 ranges.for_each_lock(|range, owner| {
                     out.push(info(owner, *index, LockKind::Range(range.clone()), GAP, true));
                 });
-                for (owner, key) in ranges.waiting() {
-                    out.push(info(owner, *index, LockKind::Range(KeyRange::point(key)), GAP, false));
+                for (owner, range) in ranges.waiting() {
+                    out.push(info(owner, *index, LockKind::Range(range), GAP, false));
                 }
             }
         }

@@ -129,6 +129,7 @@ fn a_locked_range_takes_no_inserts() {
                         drop(rows);
                         m.wait_range(&me, T, b"c", LONG).unwrap();
                     }
+                    m.has_inserted(&me, T, b"c");
                     m.release_all(&me);
                 })
             };
@@ -140,6 +141,43 @@ fn a_locked_range_takes_no_inserts() {
             m.settle_range(&reader, T, id, Some(KeyRange::point(b"a")));
             m.release_all(&reader);
             inserter.join().unwrap();
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
+/// Sessions that all read everything and insert: whoever waits is woken, and each gets through in the end.
+#[test]
+fn readers_that_insert_where_all_have_read_get_through() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            let threads: Vec<_> = (1..4u64)
+                .map(|first| {
+                    let m = m.clone();
+                    spawn(move || {
+                        for serial in (first..).step_by(3) {
+                            let me = Owner::new(serial);
+                            let id = m.lock_range_in_turn(&me, T, KeyRange::everything(), LONG).unwrap().unwrap();
+                            m.settle_range(&me, T, id, None);
+                            let mut result = Ok(());
+                            while result.is_ok() && m.range_blocked(&me, T, b"c") {
+                                result = m.wait_range(&me, T, b"c", LONG);
+                            }
+                            m.has_inserted(&me, T, b"c");
+                            m.release_all(&me);
+                            match result {
+                                Ok(()) => return,
+                                Err(Error::Deadlock) => {}
+                                Err(e) => panic!("{e}"),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            assert!(m.locks().is_empty());
             assert_eq!(m.memory(), 0);
         },
         RUNS,

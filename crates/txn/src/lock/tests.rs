@@ -146,6 +146,62 @@ fn a_cycle_through_a_range_is_found() {
     });
 }
 
+/// Readers whose ranges overlap follow each other, and one who waits to insert never finds a moment without.
+#[test]
+fn who_waits_to_insert_goes_before_the_readers_that_come() {
+    let m = manager();
+    let [first, inserter, next, elsewhere] = [1, 2, 3, 4].map(Owner::new);
+    m.lock_range(&first, T, KeyRange::everything());
+    std::thread::scope(|s| {
+        let inserting = s.spawn(|| {
+            m.wait_range(&inserter, T, b"m", LONG).unwrap();
+            assert!(!m.range_blocked(&inserter, T, b"m"));
+            m.has_inserted(&inserter, T, b"m");
+            m.release_all(&inserter);
+        });
+        while_waiting(&inserter, || {});
+        let here = KeyRange::new(std::ops::Bound::Included(b"b"), std::ops::Bound::Unbounded);
+        let reading = s.spawn(|| m.lock_range_in_turn(&next, T, here, LONG).unwrap().unwrap());
+        while_waiting(&next, || {
+            assert_eq!(m.waits().iter().map(|w| (w.waiting, w.blocking)).collect::<Vec<_>>(), [(2, 1), (3, 2)]);
+            // Those who read elsewhere, or do not wait for anything, do not stand in line.
+            assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"a"), LONG).unwrap().is_some());
+            assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"m"), WaitMode::NoWait).unwrap().is_some());
+            m.release_all(&elsewhere);
+            m.release_all(&first);
+        });
+        reading.join().unwrap();
+        inserting.join().unwrap();
+    });
+    assert!(m.range_blocked(&inserter, T, b"m"));
+    m.release_all(&next);
+    assert_eq!((m.memory(), m.locks().len()), (0, 0));
+}
+
+/// The inserter waits for a range whose owner waits for a row of the reader that lets the inserter go first.
+#[test]
+fn nobody_is_a_victim_of_a_courtesy() {
+    let m = manager();
+    let [holder, inserter, reader] = [1, 2, 3].map(Owner::new);
+    m.lock_range(&holder, T, KeyRange::everything());
+    m.lock_row(&reader, T, b"row", Exclusive, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let inserting = s.spawn(|| m.wait_range(&inserter, T, b"m", LONG));
+        while_waiting(&inserter, || {});
+        let reading = s.spawn(|| m.lock_range_in_turn(&reader, T, KeyRange::everything(), LONG));
+        while_waiting(&reader, || {});
+        // This closes the cycle: the reader goes on, and gives its row up in the end.
+        let holding = s.spawn(|| m.lock_row(&holder, T, b"row", Exclusive, LONG, None));
+        assert!(reading.join().unwrap().unwrap().is_some());
+        while_waiting(&holder, || m.release_all(&reader));
+        assert!(holding.join().unwrap().unwrap());
+        m.release_all(&holder);
+        inserting.join().unwrap().unwrap();
+        m.has_inserted(&inserter, T, b"m");
+    });
+    assert_eq!(m.latest_deadlock(), None);
+}
+
 #[test]
 fn a_waiter_enters_the_lock_of_the_row_s_writer() {
     let m = manager();
