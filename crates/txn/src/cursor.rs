@@ -427,7 +427,10 @@ impl RowCursor {
             return Err(Error::Conflict);
         }
         if header.is_none_or(|h| h.deleted) {
-            if !locking.keep {
+            // The range keeps the place free: a line of those who wait for a row that was deleted goes on at once.
+            if locking.keep {
+                system.locks.leave_to_range(&self.owner, index.id(), &self.key);
+            } else {
                 system.locks.unlock_row(&self.owner, index.id(), &self.key);
             }
             return Ok(false);
@@ -444,28 +447,30 @@ impl RowCursor {
         self.done = false;
         self.batch_len = BATCH_MIN;
         let read = self.last.as_ref().map(|last| self.read_to(last));
-        let rest = self.last.as_ref().map_or_else(|| self.whole(), |last| self.rest_behind(last));
+        let whole = KeyRange::new(borrow(&self.from), borrow(&self.to));
         let Some(locking) = &mut self.locking else { return Ok(()) };
         let (system, index, owner) = (&self.system, &self.index, &self.owner);
-        match (locking.range, read) {
-            (Some(id), None) => system.locks.give_up_range(owner, index.id(), id),
-            (Some(id), read) => system.locks.settle_range(owner, index.id(), id, read),
-            (None, _) => {}
+        if let Some(id) = locking.range
+            && read.is_none()
+        {
+            system.locks.give_up_range(owner, index.id(), id);
+            locking.range = None;
+        } else if let Some(id) = locking.range {
+            system.locks.settle_range(owner, index.id(), id, read);
         }
         let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
         let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
         let mut payload = Vec::new();
         let got =
             lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, &acc, &mut payload).map(drop);
-        locking.range = system.locks.lock_range(owner, index.id(), rest);
+        match locking.range {
+            Some(id) => system.locks.widen_range(owner, index.id(), id, whole),
+            None => locking.range = system.locks.lock_range(owner, index.id(), whole),
+        }
         if got.is_err() {
             self.last = Some(self.key.clone());
         }
         got
-    }
-
-    fn whole(&self) -> KeyRange {
-        KeyRange::new(borrow(&self.from), borrow(&self.to))
     }
 
     /// What was read if `last` was the last of it.
@@ -473,14 +478,6 @@ impl RowCursor {
         match self.direction {
             Direction::Forward => KeyRange::new(borrow(&self.from), Bound::Included(last)),
             Direction::Reverse => KeyRange::new(Bound::Included(last), borrow(&self.to)),
-        }
-    }
-
-    /// What is still to be read behind `last`.
-    fn rest_behind(&self, last: &[u8]) -> KeyRange {
-        match self.direction {
-            Direction::Forward => KeyRange::new(Bound::Excluded(last), borrow(&self.to)),
-            Direction::Reverse => KeyRange::new(borrow(&self.from), Bound::Excluded(last)),
         }
     }
 }

@@ -42,13 +42,13 @@ fn who_has_the_greatest_key_inserts_the_next_before_those_who_wait_for_it() {
     let db = Db::new();
     db.put(&[("1", "")]);
     let sessions: Vec<Session> = (0..5).map(|_| Session::new(&db, options())).collect();
-    let mut waiting = Vec::new();
-    for session in &sessions {
-        let reading = start(session, &db, Direction::Reverse, 1);
-        waiting.push(if waiting.is_empty() { reading } else { reading.blocked() });
-    }
-    let keys = ["1", "2", "3", "4", "5", "6"];
-    for ((session, reading), keys) in sessions.iter().zip(waiting).zip(keys.windows(2)) {
+    let [first, others @ ..] = &sessions[..] else { unreachable!() };
+    assert_eq!(start(first, &db, Direction::Reverse, 1).result().unwrap(), ["1"]);
+    let waiting: Vec<_> = others.iter().map(|other| start(other, &db, Direction::Reverse, 1).blocked()).collect();
+    first.insert("2", "").result().unwrap();
+    first.commit().unwrap();
+    let keys = ["2", "3", "4", "5", "6"];
+    for ((session, reading), keys) in others.iter().zip(waiting).zip(keys.windows(2)) {
         assert_eq!(reading.result().unwrap(), [keys[0]]);
         session.insert(keys[1], "").result().unwrap();
         session.commit().unwrap();

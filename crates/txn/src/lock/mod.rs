@@ -56,8 +56,6 @@ use rows::{Row, RowLock, Rows};
 const SHARDS: usize = 64;
 /// Bytes that one lock is taken to cost beside its key.
 const LOCK_COST: usize = 160;
-/// The lock of the row that is changed is looked for among so many that were entered last: a row of each table of a join.
-const JUST_ENTERED: usize = 8;
 /// A transaction with fewer row locks in an index is not worth a table lock.
 const ESCALATION_MIN: usize = 64;
 
@@ -449,6 +447,12 @@ impl LockManager {
         Ok(self.lock_range(owner, index, range))
     }
 
+    /// The reader of a range goes on behind what it had read: `range` is all of it. To be called before it reads.
+    pub fn widen_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, range: KeyRange) {
+        let change = self.ranges.widen(owner, index, id, range);
+        self.account(change);
+    }
+
     /// A range is not going to be read, or not now.
     pub fn give_up_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId) {
         let freed = self.ranges.give_up(owner, index, id);
@@ -498,14 +502,18 @@ impl LockManager {
     /// `owner` has changed a row, which carries its id now: the lock that it has just entered for that is not needed any more.
     /// It is kept if others wait for it, or if it is older than the last savepoint: then the change may be undone without it.
     pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
-        let mut held = owner.held.lock();
-        let newest = held.since_savepoint.max(held.rows.len().saturating_sub(JUST_ENTERED));
-        let Some(newest_rows) = held.rows.get(newest..) else { return };
-        let Some(at) = newest_rows.iter().rposition(|(i, k)| *i == index && **k == *key) else { return };
-        let lock = held.rows.swap_remove(newest + at);
-        drop(held);
-        if !self.release_uncontended(owner, index, key) {
+        if let Some(lock) = owner.take_just_entered(index, key)
+            && !self.release_uncontended(owner, index, key)
+        {
             owner.held.lock().rows.push(lock);
+        }
+    }
+
+    /// `owner` has found no row where it has just entered a lock, and a range of its covers the place: the lock goes to the next in line.
+    /// It is kept if it is older than the last savepoint.
+    pub fn leave_to_range(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        if owner.take_just_entered(index, key).is_some() {
+            self.release_row(owner, index, key);
         }
     }
 

@@ -63,6 +63,9 @@ pub(crate) struct WaitState {
     pub stopped: Option<Error>,
 }
 
+/// A lock that was entered a moment ago is one of so many that were entered last: there is a row for each table of a join.
+const JUST_ENTERED: usize = 8;
+
 /// What an owner holds. `closed`: the transaction has ended, nothing may be added any more.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -205,6 +208,14 @@ impl Owner {
     pub(crate) fn keep_locks(&self) {
         let mut held = self.held.lock();
         held.since_savepoint = held.rows.len();
+    }
+
+    /// Takes a row lock off its list that was entered a moment ago, and after the last savepoint.
+    pub(crate) fn take_just_entered(&self, index: IndexId, key: &[u8]) -> Option<(IndexId, Arc<[u8]>)> {
+        let mut held = self.held.lock();
+        let newest = held.since_savepoint.max(held.rows.len().saturating_sub(JUST_ENTERED));
+        let at = held.rows.get(newest..)?.iter().rposition(|(i, k)| *i == index && **k == *key)?;
+        Some(held.rows.swap_remove(newest + at))
     }
 
     /// Number of row locks held explicitly.

@@ -301,6 +301,22 @@ impl RangeLocks {
         cost(&read) as isize - cost(&before) as isize
     }
 
+    /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing if it is gone. Returns by how much its
+    /// cost changed.
+    pub fn widen(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, range: KeyRange) -> isize {
+        let mut indexes = self.shard(index).indexes.lock();
+        let Some(entry) = indexes.get_mut(&index) else { return 0 };
+        let Some(list) = entry.owners.get_mut(&owner.serial()) else { return 0 };
+        let Some(place) = list.iter_mut().rfind(|place| place.id == id.0) else { return 0 };
+        let Some((before, _)) = entry.locks.remove(&place.from, id.0) else { return 0 };
+        place.from = range.from.clone();
+        let change = cost(&range) as isize - cost(&before) as isize;
+        entry.locks.insert(range, id.0, RangeLock { owner: Arc::clone(owner), settled: false });
+        drop(indexes);
+        fence(Ordering::SeqCst); // As in `register`.
+        change
+    }
+
     /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
     pub fn give_up(&self, owner: &Owner, index: IndexId, id: RangeId) -> usize {
         let shard = self.shard(index);
@@ -419,6 +435,24 @@ mod tests {
         locks.settle(&reader, T, all, Some(KeyRange::point(b"a")));
         assert!(locks.covered(&writer, T, b"m") && !locks.covered(&writer, T, b"n"));
         assert!(locks.register(&reader, T, KeyRange::point(b"m")).is_none(), "it has that already");
+    }
+
+    #[test]
+    fn a_reader_that_gives_way_keeps_what_it_has_read() {
+        let locks = RangeLocks::new();
+        let (reader, writer) = (Owner::new(1), Owner::new(2));
+        let (id, cost) = locks.register(&reader, T, KeyRange::everything()).unwrap();
+        let read = KeyRange::new(Unbounded, Included(b"d"));
+        let mut paid = cost as isize + locks.settle(&reader, T, id, Some(read));
+        assert!(locks.covered(&writer, T, b"d") && !locks.covered(&writer, T, b"e"));
+        paid += locks.widen(&reader, T, id, KeyRange::everything());
+        assert!(locks.covered(&writer, T, b"e"));
+        assert!(locks.register(&reader, T, KeyRange::point(b"e")).is_some(), "it may shrink again");
+        assert!(locks.give_up(&reader, T, id) > 0 && locks.give_up(&reader, T, id) == 0);
+        assert!(locks.covered(&writer, T, b"e") && !locks.covered(&writer, T, b"d"));
+        assert_eq!(paid, cost as isize);
+        locks.release(&reader, T);
+        assert!(locks.parts().all(|part| part.is_empty()));
     }
 
     #[test]
