@@ -243,11 +243,7 @@ impl RangeLocks {
     /// # Errors
     /// As [`RangeLocks::enqueue`].
     pub fn enqueue_reader(&self, owner: &Arc<Owner>, index: IndexId, range: &KeyRange) -> Result<bool> {
-        let shard = self.shard(index);
-        if shard.count.load(Ordering::Relaxed) == 0 {
-            return Ok(false); // Nobody waits for anybody.
-        }
-        let mut indexes = shard.indexes.lock();
+        let mut indexes = self.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return Ok(false) };
         if entry.waiting_in(range).next().is_none() {
             return Ok(false);
