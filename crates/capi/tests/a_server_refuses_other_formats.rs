@@ -1,4 +1,4 @@
-//! Format 2 came with keys that have all weights of a text. Keys of format 1 would be misread without a word, so a table whose definition says
+//! Format 3 is that of tables whose rows have several layouts. Format 2 came with keys that have all weights of a text. Keys of format 1 would be misread without a word, so a table whose definition says
 //! another format is refused: every statement on it gets an error that names the formats and says what to do, the table stays as it is, and can
 //! be dropped. Here a definition is changed while the server is down.
 //!
@@ -40,13 +40,17 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     up(true)?;
     server.query(
         "CREATE DATABASE s; USE s; CREATE TABLE old (id INT PRIMARY KEY, a VARCHAR(9), KEY (a)) ENGINE=HOLDFAST; \
-         INSERT INTO old VALUES (1, 'a'), (2, 'b'); CREATE TABLE mine LIKE old; INSERT INTO mine SELECT * FROM old",
+         INSERT INTO old VALUES (1, 'a'), (2, 'b'); CREATE TABLE mine LIKE old; INSERT INTO mine SELECT * FROM old; \
+         CREATE TABLE wide LIKE old; INSERT INTO wide SELECT * FROM old; ALTER TABLE wide ADD b INT DEFAULT 7, ALGORITHM=INSTANT",
     )?;
     server.down()?;
     let ours = set_format(&server.data_dir(), "s/old", 1);
 
     up(false)?;
-    let expected = format!("table s/old is in format 1, and this version of the engine reads format {ours}: dump it");
+    let expected = format!(
+        "table s/old is in format 1, and this version of the engine reads formats {ours} and {}: dump it",
+        ours + 1
+    );
     for statement in ["SELECT * FROM s.old", "INSERT INTO s.old VALUES (3, 'c')", "ALTER TABLE s.old ADD b INT"] {
         let error = refused(server, statement);
         assert!(error.contains(&expected), "{statement}: {error}");
@@ -57,14 +61,23 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     server.down()?;
 
     assert_eq!(set_format(&server.data_dir(), "s/old", ours), 1, "what was refused changed nothing");
+    assert_eq!(set_format(&server.data_dir(), "s/wide", ours + 1), ours + 1);
     up(false)?;
     assert_eq!(server.query("SELECT a FROM s.old ORDER BY a")?, "a\nb");
+    assert_eq!(server.query("SELECT SUM(b) FROM s.wide")?, "14");
     server.down()?;
 
-    set_format(&server.data_dir(), "s/old", ours + 1);
+    // A later format; and one that promises what is not there.
+    set_format(&server.data_dir(), "s/old", ours + 2);
+    set_format(&server.data_dir(), "s/mine", ours + 1);
     up(false)?;
     let error = refused(server, "SELECT * FROM s.old");
-    assert!(error.contains(&format!("is in format {}", ours + 1)), "{error}");
+    assert!(error.contains(&format!("is in format {}", ours + 2)), "{error}");
+    let error = refused(server, "SELECT * FROM s.mine");
+    assert!(error.contains("is in format 0"), "{error}");
+    server.down()?;
+    set_format(&server.data_dir(), "s/mine", ours);
+    up(false)?;
     server.query("DROP TABLE s.old; CREATE TABLE s.old LIKE s.mine; INSERT INTO s.old SELECT * FROM s.mine")?;
     assert_eq!(server.query("SELECT COUNT(*) FROM s.old")?, "2", "it can be dropped, and loaded anew");
     server.down()
