@@ -217,30 +217,19 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
 
 namespace {
 
-hf_code write_version(const std::string &name, TABLE *altered)
-{
-  Definition definition;
-  hf_code code= read_definition(name, &definition);
-  if (code != HF_OK)
-    return code;
-  definition.version= Definition(altered->s, false).version;
-  return write_definition(name, definition);
-}
-
 /* What the engine is to keep with one of the altered tables. */
-hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table_operations changes, std::string *bytes)
+hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table_operations changes,
+                          Definition *definition)
 {
-  Definition definition;
-  hf_code code= read_definition(ctx->name, &definition);
+  hf_code code= read_definition(ctx->name, definition);
   if (code != HF_OK)
     return code;
-  definition.version= Definition(altered->s, false).version;
+  definition->version= Definition(altered->s, false).version;
   // What ANALYZE counted was of other indexes.
   if (changes & CHANGED_INDEXES)
-    definition.statistics.clear();
+    definition->statistics.clear();
   if (changes & ADDED_COLUMNS)
-    definition.history= ctx->history;
-  *bytes= definition.bytes();
+    definition->history= ctx->history;
   return HF_OK;
 }
 
@@ -251,15 +240,23 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
   for (; *tables; tables++)
   {
     const Altered *ctx= static_cast<const Altered *>(*tables);
-    std::string definition;
+    Definition definition;
     hf_code code= altered_definition(ctx, altered, changes, &definition);
     if (code == HF_OK)
-      code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition));
+      code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition.bytes()));
     if (code != HF_OK)
       return code;
     alters.push_back(ctx->alter);
   }
   return hf_alter_commit(database, alters.data(), alters.size());
+}
+
+/* What changes is known to the server alone, and which version of the definition it is. */
+hf_code write_version(const Altered *ctx, const TABLE *altered)
+{
+  Definition definition;
+  hf_code code= altered_definition(ctx, altered, 0, &definition);
+  return code == HF_OK ? write_definition(ctx->name, definition) : code;
 }
 
 } // namespace
@@ -282,7 +279,7 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   else
   {
     for (auto table= tables; *table && code == HF_OK; table++)
-      code= write_version(static_cast<Altered *>(*table)->name, altered);
+      code= write_version(static_cast<Altered *>(*table), altered);
   }
   for (auto table_of= tables; *table_of; table_of++)
   {

@@ -129,6 +129,12 @@ pub struct RowCursor {
     value: Vec<u8>,
 }
 
+/// How a cursor reads pages of `index`.
+fn access<'a>(system: &'a TxnSystem, index: &'a TableIndex, statement: u32, plan: Option<ScanPlan>) -> Access<'a> {
+    let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
+    acc.with_statement(statement).with_scan_plan(plan)
+}
+
 fn borrow(bound: &Bound<Box<[u8]>>) -> Bound<&[u8]> {
     bound.as_ref().map(|key| &**key)
 }
@@ -326,8 +332,7 @@ impl RowCursor {
         self.forget_batch();
         let system = Arc::clone(&self.system);
         let index = Arc::clone(&self.index);
-        let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
-        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+        let acc = access(&system, &index, self.statement, self.plan);
         self.decide_scan(&acc)?;
         let forward = self.direction == Direction::Forward;
         let start = if forward { &self.from } else { &self.to };
@@ -379,8 +384,7 @@ impl RowCursor {
 
     /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false if there is none.
     fn read_entry(&mut self) -> Result<bool> {
-        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
-        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+        let acc = access(&self.system, &self.index, self.statement, self.plan);
         self.system.read_at(&self.index, &self.key, &self.view, self.owner.txn(), &acc, &mut self.value)
     }
 
@@ -390,8 +394,7 @@ impl RowCursor {
         let me = self.owner.txn();
         match self.system.version_at(&self.index, &self.key, &mut payload, &self.view, me)? {
             Seen::Version => {
-                let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
-                let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+                let acc = access(&self.system, &self.index, self.statement, self.plan);
                 self.system.value_of(&self.index, &payload, Some(&self.view), &acc, &mut self.value)?;
                 Ok(true)
             }
@@ -458,8 +461,7 @@ impl RowCursor {
         } else if let Some(id) = locking.range {
             system.locks.settle_range(owner, index.id(), id, read);
         }
-        let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
-        let acc = acc.with_statement(self.statement).with_scan_plan(self.plan);
+        let acc = access(system, index, self.statement, self.plan);
         let mut payload = Vec::new();
         let got =
             lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, &acc, &mut payload).map(drop);

@@ -161,19 +161,14 @@ impl<T> Intervals<T> {
         narrow(&mut self.root, (borrow(from), id), to, change)
     }
 
-    /// The first range over all that lies from `from` to `to` whose value is `wanted`, in the order of lower ends.
-    pub fn find(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, mut wanted: impl FnMut(&T) -> bool) -> Option<&T> {
-        find(&self.root, from, to, &mut wanted)
+    /// The first range over `key` whose value is `wanted`, in the order of lower ends.
+    pub fn find_over(&self, key: &[u8], mut wanted: impl FnMut(&T) -> bool) -> Option<&T> {
+        find(&self.root, Bound::Included(key), Bound::Included(key), &mut wanted)
     }
 
-    /// As [`Intervals::find`], over a key.
-    pub fn find_over(&self, key: &[u8], wanted: impl FnMut(&T) -> bool) -> Option<&T> {
-        self.find(Bound::Included(key), Bound::Included(key), wanted)
-    }
-
-    /// As [`Intervals::find`], over a range.
-    pub fn find_covering(&self, range: &KeyRange, wanted: impl FnMut(&T) -> bool) -> Option<&T> {
-        self.find(borrow(&range.from), borrow(&range.to), wanted)
+    /// As [`Intervals::find_over`], over all of `range`.
+    pub fn find_covering(&self, range: &KeyRange, mut wanted: impl FnMut(&T) -> bool) -> Option<&T> {
+        find(&self.root, borrow(&range.from), borrow(&range.to), &mut wanted)
     }
 
     /// Calls `visit` for every range.

@@ -448,19 +448,19 @@ impl LockManager {
     }
 
     /// The reader of a range goes on behind what it had read: `range` is all of it. To be called before it reads.
-    pub fn widen_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, range: KeyRange) {
+    pub fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) {
         let change = self.ranges.widen(owner, index, id, range);
         self.account(change);
     }
 
     /// A range is not going to be read, or not now.
-    pub fn give_up_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId) {
+    pub fn give_up_range(&self, owner: &Owner, index: IndexId, id: RangeId) {
         let freed = self.ranges.give_up(owner, index, id);
         self.account(-(freed as isize));
     }
 
     /// The reader of a range is done with it and has read all of it, or only `read`. To be called before the owner ends.
-    pub fn settle_range(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, read: Option<KeyRange>) {
+    pub fn settle_range(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) {
         let change = self.ranges.settle(owner, index, id, read);
         self.account(change);
     }

@@ -117,6 +117,22 @@ impl IndexRanges {
         cost
     }
 
+    /// Where in the list of `owner` its range is. Near the end as a rule: few ranges are being read at a time.
+    fn place_of(&self, owner: &Owner, id: RangeId) -> Option<usize> {
+        self.owners.get(&owner.serial())?.iter().rposition(|place| place.id == id.0)
+    }
+
+    /// Gives a range of `owner` other ends. Returns it as it was; `None` if it is gone.
+    fn replace(&mut self, owner: &Owner, id: RangeId, range: KeyRange, settled: bool) -> Option<KeyRange> {
+        let at = self.place_of(owner, id)?;
+        let place = &mut self.owners.get_mut(&owner.serial())?[at];
+        let (before, mut lock) = self.locks.remove(&place.from, id.0)?;
+        place.from = range.from.clone();
+        lock.settled = settled;
+        self.locks.insert(range, id.0, lock);
+        Some(before)
+    }
+
     /// Takes a range out of the set; its owner's list is the caller's to see to.
     fn take(&mut self, place: &Place) -> Option<KeyRange> {
         self.locks.remove(&place.from, place.id).map(|(range, _)| range)
@@ -273,24 +289,16 @@ impl RangeLocks {
 
     /// The reader of a registered range is done: it narrows it to `read`, if that is less. Does nothing if the range is
     /// gone. Returns by how much its cost changed.
-    pub fn settle(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, read: Option<KeyRange>) -> isize {
+    pub fn settle(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) -> isize {
         let mut indexes = self.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
-        let Some(list) = entry.owners.get_mut(&owner.serial()) else { return 0 };
-        // Near the end of the list as a rule: few ranges are being read at a time.
-        let Some(at) = list.iter().rposition(|place| place.id == id.0) else { return 0 };
-        let place = &mut list[at];
+        let Some(at) = entry.place_of(owner, id) else { return 0 };
+        let from = &entry.owners[&owner.serial()][at].from;
         let settle = |lock: &mut RangeLock| lock.settled = true;
         let before = match &read {
-            None => entry.locks.narrow(&place.from, id.0, None, settle),
-            Some(read) if read.from == place.from => {
-                entry.locks.narrow(&place.from, id.0, Some(read.to.clone()), settle)
-            }
-            Some(read) => entry.locks.remove(&place.from, id.0).map(|(before, _)| {
-                place.from = read.from.clone();
-                entry.locks.insert(read.clone(), id.0, RangeLock { owner: Arc::clone(owner), settled: true });
-                before
-            }),
+            None => entry.locks.narrow(from, id.0, None, settle),
+            Some(read) if read.from == *from => entry.locks.narrow(from, id.0, Some(read.to.clone()), settle),
+            Some(read) => entry.replace(owner, id, read.clone(), true),
         };
         let (Some(before), Some(read)) = (before, read) else { return 0 };
         entry.wake(&before);
@@ -299,18 +307,14 @@ impl RangeLocks {
 
     /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing if it is gone. Returns by how much its
     /// cost changed.
-    pub fn widen(&self, owner: &Arc<Owner>, index: IndexId, id: RangeId, range: KeyRange) -> isize {
+    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> isize {
         let mut indexes = self.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
-        let Some(list) = entry.owners.get_mut(&owner.serial()) else { return 0 };
-        let Some(place) = list.iter_mut().rfind(|place| place.id == id.0) else { return 0 };
-        let Some((before, _)) = entry.locks.remove(&place.from, id.0) else { return 0 };
-        place.from = range.from.clone();
-        let change = cost(&range) as isize - cost(&before) as isize;
-        entry.locks.insert(range, id.0, RangeLock { owner: Arc::clone(owner), settled: false });
+        let change = cost(&range) as isize;
+        let Some(before) = entry.replace(owner, id, range, false) else { return 0 };
         drop(indexes);
         fence(Ordering::SeqCst); // As in `register`.
-        change
+        change - cost(&before) as isize
     }
 
     /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
@@ -318,8 +322,8 @@ impl RangeLocks {
         let shard = self.shard(index);
         let mut indexes = shard.indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
+        let Some(at) = entry.place_of(owner, id) else { return 0 };
         let Some(list) = entry.owners.get_mut(&owner.serial()) else { return 0 };
-        let Some(at) = list.iter().rposition(|place| place.id == id.0) else { return 0 };
         let place = list.remove(at);
         if list.is_empty() {
             entry.owners.remove(&owner.serial());

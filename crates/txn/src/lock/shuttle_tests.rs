@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_base::sync::Mutex;
 use holdfast_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use holdfast_base::{Error, IndexId};
+use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::Metrics;
 use shuttle::thread::spawn;
 
@@ -150,60 +150,33 @@ fn a_locked_range_takes_no_inserts() {
 /// Sessions that all read everything and insert: whoever waits is woken, and each gets through in the end.
 #[test]
 fn readers_that_insert_where_all_have_read_get_through() {
-    shuttle::check_random(
-        || {
-            let m = manager(1 << 20);
-            let threads: Vec<_> = (1..4u64)
-                .map(|first| {
-                    let m = m.clone();
-                    spawn(move || {
-                        for serial in (first..).step_by(3) {
-                            let me = Owner::new(serial);
-                            let id = m.lock_range_in_turn(&me, T, KeyRange::everything(), LONG).unwrap().unwrap();
-                            m.settle_range(&me, T, id, None);
-                            let mut result = Ok(());
-                            while result.is_ok() && m.range_blocked(&me, T, b"c") {
-                                result = m.wait_range(&me, T, b"c", LONG);
-                            }
-                            m.has_inserted(&me, T, b"c");
-                            m.release_all(&me);
-                            match result {
-                                Ok(()) => return,
-                                Err(Error::Deadlock) => {}
-                                Err(e) => panic!("{e}"),
-                            }
-                        }
-                    })
-                })
-                .collect();
-            threads.into_iter().for_each(|t| t.join().unwrap());
-            assert!(m.locks().is_empty());
-            assert_eq!(m.memory(), 0);
-        },
-        RUNS,
-    );
+    let read_and_insert = |m: &LockManager, _, me: &Arc<Owner>| {
+        let id = m.lock_range_in_turn(me, T, KeyRange::everything(), LONG)?.unwrap();
+        m.settle_range(me, T, id, None);
+        let mut result = Ok(());
+        while result.is_ok() && m.range_blocked(me, T, b"c") {
+            result = m.wait_range(me, T, b"c", LONG);
+        }
+        m.has_inserted(me, T, b"c");
+        result
+    };
+    shuttle::check_random(move || three_sessions(1 << 20, read_and_insert), RUNS);
 }
 
-fn lock_all(budget: usize, keys: &'static [&'static [u8]]) {
+/// Three threads, each with a transaction that begins anew, with another owner, until it is no deadlock victim. It is given the number of its
+/// thread.
+fn three_sessions(
+    budget: usize,
+    transaction: impl Fn(&LockManager, usize, &Arc<Owner>) -> Result<()> + Copy + Send + 'static,
+) {
     let m = manager(budget);
     let threads: Vec<_> = (0..3usize)
         .map(|thread| {
             let m = m.clone();
             spawn(move || {
-                let mut serial = thread as u64;
-                loop {
-                    serial += 3;
+                for serial in (thread as u64 + 1..).step_by(3) {
                     let me = Owner::new(serial);
-                    let mut result = Ok(());
-                    for i in 0..keys.len() {
-                        // Each thread in an order of its own, shared locks upgraded later.
-                        let key = keys[(i * (thread + 1) + thread) % keys.len()];
-                        let mode = if i % 2 == 0 { Shared } else { Exclusive };
-                        result = m.lock_row(&me, T, key, mode, LONG, None).map(|_| ());
-                        if result.is_err() {
-                            break;
-                        }
-                    }
+                    let result = transaction(&m, thread, &me);
                     m.release_all(&me);
                     match result {
                         Ok(()) => return,
@@ -217,6 +190,18 @@ fn lock_all(budget: usize, keys: &'static [&'static [u8]]) {
     threads.into_iter().for_each(|t| t.join().unwrap());
     assert!(m.locks().is_empty());
     assert_eq!(m.memory(), 0);
+}
+
+fn lock_all(budget: usize, keys: &'static [&'static [u8]]) {
+    three_sessions(budget, move |m, thread, me| {
+        for i in 0..keys.len() {
+            // Each thread in an order of its own, shared locks upgraded later.
+            let key = keys[(i * (thread + 1) + thread) % keys.len()];
+            let mode = if i % 2 == 0 { Shared } else { Exclusive };
+            m.lock_row(me, T, key, mode, LONG, None)?;
+        }
+        Ok(())
+    });
 }
 
 #[test]
