@@ -29,7 +29,7 @@ public:
     hf_buffer_free(row);
   }
 
-  hf_code open(const hf_table *from)
+  hf_code open(const hf_table *from, bool heads)
   {
     table= from;
     hf_transaction_options options;
@@ -41,7 +41,7 @@ public:
       code= hf_cursor_open(table, 0, &cursor);
     if (code == HF_OK)
       code= hf_buffer_new(&row);
-    hf_seek all= {slice("", 0), slice("", 0), true, true, false, false, true, HF_LOCK_NONE};
+    hf_seek all= {slice("", 0), slice("", 0), true, true, false, false, true, heads, HF_LOCK_NONE};
     return code == HF_OK ? hf_cursor_seek(cursor, transaction, &all) : code;
   }
 
@@ -49,7 +49,7 @@ public:
 
   hf_code get(const Bytes &key, hf_slice *value)
   {
-    hf_code code= hf_get(transaction, table, 0, slice(key), HF_LOCK_NONE, false, row);
+    hf_code code= hf_get(transaction, table, 0, slice(key), HF_LOCK_NONE, false, false, row);
     return code == HF_OK ? hf_buffer_bytes(row, value) : code;
   }
 
@@ -58,6 +58,33 @@ private:
   hf_transaction *transaction= nullptr;
   hf_cursor *cursor= nullptr;
   hf_buffer *row= nullptr;
+};
+
+/* While it lives, only those columns of `table` are to be read that entries of the new indexes are made of. */
+class Only_columns_of
+{
+public:
+  Only_columns_of(TABLE *table, const TABLE *altered, const New_indexes &added) : table(table), before(table->read_set)
+  {
+    bitmap_clear_all(&table->tmp_set);
+    for (uint i= 0; i < added.count(); i++)
+      add(altered->key_info[added.number(i)]);
+    if (table->s->primary_key != MAX_KEY)
+      add(table->key_info[table->s->primary_key]);
+    table->read_set= &table->tmp_set;
+  }
+
+  ~Only_columns_of() { table->read_set= before; }
+
+private:
+  void add(const KEY &key)
+  {
+    for (uint i= 0; i < key.user_defined_key_parts; i++)
+      bitmap_set_bit(&table->tmp_set, key.key_part[i].field->field_index);
+  }
+
+  TABLE *const table;
+  MY_BITMAP *const before;
 };
 
 /* The refused entry; false if none was. */
@@ -101,8 +128,8 @@ bool Altered::say_duplicate(hf_code code, TABLE *table, TABLE *altered)
     return false;
   Rows rows;
   hf_slice value;
-  if (rows.open(share->table()) != HF_OK || rows.get(row_key, &value) != HF_OK ||
-      !share->layout.decode(table, table->record[0], value.data, value.len, true))
+  if (rows.open(share->table(), false) != HF_OK || rows.get(row_key, &value) != HF_OK ||
+      share->layout.decode(table, table->record[0], value.data, value.len, true) != Row_layout::DECODED)
     return false;
   // Both records are laid out alike.
   memcpy(altered->record[0], table->record[0], table->s->reclength);
@@ -158,17 +185,22 @@ bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
   Altered *ctx= static_cast<Altered *>(info->handler_ctx);
   if (!ctx->added)
     return false;
+  Only_columns_of only(table, altered, *ctx->added);
   Rows rows;
-  hf_code code= rows.open(share->table());
+  hf_code code= rows.open(share->table(), share->layout.heads_do(table));
   hf_slice key, value;
   for (ulonglong n= 1; code == HF_OK && (code= rows.next(&key, &value)) == HF_OK; n++)
   {
     if (n % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
       return alter_failed(HA_ERR_ABORTED_BY_USER);
     row_key.assign(key.data, key.data + key.len);
-    if (!share->layout.decode(table, table->record[0], value.data, value.len, true))
+    Row_layout::Decoded decoded= share->layout.decode(table, table->record[0], value.data, value.len, false);
+    if (decoded == Row_layout::CUT && (code= rows.get(row_key, &value)) == HF_OK)
+      decoded= share->layout.decode(table, table->record[0], value.data, value.len, false);
+    if (code == HF_OK && decoded != Row_layout::DECODED)
       return alter_failed(damaged());
-    code= add_entries(ctx);
+    if (code == HF_OK)
+      code= add_entries(ctx);
   }
   if (code == HF_NOT_FOUND)
     code= hf_alter_finish(ctx->alter);

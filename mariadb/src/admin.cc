@@ -74,7 +74,7 @@ int ha_holdfast::find_entry(uint key_no, bool *found)
 {
   size_t prefix;
   make_entry(share->keys[key_no], table->record[0], row_key, &key_a, &rest_a, &prefix);
-  hf_code code= hf_get(transaction(), share->table(), index_no_of(key_no), slice(key_a), HF_LOCK_NONE, false, row);
+  hf_code code= hf_get(transaction(), share->table(), index_no_of(key_no), slice(key_a), HF_LOCK_NONE, false, false, row);
   *found= false;
   if (code == HF_NOT_FOUND)
     return 0;
@@ -108,7 +108,7 @@ int ha_holdfast::check_rows(Findings *findings, ha_rows *rows)
       return fail(code);
     ++*rows;
     row_key.assign(key.data, key.data + key.len);
-    if (!share->layout.decode(table, table->record[0], value.data, value.len, true))
+    if (share->layout.decode(table, table->record[0], value.data, value.len, true) != Row_layout::DECODED)
     {
       findings->add("row " + std::to_string(*rows) + " cannot be decoded");
       continue;

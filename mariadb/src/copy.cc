@@ -68,7 +68,7 @@ int ha_holdfast::load_failed(hf_code code)
       continue;
     duplicate_key= key_no;
     if (index == 0)
-      return share->layout.decode(table, record, value.data, value.len, true) ? error : damaged();
+      return share->layout.decode(table, record, value.data, value.len, true) == Row_layout::DECODED ? error : damaged();
     const uchar *rest= value.data;
     size_t prefix;
     if (!take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
@@ -87,7 +87,7 @@ int ha_holdfast::load_failed(hf_code code)
 /* Hands the row and its entries to the load. */
 int ha_holdfast::load_entries(const uchar *record)
 {
-  hf_code code= hf_load_push(load, 0, slice(new_row_key), new_row_key.size(), slice(row_bytes));
+  hf_code code= hf_load_push(load, 0, slice(new_row_key), new_row_key.size(), slice(row_bytes), row_head);
   for (uint key_no= 0; code == HF_OK && key_no < table->s->keys; key_no++)
   {
     if (key_no == share->primary_key)
@@ -96,7 +96,7 @@ int ha_holdfast::load_entries(const uchar *record)
     make_entry(share->keys[key_no], record, new_row_key, &key_a, &rest_a, &prefix);
     if (!is_unique_in(key_no, record))
       prefix= key_a.size();
-    code= hf_load_push(load, index_no_of(key_no), slice(key_a), prefix, slice(rest_a));
+    code= hf_load_push(load, index_no_of(key_no), slice(key_a), prefix, slice(rest_a), 0);
   }
   return load_failed(code);
 }

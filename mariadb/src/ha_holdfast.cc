@@ -143,7 +143,7 @@ int ha_holdfast::reset()
   if (cursor)
     hf_cursor_release(cursor);
   at_entry= false;
-  is_at_row= is_loading= false;
+  is_at_row= is_loading= heads_refused= false;
   hf_load_free(load);
   load= nullptr;
   mrr.dsmrr_close();
@@ -178,7 +178,9 @@ int ha_holdfast::open_cursor(uint index)
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
   is_at_row= false;
-  hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, read_lock};
+  cursor_heads= wants_heads();
+  hf_seek where=
+    {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, cursor_heads, read_lock};
   cursor_backward= backward;
   return fail(hf_cursor_seek(cursor, transaction(), &where));
 }
@@ -201,6 +203,12 @@ bool ha_holdfast::is_covered()
 bool ha_holdfast::all_columns() const
 {
   return read_lock == HF_LOCK_EXCLUSIVE;
+}
+
+/* Whether the heads of rows do. */
+bool ha_holdfast::wants_heads() const
+{
+  return read_lock == HF_LOCK_NONE && !heads_refused && share->layout.heads_do(table);
 }
 
 /* The next entry of the cursor, as a record. */
@@ -265,7 +273,7 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
   if (cursor_index == 0)
   {
     row_key.assign(key.data, key.data + key.len);
-    return share->layout.decode(table, record, value.data, value.len, all_columns()) ? 0 : damaged();
+    return show_row(record, value, cursor_heads, HA_ERR_KEY_NOT_FOUND);
   }
   const uchar *rest= value.data;
   size_t prefix;
@@ -328,13 +336,27 @@ int ha_holdfast::fetch_agreeing(uchar *record, const uchar *key, uint length, en
 /* The row under `row_key`. */
 int ha_holdfast::read_by_row_key(uchar *record, int not_found)
 {
-  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), read_lock, skip_locked, row);
+  bool head_only= wants_heads();
+  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), read_lock, skip_locked, head_only, row);
   if (code != HF_OK)
     return fail(code, not_found);
   row_was_got= true;
   hf_slice bytes;
   hf_buffer_bytes(row, &bytes);
-  return share->layout.decode(table, record, bytes.data, bytes.len, all_columns()) ? 0 : damaged();
+  return show_row(record, bytes, head_only, not_found);
+}
+
+/* The row under `row_key`, or its head, as a record. If the head does not do, the whole row is read, and no more heads by this
+   statement. */
+int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not_found)
+{
+  Row_layout::Decoded decoded= share->layout.decode(table, record, bytes.data, bytes.len, all_columns());
+  if (decoded == Row_layout::CUT && head_only)
+  {
+    heads_refused= true;
+    return read_by_row_key(record, not_found);
+  }
+  return decoded == Row_layout::DECODED ? 0 : damaged();
 }
 
 /* The row read last does not qualify. At READ COMMITTED its locks are given up, unless the transaction had them before. */

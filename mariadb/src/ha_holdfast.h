@@ -132,12 +132,14 @@ private:
   bool agrees(uchar *record, const uchar *key, uint length, enum ha_rkey_function find);
   int fetch_row(uchar *record);
   int read_by_row_key(uchar *record, int not_found);
+  int show_row(uchar *record, hf_slice bytes, bool head_only, int not_found);
   int show_entry(uchar *record, hf_slice key, hf_slice value);
   bool is_covered();
   bool is_cut(size_t index_key) const;
   bool decode_entry(uchar *record, hf_slice key, hf_slice value);
   int check_pushed_condition();
   bool all_columns() const;
+  bool wants_heads() const;
 
   int take_row_id();
   bool alter_failed(int error);
@@ -177,10 +179,12 @@ private:
   bool skip_locked= false;
   bool is_scan= false;
   bool is_to_be_replaced= false;  // by a copy
+  bool heads_refused= false;      // this statement has met a row whose head does not do
 
   hf_cursor *cursor= nullptr;
   uint cursor_index= 0, cursor_generation= 0;
   bool cursor_backward= false;
+  bool cursor_heads= false;    // it was told that the heads of rows do
   /* The cursor's range ends before its index does: what comes behind has to be sought. */
   bool cursor_bounded= false;
   /* What is looked for was cut: the cursor meets other keys, too. */
@@ -193,6 +197,7 @@ private:
   holdfast::Bytes row_key;     // of the row read last
   holdfast::Bytes new_row_key;
   holdfast::Bytes row_bytes;
+  size_t row_head= 0;          // of that, in bytes
   holdfast::Bytes lower, upper;
   holdfast::Bytes key_a, key_b, rest_a, rest_b;
   holdfast::Bytes range_end;   // of the range that is being read; where it is known

@@ -8,7 +8,18 @@
 
 namespace holdfast {
 
-static const uchar ROW_FORMAT= 1;
+static const uchar ROW_FORMAT= 1, ROW_WITH_TAIL= 2;
+
+/* So long may the columns of variable length be together, and then those in the head of a row with a tail, if that can be had. */
+static const size_t HEAD_BYTES= 2000;
+
+/* What columns in the head of a row with a tail may have; the first that makes it short enough is taken. */
+static const size_t LIMITS[]= {1024, 256, 64};
+
+static const size_t NO_TAIL= SIZE_MAX;
+
+/* Where the null bytes of a row with a tail are. */
+static const size_t TAIL_FIELDS_END= 8;
 
 void append_length(size_t n, Bytes *out)
 {
@@ -119,6 +130,8 @@ Row_layout::Row_layout(const TABLE *table)
       column.kind= VARCHAR;
       column.length_bytes= static_cast<Field_varstring *>(field)->length_bytes;
     }
+    if (column.tail_bytes() > LIMITS[array_elements(LIMITS) - 1])
+      long_columns.push_back((uint) columns.size());
     columns.push_back(column);
   }
 }
@@ -197,22 +210,69 @@ bool Row_layout::fits(const Column &column, size_t n)
   }
 }
 
-void Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
+/* From how many bytes on columns of the row in `record` are to be in its tail. */
+size_t Row_layout::tail_limit(const TABLE *table, const uchar *record) const
 {
-  out->push_back(ROW_FORMAT);
-  out->push_back((uchar) history.layouts.size());
+  size_t limit= NO_TAIL;
+  for (size_t next : LIMITS)
+  {
+    size_t in_head= 0;
+    for (uint i : long_columns)
+    {
+      const Column &column= columns[i];
+      size_t n;
+      if (!column.is_null(record) && (value_of(table, column, record, &n), n <= limit))
+        in_head+= n;
+    }
+    if (in_head <= HEAD_BYTES)
+      break;
+    limit= next;
+  }
+  return limit;
+}
+
+size_t Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
+{
+  size_t limit= tail_limit(table, record);
+  bool has_tail= limit != NO_TAIL;
+  out->assign({has_tail ? ROW_WITH_TAIL : ROW_FORMAT, (uchar) history.layouts.size()});
+  if (has_tail)
+    out->resize(TAIL_FIELDS_END);
   out->insert(out->end(), record, record + null_bytes);
   for (const Column &column : columns)
   {
-    if (column.null_bit && (record[column.null_offset] & column.null_bit))
+    if (column.is_null(record))
       continue;
     size_t n;
     const uchar *from= value_of(table, column, record, &n);
     if (column.kind != FIXED)
       append_length(n, out);
-    if (n)
+    if (n && !column.is_in_tail(n, limit))
       out->insert(out->end(), from, from + n);
   }
+  if (!has_tail)
+    return 0;
+  size_t head= out->size();
+  int2store(out->data() + 2, limit);
+  int4store(out->data() + 4, head);
+  for (uint i : long_columns)
+  {
+    size_t n;
+    const uchar *from= value_of(table, columns[i], record, &n);
+    if (!columns[i].is_null(record) && n > limit)
+      out->insert(out->end(), from, from + n);
+  }
+  return head;
+}
+
+bool Row_layout::heads_do(const TABLE *table) const
+{
+  for (uint i : long_columns)
+  {
+    if (columns[i].tail_bytes() > LIMITS[0] && bitmap_is_set(table->read_set, columns[i].field_no))
+      return false;
+  }
+  return true;
 }
 
 /* The null bytes of an older row. What they say of the columns that it lacks means nothing. */
@@ -251,20 +311,32 @@ bool Row_layout::put_default(const TABLE *table, size_t i, uchar *record, bool w
   return true;
 }
 
-bool Row_layout::decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const
+Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const
 {
-  if (length < 2 || row[0] != ROW_FORMAT || row[1] > history.layouts.size())
-    return false;
+  if (length < 2 || (row[0] != ROW_FORMAT && row[0] != ROW_WITH_TAIL) || row[1] > history.layouts.size())
+    return DAMAGED;
+  const uchar *from= row + 2, *end= row + length, *tail= end;
+  size_t limit= NO_TAIL;
+  bool is_cut= false;
+  if (row[0] == ROW_WITH_TAIL)
+  {
+    if (length < TAIL_FIELDS_END || uint4korr(row + 4) > length)
+      return DAMAGED;
+    limit= uint2korr(row + 2);
+    tail= row + uint4korr(row + 4);
+    is_cut= tail == end;
+    from= row + TAIL_FIELDS_END;
+  }
   const Row_history::Layout *then= row[1] < history.layouts.size() ? &history.layouts[row[1]] : nullptr;
   size_t nulls= then ? then->null_bytes : null_bytes, there= then ? then->columns : columns.size();
-  const uchar *from= row + 2, *end= row + length;
-  if (nulls > (size_t) (end - from))
-    return false;
+  if (from > tail || nulls > (size_t) (tail - from))
+    return DAMAGED;
   if (then)
     take_null_bytes(*then, from, record);
   else
     memcpy(record, from, null_bytes);
   from+= nulls;
+  const uchar *head_end= tail;
   for (size_t i= 0; i < columns.size(); i++)
   {
     const Column &column= columns[i];
@@ -272,25 +344,33 @@ bool Row_layout::decode(TABLE *table, uchar *record, const uchar *row, size_t le
     if (i >= there)
     {
       if (!put_default(table, i, record, wanted))
-        return false;
+        return DAMAGED;
       continue;
     }
-    if (column.null_bit && (record[column.null_offset] & column.null_bit))
+    if (column.is_null(record))
     {
       if (wanted)
         put_null(table, column, record);
       continue;
     }
     size_t n= column.width;
-    if (column.kind != FIXED && !take_length(&from, end, &n))
-      return false;
-    if (n > (size_t) (end - from) || !fits(column, n))
-      return false;
+    if (column.kind != FIXED && !take_length(&from, head_end, &n))
+      return DAMAGED;
+    bool in_tail= column.is_in_tail(n, limit);
+    const uchar **at= in_tail ? &tail : &from;
+    if (in_tail && is_cut)
+    {
+      if (wanted)
+        return CUT;
+      continue;
+    }
+    if (n > (size_t) ((in_tail ? end : head_end) - *at) || !fits(column, n))
+      return DAMAGED;
     if (wanted)
-      put(table, column, record, from, n);
-    from+= n;
+      put(table, column, record, *at, n);
+    *at+= n;
   }
-  return true;
+  return DECODED;
 }
 
 bool Row_layout::begins(const Row_layout &altered) const
@@ -316,7 +396,7 @@ Row_history Row_layout::history_for(const Row_layout &altered, const TABLE *tabl
   for (size_t i= columns.size(); i < altered.columns.size(); i++)
   {
     const Column &column= altered.columns[i];
-    if (column.null_bit && (record[column.null_offset] & column.null_bit))
+    if (column.is_null(record))
     {
       next.defaults.push_back({true, ""});
       continue;

@@ -6,14 +6,20 @@
 
 /* Rows as byte strings.
 
-     format      1 byte, 1
+     format      1 byte, 1, or 2 if the row has a tail
      version     1 byte, of the layout: how often the table had been given columns in place when the row was written
+     limit       2 bytes, low byte first     } only in a row with a tail
+     head        4 bytes, where the tail begins }
      null bytes  as the server's record had them then
      columns     of those that are stored and not NULL, in order:
                    fixed width   the bytes of the record
                    CHAR          length without trailing spaces (LEB128), bytes
                    VARCHAR       length (LEB128), bytes
                    BLOB          length (LEB128), bytes
+     tail        the bytes of each VARCHAR and BLOB that has more than `limit` of them, in order; in its place is only the length
+
+   All before the tail is the head. The engine keeps the tail of a large row elsewhere: who wants none of the columns there reads
+   heads, and who changes none of them does not write them again.
 
    A blob is not copied when a row is read: the record points into the row's bytes, which have to stay until the next
    row is read. */
@@ -64,6 +70,13 @@ bool take_length(const uchar **from, const uchar *end, size_t *n);
 class Row_layout
 {
 public:
+  enum Decoded
+  {
+    DAMAGED,    // the bytes are no row
+    DECODED,
+    CUT         // they are only a head, which lacks columns that are to be read
+  };
+
   explicit Row_layout(const TABLE *table);
 
   /* Rows of before are as this says. */
@@ -80,11 +93,14 @@ public:
      the front. */
   bool begins(const Row_layout &altered) const;
 
-  /* Appends the row in `record`. */
-  void encode(TABLE *table, const uchar *record, Bytes *out) const;
+  /* Makes `out` the row in `record`. Returns how many bytes its head has; 0 if it has no tail. */
+  size_t encode(TABLE *table, const uchar *record, Bytes *out) const;
 
-  /* Puts a row into `record`: all columns if `all`, else those that are to be read. False if the bytes are no row. */
-  bool decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const;
+  /* Puts a row, or its head, into `record`: all columns if `all`, else those that are to be read. */
+  Decoded decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const;
+
+  /* Whether the columns that are to be read are as a rule in the heads of rows. */
+  bool heads_do(const TABLE *table) const;
 
 private:
   enum Kind { FIXED, CHAR, VARCHAR, BLOB };
@@ -92,6 +108,17 @@ private:
   {
     size_t null_bit_no() const { return null_offset * 8 + my_find_first_bit(null_bit); }
 
+    bool is_null(const uchar *record) const { return null_bit && (record[null_offset] & null_bit); }
+
+    bool is_in_tail(size_t n, size_t limit) const { return n > limit && (kind == VARCHAR || kind == BLOB); }
+
+    /* Of how many bytes values may be in a tail. */
+    size_t tail_bytes() const
+    {
+      if (kind == BLOB)
+        return width - portable_sizeof_char_ptr > 1 ? SIZE_MAX : 255;
+      return kind == VARCHAR ? width - length_bytes : 0;
+    }
 
     uint field_no;
     uint offset;
@@ -109,11 +136,13 @@ private:
   static bool fits(const Column &column, size_t n);
   bool put_default(const TABLE *table, size_t i, uchar *record, bool wanted) const;
   void take_null_bytes(const Row_history::Layout &then, const uchar *from, uchar *record) const;
+  size_t tail_limit(const TABLE *table, const uchar *record) const;
 
   std::vector<Column> columns;
   uint null_bytes;
   uint first_null_bit;
   bool has_bits= false;       // of BIT columns, among the null bytes
+  std::vector<uint> long_columns;   // of `columns`, those that may be in a tail
   Row_history history;
 };
 

@@ -47,7 +47,7 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
   uint index= index_no_of(key_no);
   hf_code code= is_unique_in(key_no, record)
     ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a))
-    : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a));
+    : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a), 0);
   if (code == HF_DUPLICATE_KEY)
     duplicate_key= key_no;
   return fail(code);
@@ -55,7 +55,7 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
 
 int ha_holdfast::insert_entries(const uchar *record)
 {
-  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes));
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head);
   if (code == HF_DUPLICATE_KEY)
     duplicate_key= share->primary_key;
   if (code != HF_OK)
@@ -95,8 +95,7 @@ int ha_holdfast::write_row(const uchar *record)
     primary_key().encode_record(table, record, &new_row_key);
   else if (int error= take_row_id())
     return error;
-  row_bytes.clear();
-  share->layout.encode(table, record, &row_bytes);
+  row_head= share->layout.encode(table, record, &row_bytes);
   int error;
   if (is_loading)
     error= load_entries(record);
@@ -117,11 +116,10 @@ int ha_holdfast::write_row(const uchar *record)
 /* Replaces the row; `row_key` becomes its new key. */
 int ha_holdfast::update_row_itself(const uchar *after)
 {
-  row_bytes.clear();
-  share->layout.encode(table, after, &row_bytes);
+  row_head= share->layout.encode(table, after, &row_bytes);
   if (new_row_key == row_key)
-    return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(row_bytes)));
-  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes));
+    return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(row_bytes), row_head));
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head);
   if (code == HF_DUPLICATE_KEY)
     duplicate_key= share->primary_key;
   if (code == HF_OK)
@@ -139,7 +137,7 @@ int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *aft
   {
     if (rest_a == rest_b)
       return 0;
-    return fail(hf_update(transaction(), share->table(), index, slice(key_a), slice(rest_a)));
+    return fail(hf_update(transaction(), share->table(), index, slice(key_a), slice(rest_a), 0));
   }
   hf_code code= hf_delete(transaction(), share->table(), index, slice(key_b));
   if (code != HF_OK)

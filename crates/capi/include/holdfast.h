@@ -222,14 +222,17 @@ hf_code hf_adopt(const hf_database *database, hf_slice xid, hf_transaction **out
 
 typedef enum { HF_LOCK_NONE= 0, HF_LOCK_SHARED= 1, HF_LOCK_EXCLUSIVE= 2 } hf_lock;
 
-hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value);
+/* The first `head` bytes of a large value can be read without the rest, and changed without writing it. */
+hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value,
+                  size_t head);
 hf_code hf_insert_unique(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
                          size_t prefix, hf_slice value);
-hf_code hf_update(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value);
+hf_code hf_update(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value,
+                  size_t head);
 hf_code hf_delete(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
 hf_code hf_unlock(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
 hf_code hf_get(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_lock lock,
-               bool skip_locked, hf_buffer *out);
+               bool skip_locked, bool head_only, hf_buffer *out);
 
 typedef struct {
   hf_slice from;
@@ -239,11 +242,12 @@ typedef struct {
   bool backward;
   bool skip_locked;
   bool scan;
+  bool head_only; /* where nothing is locked */
   hf_lock lock;
 } hf_seek;
 
 hf_code hf_load_begin(const hf_table *table, hf_load **out);
-hf_code hf_load_push(hf_load *load, uint32_t index, hf_slice key, size_t prefix, hf_slice value);
+hf_code hf_load_push(hf_load *load, uint32_t index, hf_slice key, size_t prefix, hf_slice value, size_t head);
 hf_code hf_load_finish(hf_load *load);
 hf_code hf_load_duplicate(const hf_load *load, uint32_t *index, hf_slice *key, hf_slice *value);
 hf_code hf_load_free(hf_load *load);

@@ -28,6 +28,8 @@ pub struct Seek {
     pub skip_locked: bool,
     /// It is known to be a scan: a dump, a copy.
     pub scan: bool,
+    /// The heads of large values do, where nothing is locked.
+    pub head_only: bool,
     /// What is read gets locked.
     pub lock: Lock,
 }

@@ -15,10 +15,11 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be unique.
+    /// Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be unique. For `head` see `hf_insert`.
     /// [`Code::DuplicateKey`] may come now, or later for an earlier entry.
-    fn hf_load_push(load: *mut Load, index: u32, key: Slice, prefix: usize, value: Slice) {
-        take!(exclusive(load))?.0.push(index, take!(key.bytes()), prefix, take!(value.bytes()))?;
+    fn hf_load_push(load: *mut Load, index: u32, key: Slice, prefix: usize, value: Slice, head: usize) {
+        let value = raw::NewValue::with_head(take!(value.bytes()), head);
+        take!(exclusive(load))?.0.push(index, take!(key.bytes()), prefix, value)?;
         Ok(Code::Ok)
     }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast::metrics::{WaitClass, WaitTotals};
-use holdfast::raw::{Direction, RawAlter, RawDatabase, RawLoad, RawLock, RawOptions, RawTable, RawTransaction, Scan};
+pub use holdfast::raw::NewValue;
+use holdfast::raw::{
+    Direction, Part, RawAlter, RawDatabase, RawLoad, RawLock, RawOptions, RawRead, RawTable, RawTransaction, Scan,
+};
 use holdfast::{
     BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
     VerifyOptions,
@@ -315,7 +318,7 @@ impl Transaction {
         self.raw.txn().changes()
     }
 
-    pub fn insert(&mut self, table: &Table, index: u32, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn insert(&mut self, table: &Table, index: u32, key: &[u8], value: NewValue<'_>) -> Result<()> {
         self.raw.insert(table, index, key, value)
     }
 
@@ -323,7 +326,7 @@ impl Transaction {
         self.raw.insert_unique(table, index, key, prefix, value)
     }
 
-    pub fn update(&mut self, table: &Table, index: u32, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub fn update(&mut self, table: &Table, index: u32, key: &[u8], value: NewValue<'_>) -> Result<bool> {
         self.raw.update(table, index, key, value)
     }
 
@@ -345,6 +348,10 @@ impl Transaction {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         self.raw.get(table, index, key, raw_lock(lock, skip_locked), out)
+    }
+
+    pub fn get_head(&mut self, table: &Table, index: u32, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        self.raw.get_head(table, index, key, out)
     }
 
     pub fn unlock(&mut self, table: &Table, index: u32, key: &[u8]) -> Result<()> {
@@ -390,7 +397,9 @@ impl Cursor {
         let direction = if seek.backward { Direction::Reverse } else { Direction::Forward };
         let scan = if seek.scan { Scan::Declared } else { Scan::Auto };
         let lock = raw_lock(seek.lock, seek.skip_locked);
-        self.rows = Some(transaction.raw.cursor(&self.table, self.index, bounds, direction, lock, scan)?);
+        let part = if seek.head_only { Part::Head } else { Part::Whole };
+        let read = RawRead { direction, lock, scan, part };
+        self.rows = Some(transaction.raw.cursor(&self.table, self.index, bounds, read)?);
         Ok(())
     }
 

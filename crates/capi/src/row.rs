@@ -1,6 +1,7 @@
 //! Single entries of an index, by key. Index 0 of a table holds its rows.
 
 use crate::handle::{Slice, entry_points, exclusive, shared, take};
+use crate::raw::NewValue;
 use crate::{Buffer, Code, Table, Transaction};
 
 /// Whether a read locks what it reads.
@@ -16,10 +17,19 @@ pub enum Lock {
 }
 
 entry_points! {
-    /// Adds an entry; [`Code::DuplicateKey`] if there is one.
-    fn hf_insert(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice, value: Slice) {
+    /// Adds an entry; [`Code::DuplicateKey`] if there is one. The first `head` bytes of the value can be read without the rest of
+    /// a large one.
+    fn hf_insert(
+        transaction: *mut Transaction,
+        table: *const Table,
+        index: u32,
+        key: Slice,
+        value: Slice,
+        head: usize,
+    ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        transaction.0.insert(&table.0, index, take!(key.bytes()), take!(value.bytes()))?;
+        let value = NewValue::with_head(take!(value.bytes()), head);
+        transaction.0.insert(&table.0, index, take!(key.bytes()), value)?;
         Ok(Code::Ok)
     }
 
@@ -37,10 +47,19 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Replaces the value of an entry; [`Code::NotFound`] if there is none.
-    fn hf_update(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice, value: Slice) {
+    /// Replaces the value of an entry; [`Code::NotFound`] if there is none. For `head` see `hf_insert`: what is behind it is
+    /// written only if it has changed.
+    fn hf_update(
+        transaction: *mut Transaction,
+        table: *const Table,
+        index: u32,
+        key: Slice,
+        value: Slice,
+        head: usize,
+    ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        let found = transaction.0.update(&table.0, index, take!(key.bytes()), take!(value.bytes()))?;
+        let value = NewValue::with_head(take!(value.bytes()), head);
+        let found = transaction.0.update(&table.0, index, take!(key.bytes()), value)?;
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
@@ -59,7 +78,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Replaces the content of `out` by the value of an entry; [`Code::NotFound`] if there is none.
+    /// Replaces the content of `out` by the value of an entry; [`Code::NotFound`] if there is none. If `head_only`, and nothing is
+    /// locked, the head of a large value is all that is read.
     fn hf_get(
         transaction: *mut Transaction,
         table: *const Table,
@@ -67,11 +87,17 @@ entry_points! {
         key: Slice,
         lock: Lock,
         skip_locked: bool,
+        head_only: bool,
         out: *mut Buffer,
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
         let out = &mut take!(exclusive(out))?.0;
-        let found = transaction.0.get(&table.0, index, take!(key.bytes()), lock, skip_locked, out)?;
+        let key = take!(key.bytes());
+        let found = if head_only && lock == Lock::None {
+            transaction.0.get_head(&table.0, index, key, out)?
+        } else {
+            transaction.0.get(&table.0, index, key, lock, skip_locked, out)?
+        };
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 }

@@ -38,6 +38,7 @@ fn keys(table: *const Table, index: u32, transaction: *mut Transaction) -> Vec<V
         backward: true,
         skip_locked: false,
         scan: false,
+        head_only: false,
         lock: Lock::None,
     };
     let (mut cursor, mut keys) = (null_mut(), Vec::new());
@@ -66,10 +67,10 @@ fn rows_entries_and_marks_are_there_again() {
     let mut savepoint = 0;
     ok!(hf_statement(txn, 1000, &raw mut savepoint));
     ok!(hf_rollback_to(txn, savepoint));
-    ok!(hf_insert(txn, t, 0, slice(b"1"), slice(b"one")));
+    ok!(hf_insert(txn, t, 0, slice(b"1"), slice(b"one"), 0));
     ok!(hf_insert_unique(txn, t, 1, slice(b"one1"), 3, slice(&[3])));
     ok!(hf_savepoint(txn, false, &raw mut savepoint));
-    ok!(hf_insert(txn, t, 0, slice(b"2"), slice(b"one")));
+    ok!(hf_insert(txn, t, 0, slice(b"2"), slice(b"one"), 0));
     assert_eq!(code!(hf_insert_unique(txn, t, 1, slice(b"one2"), 3, slice(&[3]))), Code::DuplicateKey);
     ok!(hf_rollback_to(txn, savepoint));
     ok!(hf_commit(txn, Flush::Sync));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_metrics::Local;
-use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, RowCursor, Txn};
+use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, Part, RowCursor, Txn};
 use parking_lot::Mutex;
 
 use crate::definition::{IndexSpec, TableDefinition};
@@ -164,9 +164,15 @@ impl Context {
         self.statement(|txn| target.insert(txn, key, value))
     }
 
-    pub(crate) fn upsert(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(crate) fn upsert<'v>(
+        &self,
+        t: &TableHandle,
+        specs: &[Arc<IndexSpec>],
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+    ) -> Result<bool> {
         let target = Target { indexes: t.store.indexes()?, specs };
-        self.statement(|txn| target.upsert(txn, key, value))
+        self.statement(|txn| target.upsert(txn, key, value.into()))
     }
 
     pub(crate) fn update(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
@@ -303,6 +309,7 @@ impl<'t> RawCursor<'t> {
             scan: scan_mode(self.scan, hints),
             lock: self.lock.map(|(kind, _)| kind),
             wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
+            part: Part::Whole,
         };
         self.cursor = Some(self.context.statement(|txn| txn.cursor(index, from, to, options))?);
         Ok(())

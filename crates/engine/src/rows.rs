@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use holdfast_base::codec::{Reader, Writer as _};
-use holdfast_txn::{TableIndex, Txn};
+use holdfast_txn::{NewValue, TableIndex, Txn};
 
 use crate::Result;
 use crate::definition::IndexSpec;
@@ -47,10 +47,10 @@ impl Target<'_> {
         self.change_entries(txn, key, None, Some(value))
     }
 
-    pub(crate) fn upsert(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(crate) fn upsert(&self, txn: &mut Txn, key: &[u8], value: NewValue<'_>) -> Result<bool> {
         let mut old = Vec::new();
         let existed = txn.upsert(self.rows(), key, value, self.wanted(&mut old))?;
-        self.change_entries(txn, key, existed.then_some(&old), Some(value))?;
+        self.change_entries(txn, key, existed.then_some(&old), Some(value.bytes()))?;
         Ok(existed)
     }
 

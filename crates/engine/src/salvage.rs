@@ -8,8 +8,8 @@ use holdfast_base::PageNo;
 use holdfast_base::page::{self, PageType};
 use holdfast_pool::AccessKind;
 use holdfast_tree::node::NodeRef;
-use holdfast_tree::{OverflowRef, overflow};
-use holdfast_txn::VersionHeader;
+use holdfast_tree::overflow;
+use holdfast_txn::{NewValue, VersionHeader, values};
 
 use crate::schema::TableHandle;
 use crate::shared::Shared;
@@ -28,6 +28,13 @@ pub struct SalvageReport {
     pub lost_values: u64,
 }
 
+/// A row that was found, and how much of it is kept with its key if it is too large for a page.
+struct Row {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    head_len: usize,
+}
+
 /// Bytes of rows written by one transaction.
 const BATCH: usize = 1 << 20;
 
@@ -41,12 +48,12 @@ pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Database) -> R
         None => ddl::create_plain(&target.shared, name, &record.key_type, &record.value_type)?,
     };
     let mut report = SalvageReport::default();
-    let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     let mut bytes = 0;
     let pages = space.space().file().len()? / shared.meta.page_size as u64;
     for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
         read_page(shared, table, PageNo(no), &mut rows, &mut report)?;
-        bytes += rows.last().map_or(0, |(key, value)| key.len() + value.len());
+        bytes += rows.last().map_or(0, |row| row.key.len() + row.value.len());
         if bytes > BATCH || rows.len() > 1_000 {
             write(target, &copy, &mut rows, &mut report)?;
             bytes = 0;
@@ -61,7 +68,7 @@ fn read_page(
     shared: &Shared,
     table: &TableHandle,
     no: PageNo,
-    rows: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    rows: &mut Vec<Row>,
     report: &mut SalvageReport,
 ) -> Result<()> {
     let space = table.store.space()?;
@@ -89,32 +96,34 @@ fn read_page(
             continue;
         }
         let mut value = Vec::new();
+        let mut head_len = 0;
         if version.overflow {
-            let chain = OverflowRef::decode(&mut holdfast_base::codec::Reader::new(body));
-            let read = chain.map(|c| overflow::read_chain(space, table.record.clustered, c, &access, &mut value));
-            if !matches!(read, Some(Ok(()))) {
+            let read = values::decode(body).and_then(|(chain, head)| {
+                value.extend_from_slice(head);
+                head_len = head.len();
+                overflow::read_chain(space, table.record.clustered, chain, &access, &mut value)
+            });
+            if read.is_err() {
                 report.lost_values += 1;
                 continue;
             }
         } else {
             value.extend_from_slice(body);
         }
-        rows.push((key, value));
+        rows.push(Row { key, value, head_len });
     }
     Ok(())
 }
 
-fn write(
-    target: &Database,
-    copy: &TableHandle,
-    rows: &mut Vec<(Vec<u8>, Vec<u8>)>,
-    report: &mut SalvageReport,
-) -> Result<()> {
+fn write(target: &Database, copy: &TableHandle, rows: &mut Vec<Row>, report: &mut SalvageReport) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     target.transact(|txn: &WriteTransaction| {
-        rows.iter().try_for_each(|(key, value)| txn.context().upsert(copy, &[], key, value).map(drop))
+        rows.iter().try_for_each(|row| {
+            let value = NewValue::with_head(&row.value, row.head_len);
+            txn.context().upsert(copy, &[], &row.key, value).map(drop)
+        })
     })?;
     report.rows += rows.len() as u64;
     rows.clear();

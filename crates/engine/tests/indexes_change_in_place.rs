@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use holdfast::io::CrashDisk;
-use holdfast::raw::{Direction, IndexSource, RawAlter, RawDatabase, RawOptions, RawTable, RawTransaction, Scan};
+use holdfast::raw::{IndexSource, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
 use holdfast::{Database, Error, FlushAtCommit, Isolation, Result, VerifyOptions};
 
 const ROWS: u32 = 1_500;
@@ -53,7 +53,7 @@ fn fill(db: &RawDatabase, name: &str) {
 
 fn read_in(txn: &mut RawTransaction, table: &RawTable, index: u32) -> Result<Entries> {
     let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut cursor = txn.cursor(table, index, all, Direction::Forward, None, Scan::Auto)?;
+    let mut cursor = txn.cursor(table, index, all, RawRead::default())?;
     let mut found = Entries::new();
     while let Some((key, value)) = cursor.next()? {
         found.insert(key.to_vec(), value.to_vec());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast::raw::{RawDatabase, RawLock, RawOptions, RawTransaction, Session};
+use holdfast::raw::{RawDatabase, RawLock, RawOptions, RawRead, RawTransaction, Session};
 use holdfast::{Cell, ColumnType, Database, Error, Isolation, Listing};
 
 /// The rows of a listing as text, a line each: `column=value` for the columns asked for.
@@ -139,8 +139,7 @@ fn an_insert_waits_for_the_range_that_covers_it() {
     let (mut reader, mut writer) = (begin(&db, Isolation::Serializable), begin(&db, Isolation::RepeatableRead));
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     let lock = Some(RawLock { exclusive: false, skip_locked: false });
-    let forward = holdfast::raw::Direction::Forward;
-    let mut cursor = reader.cursor(&table, 0, all, forward, lock, holdfast::raw::Scan::Auto).unwrap();
+    let mut cursor = reader.cursor(&table, 0, all, RawRead { lock, ..RawRead::default() }).unwrap();
     while cursor.next().unwrap().is_some() {}
     drop(cursor);
     std::thread::scope(|s| {

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use holdfast::raw::{Direction, IndexSource, RawAlter, RawDatabase, RawOptions, RawTable, RawTransaction, Scan};
+use holdfast::raw::{IndexSource, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
 use holdfast::{Error, FlushAtCommit, Isolation, Result, VerifyOptions};
 
 /// The rows: what they are indexed by.
@@ -94,7 +94,7 @@ fn change(db: &RawDatabase, rows: &mut Rows, random: &mut Random) {
 fn read(db: &RawDatabase, index: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
     let (table, mut txn) = (db.open_table("t").unwrap(), begin(db));
     let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut cursor = txn.cursor(&table, index, all, Direction::Forward, None, Scan::Auto).unwrap();
+    let mut cursor = txn.cursor(&table, index, all, RawRead::default()).unwrap();
     let mut found = Vec::new();
     while let Some((key, value)) = cursor.next().unwrap() {
         found.push((key.to_vec(), value.to_vec()));

@@ -179,6 +179,7 @@ catalogue! {
     PagesFreed, "pages_freed", Pages, "Pages given back to spaces.";
     OverflowReads, "overflow_reads", Count, "Large values read from overflow pages.";
     OverflowWrites, "overflow_writes", Count, "Large values written to overflow pages.";
+    OverflowShares, "overflow_shares", Count, "New versions that kept the overflow pages of the one before.";
 
     // Transactions and locks.
     TrxBegun, "trx_begun", Count, "Transactions begun.";

@@ -1,17 +1,20 @@
-//! Overflow chains: values too long for a leaf, in pages of their own. A chain never changes: an update writes a new
-//! one, and who gave up the last reference frees the old one.
+//! Overflow chains: values too long for a leaf, in pages of their own. The value in a chain never changes: an update writes a new
+//! chain, or refers to the same one if the value is the same. Who gives up the last reference frees the chain.
 //!
 //! ```text
 //! offset size
 //!  0    64   common page header (type Overflow, index id)
 //! 64     4   next page, 0: the last one
 //! 68     4   bytes of the value in this page
-//! 72     8   reserved, zero
+//! 72     4   first page: references to the chain beside one
+//! 76     4   reserved, zero
 //! 80         bytes of the value
 //! ```
 //!
 //! Each page is written by a mini-transaction of its own, the last one first, so that every page that is written leads to pages that
-//! are. A crash before the reference is stored leaves the chain allocated but unreachable; verification lists it.
+//! are. A crash before the reference is stored leaves the chain allocated but unreachable; verification lists it. Likewise a reference is
+//! counted before it is stored, and given up after it is gone: a crash in between leaves a chain that is not freed, never one that
+//! is freed too early.
 
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u32};
 use holdfast_base::page::{HEADER_LEN, OFF_INDEX, OFF_TYPE, PageType};
@@ -21,12 +24,14 @@ use holdfast_pool::{Access, PageRead};
 use holdfast_wal::SpaceClass;
 
 use crate::finding::{Finding, PageSet};
+use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 use crate::space::SpaceFile;
 use crate::store::Store;
 
 const OFF_NEXT: usize = HEADER_LEN;
 const OFF_LEN: usize = HEADER_LEN + 4;
+const OFF_SHARED: usize = HEADER_LEN + 8;
 const OFF_DATA: usize = HEADER_LEN + 16;
 /// Pages that are allocated, or given back, by one mini-transaction.
 const BATCH: usize = 32;
@@ -129,14 +134,14 @@ fn links(page: &[u8], index: IndexId) -> Option<(PageNo, usize)> {
     (fits && len <= page.len() - OFF_DATA).then_some((PageNo(get_u32(page, OFF_NEXT)?), len))
 }
 
-/// Walks over the pages of a chain; `visit` gets each page's number and its part of the value. A chain that is longer, shorter
-/// or other than its reference says is damage, so the walk ends also if the links form a ring.
+/// Walks over the pages of a chain; `visit` gets each page's number and its part of the value, and says whether to go on. A chain
+/// that is longer, shorter or other than its reference says is damage, so the walk ends also if the links form a ring.
 fn walk(
     space: &SpaceFile,
     index: IndexId,
     chain: OverflowRef,
     acc: &Access<'_>,
-    visit: &mut dyn FnMut(PageNo, &[u8]) -> Result<()>,
+    visit: &mut dyn FnMut(PageNo, &[u8]) -> bool,
 ) -> Result<()> {
     let (mut no, mut left) = (chain.first, chain.len as usize);
     let mut last = chain.first;
@@ -152,15 +157,18 @@ fn walk(
         if len == 0 || len > left {
             return Err(damaged("an overflow page with a wrong length"));
         }
-        visit(no, &page[OFF_DATA..OFF_DATA + len])?;
+        let goes_on = visit(no, &page[OFF_DATA..OFF_DATA + len]);
         drop(page);
+        if !goes_on {
+            return Ok(());
+        }
         left -= len;
         no = next;
     }
     Ok(())
 }
 
-/// Replaces `out` by the value of a chain.
+/// Appends the value of a chain to `out`.
 ///
 /// # Errors
 /// Damage; those of reading pages.
@@ -171,20 +179,96 @@ pub fn read_chain(
     acc: &Access<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    out.clear();
     walk(space, index, chain, acc, &mut |_, part| {
         out.extend_from_slice(part);
-        Ok(())
+        true
     })?;
     space.store().metrics().add(Counter::OverflowReads, 1);
     Ok(())
 }
 
-/// Gives the pages of a chain back. Nobody may refer to it any more.
+/// Whether the value of a chain is `value`. Its pages are read as far as they are the same.
+///
+/// # Errors
+/// Damage; those of reading pages.
+pub fn chain_is(space: &SpaceFile, index: IndexId, chain: OverflowRef, value: &[u8], acc: &Access<'_>) -> Result<bool> {
+    if chain.len as usize != value.len() {
+        return Ok(false);
+    }
+    let (mut rest, mut same) = (value, true);
+    walk(space, index, chain, acc, &mut |_, part| {
+        let (here, behind) = rest.split_at(part.len());
+        rest = behind;
+        same = here == part;
+        same
+    })?;
+    Ok(same)
+}
+
+/// Adds `by` to the references to a chain beside one.
+fn count_references(page: PageRef, by: i32, mtr: &mut Mtr<'_>) -> Result<()> {
+    let damaged = || Error::damaged_page(mtr.id(page), "an overflow chain whose references cannot be counted");
+    let shared = get_u32(mtr.bytes(page), OFF_SHARED).and_then(|n| n.checked_add_signed(by)).ok_or_else(damaged)?;
+    mtr.apply(page, &PageOp::WriteBytes { offset: OFF_SHARED as u16, bytes: &shared.to_le_bytes() })
+}
+
+/// Begins to change the number of references to a chain: its first page, latched.
+fn fix_first<'a>(
+    space: &'a SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &'a Access<'a>,
+    class: SpaceClass,
+) -> Result<(Mtr<'a>, PageRef)> {
+    let store = space.store();
+    let mut mtr = store.begin(store.reserve(64, class)?, acc);
+    let page = mtr.fix(space.space(), chain.first)?;
+    if links(mtr.bytes(page), index).is_none() {
+        return Err(Error::damaged_page(mtr.id(page), format!("index {index}: not a page of its overflow chains")));
+    }
+    Ok((mtr, page))
+}
+
+/// Counts one more reference to a chain, which is stored afterwards. Whoever calls this sees to it that the chain is not freed
+/// meanwhile.
+///
+/// # Errors
+/// Damage; those of the log and of reading pages.
+pub fn share_chain(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &Access<'_>) -> Result<()> {
+    if chain.len > 0 {
+        let (mut mtr, page) = fix_first(space, index, chain, acc, Store::class_of(acc))?;
+        count_references(page, 1, &mut mtr)?;
+        mtr.commit()?;
+        space.store().metrics().add(Counter::OverflowShares, 1);
+    }
+    Ok(())
+}
+
+/// Gives up a reference to a chain, which is stored nowhere any more. With the last one go the pages.
 ///
 /// # Errors
 /// Damage; those of the log and of reading pages. A part of the pages may have been given back.
-pub fn free_chain(
+pub fn release_chain(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+    class: SpaceClass,
+) -> Result<()> {
+    if chain.len == 0 {
+        return Ok(());
+    }
+    let (mut mtr, page) = fix_first(space, index, chain, acc, class)?;
+    if get_u32(mtr.bytes(page), OFF_SHARED) == Some(0) {
+        drop(mtr);
+        return free_chain(space, index, chain, acc, class);
+    }
+    count_references(page, -1, &mut mtr)?;
+    mtr.commit().map(drop)
+}
+
+/// Gives the pages of a chain back, to which nobody refers.
+fn free_chain(
     space: &SpaceFile,
     index: IndexId,
     chain: OverflowRef,
@@ -194,7 +278,7 @@ pub fn free_chain(
     let mut pages = Vec::new();
     walk(space, index, chain, acc, &mut |no, _| {
         pages.push(no);
-        Ok(())
+        true
     })?;
     free_pages(space, &pages, acc, class)
 }
@@ -225,7 +309,7 @@ pub(crate) fn verify_chain(
         if !reached.insert(no) {
             twice.push(no);
         }
-        Ok(())
+        true
     });
     for no in twice {
         sink(Finding::damage(PageId::new(space.id(), no), format!("index {index}: is reached twice")));

@@ -32,11 +32,12 @@ fn every_length_round_trips() {
         bed = bed.reopen();
         let mut out = Vec::new();
         for (chain, value) in &chains {
+            out.clear();
             overflow::read_chain(&bed.space, INDEX, *chain, &bed.access(), &mut out).unwrap();
             assert!(out == *value);
         }
         for (chain, _) in chains {
-            overflow::free_chain(&bed.space, INDEX, chain, &bed.access(), SpaceClass::User).unwrap();
+            overflow::release_chain(&bed.space, INDEX, chain, &bed.access(), SpaceClass::User).unwrap();
         }
         bed.verify_clean(&[]);
         assert!(body_len(page_size) > 0);
@@ -59,6 +60,43 @@ fn a_reference_that_fits_no_chain_is_damage() {
     }
     let other = holdfast_base::IndexId(9);
     assert!(overflow::read_chain(&bed.space, other, chain, &acc, &mut out).unwrap_err().is_damage());
+}
+
+#[test]
+fn a_shared_chain_goes_with_its_last_reference() {
+    let mut bed = Bed::new(Setup::default());
+    let value = Rng::new(5).bytes(20_000);
+    let chain = overflow::write_chain(&bed.space, INDEX, &value, PageNo(2), &bed.access()).unwrap();
+    overflow::share_chain(&bed.space, INDEX, chain, &bed.access()).unwrap();
+    bed.checkpoint();
+    overflow::share_chain(&bed.space, INDEX, chain, &bed.access()).unwrap();
+    // One reference was counted before the checkpoint, one is in the log only.
+    bed = bed.reopen();
+    for _ in 0..2 {
+        overflow::release_chain(&bed.space, INDEX, chain, &bed.access(), SpaceClass::User).unwrap();
+        assert!(overflow::chain_is(&bed.space, INDEX, chain, &value, &bed.access()).unwrap());
+    }
+    overflow::release_chain(&bed.space, INDEX, chain, &bed.access(), SpaceClass::User).unwrap();
+    bed.verify_clean(&[]);
+}
+
+#[test]
+fn a_chain_is_its_value_and_no_other() {
+    let bed = Bed::new(Setup::default());
+    let acc = bed.access();
+    for len in [0, 1, 4_000, 20_000] {
+        let value = Rng::new(5).bytes(len);
+        let chain = overflow::write_chain(&bed.space, INDEX, &value, PageNo(2), &acc).unwrap();
+        assert!(overflow::chain_is(&bed.space, INDEX, chain, &value, &acc).unwrap());
+        assert!(!overflow::chain_is(&bed.space, INDEX, chain, &[&value[..], b"x"].concat(), &acc).unwrap());
+        for at in [0, len / 2, len.saturating_sub(1)] {
+            let mut other = value.clone();
+            if let Some(byte) = other.get_mut(at) {
+                *byte ^= 1;
+                assert!(!overflow::chain_is(&bed.space, INDEX, chain, &other, &acc).unwrap());
+            }
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::{Error, IndexId, PageNo, SpaceId};
 use holdfast_io::{CrashDisk, Disk, Fault, FaultDisk, FaultKind, FaultOp, FileKind, MemoryDisk, OpenOptions};
-use holdfast_tree::{SpaceFile, Tree};
+use holdfast_tree::{HEADS, SpaceFile, Tree};
 
 #[test]
 fn deleted_rows_give_their_pages_back() {
@@ -163,6 +163,27 @@ fn files_that_do_not_belong_here_are_refused() {
     page[104] = 0x80;
     junk.write_at(0, &page).unwrap();
     assert!(message(16, "junk", UUID).contains("newer version"));
+}
+
+#[test]
+fn a_feature_is_named_from_when_it_is_required() {
+    let disk = CrashDisk::new();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let named = |bed: &Bed| bed.space.header(&bed.access()).unwrap().features.incompatible;
+    assert_eq!(named(&bed), 0);
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    let end = bed.store.wal().next_lsn();
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    assert_eq!((named(&bed), bed.store.wal().next_lsn()), (HEADS, end), "only the first call writes");
+    bed.store.wal().flush_to(end).unwrap();
+    let bed = Bed::open(Arc::new(disk.reboot(1)), Setup::default()).unwrap();
+    assert_eq!(named(&bed), HEADS);
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    bed.checkpoint();
+    let bed = bed.reopen();
+    let end = bed.store.wal().next_lsn();
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    assert_eq!(bed.store.wal().next_lsn(), end, "the file says so already");
 }
 
 #[test]

@@ -28,15 +28,15 @@ use crate::options::Isolation;
 use crate::put::NewVersion;
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::txn::{Txn, add_delta};
-use crate::values;
+use crate::values::{self, NewValue, Part};
 use crate::visibility::split;
 
 /// What to do with an entry.
 #[derive(Clone, Copy, Debug)]
 enum Op<'v> {
-    Insert(&'v [u8]),
-    Update(&'v [u8]),
-    Upsert(&'v [u8]),
+    Insert(NewValue<'v>),
+    Update(NewValue<'v>),
+    Upsert(NewValue<'v>),
     Delete,
 }
 
@@ -98,8 +98,8 @@ impl Txn {
     /// # Errors
     /// [`Error::DuplicateKey`] if there is one; [`Error::Conflict`] if another transaction deleted it after this one's
     /// snapshot; lock errors; [`Error::KeyTooLong`], [`Error::LimitReached`], those of the pool, the log and the disk.
-    pub fn insert(&mut self, index: &TableIndex, key: &[u8], value: &[u8]) -> Result<()> {
-        self.change(index, key, Op::Insert(value), None).map(|_| ())
+    pub fn insert<'v>(&mut self, index: &TableIndex, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
+        self.change(index, key, Op::Insert(value.into()), None).map(|_| ())
     }
 
     /// Replaces the value of an entry. Returns whether there was one; `old` then holds its value before.
@@ -107,16 +107,28 @@ impl Txn {
     /// # Errors
     /// As [`Txn::insert`], without [`Error::DuplicateKey`]; [`Error::Conflict`] if another transaction changed it after
     /// this one's snapshot.
-    pub fn update(&mut self, index: &TableIndex, key: &[u8], value: &[u8], old: Option<&mut Vec<u8>>) -> Result<bool> {
-        self.change(index, key, Op::Update(value), old)
+    pub fn update<'v>(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+        old: Option<&mut Vec<u8>>,
+    ) -> Result<bool> {
+        self.change(index, key, Op::Update(value.into()), old)
     }
 
     /// Inserts an entry or replaces its value. Returns whether there was one; `old` then holds its value before.
     ///
     /// # Errors
     /// As [`Txn::update`].
-    pub fn upsert(&mut self, index: &TableIndex, key: &[u8], value: &[u8], old: Option<&mut Vec<u8>>) -> Result<bool> {
-        self.change(index, key, Op::Upsert(value), old)
+    pub fn upsert<'v>(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+        old: Option<&mut Vec<u8>>,
+    ) -> Result<bool> {
+        self.change(index, key, Op::Upsert(value.into()), old)
     }
 
     /// Deletes an entry. Returns whether there was one; `old` then holds its value.
@@ -132,8 +144,15 @@ impl Txn {
     ///
     /// # Errors
     /// As [`Txn::insert`].
-    pub fn insert_unique(&mut self, index: &TableIndex, key: &[u8], prefix_len: usize, value: &[u8]) -> Result<()> {
+    pub fn insert_unique<'v>(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        prefix_len: usize,
+        value: impl Into<NewValue<'v>>,
+    ) -> Result<()> {
         self.check_writable(key)?;
+        let value = value.into();
         let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
         let system = Arc::clone(&self.system);
         loop {
@@ -306,17 +325,17 @@ impl Txn {
             return self.protect_absence(index, key);
         }
         if let (Some(old), Some(payload), true) = (old, seen.payload, live)
-            && let Err(e) = self.system.value_of(index, payload, None, acc, old)
+            && let Err(e) = self.system.value_of(index, payload, Part::Whole, None, acc, old)
         {
             // Its chain may have been freed because somebody else has just replaced the entry.
             let mut again = Vec::new();
             let unchanged = index.read(key, acc, &mut again)? && again == payload;
             return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed)) };
         }
-        let mut new = self.new_version(index, key, op, acc)?;
+        let mut new = self.new_version(index, key, op, seen, acc)?;
         let result = self.put_version(index, key, seen, &mut new, acc);
         if new.overflow && !matches!(result, Ok(None)) {
-            values::free(index.tree().space(), index.id(), new.body(), acc)?;
+            values::release(index.tree().space(), index.id(), new.body(), acc)?;
         }
         let deleted = new.deleted;
         self.new_payload = new.payload;
@@ -361,17 +380,37 @@ impl Txn {
         Ok(Step::Blocked(Blocker::Changed)) // Look again, now that it is locked.
     }
 
-    fn new_version(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, acc: &Access<'_>) -> Result<NewVersion> {
+    fn new_version(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        op: Op<'_>,
+        seen: &Seen<'_>,
+        acc: &Access<'_>,
+    ) -> Result<NewVersion> {
         let buffer = std::mem::take(&mut self.new_payload);
         let value = match op {
             Op::Delete => return Ok(NewVersion::new(true, false, &[], buffer)),
             Op::Insert(v) | Op::Update(v) | Op::Upsert(v) => v,
         };
-        if HEADER_LEN + value.len() <= index.payload_max(key.len()) {
-            return Ok(NewVersion::new(false, false, value, buffer));
+        let (file, id, max) = (index.tree().space(), index.id(), index.body_max(key.len()));
+        values::admit(file, value, acc)?;
+        if value.bytes().len() <= max {
+            return Ok(NewVersion::new(false, false, value.bytes(), buffer));
         }
-        let body = values::write(index.tree().space(), index.id(), value, acc)?;
+        let shared = match self.chain_that_stays(index, key, seen) {
+            Some(prior) => values::share(file, id, value, max, prior, acc)?,
+            None => None,
+        };
+        let body = shared.map_or_else(|| values::write(file, id, value, max, acc), Ok)?;
         Ok(NewVersion::new(false, true, &body, buffer))
+    }
+
+    /// The body of the version before, if that has a chain and nobody else can replace it, so that the chain stays.
+    fn chain_that_stays<'p>(&self, index: &TableIndex, key: &[u8], seen: &Seen<'p>) -> Option<&'p [u8]> {
+        let header = seen.header.filter(|h| h.overflow)?;
+        let locked = header.txn == self.id || self.system.locks.holds_row(self.owner(), index.id(), key);
+        seen.payload.filter(|_| locked)?.get(HEADER_LEN..)
     }
 
     fn count_change(&mut self, index: &TableIndex, was_live: bool, deleted: bool) {

@@ -30,6 +30,7 @@ use crate::reads::{LastRead, is_locked_by_others, lock_and_read};
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
+use crate::values::{self, Part};
 use crate::visibility::{Seen, split};
 
 /// Entries of the first batch.
@@ -70,12 +71,14 @@ pub struct CursorOptions {
     pub lock: Option<LockMode>,
     /// What to do about somebody else's lock; `None`: what the transaction's options say.
     pub wait: Option<WaitMode>,
+    /// Whether the heads of values do, where nothing is locked.
+    pub part: Part,
 }
 
 /// What the newest version of an entry means for a reader, without a look at older ones.
 enum Newest {
-    /// It is what the view sees, and the body is the value.
-    Seen,
+    /// It is what the view sees, and this is where in the payload the value begins.
+    Seen(usize),
     /// The view sees that there is no entry.
     Absent,
     /// That takes more than a look.
@@ -103,6 +106,7 @@ pub struct RowCursor {
     locking: Option<Locking>,
     direction: Direction,
     scan: Scan,
+    part: Part,
     /// How the scan treats its pages, once it is one.
     plan: Option<ScanPlan>,
     /// The number that all its accesses to the pool carry.
@@ -166,6 +170,7 @@ impl Txn {
             locking,
             direction: options.direction,
             scan: options.scan,
+            part: options.part,
             plan: None,
             statement: self.system.store.pool().access(AccessKind::Range).statement(),
             walk: Walk::default(),
@@ -222,7 +227,7 @@ impl RowCursor {
             let newest = if self.locking.is_some() || self.stale { Newest::Unclear } else { self.look(at)? };
             let in_batch = match newest {
                 Newest::Absent => continue,
-                Newest::Seen => true,
+                Newest::Seen(begin) => Some(begin),
                 Newest::Unclear => {
                     self.key.clear();
                     self.key.extend_from_slice(self.batch.get(at).0);
@@ -234,13 +239,13 @@ impl RowCursor {
                     if !exists {
                         continue;
                     }
-                    false
+                    None
                 }
             };
             self.rows_read += 1;
-            if in_batch {
+            if let Some(begin) = in_batch {
                 let (key, payload) = self.batch.get(at);
-                return Ok(Some((key, &payload[HEADER_LEN..])));
+                return Ok(Some((key, &payload[begin..])));
             }
             return Ok(Some((&self.key, &self.value)));
         }
@@ -250,14 +255,17 @@ impl RowCursor {
 
     /// Judges entry `at` by its newest version.
     fn look(&self, at: usize) -> Result<Newest> {
-        let header = split(&self.index, self.batch.get(at).1)?.0;
+        let (header, body) = split(&self.index, self.batch.get(at).1)?;
         let me = self.owner.txn();
         let own = header.txn == me && me != TxnId::NONE;
-        if !own && !self.view.sees(header.txn, &self.system.map) || header.overflow {
+        if !own && !self.view.sees(header.txn, &self.system.map) {
             return Ok(Newest::Unclear);
         }
+        let Some(begin) = values::begin_in_body(header.overflow, body, self.part) else {
+            return Ok(Newest::Unclear);
+        };
         self.view.check()?;
-        Ok(if header.deleted { Newest::Absent } else { Newest::Seen })
+        Ok(if header.deleted { Newest::Absent } else { Newest::Seen(HEADER_LEN + begin) })
     }
 
     /// Gives up the lock of the entry given last, which did not qualify. Only at READ COMMITTED, and only if the
@@ -385,7 +393,7 @@ impl RowCursor {
     /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false if there is none.
     fn read_entry(&mut self) -> Result<bool> {
         let acc = access(&self.system, &self.index, self.statement, self.plan);
-        self.system.read_at(&self.index, &self.key, &self.view, self.owner.txn(), &acc, &mut self.value)
+        self.system.read_at(&self.index, &self.key, &self.view, self.owner.txn(), self.part, &acc, &mut self.value)
     }
 
     /// Puts the value that the view sees into `self.value`; false if there is none.
@@ -395,7 +403,7 @@ impl RowCursor {
         match self.system.version_at(&self.index, &self.key, &mut payload, &self.view, me)? {
             Seen::Version => {
                 let acc = access(&self.system, &self.index, self.statement, self.plan);
-                self.system.value_of(&self.index, &payload, Some(&self.view), &acc, &mut self.value)?;
+                self.system.value_of(&self.index, &payload, self.part, Some(&self.view), &acc, &mut self.value)?;
                 Ok(true)
             }
             Seen::Nothing => self.view.check().map(|()| false),
@@ -438,7 +446,7 @@ impl RowCursor {
             }
             return Ok(false);
         }
-        system.value_of(index, &payload, None, &acc, &mut self.value)?;
+        system.value_of(index, &payload, Part::Whole, None, &acc, &mut self.value)?;
         locking.read.lock().remember(index, &self.key, spot, payload);
         Ok(true)
     }

@@ -9,6 +9,7 @@ use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use crate::row::HEADER_LEN;
 use crate::view::View;
 
 /// What the entries of an index are. The protocols are the same; what is counted differs.
@@ -106,9 +107,9 @@ impl TableIndex {
     }
 
     /// Longest payload that an entry with a key of `key_len` bytes can have, header included.
-    pub(crate) fn payload_max(&self, key_len: usize) -> usize {
+    pub(crate) fn body_max(&self, key_len: usize) -> usize {
         let page_size = self.tree.space().store().page_size();
-        holdfast_tree::node::payload_len_max(page_size, key_len)
+        holdfast_tree::node::payload_len_max(page_size, key_len) - HEADER_LEN
     }
 
     /// As [`Tree::get`].

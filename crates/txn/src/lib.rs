@@ -58,7 +58,7 @@ mod txn;
 #[cfg(not(shuttle))]
 mod undo;
 #[cfg(not(shuttle))]
-mod values;
+pub mod values;
 #[cfg(not(shuttle))]
 pub mod versions;
 #[cfg(not(shuttle))]
@@ -82,4 +82,5 @@ pub use {
     system::TxnSystem,
     txn::{Savepoint, Txn},
     undo::XID_MAX,
+    values::{NewValue, Part},
 };

@@ -9,8 +9,8 @@ use holdfast_pool::Access;
 use holdfast_tree::{Action, BulkLoader, Direction, SuspendedLoad};
 
 use crate::index::TableIndex;
-use crate::row::{HEADER_LEN, VersionHeader};
-use crate::values;
+use crate::row::VersionHeader;
+use crate::values::{self, NewValue};
 
 /// See the module's description. Made by [`TableIndex::loader`].
 pub struct Loader<'t> {
@@ -41,7 +41,13 @@ impl TableIndex {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`]; as [`Loader::push`].
-    pub fn load_entry(&self, key: &[u8], prefix: usize, value: &[u8], acc: &Access<'_>) -> Result<()> {
+    pub fn load_entry<'v>(
+        &self,
+        key: &[u8],
+        prefix: usize,
+        value: impl Into<NewValue<'v>>,
+        acc: &Access<'_>,
+    ) -> Result<()> {
         if let Some(prefix) = key.get(..prefix).filter(|prefix| prefix.len() < key.len()) {
             let mut cursor = self.tree().cursor(acc);
             cursor.seek(Bound::Included(prefix), Direction::Forward);
@@ -49,7 +55,7 @@ impl TableIndex {
                 return Err(Error::DuplicateKey);
             }
         }
-        let payload = self.loaded(key, value, acc)?;
+        let payload = self.loaded(key, value.into(), acc)?;
         let put = self.tree().modify(key, acc, &mut |old| match old {
             Some(_) => Err(Error::DuplicateKey),
             None => Ok(Action::Put(payload.clone())),
@@ -58,16 +64,19 @@ impl TableIndex {
     }
 
     /// The payload of an entry that belongs to no transaction.
-    fn loaded(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Vec<u8>> {
-        if value.len() as u64 > limits::VALUE_LEN_MAX {
-            return Err(Error::ValueTooLong { len: value.len() as u64, max: limits::VALUE_LEN_MAX });
+    fn loaded(&self, key: &[u8], value: NewValue<'_>, acc: &Access<'_>) -> Result<Vec<u8>> {
+        let len = value.bytes().len();
+        if len as u64 > limits::VALUE_LEN_MAX {
+            return Err(Error::ValueTooLong { len: len as u64, max: limits::VALUE_LEN_MAX });
         }
-        let overflow = HEADER_LEN + value.len() > self.payload_max(key.len());
+        values::admit(self.tree().space(), value, acc)?;
+        let max = self.body_max(key.len());
+        let overflow = len > max;
         let header = VersionHeader { deleted: false, overflow, txn: TxnId::NONE, roll: RollPtr::NONE };
         if overflow {
-            Ok(header.encode(&values::write(self.tree().space(), self.id(), value, acc)?))
+            Ok(header.encode(&values::write(self.tree().space(), self.id(), value, max, acc)?))
         } else {
-            Ok(header.encode(value))
+            Ok(header.encode(value.bytes()))
         }
     }
 }
@@ -84,8 +93,8 @@ impl Loader<'_> {
     ///
     /// # Errors
     /// As [`BulkLoader::push`]; [`Error::ValueTooLong`].
-    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let payload = self.index.loaded(key, value, self.acc)?;
+    pub fn push<'v>(&mut self, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
+        let payload = self.index.loaded(key, value.into(), self.acc)?;
         self.tree.push(key, &payload)?;
         self.entries += 1;
         Ok(())

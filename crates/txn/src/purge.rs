@@ -271,7 +271,7 @@ impl TxnSystem {
                 history.log.cut(&self.undo, acc)?;
             }
             if let (Some(index), Some(chain)) = (&index, dead_chain) {
-                unless_damaged(index, values::free(index.tree().space(), index.id(), chain, acc))?;
+                unless_damaged(index, values::release(index.tree().space(), index.id(), chain, acc))?;
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
@@ -402,7 +402,7 @@ impl TxnSystem {
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow
         {
-            unless_damaged(index, values::free(index.tree().space(), index.id(), body, acc))?;
+            unless_damaged(index, values::release(index.tree().space(), index.id(), body, acc))?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::row::{HEADER_LEN, VersionHeader};
 use crate::txn::Txn;
 use crate::undo::space::SMALL_MTR;
 use crate::undo::{UndoLog, UndoRecord};
+use crate::values;
 
 /// What an entry is to become. The header of the payload is filled in when it is known where the undo record is.
 pub(crate) struct NewVersion {
@@ -81,7 +82,7 @@ impl Txn {
         if new.deleted || seen.header.is_some_and(|h| h.overflow) {
             log.ask_purge();
         }
-        let new_chain = new.overflow.then_some(new.body());
+        let new_chain = if new.overflow { Some(values::reference(new.body())?) } else { None };
         let undo = UndoRecord { index: index.id(), key, prior: seen.payload, new_chain, deletes: new.deleted };
         let mut record = std::mem::take(&mut self.record);
         record.clear();

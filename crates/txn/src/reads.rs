@@ -18,6 +18,7 @@ use crate::lock::{LockMode, Owner, WaitMode};
 use crate::options::Isolation;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
+use crate::values::Part;
 use crate::visibility::split;
 
 /// The entry that the transaction, or a cursor of it, read with a lock last, and the buffer for its payload.
@@ -61,6 +62,14 @@ impl Txn {
     /// # Errors
     /// [`Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading pages.
     pub fn get(&mut self, index: &TableIndex, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.get_part(index, key, Part::Whole, value)
+    }
+
+    /// As [`Txn::get`], but the head alone may do. At SERIALIZABLE all is read.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn get_part(&mut self, index: &TableIndex, key: &[u8], part: Part, value: &mut Vec<u8>) -> Result<bool> {
         if self.options.isolation == Isolation::Serializable {
             return self.get_locked(index, key, LockMode::Shared, None, value);
         }
@@ -69,7 +78,7 @@ impl Txn {
         let (view, system) = self.view_in_system();
         index.check_view(view)?;
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let found = system.read_at(index, key, view, me, &acc, value)?;
+        let found = system.read_at(index, key, view, me, part, &acc, value)?;
         if index.kind() == IndexKind::Rows {
             system.metrics.add(Counter::RowsRead, u64::from(found));
         }
@@ -129,7 +138,7 @@ impl Txn {
             }
             return Ok(false);
         }
-        self.system.value_of(index, payload, None, acc, value)?;
+        self.system.value_of(index, payload, Part::Whole, None, acc, value)?;
         if index.kind() == IndexKind::Rows {
             self.system.metrics.inc(Counter::RowsRead);
         }

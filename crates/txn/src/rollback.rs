@@ -67,7 +67,7 @@ impl TxnSystem {
                 && let Some(index) = self.index(record.index)
                 && let Some(_pinned) = index.pin()
             {
-                values::free(index.tree().space(), index.id(), chain, &acc)?;
+                values::release(index.tree().space(), index.id(), chain, &acc)?;
             }
         }
         log.cut(&self.undo, &acc)

@@ -35,7 +35,7 @@ use holdfast_wal::SpaceClass;
 use crate::commit_map::CommitMap;
 use crate::row::VersionHeader;
 use crate::undo::marks;
-use crate::values;
+use crate::values::{self, NewValue};
 use crate::view::View;
 
 /// The index id of the version tree.
@@ -100,7 +100,7 @@ impl Entry {
 /// The chain that the value of an entry goes on in.
 pub(crate) fn spilled(value: &[u8]) -> Option<OverflowRef> {
     let (flags, body) = value.split_first()?;
-    if flags & SPILLED != 0 { values::decode(body).ok() } else { None }
+    if flags & SPILLED != 0 { values::decode(body).ok().map(|(chain, _)| chain) } else { None }
 }
 
 /// Bytes that an entry takes, its chain included.
@@ -251,7 +251,7 @@ impl VersionTree {
         let mut value = Vec::with_capacity(1 + body.len());
         if 1 + body.len() > holdfast_tree::node::payload_len_max(self.page_size(), key.len()) {
             value.push(entry.flags() | SPILLED);
-            value.bytes(&values::write(self.file(), VERSION_INDEX, &body, acc)?);
+            value.bytes(&values::write(self.file(), VERSION_INDEX, NewValue::from(&body), OverflowRef::LEN, acc)?);
         } else {
             value.push(entry.flags());
             value.bytes(&body);
@@ -261,7 +261,7 @@ impl VersionTree {
 
     fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
         match value.split_first() {
-            Some((flags, body)) if flags & SPILLED != 0 => values::free(self.file(), VERSION_INDEX, body, acc),
+            Some((flags, body)) if flags & SPILLED != 0 => values::release(self.file(), VERSION_INDEX, body, acc),
             _ => Ok(()),
         }
     }

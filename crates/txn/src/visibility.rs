@@ -18,7 +18,7 @@ use crate::index::TableIndex;
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
-use crate::values;
+use crate::values::{self, Part};
 use crate::view::View;
 
 /// What is in the payload of a version that can be shown.
@@ -40,12 +40,14 @@ pub(crate) fn split<'p>(index: &TableIndex, payload: &'p [u8]) -> Result<(Versio
 
 impl TxnSystem {
     /// Reads the value of `key` that `view` sees; `me` sees its own changes. Returns whether there is one.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn read_at(
         &self,
         index: &TableIndex,
         key: &[u8],
         view: &View,
         me: TxnId,
+        part: Part,
         acc: &Access<'_>,
         value: &mut Vec<u8>,
     ) -> Result<bool> {
@@ -54,21 +56,22 @@ impl TxnSystem {
             value.clear();
             return view.check().map(|()| false);
         }
-        let newest = split(index, value)?.0;
+        let (newest, body) = split(index, value)?;
+        let begin = values::begin_in_body(newest.overflow, body, part);
         let seen = (newest.txn == me && me != TxnId::NONE) || view.sees(newest.txn, &self.map);
         if seen && newest.deleted {
             value.clear();
             return view.check().map(|()| false);
         }
-        if seen && !newest.overflow {
-            value.drain(..HEADER_LEN);
+        if seen && let Some(begin) = begin {
+            value.drain(..HEADER_LEN + begin);
             return view.check().map(|()| true);
         }
         let mut payload = std::mem::take(value);
         loop {
             match self.version_at(index, key, &mut payload, view, me)? {
                 Seen::Version => {
-                    self.value_of(index, &payload, Some(view), acc, value)?;
+                    self.value_of(index, &payload, part, Some(view), acc, value)?;
                     return Ok(true);
                 }
                 Seen::Stale if index.read(key, acc, &mut payload)? => {}
@@ -80,22 +83,24 @@ impl TxnSystem {
         }
     }
 
-    /// Copies the value of a version, from its chain if it is there. `view`: the one that sees the version.
+    /// Copies the value of a version, or its head, from its chain if it is there. `view`: the one that sees the version.
     pub(crate) fn value_of(
         &self,
         index: &TableIndex,
         payload: &[u8],
+        part: Part,
         view: Option<&View>,
         acc: &Access<'_>,
         value: &mut Vec<u8>,
     ) -> Result<()> {
         let (header, body) = split(index, payload)?;
         value.clear();
-        let read = if header.overflow {
-            values::read(index.tree().space(), index.id(), body, acc, value)
-        } else {
-            value.extend_from_slice(body);
-            Ok(())
+        let read = match values::begin_in_body(header.overflow, body, part) {
+            Some(begin) => {
+                value.extend_from_slice(&body[begin..]);
+                Ok(())
+            }
+            None => values::read(index.tree().space(), index.id(), body, acc, value),
         };
         // A cancelled view's versions are freed under its hands: then that is the error, whatever was read.
         view.map_or(Ok(()), View::check)?;

@@ -19,11 +19,11 @@ fn account(n: u64) -> Vec<u8> {
     format!("account{n:03}").into_bytes()
 }
 
-/// A balance; some are padded so that they take an overflow chain.
+/// A balance; some are padded so that they take an overflow chain, of which there are two kinds.
 fn balance(n: u64) -> Vec<u8> {
     let mut value = n.to_string().into_bytes();
-    if n.is_multiple_of(7) {
-        value.resize(5_000, b' ');
+    if !n.is_multiple_of(3) {
+        value.resize(HEAD + 5_000 + n as usize % 2, b' ');
     }
     value
 }
@@ -39,7 +39,7 @@ fn setup() -> Setup {
 fn fill(db: &Db) {
     let mut txn = db.begin();
     for n in 0..ACCOUNTS {
-        txn.insert(&db.rows, &account(n), &balance(START)).unwrap();
+        txn.insert(&db.rows, &account(n), headed(&balance(START))).unwrap();
     }
     txn.commit(Durability::Sync).unwrap();
 }
@@ -51,7 +51,7 @@ fn transfer(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
     for (n, sign) in [(from, -1), (to, 1)] {
         txn.get_locked(&db.rows, &account(n), LockMode::Exclusive, Some(WaitMode::NoWait), &mut value)?;
         let new = number(&value) as i64 + sign * amount as i64;
-        txn.update(&db.rows, &account(n), &balance(new.max(0) as u64), None)?;
+        txn.update(&db.rows, &account(n), headed(&balance(new.max(0) as u64)), None)?;
         if new < 0 {
             return Err(holdfast_base::Error::invalid("overdrawn"));
         }
@@ -221,7 +221,7 @@ fn a_log_that_was_half_purged_gives_its_chains_back_once() {
             for (value, first) in [(7 * 300, 0), (7 * 200, 5)] {
                 let mut txn = db.begin();
                 for n in first..ACCOUNTS {
-                    txn.update(&db.rows, &account(n), &balance(value), None).unwrap();
+                    txn.update(&db.rows, &account(n), headed(&balance(value)), None).unwrap();
                 }
                 txn.delete(&db.rows, &account(1), None).unwrap();
                 txn.commit(Durability::Sync).unwrap();

@@ -67,12 +67,12 @@ fn key(k: Key) -> Vec<u8> {
 
 fn value(v: u64) -> Vec<u8> {
     let mut value = v.to_string().into_bytes();
-    let pad = match v % 29 {
-        0 => 9_000,
-        1..4 => 700,
-        _ => v as usize % 50,
+    let len = match v % 29 {
+        0..8 => HEAD + 9_000,
+        8..12 => 700,
+        _ => value.len() + v as usize % 50,
     };
-    value.resize(value.len() + pad, b' ');
+    value.resize(len, b' ');
     value
 }
 
@@ -144,17 +144,17 @@ impl World {
                     None
                 }
                 1 => {
-                    me.txn.insert(&rows, &key(k), &value(v))?;
+                    me.txn.insert(&rows, &key(k), headed(&value(v)))?;
                     Some(v)
                 }
                 2 => {
-                    if !me.txn.update(&rows, &key(k), &value(v), Some(&mut old))? {
+                    if !me.txn.update(&rows, &key(k), headed(&value(v)), Some(&mut old))? {
                         return Ok(seen);
                     }
                     Some(v)
                 }
                 _ => {
-                    if !me.txn.upsert(&rows, &key(k), &value(v), Some(&mut old))? {
+                    if !me.txn.upsert(&rows, &key(k), headed(&value(v)), Some(&mut old))? {
                         old.clear();
                     }
                     Some(v)

@@ -20,8 +20,8 @@ fn key(n: u64) -> Vec<u8> {
 
 fn value(n: u64) -> Vec<u8> {
     let mut value = n.to_string().into_bytes();
-    if n.is_multiple_of(9) {
-        value.resize(6_000, b' ');
+    if n.is_multiple_of(3) {
+        value.resize(HEAD + 6_000, b' ');
     }
     value
 }
@@ -42,11 +42,11 @@ fn shift(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
     if part == have {
         assert!(txn.delete(&db.rows, &key(from), None)?);
     } else {
-        assert!(txn.update(&db.rows, &key(from), &value(have - part), None)?);
+        assert!(txn.update(&db.rows, &key(from), headed(&value(have - part)), None)?);
     }
     let there = txn.get_locked(&db.rows, &key(to), LockMode::Exclusive, None, &mut bytes)?;
     let had = if there { number(&bytes) } else { 0 };
-    txn.upsert(&db.rows, &key(to), &value(had + part), None)?;
+    txn.upsert(&db.rows, &key(to), headed(&value(had + part)), None)?;
     Ok(())
 }
 
@@ -100,7 +100,7 @@ fn run(short_view_commits: u64, rounds: usize) -> u64 {
     let mut txn = db.begin();
     for n in 0..KEYS / 4 {
         let share = if n == 0 { TOTAL - (KEYS / 4 - 1) * 300 } else { 300 };
-        txn.insert(&db.rows, &key(n * 4), &value(share)).unwrap();
+        txn.insert(&db.rows, &key(n * 4), headed(&value(share))).unwrap();
     }
     txn.commit(Durability::Lazy).unwrap();
     let (stop, looks) = (AtomicBool::new(false), AtomicUsize::new(0));

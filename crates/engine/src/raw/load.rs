@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use holdfast_pool::AccessKind;
-use holdfast_txn::{SuspendedLoader, TableIndex};
+use holdfast_txn::{NewValue, SuspendedLoader, TableIndex};
 
 use super::RawTable;
 use crate::shared::Shared;
@@ -31,6 +31,8 @@ struct Entry {
     /// The first so many bytes of the key have to be unique.
     prefix: u32,
     value: u32,
+    /// So much of the value is its head.
+    head: u32,
 }
 
 /// Entries in the order in which they came.
@@ -41,12 +43,17 @@ struct Collected {
 }
 
 impl Collected {
-    fn push(&mut self, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+    fn push(&mut self, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
         let len = |n: usize| u32::try_from(n).map_err(|_| Error::invalid("an entry of 4 GB"));
-        let entry =
-            Entry { at: self.bytes.len(), key: len(key.len())?, prefix: len(prefix)?, value: len(value.len())? };
+        let entry = Entry {
+            at: self.bytes.len(),
+            key: len(key.len())?,
+            prefix: len(prefix)?,
+            value: len(value.bytes().len())?,
+            head: len(value.head())?,
+        };
         self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(value.bytes());
         self.entries.push(entry);
         Ok(())
     }
@@ -59,9 +66,9 @@ impl Collected {
         &self.bytes[entry.at..entry.at + entry.key as usize]
     }
 
-    fn value(&self, entry: Entry) -> &[u8] {
+    fn value(&self, entry: Entry) -> NewValue<'_> {
         let at = entry.at + entry.key as usize;
-        &self.bytes[at..at + entry.value as usize]
+        NewValue::with_head(&self.bytes[at..at + entry.value as usize], entry.head as usize)
     }
 
     fn sort(&mut self) {
@@ -141,12 +148,13 @@ impl RawLoad {
     /// # Errors
     /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others; [`RawLoad::duplicate`] says which it was.
     /// [`Error::InvalidArgument`] if there is no such index; those of writing pages.
-    pub fn push(&mut self, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
+    pub fn push<'v>(&mut self, index: u32, key: &[u8], prefix: usize, value: impl Into<NewValue<'v>>) -> Result<()> {
+        let value = value.into();
         let no = index as usize;
         let load = self.indexes.get_mut(no).ok_or_else(|| Error::invalid(format!("there is no index {index}")))?;
         let order = load.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
         if order == Ordering::Equal {
-            self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.to_vec() });
+            self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.bytes().to_vec() });
             return Err(Error::DuplicateKey);
         }
         if self.has_rows
@@ -192,7 +200,8 @@ impl RawLoad {
             let mut second = None;
             if let Err(error) = load.empty(&self.shared, &mut second) {
                 if let (Error::DuplicateKey, Some(entry)) = (&error, second) {
-                    let (key, value) = (load.collected.key(entry).to_vec(), load.collected.value(entry).to_vec());
+                    let (key, value) =
+                        (load.collected.key(entry).to_vec(), load.collected.value(entry).bytes().to_vec());
                     self.duplicate = Some(Duplicate { index: no as u32, key, value });
                 }
                 return Err(error);
@@ -204,7 +213,7 @@ impl RawLoad {
 
 impl IndexLoad {
     /// Appends an entry whose key is greater than all before.
-    fn append(&mut self, shared: &Shared, key: &[u8], value: &[u8]) -> Result<()> {
+    fn append(&mut self, shared: &Shared, key: &[u8], value: NewValue<'_>) -> Result<()> {
         let access = shared.pool().access(AccessKind::Point);
         let Some(suspended) = self.loader.take() else { return Err(Error::invalid("the index is complete already")) };
         let mut loader = self.index.resume_load(suspended, &access);
@@ -272,7 +281,7 @@ mod tests {
     use std::ops::Bound;
 
     use super::*;
-    use crate::raw::{Direction, RawDatabase, RawOptions, Scan};
+    use crate::raw::{RawDatabase, RawOptions, RawRead};
     use crate::{Database, Isolation, VerifyOptions};
 
     fn database() -> RawDatabase {
@@ -290,7 +299,7 @@ mod tests {
         let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
         let mut txn = database.begin(&options).unwrap();
         let all = (Bound::Unbounded, Bound::Unbounded);
-        let mut cursor = txn.cursor(table, index, all, Direction::Forward, None, Scan::Auto).unwrap();
+        let mut cursor = txn.cursor(table, index, all, RawRead::default()).unwrap();
         let mut found = Entries::new();
         while let Some((key, value)) = cursor.next().unwrap() {
             found.insert(key.to_vec(), value.to_vec());

@@ -6,6 +6,9 @@
 //!
 //! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole: the caller takes
 //! savepoints and goes back to them. After [`Error::Deadlock`] it has to roll back.
+//!
+//! A row may begin with a *head*: if it is too large for its page, its head is kept there and the rest elsewhere. A read without a lock
+//! may be content with the head ([`Part::Head`]), and a change of the head alone does not write the rest again.
 
 mod alter;
 mod load;
@@ -21,10 +24,10 @@ use holdfast_txn::TxnOptions;
 use parking_lot::Mutex;
 
 pub use alter::{IndexSource, RawAlter};
-pub use holdfast_txn::{Direction, Scan, Session, WaitInterest, WaitObserver};
+pub use holdfast_txn::{Direction, NewValue, Part, Scan, Session, WaitInterest, WaitObserver};
 pub use load::{Duplicate, RawLoad};
 pub use table::RawTable;
-pub use transaction::{RawLock, RawOptions, RawTransaction};
+pub use transaction::{RawLock, RawOptions, RawRead, RawTransaction};
 
 use marks::Marks;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdfast_metrics::Local;
-use holdfast_txn::{CursorOptions, Direction, LockMode, RowCursor, Savepoint, Scan, Txn, WaitMode};
+use holdfast_txn::{CursorOptions, Direction, LockMode, NewValue, Part, RowCursor, Savepoint, Scan, Txn, WaitMode};
 
 use super::RawTable;
 use crate::delta;
@@ -34,6 +34,19 @@ pub struct RawLock {
     pub exclusive: bool,
     /// Pass over what is locked.
     pub skip_locked: bool,
+}
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawRead {
+    /// Which way.
+    pub direction: Direction,
+    /// Whether it locks what it reads.
+    pub lock: Option<RawLock>,
+    /// Whether it is a scan.
+    pub scan: Scan,
+    /// Whether the heads of values do, where nothing is locked.
+    pub part: Part,
 }
 
 /// A limit of zero is the wish not to wait at all.
@@ -92,7 +105,13 @@ impl RawTransaction {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`]; those of [`RawTransaction::get`] with a lock; [`Error::DiskFull`], [`Error::KeyTooLong`].
-    pub fn insert(&mut self, table: &RawTable, index: u32, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn insert<'v>(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+    ) -> Result<()> {
         self.enter(table)?;
         self.txn.insert(table.index(index)?, key, value)
     }
@@ -117,7 +136,13 @@ impl RawTransaction {
     ///
     /// # Errors
     /// As [`RawTransaction::insert`].
-    pub fn update(&mut self, table: &RawTable, index: u32, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub fn update<'v>(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+    ) -> Result<bool> {
         self.enter(table)?;
         self.txn.update(table.index(index)?, key, value, None)
     }
@@ -173,6 +198,14 @@ impl RawTransaction {
         }
     }
 
+    /// As [`RawTransaction::get`] without a lock, but only the head of a value whose rest is elsewhere.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::get`].
+    pub fn get_head(&mut self, table: &RawTable, index: u32, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        self.txn.get_part(table.index(index)?, key, Part::Head, out)
+    }
+
     /// Gives up the lock of the entry that [`RawTransaction::get`] locked last; see [`Txn::unlock`].
     ///
     /// # Errors
@@ -191,14 +224,13 @@ impl RawTransaction {
         table: &RawTable,
         index: u32,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        lock: Option<RawLock>,
-        scan: Scan,
+        read: RawRead,
     ) -> Result<RowCursor> {
         self.shared.check()?;
+        let RawRead { direction, lock, scan, part } = read;
         let scan = if self.shared.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
-        let options =
-            CursorOptions { direction, scan, lock: lock.map(RawLock::mode), wait: lock.and_then(RawLock::wait) };
+        let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
+        let options = CursorOptions { direction, scan, lock, wait, part };
         self.txn.cursor(table.index(index)?, bounds.0, bounds.1, options)
     }
 

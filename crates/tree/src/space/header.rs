@@ -32,7 +32,7 @@ const OFF_SPACE: usize = 88;
 const OFF_PAGE_SIZE: usize = 92;
 const OFF_VERSION: usize = 96;
 const OFF_COMPATIBLE: usize = 100;
-const OFF_INCOMPATIBLE: usize = 104;
+pub(crate) const OFF_INCOMPATIBLE: usize = 104;
 pub(crate) const OFF_PAGES: usize = 108;
 pub(crate) const OFF_MARKS: usize = 128;
 
@@ -45,8 +45,10 @@ pub struct Features {
     pub incompatible: u32,
 }
 
-/// Features that this version knows: none yet.
-const KNOWN_INCOMPATIBLE: u32 = 0;
+/// Incompatible feature: large values may have a head that is with their entry, and several versions the same chain.
+pub const HEADS: u32 = 1;
+/// Incompatible features that this version knows.
+const KNOWN_INCOMPATIBLE: u32 = HEADS;
 
 /// The decoded header.
 #[derive(Clone, Debug, PartialEq, Eq)]

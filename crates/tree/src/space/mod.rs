@@ -18,6 +18,7 @@ pub mod header;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{self, OFF_LSN, PageType};
@@ -31,7 +32,7 @@ use crate::mtr::Mtr;
 use crate::op::PageOp;
 use crate::store::Store;
 
-pub use header::{Features, MARKS, SpaceHeader};
+pub use header::{Features, HEADS, MARKS, SpaceHeader};
 
 /// Pages of a file that was just created.
 const FIRST_PAGES: u32 = 8;
@@ -61,6 +62,8 @@ pub struct SpaceFile {
     /// looked at.
     left: Mutex<Vec<Option<u32>>>,
     freed: Mutex<Vec<FreedExtent>>,
+    /// Incompatible features that the header is known to name.
+    features: AtomicU32,
 }
 
 impl SpaceFile {
@@ -85,7 +88,7 @@ impl SpaceFile {
             let _ = disk.remove(name);
             return Err(error);
         }
-        SpaceFile::attach(store, id, file)
+        SpaceFile::attach(store, id, file, 0)
     }
 
     /// Opens the file `name` after checking that it is space `id` of the database `uuid`, in a format that this version
@@ -104,7 +107,7 @@ impl SpaceFile {
         let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(read_only))?;
         let found = SpaceFile::read_header(file.as_ref(), store.page_size())?;
         found.check(name, id, uuid, store.page_size())?;
-        SpaceFile::attach(store, id, file)
+        SpaceFile::attach(store, id, file, found.features.incompatible)
     }
 
     /// Reads and decodes the header page of a file, which need not belong to a known database.
@@ -120,13 +123,14 @@ impl SpaceFile {
         SpaceHeader::decode(&buf).ok_or_else(|| Error::NotADatabase(file.name().to_string()))
     }
 
-    fn attach(store: &Arc<Store>, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<SpaceFile>> {
+    fn attach(store: &Arc<Store>, id: SpaceId, file: Arc<dyn File>, features: u32) -> Result<Arc<SpaceFile>> {
         let space = store.pool().open_space(id, file)?;
         Ok(Arc::new(SpaceFile {
             store: store.clone(),
             space,
             left: Mutex::new(Vec::new()),
             freed: Mutex::new(Vec::new()),
+            features: AtomicU32::new(features),
         }))
     }
 
@@ -167,6 +171,26 @@ impl SpaceFile {
     pub fn header(&self, acc: &Access<'_>) -> Result<SpaceHeader> {
         let page = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
         SpaceHeader::decode(&page).ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))
+    }
+
+    /// Sees to it that the header names an incompatible feature, before that is used: a version that does not know it refuses the file
+    /// from then on. The first call writes.
+    ///
+    /// # Errors
+    /// Those of the log and of reading the page.
+    pub fn require(&self, feature: u32, acc: &Access<'_>) -> Result<()> {
+        if self.features.load(Ordering::Acquire) & feature == feature {
+            return Ok(());
+        }
+        let ticket = self.store.reserve(64, Store::class_of(acc))?;
+        let mut mtr = self.store.begin(ticket, acc);
+        let page = mtr.fix(&self.space, PageNo(0))?;
+        let known = SpaceHeader::decode(mtr.bytes(page)).map_or(0, |header| header.features.incompatible);
+        let (offset, bytes) = (header::OFF_INCOMPATIBLE as u16, (known | feature).to_le_bytes());
+        mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
+        mtr.commit()?;
+        self.features.fetch_or(feature, Ordering::Release);
+        Ok(())
     }
 
     /// One of the [`MARKS`] numbers that the header keeps for the floors above (an AUTO_INCREMENT's high-water mark).

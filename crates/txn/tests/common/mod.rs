@@ -22,6 +22,14 @@ const FILES: [(SpaceId, &str); 2] = [(UNDO, "undo.hf"), (TABLE, "t16.hf")];
 const ROOTS: [(usize, IndexId, IndexKind); 3] =
     [(0, IndexId(5), IndexKind::Rows), (1, IndexId(6), IndexKind::Entries), (2, IndexId(7), IndexKind::Rows)];
 
+/// Bytes of the head of a value; what is behind it is the same for many.
+pub const HEAD: usize = 12;
+
+/// A value with a head.
+pub fn headed(value: &[u8]) -> NewValue<'_> {
+    NewValue::with_head(value, HEAD)
+}
+
 #[derive(Clone)]
 pub struct Setup {
     pub page_size: usize,
