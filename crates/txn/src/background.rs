@@ -33,6 +33,14 @@ struct Signal {
     pending: bool,
 }
 
+impl Signal {
+    /// Notes that there may be something to purge. Returns whether the thread has to be told: else it looks again anyway. Told in its
+    /// sleep it would look at once, and find one commit each time.
+    fn falls_due(&mut self) -> bool {
+        !std::mem::replace(&mut self.pending, true)
+    }
+}
+
 /// The thread and how it is told.
 #[derive(Debug)]
 pub(crate) struct Background {
@@ -75,10 +83,7 @@ impl Background {
     /// A transaction committed, and so many wait for purge: wakes the thread once a batch has come together.
     pub fn committed(&self, waiting: usize) {
         match self.commits.fetch_add(1, Ordering::Relaxed) {
-            0 => {
-                self.signal.0.lock().pending = true;
-                self.signal.1.notify_one();
-            }
+            0 if self.signal.0.lock().falls_due() => drop(self.signal.1.notify_one()),
             n if (n + 1).is_multiple_of(WAKE_COMMITS) && waiting >= WAKE_COMMITS => self.wake(),
             _ => {}
         }
@@ -163,5 +168,18 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
             return;
         }
         (state.wake, state.pending) = (false, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It used to be told of each commit that it had not seen: while one session committed, it was woken for every one.
+    #[test]
+    fn who_looks_again_anyway_is_not_told() {
+        let mut signal = Signal::default();
+        assert!(signal.falls_due(), "it waits until it is told");
+        assert!(!signal.falls_due(), "it looks again after a while");
     }
 }
