@@ -356,19 +356,24 @@ Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar 
     size_t n= column.width;
     if (column.kind != FIXED && !take_length(&from, head_end, &n))
       return DAMAGED;
-    bool in_tail= column.is_in_tail(n, limit);
-    const uchar **at= in_tail ? &tail : &from;
-    if (in_tail && is_cut)
+    if (column.is_in_tail(n, limit))
     {
-      if (wanted)
+      if (is_cut && wanted)
         return CUT;
+      if (is_cut)
+        continue;
+      if (n > (size_t) (end - tail) || !fits(column, n))
+        return DAMAGED;
+      if (wanted)
+        put(table, column, record, tail, n);
+      tail+= n;
       continue;
     }
-    if (n > (size_t) ((in_tail ? end : head_end) - *at) || !fits(column, n))
+    if (n > (size_t) (head_end - from) || !fits(column, n))
       return DAMAGED;
     if (wanted)
-      put(table, column, record, *at, n);
-    *at+= n;
+      put(table, column, record, from, n);
+    from+= n;
   }
   return DECODED;
 }
