@@ -117,8 +117,9 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     indexes[first_index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
   }
   std::string table= table_name(path);
-  std::string kept= Definition(definition, info_arg->tmp_table()).bytes();
-  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept));
+  bool temporary= info_arg->tmp_table();
+  std::string kept= Definition(definition, temporary).bytes();
+  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept), temporary);
   if (code != HF_OK)
     return fail(code);
   if (info_arg->auto_increment_value > 1)

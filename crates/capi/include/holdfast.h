@@ -167,7 +167,7 @@ typedef struct {
 typedef enum { HF_AUTO_INCREMENT= 0, HF_ROW_ID= 1 } hf_mark;
 
 hf_code hf_table_create(const hf_database *database, hf_slice name, const hf_index_spec *indexes, size_t count,
-                        hf_slice definition);
+                        hf_slice definition, bool temporary);
 hf_code hf_table_open(const hf_database *database, hf_slice name, hf_table **out);
 hf_code hf_table_close(hf_table *table);
 hf_code hf_table_drop(const hf_database *database, hf_slice name);

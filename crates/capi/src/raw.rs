@@ -8,7 +8,8 @@ use std::time::Duration;
 use holdfast::metrics::{WaitClass, WaitTotals};
 pub use holdfast::raw::NewValue;
 use holdfast::raw::{
-    Direction, Part, RawAlter, RawDatabase, RawLoad, RawLock, RawOptions, RawRead, RawTable, RawTransaction, Scan,
+    Direction, Lifetime, Part, RawAlter, RawDatabase, RawLoad, RawLock, RawOptions, RawRead, RawTable, RawTransaction,
+    Scan,
 };
 use holdfast::{
     BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
@@ -179,8 +180,9 @@ impl Database {
     }
 
     /// `indexes[0]` holds the rows.
-    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], definition: &[u8]) -> Result<()> {
-        self.0.create_table(name, indexes.get(1..).unwrap_or_default(), definition)
+    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], definition: &[u8], temporary: bool) -> Result<()> {
+        let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
+        self.0.create_table(name, indexes.get(1..).unwrap_or_default(), definition, lifetime)
     }
 
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {

@@ -31,13 +31,15 @@ pub enum Mark {
 }
 
 entry_points! {
-    /// Creates a table. `indexes[0]` holds the rows, the others secondary entries. `definition` is kept with it.
+    /// Creates a table. `indexes[0]` holds the rows, the others secondary entries. `definition` is kept with it. Nothing of a
+    /// temporary one is made durable: what a crash leaves of it is for the caller to drop.
     fn hf_table_create(
         database: *const Database,
         name: Slice,
         indexes: *const IndexSpec,
         count: usize,
         definition: Slice,
+        temporary: bool,
     ) {
         let (database, name) = (take!(shared(database))?, take!(name.text())?);
         let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
@@ -45,7 +47,7 @@ entry_points! {
         for spec in specs {
             names.push((take!(spec.name.text())?, spec.unique));
         }
-        database.0.create_table(name, &names, take!(definition.bytes()))?;
+        database.0.create_table(name, &names, take!(definition.bytes()), temporary)?;
         Ok(Code::Ok)
     }
 

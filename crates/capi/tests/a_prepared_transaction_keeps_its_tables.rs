@@ -34,7 +34,7 @@ fn its_table_is_not_dropped_under_it() {
     let database = open(path.to_str().unwrap(), None);
     let rows = [IndexSpec { name: slice(b"PRIMARY"), unique: true }];
     for table in [b"t".as_slice(), b"other"] {
-        ok!(hf_table_create(database, slice(table), rows.as_ptr(), rows.len(), slice(b"")));
+        ok!(hf_table_create(database, slice(table), rows.as_ptr(), rows.len(), slice(b""), false));
     }
     prepare(database, b"t", b"x");
     changes_of_definitions_fail(database);

@@ -60,7 +60,7 @@ fn rows_entries_and_marks_are_there_again() {
     let database = open(&path, Some(count_recovery));
     let indexes =
         [IndexSpec { name: slice(b"rows"), unique: true }, IndexSpec { name: slice(b"by_name"), unique: true }];
-    ok!(hf_table_create(database, slice(b"t"), indexes.as_ptr(), indexes.len(), slice(b"")));
+    ok!(hf_table_create(database, slice(b"t"), indexes.as_ptr(), indexes.len(), slice(b""), false));
     let t = table(database);
     let txn = begin(database);
     // A statement that fails before it changed anything is rolled back, too.

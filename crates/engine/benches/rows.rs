@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use holdfast::raw::{RawDatabase, RawLock, RawOptions};
+use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawOptions};
 use holdfast::{Database, FlushAtCommit, Isolation, ReadOptions, TableDefinition, TableLoader, WriteOptions};
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
@@ -26,7 +26,7 @@ fn database() -> holdfast::Result<Database> {
         (0..COUNT).try_for_each(|n| table.push(&n.to_be_bytes()[..], &[n as u8; 100][..]))
     };
     db.create_table_with(&ROWS, load)?;
-    RawDatabase::new(db.clone()).create_table("grows", &[("entries", false)], b"")?;
+    RawDatabase::new(db.clone()).create_table("grows", &[("entries", false)], b"", Lifetime::Lasting)?;
     // Until every page is hot.
     for first in 0..4 {
         get(&db, first * COUNT, COUNT)?;

@@ -17,16 +17,29 @@ use std::sync::Arc;
 
 use holdfast_base::{IndexId, SpaceId};
 use holdfast_pool::AccessKind;
-use holdfast_tree::{SpaceFile, Tree};
+use holdfast_tree::{Lifetime, SpaceFile, Tree};
+use holdfast_txn::Durability;
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord};
 use crate::definition::TableDefinition;
 use crate::load::{self, TableLoader};
-use crate::schema::{TableHandle, TableStore};
+use crate::schema::{Origin, TableHandle, TableStore};
 use crate::shared::Shared;
 use crate::table_file::file_name;
 use crate::types::{Key, Value};
 use crate::{Error, Result};
+
+/// How durable changes of the catalog are. A temporary table that outlives a crash is for the layer above to drop.
+fn durability_of(lifetime: Lifetime) -> Durability {
+    match lifetime {
+        Lifetime::Lasting => Durability::Sync,
+        Lifetime::Temporary => Durability::Lazy,
+    }
+}
+
+fn durability_for(table: &TableHandle) -> Durability {
+    durability_of(table.store.file.lifetime)
+}
 
 /// Longest name of a table or index, in bytes.
 const NAME_MAX: usize = 255;
@@ -40,13 +53,15 @@ struct Plan {
     indexes: Vec<(String, String, bool)>,
     /// Bytes that a layer above keeps with the table.
     options: Vec<u8>,
+    lifetime: Lifetime,
 }
 
 impl Plan {
     fn of<K: Key, V: Value>(definition: &TableDefinition<K, V>) -> Plan {
         let (key_type, value_type) = definition.type_names();
         let indexes = definition.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
-        Plan { name: definition.name().into(), key_type, value_type, indexes, options: Vec::new() }
+        let (options, lifetime) = (Vec::new(), Lifetime::Lasting);
+        Plan { name: definition.name().into(), key_type, value_type, indexes, options, lifetime }
     }
 
     /// One that is like a table that there is.
@@ -58,6 +73,7 @@ impl Plan {
             value_type: record.value_type.clone(),
             indexes: record.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect(),
             options: record.options.clone(),
+            lifetime: table.store.file.lifetime,
         }
     }
 }
@@ -74,8 +90,9 @@ pub(crate) fn create_with_options<K: Key, V: Value>(
     shared: &Shared,
     definition: &TableDefinition<K, V>,
     options: &[u8],
+    lifetime: Lifetime,
 ) -> Result<Arc<TableHandle>> {
-    create(shared, &Plan { options: options.to_vec(), ..Plan::of(definition) }, |_, _| Ok(0))
+    create(shared, &Plan { options: options.to_vec(), lifetime, ..Plan::of(definition) }, |_, _| Ok(0))
 }
 
 /// Creates a table with the rows that `rows` pushes.
@@ -90,7 +107,8 @@ pub(crate) fn create_table_with<K: Key, V: Value>(
 /// Creates a table of types that are known by name only, without indexes.
 pub(crate) fn create_plain(shared: &Shared, name: &str, key_type: &str, value_type: &str) -> Result<Arc<TableHandle>> {
     let (key_type, value_type) = (key_type.into(), value_type.into());
-    let plan = Plan { name: name.into(), key_type, value_type, indexes: Vec::new(), options: Vec::new() };
+    let (indexes, options, lifetime) = (Vec::new(), Vec::new(), Lifetime::Lasting);
+    let plan = Plan { name: name.into(), key_type, value_type, indexes, options, lifetime };
     create(shared, &plan, |_, _| Ok(0))
 }
 
@@ -135,7 +153,8 @@ fn build(
 ) -> Result<Arc<TableHandle>> {
     let ids = take_ids(shared, plan)?;
     let id = SpaceId(ids.space);
-    let space = SpaceFile::create(&shared.store, &*shared.disk, id, &file_name(id), shared.meta.uuid)?;
+    let (store, disk, uuid) = (&shared.store, &*shared.disk, shared.meta.uuid);
+    let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &file_name(id), uuid)?;
     // Rows are loaded while others may change definitions.
     let planted = plant(shared, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
     let entered = planted.and_then(|(rows, record)| enter(&space, record, rows));
@@ -164,7 +183,7 @@ fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableReco
     if shared.schema().get(&plan.name).is_some() {
         return Err(Error::TableExists(plan.name.clone()));
     }
-    let added = shared.catalog.add(&shared.txns, &plan.name, &record);
+    let added = shared.catalog.add(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &added
         && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
     {
@@ -183,7 +202,7 @@ fn open_new(
     record: TableRecord,
     rows: u64,
 ) -> Result<Arc<TableHandle>> {
-    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), true);
+    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), Origin::Created(plan.lifetime));
     store.indexes()?[0].set_rows(rows);
     Ok(Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store))))
 }
@@ -258,7 +277,7 @@ pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
     let _ddl = shared.ddl.lock();
     let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
     keep_writers_out(shared, &table)?;
-    if let Err(error) = shared.catalog.remove(&shared.txns, name) {
+    if let Err(error) = shared.catalog.remove(&shared.txns, name, durability_for(&table)) {
         table.store.file.gate.reopen();
         return Err(error);
     }
@@ -289,7 +308,7 @@ fn replace(
     }
     record.version = old.record.version + 1;
     keep_writers_out(shared, old)?;
-    let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record);
+    let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &replaced
         && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
     {
@@ -309,7 +328,7 @@ pub(crate) fn set_options(shared: &Shared, name: &str, options: &[u8]) -> Result
     let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
     let mut record = table.record.clone();
     record.options = options.to_vec();
-    shared.catalog.replace(&shared.txns, name, &record)?;
+    shared.catalog.replace(&shared.txns, name, &record, durability_for(&table))?;
     let changed = TableHandle::new(name.into(), record, Arc::clone(&table.store));
     shared.publish(Some(name), Some(Arc::new(changed)));
     Ok(())
@@ -328,7 +347,7 @@ pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> 
     keep_for_prepared(shared, table)?;
     let mut record = table.record.clone();
     record.version += 1;
-    shared.catalog.rename(&shared.txns, from, to, &record)?;
+    shared.catalog.rename(&shared.txns, from, to, &record, durability_for(table))?;
     let renamed = TableHandle::new(to.into(), record, Arc::clone(&table.store));
     shared.publish(Some(from), Some(Arc::new(renamed)));
     Ok(())

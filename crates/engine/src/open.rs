@@ -22,7 +22,7 @@ use crate::Database;
 use crate::catalog::{self, Catalog, Contents, TableRecord};
 use crate::meta::{META, Meta};
 use crate::overlay::OverlayDisk;
-use crate::schema::{Schema, TableHandle, TableStore};
+use crate::schema::{Origin, Schema, TableHandle, TableStore};
 use crate::settings::{Builder, RecoveryProgress};
 use crate::shared::{Shared, policy_kind};
 use crate::status::Previous;
@@ -314,7 +314,7 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         let id = record.space;
         let space = files.opened.remove(&id);
         let space = space.unwrap_or_else(|| open_table(&*shared.disk, &shared.store, &shared.meta, id));
-        let store = Arc::new(TableStore::open(&shared, &record, space, false));
+        let store = Arc::new(TableStore::open(&shared, &record, space, Origin::Found));
         Arc::new(TableHandle::new(name, record, store))
     };
     let schema = Schema::new(records.into_iter().map(table));

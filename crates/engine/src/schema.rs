@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::IndexId;
-use holdfast_tree::{SpaceFile, Tree};
+use holdfast_tree::{Lifetime, SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
 use parking_lot::RwLock;
 
@@ -171,12 +171,26 @@ impl TableHandle {
     }
 }
 
+/// Where a table comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was there when the database was opened.
+    Found,
+    /// It was created since.
+    Created(Lifetime),
+}
+
 /// A place in the gate of a table.
 pub(crate) struct Entered(Arc<TableStore>);
 
 impl Entered {
     pub(crate) fn is_of(&self, store: &Arc<TableStore>) -> bool {
         Arc::ptr_eq(&self.0, store)
+    }
+
+    /// Whether what is written to the table need not outlive a crash.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.0.file.lifetime == Lifetime::Temporary
     }
 }
 
@@ -206,7 +220,7 @@ impl TableStore {
         shared: &Shared,
         record: &TableRecord,
         space: Result<Arc<SpaceFile>>,
-        is_new: bool,
+        origin: Origin,
     ) -> TableStore {
         let mut indexes = Vec::new();
         if let Ok(space) = &space {
@@ -215,8 +229,9 @@ impl TableStore {
             indexes.extend(record.indexes.iter().map(|i| open(i.id, i.root, IndexKind::Entries)));
         }
         let known: Vec<bool> = indexes.iter().map(|index| shared.txns.register(index)).collect();
-        let counted = is_new || known.first().is_some_and(|&known| known);
-        let file = Arc::new(TableFile::new(Arc::clone(&shared.disk), file_name(record.space), space));
+        let counted = origin != Origin::Found || known.first().is_some_and(|&known| known);
+        let lifetime = if let Origin::Created(lifetime) = origin { lifetime } else { Lifetime::Lasting };
+        let file = Arc::new(TableFile::new(Arc::clone(&shared.disk), file_name(record.space), space, lifetime));
         TableStore::of(file, indexes, counted)
     }
 

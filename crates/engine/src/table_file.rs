@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_base::SpaceId;
 use holdfast_io::Disk;
-use holdfast_tree::SpaceFile;
+use holdfast_tree::{Lifetime, SpaceFile};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{Error, Result};
@@ -87,12 +87,19 @@ pub(crate) struct TableFile {
     /// The file, or why it cannot be used.
     pub space: Result<Arc<SpaceFile>>,
     pub gate: WriterGate,
+    /// Of a temporary table nothing need be durable.
+    pub lifetime: Lifetime,
     dropped: AtomicBool,
 }
 
 impl TableFile {
-    pub(crate) fn new(disk: Arc<dyn Disk>, name: String, space: Result<Arc<SpaceFile>>) -> TableFile {
-        TableFile { disk, name, space, gate: WriterGate::default(), dropped: AtomicBool::new(false) }
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        name: String,
+        space: Result<Arc<SpaceFile>>,
+        lifetime: Lifetime,
+    ) -> TableFile {
+        TableFile { disk, name, space, gate: WriterGate::default(), lifetime, dropped: AtomicBool::new(false) }
     }
 
     /// From now on the file goes with the last holder.
@@ -111,7 +118,7 @@ impl TableFile {
             }
         }
         self.disk.remove(&self.name)?;
-        self.disk.sync_dir()
+        if self.lifetime == Lifetime::Temporary { Ok(()) } else { self.disk.sync_dir() }
     }
 }
 

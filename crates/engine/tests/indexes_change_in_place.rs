@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use holdfast::io::CrashDisk;
-use holdfast::raw::{IndexSource, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
+use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
 use holdfast::{Database, Error, FlushAtCommit, Isolation, Result, VerifyOptions};
 
 const ROWS: u32 = 1_500;
@@ -40,7 +40,7 @@ fn large(i: u32) -> Vec<u8> {
 
 /// A table of rows with one index, `first`.
 fn fill(db: &RawDatabase, name: &str) {
-    db.create_table(name, &[("first", false)], b"old").unwrap();
+    db.create_table(name, &[("first", false)], b"old", Lifetime::Lasting).unwrap();
     let table = db.open_table(name).unwrap();
     let mut txn = begin(db, Isolation::RepeatableRead);
     for i in 0..ROWS {

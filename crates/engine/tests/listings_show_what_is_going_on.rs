@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast::raw::{RawDatabase, RawLock, RawOptions, RawRead, RawTransaction, Session};
+use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawOptions, RawRead, RawTransaction, Session};
 use holdfast::{Cell, ColumnType, Database, Error, Isolation, Listing};
 
 /// The rows of a listing as text, a line each: `column=value` for the columns asked for.
@@ -43,7 +43,7 @@ fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
 /// A table of a server, with a row under "a" and one under "b".
 fn database() -> RawDatabase {
     let db = RawDatabase::new(Database::in_memory().unwrap());
-    db.create_table("test/t", &[("k", false), ("u", true)], b"").unwrap();
+    db.create_table("test/t", &[("k", false), ("u", true)], b"", Lifetime::Lasting).unwrap();
     let table = db.open_table("test/t").unwrap();
     let mut txn = begin(&db, Isolation::RepeatableRead);
     for key in [b"a", b"b"] {

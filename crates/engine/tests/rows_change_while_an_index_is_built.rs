@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use holdfast::raw::{IndexSource, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
+use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
 use holdfast::{Error, FlushAtCommit, Isolation, Result, VerifyOptions};
 
 /// The rows: what they are indexed by.
@@ -38,7 +38,7 @@ fn covered(id: u32, a: u32) -> Vec<u8> {
 /// A database with the table `t` of rows, one in three of 0..300.
 fn filled() -> (RawDatabase, Rows) {
     let db = RawDatabase::new(common::small().in_memory().unwrap());
-    db.create_table("t", &[], b"old").unwrap();
+    db.create_table("t", &[], b"old", Lifetime::Lasting).unwrap();
     let (table, mut txn, mut rows) = (db.open_table("t").unwrap(), begin(&db), Rows::new());
     for id in (0..300u32).step_by(3) {
         txn.insert(&table, 0, &id.to_be_bytes(), &id.to_be_bytes()).unwrap();

@@ -128,25 +128,42 @@ impl Catalog {
     }
 
     /// Adds a table.
-    pub(crate) fn add(&self, txns: &Arc<TxnSystem>, name: &str, record: &TableRecord) -> Result<()> {
-        self.change(txns, Durability::Sync, |txn| txn.insert(&self.index, &table_key(name), &record.encode()))
+    pub(crate) fn add(
+        &self,
+        txns: &Arc<TxnSystem>,
+        name: &str,
+        record: &TableRecord,
+        durability: Durability,
+    ) -> Result<()> {
+        self.change(txns, durability, |txn| txn.insert(&self.index, &table_key(name), &record.encode()))
     }
 
     /// Removes a table.
-    pub(crate) fn remove(&self, txns: &Arc<TxnSystem>, name: &str) -> Result<()> {
-        self.change(txns, Durability::Sync, |txn| txn.delete(&self.index, &table_key(name), None).map(drop))
+    pub(crate) fn remove(&self, txns: &Arc<TxnSystem>, name: &str, durability: Durability) -> Result<()> {
+        self.change(txns, durability, |txn| txn.delete(&self.index, &table_key(name), None).map(drop))
     }
 
     /// Replaces the record of a table.
-    pub(crate) fn replace(&self, txns: &Arc<TxnSystem>, name: &str, record: &TableRecord) -> Result<()> {
-        self.change(txns, Durability::Sync, |txn| {
-            txn.update(&self.index, &table_key(name), &record.encode(), None).map(drop)
-        })
+    pub(crate) fn replace(
+        &self,
+        txns: &Arc<TxnSystem>,
+        name: &str,
+        record: &TableRecord,
+        durability: Durability,
+    ) -> Result<()> {
+        self.change(txns, durability, |txn| txn.update(&self.index, &table_key(name), &record.encode(), None).map(drop))
     }
 
     /// Gives a table another name.
-    pub(crate) fn rename(&self, txns: &Arc<TxnSystem>, from: &str, to: &str, record: &TableRecord) -> Result<()> {
-        self.change(txns, Durability::Sync, |txn| {
+    pub(crate) fn rename(
+        &self,
+        txns: &Arc<TxnSystem>,
+        from: &str,
+        to: &str,
+        record: &TableRecord,
+        durability: Durability,
+    ) -> Result<()> {
+        self.change(txns, durability, |txn| {
             txn.delete(&self.index, &table_key(from), None)?;
             txn.insert(&self.index, &table_key(to), &record.encode())
         })

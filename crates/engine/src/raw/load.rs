@@ -281,7 +281,7 @@ mod tests {
     use std::ops::Bound;
 
     use super::*;
-    use crate::raw::{RawDatabase, RawOptions, RawRead};
+    use crate::raw::{Lifetime, RawDatabase, RawOptions, RawRead};
     use crate::{Database, Isolation, VerifyOptions};
 
     fn database() -> RawDatabase {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn table(database: &RawDatabase) -> RawTable {
-        database.create_table("t", &[("k", true)], b"").unwrap();
+        database.create_table("t", &[("k", true)], b"", Lifetime::Lasting).unwrap();
         database.open_table("t").unwrap()
     }
 

@@ -24,6 +24,7 @@ use holdfast_txn::TxnOptions;
 use parking_lot::Mutex;
 
 pub use alter::{IndexSource, RawAlter};
+pub use holdfast_tree::Lifetime;
 pub use holdfast_txn::{Direction, NewValue, Part, Scan, Session, WaitInterest, WaitObserver};
 pub use load::{Duplicate, RawLoad};
 pub use table::RawTable;
@@ -64,11 +65,12 @@ impl RawDatabase {
     }
 
     /// Creates a table. `indexes`: name of each secondary index, and whether it is unique, for listings. `options` are
-    /// bytes of the caller's that are kept with it in the catalog.
+    /// bytes of the caller's that are kept with it in the catalog. Nothing of a temporary table is made durable: one that is there after a
+    /// crash, in part or not at all, is for the caller to drop.
     ///
     /// # Errors
     /// As [`Database::create_table`].
-    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], options: &[u8]) -> Result<()> {
+    pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], options: &[u8], lifetime: Lifetime) -> Result<()> {
         let mut definition = TableDefinition::<&[u8], &[u8]>::named(name);
         definition.indexes.extend(indexes.iter().map(|(name, unique)| {
             Arc::new(IndexSpec {
@@ -78,7 +80,7 @@ impl RawDatabase {
                 extract: Box::new(|_, _, _| Err(Error::invalid("the entries of this index are made by its user"))),
             })
         }));
-        crate::ddl::create_with_options(self.shared(), &definition, options).map(drop)
+        crate::ddl::create_with_options(self.shared(), &definition, options, lifetime).map(drop)
     }
 
     /// Opens a table.

@@ -239,7 +239,13 @@ impl RawTransaction {
     /// # Errors
     /// As [`crate::WriteTransaction::commit`].
     pub fn commit(&mut self, flush: FlushAtCommit) -> Result<()> {
-        self.txn.commit(flush.into())
+        self.txn.commit(self.needed(flush).into())
+    }
+
+    /// What it takes, if `flush` is to hold for what lasts: nothing, if all that it has changed are temporary tables.
+    fn needed(&self, flush: FlushAtCommit) -> FlushAtCommit {
+        let lasts = self.entered.is_empty() || self.entered.iter().any(|table| !table.is_temporary());
+        if lasts { flush } else { FlushAtCommit::Lazy }
     }
 
     /// First phase of a commit.
@@ -247,7 +253,7 @@ impl RawTransaction {
     /// # Errors
     /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log.
     pub fn prepare(&mut self, xid: &[u8], flush: FlushAtCommit) -> Result<()> {
-        self.txn.prepare(xid, flush.into())
+        self.txn.prepare(xid, self.needed(flush).into())
     }
 }
 

@@ -35,6 +35,8 @@ const OFF_COMPATIBLE: usize = 100;
 pub(crate) const OFF_INCOMPATIBLE: usize = 104;
 pub(crate) const OFF_PAGES: usize = 108;
 pub(crate) const OFF_MARKS: usize = 128;
+/// Where it ends.
+pub(crate) const END: usize = OFF_MARKS + MARKS * 8;
 
 /// Feature bits of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

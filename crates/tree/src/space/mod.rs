@@ -24,7 +24,7 @@ use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{self, OFF_LSN, PageType};
 use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
-use holdfast_pool::{Access, Space};
+use holdfast_pool::{Access, AccessKind, Space};
 use holdfast_wal::SpaceClass;
 use parking_lot::Mutex;
 
@@ -66,6 +66,15 @@ pub struct SpaceFile {
     features: AtomicU32,
 }
 
+/// How long a space is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until it is dropped.
+    Lasting,
+    /// Until the database is closed, or crashes: then it may be there, in part, or not.
+    Temporary,
+}
+
 impl SpaceFile {
     /// Creates the file `name`: header and first bitmap are written and durable when this returns, so they need no
     /// log. The directory entry is durable too.
@@ -79,16 +88,55 @@ impl SpaceFile {
         name: &str,
         uuid: [u8; 16],
     ) -> Result<Arc<SpaceFile>> {
+        SpaceFile::create_for(Lifetime::Lasting, store, disk, id, name, uuid)
+    }
+
+    /// As [`SpaceFile::create`]; a temporary one is not durable when this returns.
+    ///
+    /// # Errors
+    /// As [`SpaceFile::create`].
+    pub fn create_for(
+        lifetime: Lifetime,
+        store: &Arc<Store>,
+        disk: &dyn Disk,
+        id: SpaceId,
+        name: &str,
+        uuid: [u8; 16],
+    ) -> Result<Arc<SpaceFile>> {
         let page_size = store.page_size();
         let file = disk.open(name, OpenOptions::new(FileKind::Data).create(Create::New))?;
-        let written = write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn());
-        if let Err(error) = written.and_then(|()| disk.sync_dir()) {
+        let mut written = write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn());
+        if lifetime == Lifetime::Lasting {
+            written = written.and_then(|()| file.sync()).and_then(|()| disk.sync_dir());
+        }
+        if let Err(error) = written {
             drop(file);
             // What counts is the first error; an orphan file is removed when the database is opened.
             let _ = disk.remove(name);
             return Err(error);
         }
-        SpaceFile::attach(store, id, file, 0)
+        let space = SpaceFile::attach(store, id, file, 0)?;
+        if lifetime == Lifetime::Temporary {
+            space.log_first_pages(uuid)?;
+        }
+        Ok(space)
+    }
+
+    /// The first pages as a mini-transaction: what a crash leaves of a file that was not synced is made whole by the log, or is no space
+    /// at all.
+    fn log_first_pages(&self, uuid: [u8; 16]) -> Result<()> {
+        let mut page = vec![0; header::END];
+        SpaceHeader::new(self.id(), uuid, self.page_size(), FIRST_PAGES).encode(&mut page);
+        let acc = self.store.pool().access(AccessKind::Point);
+        let mut mtr = self.store.begin(self.store.reserve(512, SpaceClass::User)?, &acc);
+        let header = mtr.fix_new(&self.space, PageNo(0))?;
+        mtr.apply(header, &PageOp::InitPage { page_type: PageType::SpaceHeader, index: IndexId(0) })?;
+        let (offset, bytes) = (page::HEADER_LEN as u16, &page[page::HEADER_LEN..]);
+        mtr.apply(header, &PageOp::WriteBytes { offset, bytes })?;
+        let bitmap = mtr.fix_new(&self.space, PageNo(1))?;
+        mtr.apply(bitmap, &PageOp::InitPage { page_type: PageType::Allocation, index: IndexId(0) })?;
+        mtr.apply(bitmap, &PageOp::SetBits { first: 0, count: 2 })?;
+        mtr.commit().map(drop)
     }
 
     /// Opens the file `name` after checking that it is space `id` of the database `uuid`, in a format that this version
@@ -305,6 +353,5 @@ fn write_first_pages(file: &dyn File, id: SpaceId, uuid: [u8; 16], page_size: us
         holdfast_base::codec::put_u64(half, OFF_LSN, lsn.0);
         page::seal(half);
     }
-    file.write_at(0, &buf)?;
-    file.sync()
+    file.write_at(0, &buf)
 }

@@ -1,0 +1,98 @@
+//! Nothing waits for the disk on account of a temporary table; what a crash leaves of it disturbs nobody and can be dropped.
+
+mod common;
+
+use std::sync::Arc;
+
+use holdfast::Database;
+use holdfast::FlushAtCommit;
+use holdfast::Isolation;
+use holdfast::io::{CrashDisk, Fault, FaultDisk, FaultOp, MemoryDisk};
+use holdfast::metrics::Counter;
+use holdfast::raw::{Lifetime, RawDatabase, RawOptions};
+
+const COMMITS: u32 = 200;
+
+fn raw(db: &Database) -> RawDatabase {
+    RawDatabase::new(db.clone())
+}
+
+fn create(db: &RawDatabase, name: &str, lifetime: Lifetime) -> holdfast::Result<()> {
+    db.create_table(name, &[("second", false)], b"", lifetime)
+}
+
+/// Inserts rows, a transaction each.
+fn insert(db: &RawDatabase, name: &str, rows: u32) -> holdfast::Result<()> {
+    let table = db.open_table(name)?;
+    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
+    for n in 0..rows {
+        let mut txn = db.begin(&options)?;
+        let (row, index_key) = (n.to_be_bytes(), (1000 - n).to_be_bytes());
+        txn.insert(&table, 0, &row, b"row")?;
+        txn.insert(&table, 1, &[index_key, row].concat(), &[4])?;
+        txn.commit(FlushAtCommit::Sync)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn nobody_waits_for_the_disk() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = raw(&common::small().disk(Arc::new(disk.clone())).create("test").unwrap());
+    create(&db, "lasting", Lifetime::Lasting).unwrap();
+    let syncs = || db.database().metrics().get(Counter::OsLogFsyncs);
+    let before = syncs();
+    insert(&db, "lasting", COMMITS).unwrap();
+    assert!(syncs() >= before + u64::from(COMMITS));
+
+    // The second table's file, and the directory, cannot be synced.
+    disk.schedule(Fault::nth(FaultOp::SyncDir, 1).sticky());
+    disk.schedule(Fault::nth(FaultOp::Sync, 1).on("t17.hf").sticky());
+    let before = syncs();
+    create(&db, "temporary", Lifetime::Temporary).unwrap();
+    insert(&db, "temporary", COMMITS).unwrap();
+    db.truncate_table("temporary").unwrap();
+    insert(&db, "temporary", COMMITS).unwrap();
+    db.drop_table("temporary").unwrap();
+    // The log is synced now and then for itself.
+    assert!(syncs() < before + u64::from(COMMITS) / 2, "{} syncs", syncs() - before);
+    assert!(create(&db, "other", Lifetime::Lasting).is_err());
+    disk.clear();
+}
+
+#[test]
+fn a_crash_leaves_what_can_be_dropped() {
+    for n in 0.. {
+        let disk = CrashDisk::new();
+        let db = raw(&common::create_on(&disk));
+        create(&db, "lasting", Lifetime::Lasting).unwrap();
+        insert(&db, "lasting", 10).unwrap();
+        disk.crash_after(n);
+        let run = || -> holdfast::Result<()> {
+            create(&db, "temporary", Lifetime::Temporary)?;
+            insert(&db, "temporary", 20)?;
+            insert(&db, "temporary", 1).unwrap_err();
+            db.database().checkpoint()?;
+            db.drop_table("temporary")?;
+            create(&db, "temporary", Lifetime::Temporary)
+        };
+        let done = run().is_ok();
+        let alive = !disk.is_dead();
+        for seed in 0..3 {
+            let after = disk.reboot(seed);
+            let db = raw(&common::open_on(&after));
+            let table = db.open_table("lasting").unwrap();
+            assert_eq!(table.rows(0).unwrap(), 10, "after {n} operations, seed {seed}");
+            if db.tables().iter().any(|(name, _)| name == "temporary") {
+                db.drop_table("temporary").unwrap();
+            }
+            common::assert_sound(db.database());
+            create(&db, "temporary", Lifetime::Temporary).unwrap();
+            insert(&db, "temporary", 20).unwrap();
+        }
+        if alive {
+            assert!(done);
+            break;
+        }
+    }
+}
