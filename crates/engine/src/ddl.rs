@@ -10,6 +10,10 @@
 //! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
 //! transaction or backup that holds an older one.
 //!
+//! **Temporary tables.** None of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
+//! nor the commits in the catalog. So a crash may leave such a table in the catalog with a file that lacks parts, or without one:
+//! it is damaged then, which is no error of the database, and can be dropped.
+//!
 //! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
 //! name takes the old one out.
 
