@@ -220,12 +220,19 @@ fn fix_first<'a>(
     acc: &'a Access<'a>,
     class: SpaceClass,
 ) -> Result<(Mtr<'a>, PageRef)> {
+    let damaged = || {
+        Error::damaged_page(
+            PageId::new(space.id(), chain.first),
+            format!("index {index}: no overflow chain begins there"),
+        )
+    };
+    if chain.first == PageNo::NONE {
+        return Err(damaged());
+    }
     let store = space.store();
     let mut mtr = store.begin(store.reserve(64, class)?, acc);
     let page = mtr.fix(space.space(), chain.first)?;
-    if links(mtr.bytes(page), index).is_none() {
-        return Err(Error::damaged_page(mtr.id(page), format!("index {index}: not a page of its overflow chains")));
-    }
+    links(mtr.bytes(page), index).ok_or_else(damaged)?;
     Ok((mtr, page))
 }
 

@@ -82,10 +82,12 @@ impl Background {
 
     /// A transaction committed, and so many wait for purge: wakes the thread once a batch has come together.
     pub fn committed(&self, waiting: usize) {
-        match self.commits.fetch_add(1, Ordering::Relaxed) {
-            0 if self.signal.0.lock().falls_due() => drop(self.signal.1.notify_one()),
-            n if (n + 1).is_multiple_of(WAKE_COMMITS) && waiting >= WAKE_COMMITS => self.wake(),
-            _ => {}
+        let before = self.commits.fetch_add(1, Ordering::Relaxed);
+        if before == 0 && self.signal.0.lock().falls_due() {
+            self.signal.1.notify_one();
+        }
+        if (before + 1).is_multiple_of(WAKE_COMMITS) && waiting >= WAKE_COMMITS {
+            self.wake();
         }
     }
 

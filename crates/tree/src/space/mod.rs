@@ -116,8 +116,11 @@ impl SpaceFile {
             return Err(error);
         }
         let space = SpaceFile::attach(store, id, file, 0)?;
-        if lifetime == Lifetime::Temporary {
-            space.log_first_pages(uuid)?;
+        if lifetime == Lifetime::Temporary
+            && let Err(error) = space.log_first_pages(uuid)
+        {
+            let _ = space.close(true).and_then(|()| disk.remove(name));
+            return Err(error);
         }
         Ok(space)
     }
@@ -233,7 +236,8 @@ impl SpaceFile {
         let ticket = self.store.reserve(64, Store::class_of(acc))?;
         let mut mtr = self.store.begin(ticket, acc);
         let page = mtr.fix(&self.space, PageNo(0))?;
-        let known = SpaceHeader::decode(mtr.bytes(page)).map_or(0, |header| header.features.incompatible);
+        let damaged = || Error::damaged_page(mtr.id(page), "the space header is not one");
+        let known = SpaceHeader::decode(mtr.bytes(page)).ok_or_else(damaged)?.features.incompatible;
         let (offset, bytes) = (header::OFF_INCOMPATIBLE as u16, (known | feature).to_le_bytes());
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         mtr.commit()?;
