@@ -64,7 +64,12 @@ impl ReadAheadQueue {
                 let space = first.space.id();
                 let same = state.jobs.iter().take(BATCH).take_while(|job| job.space.id() == space).count();
                 state.in_progress += same;
-                return Some(state.jobs.drain(..same).collect());
+                let jobs = state.jobs.drain(..same).collect();
+                if !state.jobs.is_empty() {
+                    // Only one thread was woken, which is enough for a batch.
+                    self.changed.notify_one();
+                }
+                return Some(jobs);
             }
             self.changed.wait(&mut state);
         }
@@ -130,7 +135,7 @@ impl Core {
             state.jobs.extend(jobs);
             drop(state);
             if any {
-                self.read_ahead.changed.notify_all();
+                self.read_ahead.changed.notify_one();
             }
         } else {
             drop(state);
