@@ -231,6 +231,18 @@ size_t Row_layout::tail_limit(const TABLE *table, const uchar *record) const
   return limit;
 }
 
+/* Takes the `n` bytes of a column off the front, and puts them into the record if they are wanted. False if they are no value of it. */
+inline bool Row_layout::take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end,
+                                   size_t n, bool wanted)
+{
+  if (n > (size_t) (end - *from) || !fits(column, n))
+    return false;
+  if (wanted)
+    put(table, column, record, *from, n);
+  *from+= n;
+  return true;
+}
+
 size_t Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
 {
   size_t limit= tail_limit(table, record);
@@ -360,20 +372,11 @@ Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar 
     {
       if (is_cut && wanted)
         return CUT;
-      if (is_cut)
-        continue;
-      if (n > (size_t) (end - tail) || !fits(column, n))
+      if (!is_cut && !take_value(table, column, record, &tail, end, n, wanted))
         return DAMAGED;
-      if (wanted)
-        put(table, column, record, tail, n);
-      tail+= n;
-      continue;
     }
-    if (n > (size_t) (head_end - from) || !fits(column, n))
+    else if (!take_value(table, column, record, &from, head_end, n, wanted))
       return DAMAGED;
-    if (wanted)
-      put(table, column, record, from, n);
-    from+= n;
   }
   return DECODED;
 }

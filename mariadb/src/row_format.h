@@ -134,6 +134,8 @@ private:
   static void put(const TABLE *table, const Column &column, uchar *record, const uchar *value, size_t n);
   static void put_null(const TABLE *table, const Column &column, uchar *record);
   static bool fits(const Column &column, size_t n);
+  static bool take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end, size_t n,
+                         bool wanted);
   bool put_default(const TABLE *table, size_t i, uchar *record, bool wanted) const;
   void take_null_bytes(const Row_history::Layout &then, const uchar *from, uchar *record) const;
   size_t tail_limit(const TABLE *table, const uchar *record) const;

@@ -8,7 +8,6 @@ use holdfast_base::PageNo;
 use holdfast_base::page::{self, PageType};
 use holdfast_pool::AccessKind;
 use holdfast_tree::node::NodeRef;
-use holdfast_tree::overflow;
 use holdfast_txn::{NewValue, VersionHeader, values};
 
 use crate::schema::TableHandle;
@@ -98,10 +97,9 @@ fn read_page(
         let mut value = Vec::new();
         let mut head_len = 0;
         if version.overflow {
-            let read = values::decode(body).and_then(|(chain, head)| {
-                value.extend_from_slice(head);
+            let read = values::decode(body).and_then(|(_, head)| {
                 head_len = head.len();
-                overflow::read_chain(space, table.record.clustered, chain, &access, &mut value)
+                values::read(space, table.record.clustered, body, &access, &mut value)
             });
             if read.is_err() {
                 report.lost_values += 1;

@@ -17,8 +17,8 @@ use holdfast_base::{PageId, PageNo, page};
 use holdfast_io::AlignedBuf;
 use holdfast_metrics::local;
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::{OverflowRef, PageSet, SpaceFile};
-use holdfast_txn::{TableIndex, VersionHeader};
+use holdfast_tree::{PageSet, SpaceFile};
+use holdfast_txn::{TableIndex, values};
 
 use crate::schema::TableHandle;
 use crate::shared::Shared;
@@ -348,20 +348,11 @@ pub(crate) fn walk_trees(indexes: &[Arc<TableIndex>]) -> Box<Walk<'_>> {
     Box::new(move |access, reached, sink| {
         let mut counts = (0, 0);
         for (i, index) in indexes.iter().enumerate() {
-            let counted = index.tree().verify(access, reached, &mut overflow_of, sink)?;
+            let counted = index.tree().verify(access, reached, &mut |_, payload| values::chain_of(payload), sink)?;
             if i == 0 { counts.0 += counted } else { counts.1 += counted }
         }
         Ok(counts)
     })
-}
-
-/// The overflow chain that an entry refers to.
-fn overflow_of(_key: &[u8], payload: &[u8]) -> Option<OverflowRef> {
-    let (header, body) = VersionHeader::decode(payload)?;
-    if !header.overflow {
-        return None;
-    }
-    OverflowRef::decode(&mut holdfast_base::codec::Reader::new(body))
 }
 
 /// The first bytes of a key, for messages.

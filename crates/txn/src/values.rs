@@ -18,6 +18,8 @@ use holdfast_pool::Access;
 use holdfast_tree::{HEADS, OverflowRef, SpaceFile, overflow};
 use holdfast_wal::SpaceClass;
 
+use crate::row::VersionHeader;
+
 /// A value to be put, and how many bytes of its beginning are its head. That may be kept where it can be read without the rest of a large value;
 /// 0: there is no such part.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,13 @@ pub fn decode(body: &[u8]) -> Result<(OverflowRef, &[u8])> {
     Ok((chain, from.rest()))
 }
 
+/// The chain that an entry's payload refers to, if it does.
+#[must_use]
+pub fn chain_of(payload: &[u8]) -> Option<OverflowRef> {
+    let (header, body) = VersionHeader::decode(payload)?;
+    if header.overflow { decode(body).ok().map(|(chain, _)| chain) } else { None }
+}
+
 /// The part of a version's body that is the reference to its chain.
 pub(crate) fn reference(body: &[u8]) -> Result<&[u8]> {
     Ok(&body[..body.len() - decode(body)?.1.len()])
@@ -139,7 +148,10 @@ pub(crate) fn share(
 }
 
 /// Replaces `out` by the value of the version that has this body with a chain.
-pub(crate) fn read(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<()> {
+///
+/// # Errors
+/// Damage; those of reading pages.
+pub fn read(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<()> {
     let (chain, head) = decode(body)?;
     out.clear();
     out.extend_from_slice(head);

@@ -128,17 +128,12 @@ impl SpaceFile {
     /// The first pages as a mini-transaction: what a crash leaves of a file that was not synced is made whole by the log, or is no space
     /// at all.
     fn log_first_pages(&self, uuid: [u8; 16]) -> Result<()> {
-        let mut page = vec![0; header::END];
-        SpaceHeader::new(self.id(), uuid, self.page_size(), FIRST_PAGES).encode(&mut page);
         let acc = self.store.pool().access(AccessKind::Point);
         let mut mtr = self.store.begin(self.store.reserve(512, SpaceClass::User)?, &acc);
-        let header = mtr.fix_new(&self.space, PageNo(0))?;
-        mtr.apply(header, &PageOp::InitPage { page_type: PageType::SpaceHeader, index: IndexId(0) })?;
-        let (offset, bytes) = (page::HEADER_LEN as u16, &page[page::HEADER_LEN..]);
-        mtr.apply(header, &PageOp::WriteBytes { offset, bytes })?;
-        let bitmap = mtr.fix_new(&self.space, PageNo(1))?;
-        mtr.apply(bitmap, &PageOp::InitPage { page_type: PageType::Allocation, index: IndexId(0) })?;
-        mtr.apply(bitmap, &PageOp::SetBits { first: 0, count: 2 })?;
+        make_first_pages(self.id(), uuid, self.page_size(), |no, op| {
+            let page = mtr.fix_new(&self.space, no)?;
+            mtr.apply(page, op)
+        })?;
         mtr.commit().map(drop)
     }
 
@@ -342,17 +337,31 @@ impl fmt::Debug for SpaceFile {
     }
 }
 
-/// Header and first bitmap of a new file, written and synced.
+/// The operations that make header and first bitmap of a new file out of pages of zeros.
+fn make_first_pages(
+    id: SpaceId,
+    uuid: [u8; 16],
+    page_size: usize,
+    mut apply: impl FnMut(PageNo, &PageOp<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut header = vec![0; header::END];
+    SpaceHeader::new(id, uuid, page_size, FIRST_PAGES).encode(&mut header);
+    let (offset, bytes) = (page::HEADER_LEN as u16, &header[page::HEADER_LEN..]);
+    let (first, second) = (PageNo(0), PageNo(1));
+    apply(first, &PageOp::InitPage { page_type: PageType::SpaceHeader, index: IndexId(0) })?;
+    apply(first, &PageOp::WriteBytes { offset, bytes })?;
+    apply(second, &PageOp::InitPage { page_type: PageType::Allocation, index: IndexId(0) })?;
+    apply(second, &PageOp::SetBits { first: 0, count: 2 })
+}
+
+/// Header and first bitmap of a new file, written.
 fn write_first_pages(file: &dyn File, id: SpaceId, uuid: [u8; 16], page_size: usize, lsn: Lsn) -> Result<()> {
     file.set_len(u64::from(FIRST_PAGES) * page_size as u64)?;
     let mut buf = AlignedBuf::zeroed(2 * page_size);
     let (first, second) = buf.split_at_mut(page_size);
-    PageOp::InitPage { page_type: PageType::SpaceHeader, index: IndexId(0) }
-        .apply(PageId::new(id, PageNo(0)), first)?;
-    SpaceHeader::new(id, uuid, page_size, FIRST_PAGES).encode(first);
-    let bitmap_id = PageId::new(id, PageNo(1));
-    PageOp::InitPage { page_type: PageType::Allocation, index: IndexId(0) }.apply(bitmap_id, second)?;
-    PageOp::SetBits { first: 0, count: 2 }.apply(bitmap_id, second)?;
+    make_first_pages(id, uuid, page_size, |no, op| {
+        op.apply(PageId::new(id, no), if no == PageNo(0) { &mut *first } else { &mut *second })
+    })?;
     for half in [first, second] {
         holdfast_base::codec::put_u64(half, OFF_LSN, lsn.0);
         page::seal(half);

@@ -10,7 +10,7 @@ use holdfast_base::{Error, IndexId, PageNo, Result, SpaceId};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{AccessKind, Pool, PoolConfig, restore_torn_pages};
-use holdfast_tree::{Finding, OverflowRef, PageSet, Redo, Severity, SpaceFile, Store, Tree};
+use holdfast_tree::{Finding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
 use holdfast_txn::*;
 use holdfast_wal::{Wal, WalConfig};
 
@@ -218,7 +218,7 @@ impl Db {
         let acc = self.store.pool().access(AccessKind::Maintenance);
         let (mut reached, mut findings) = (PageSet::new(), Vec::new());
         for index in [&self.rows, &self.entries, &self.other] {
-            let chain = &mut |_: &[u8], payload: &[u8]| -> Option<OverflowRef> { overflow_of(payload) };
+            let chain = &mut |_: &[u8], payload: &[u8]| values::chain_of(payload);
             index.tree().verify(&acc, &mut reached, chain, &mut |f| findings.push(f)).unwrap();
         }
         self.files[1].verify(&reached, &acc, &mut |f| findings.push(f)).unwrap();
@@ -245,14 +245,6 @@ impl Drop for Db {
         self.sys.shutdown();
         self.store.pool().shutdown();
     }
-}
-
-pub fn overflow_of(payload: &[u8]) -> Option<OverflowRef> {
-    let (header, body) = VersionHeader::decode(payload)?;
-    if !header.overflow {
-        return None;
-    }
-    OverflowRef::decode(&mut holdfast_base::codec::Reader::new(body))
 }
 
 pub fn get(txn: &mut Txn, index: &TableIndex, key: &str) -> Option<String> {
