@@ -10,9 +10,9 @@ fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
     let disk = FileDisk::open_with(dir, options).ok()?;
     let file = disk.open("t", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
     let mut rng = SplitMix64::new(42);
-    for _ in 0..20 {
+    for round in 0..20 {
         let mut slots: Vec<u64> = (0..256).collect();
-        let pages: Vec<(u64, AlignedBuf)> = (0..rng.below(200))
+        let mut pages: Vec<(u64, AlignedBuf)> = (0..rng.below(200))
             .map(|_| {
                 let slot = slots.swap_remove(rng.below(slots.len() as u64) as usize);
                 let mut page = AlignedBuf::zeroed(4096);
@@ -20,6 +20,10 @@ fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
                 (slot * 4096, page)
             })
             .collect();
+        if round % 2 == 1 {
+            // Many of them follow each other now.
+            pages.sort_by_key(|page| page.0);
+        }
         let writes: Vec<_> = pages.iter().map(|(offset, page)| WriteAt { offset: *offset, buf: page }).collect();
         file.write_batch(&writes).unwrap();
     }
@@ -32,6 +36,12 @@ fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
     let (a, b) = past.split_at_mut(4096);
     let mut reads = [ReadAt { offset: 0, buf: a }, ReadAt { offset: len as u64, buf: b }];
     let error = file.read_batch(&mut reads).unwrap_err();
+    // The last page of the file, and what would follow.
+    let mut end = AlignedBuf::zeroed(8192);
+    let (a, b) = end.split_at_mut(4096);
+    let mut reads = [ReadAt { offset: len as u64 - 4096, buf: a }, ReadAt { offset: len as u64, buf: b }];
+    assert_eq!(file.read_batch(&mut reads).unwrap_err().to_string(), error.to_string());
+    assert_eq!(end[..4096], image[len - 4096..]);
     let mut image = image.to_vec();
     image.extend_from_slice(error.to_string().as_bytes());
     Some(image)

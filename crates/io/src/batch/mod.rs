@@ -39,6 +39,14 @@ impl Buffer<'_> {
             Buffer::Write(buf) => buf.len(),
         }
     }
+
+    fn read_slice(&mut self) -> Option<io::IoSliceMut<'_>> {
+        if let Buffer::Read(buf) = self { Some(io::IoSliceMut::new(buf)) } else { None }
+    }
+
+    fn write_slice(&self) -> Option<io::IoSlice<'_>> {
+        if let Buffer::Write(buf) = self { Some(io::IoSlice::new(buf)) } else { None }
+    }
 }
 
 /// One request of a batch.
@@ -77,40 +85,61 @@ impl<'a> Transfer<'a> {
         self.result = result.map_err(io::Error::from);
     }
 
-    /// Whether `next` reads what follows in the same file.
+    /// Whether `next` goes on in the same file where this one ends, so that both can be one request.
     fn is_continued_by(&self, next: &Transfer<'_>) -> bool {
-        let both_read = matches!((&self.buf, &next.buf), (Buffer::Read(_), Buffer::Read(_)));
-        both_read && self.fd.as_raw_fd() == next.fd.as_raw_fd() && self.offset + self.buf.len() as u64 == next.offset
+        let same_way = match (&self.buf, &next.buf) {
+            (Buffer::Read(_), Buffer::Read(_)) => true,
+            // A write that the device is to do all or none stays alone.
+            (Buffer::Write(_), Buffer::Write(_)) => self.flags == 0 && next.flags == 0,
+            _ => false,
+        };
+        same_way && self.fd.as_raw_fd() == next.fd.as_raw_fd() && self.offset + self.buf.len() as u64 == next.offset
     }
 }
 
-/// Most buffers of one request.
-const BUFFERS_AT_ONCE: usize = 64;
+/// Most transfers of one request.
+const TRANSFERS_AT_ONCE: usize = 64;
 
-/// Does transfers of which each continues the one before it, as one request: what is read ahead lies in a row, and a disk that gets
-/// it page by page from several threads has to put it together again.
-fn run_together(transfers: &mut [Transfer<'_>]) {
-    let (fd, offset) = match transfers {
+/// Transfers of which each continues the one before it: one request. What is read ahead, and what a load writes, lies in a row; page
+/// by page, the system and the disk would do the same work for each of them.
+type Row<'r, 'a> = &'r mut [Transfer<'a>];
+
+fn rows<'r, 'a>(transfers: &'r mut [Transfer<'a>]) -> Vec<Row<'r, 'a>> {
+    let rows = transfers.chunk_by_mut(Transfer::is_continued_by);
+    rows.flat_map(|row| row.chunks_mut(TRANSFERS_AT_ONCE)).collect()
+}
+
+/// Does a row on the calling thread.
+fn run_row(row: Row<'_, '_>) {
+    use rustix::io::{preadv, pwritev, retry_on_intr};
+    let (fd, offset, is_read) = match row {
         [] => return,
         [single] => return single.run(),
-        [first, ..] => (first.fd, first.offset),
+        [first, ..] => (first.fd, first.offset, matches!(first.buf, Buffer::Read(_))),
     };
-    let mut slices = Vec::with_capacity(transfers.len());
-    for transfer in transfers.iter_mut() {
-        if let Buffer::Read(buf) = &mut transfer.buf {
-            slices.push(io::IoSliceMut::new(buf));
-        }
-    }
-    match rustix::io::retry_on_intr(|| rustix::io::preadv(fd, &mut slices, offset)) {
-        Ok(mut left) => {
-            for transfer in transfers {
+    let result = if is_read {
+        let mut slices: Vec<_> = row.iter_mut().filter_map(|transfer| transfer.buf.read_slice()).collect();
+        retry_on_intr(|| preadv(fd, &mut slices, offset))
+    } else {
+        let slices: Vec<_> = row.iter().filter_map(|transfer| transfer.buf.write_slice()).collect();
+        retry_on_intr(|| pwritev(fd, &slices, offset))
+    };
+    settle(row, result.map_err(io::Error::from));
+}
+
+/// Gives each transfer of a row its part of what their request did.
+fn settle(row: Row<'_, '_>, result: io::Result<usize>) {
+    match (row, result) {
+        ([single], result) => single.result = result,
+        (row, Ok(mut left)) => {
+            for transfer in row {
                 let bytes = left.min(transfer.buf.len());
                 transfer.result = Ok(bytes);
                 left -= bytes;
             }
         }
         // Which of them it was, each finds out for itself.
-        Err(_) => transfers.iter_mut().for_each(Transfer::run),
+        (row, Err(_)) => row.iter_mut().for_each(Transfer::run),
     }
 }
 
@@ -157,16 +186,16 @@ impl Batcher {
 
     /// Tries every transfer once and leaves its result in it. Short transfers are the caller's business.
     pub(crate) fn run(&self, transfers: &mut [Transfer<'_>]) {
-        if let [single] = transfers {
-            return single.run();
+        let mut rows = rows(transfers);
+        if let [single] = &mut *rows {
+            return run_row(single);
         }
         match self.backend() {
             #[cfg(target_os = "linux")]
-            Backend::Uring(rings) => rings.run(transfers),
+            Backend::Uring(rings) => rings.run(&mut rows),
             Backend::Threads(pool) => {
-                let rows = transfers.chunk_by_mut(Transfer::is_continued_by);
-                let parts: Vec<_> = rows.flat_map(|row| row.chunks_mut(BUFFERS_AT_ONCE)).map(Mutex::new).collect();
-                pool.for_each(parts.len(), &|i| run_together(&mut parts[i].lock()));
+                let rows: Vec<_> = rows.into_iter().map(Mutex::new).collect();
+                pool.for_each(rows.len(), &|i| run_row(&mut rows[i].lock()));
             }
         }
     }

@@ -11,17 +11,16 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use io_uring::{IoUring, opcode, squeue, types};
+use libc::iovec;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::{Buffer, Transfer};
+use super::{Buffer, Row, Transfer, run_row, settle};
 
 /// Requests of one submission; longer batches take several.
 const ENTRIES: u32 = 128;
 /// Rings kept for the next batch; more exist only while as many batches run at once.
 const RINGS_KEPT: usize = 8;
-/// Longest transfer that the kernel takes in one request.
-const MAX_TRANSFER: usize = 1 << 30;
 
 pub(super) struct Rings {
     idle: Mutex<Vec<IoUring>>,
@@ -40,16 +39,17 @@ impl Rings {
     }
 
     /// Tries every transfer once; see [`super::Batcher::run`].
-    pub(super) fn run(&self, transfers: &mut [Transfer<'_>]) {
+    pub(super) fn run(&self, rows: &mut [Row<'_, '_>]) {
         let idle = self.idle.lock().pop();
         let Some(mut ring) = idle.or_else(|| IoUring::new(ENTRIES).ok()) else {
             // No ring to be had right now (a limit of the process): the slow way is still a way.
-            return transfers.iter_mut().for_each(Transfer::run);
+            return rows.iter_mut().for_each(|row| run_row(row));
         };
-        for chunk in transfers.chunks_mut(ENTRIES as usize) {
+        for chunk in rows.chunks_mut(ENTRIES as usize) {
             if !run_chunk(&mut ring, chunk) {
                 // The ring refused to work; nothing of it is in flight, so it can be dropped.
-                return transfers.iter_mut().filter(|t| !t.is_complete()).for_each(Transfer::run);
+                let left = rows.iter_mut().flat_map(|row| row.iter_mut()).filter(|t| !t.is_complete());
+                return left.for_each(Transfer::run);
             }
         }
         let mut idle = self.idle.lock();
@@ -59,52 +59,70 @@ impl Rings {
     }
 }
 
-fn entry(index: usize, transfer: &mut Transfer<'_>) -> squeue::Entry {
-    let fd = types::Fd(transfer.fd.as_raw_fd());
-    let len = transfer.buf.len().min(MAX_TRANSFER) as u32;
-    let entry = match &mut transfer.buf {
-        Buffer::Read(buf) => opcode::Read::new(fd, buf.as_mut_ptr(), len).offset(transfer.offset).build(),
-        Buffer::Write(buf) => {
-            let write = opcode::Write::new(fd, buf.as_ptr(), len).offset(transfer.offset);
-            write.rw_flags(transfer.flags as i32).build()
-        }
+fn vector(buf: &mut Buffer<'_>) -> iovec {
+    let iov_base = match buf {
+        Buffer::Read(buf) => buf.as_mut_ptr(),
+        Buffer::Write(buf) => buf.as_ptr().cast_mut(),
     };
-    entry.user_data(index as u64)
+    iovec { iov_base: iov_base.cast(), iov_len: buf.len() }
 }
 
-/// Does at most [`ENTRIES`] transfers on an idle ring, which is idle again afterwards. False if the ring refused;
-/// then some transfers were not tried, and the ring must not be used again.
-fn run_chunk(ring: &mut IoUring, chunk: &mut [Transfer<'_>]) -> bool {
-    for (index, transfer) in chunk.iter_mut().enumerate() {
-        let entry = entry(index, transfer);
-        // SAFETY: the descriptor and the buffer of the entry are borrowed by `chunk`, which outlives this function,
-        // and this function returns only when every entry that the kernel took has completed. Nothing between here
-        // and there panics. The queue has room: the ring is idle and takes as many entries as a chunk has.
+/// The request that does `row`, whose buffers are `vectors`.
+fn entry(row: &[Transfer<'_>], vectors: &[iovec]) -> Option<squeue::Entry> {
+    let first = row.first()?;
+    let (fd, count) = (types::Fd(first.fd.as_raw_fd()), vectors.len() as u32);
+    Some(match &first.buf {
+        Buffer::Read(_) => opcode::Readv::new(fd, vectors.as_ptr(), count).offset(first.offset).build(),
+        Buffer::Write(_) => {
+            let write = opcode::Writev::new(fd, vectors.as_ptr(), count).offset(first.offset);
+            write.rw_flags(first.flags as i32).build()
+        }
+    })
+}
+
+/// Does at most [`ENTRIES`] rows on an idle ring, which is idle again afterwards. False if the ring refused; then some were not
+/// tried, and the ring must not be used again.
+fn run_chunk(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
+    let buffers = rows.iter_mut().flat_map(|row| row.iter_mut()).map(|transfer| &mut transfer.buf);
+    let vectors: Vec<iovec> = buffers.map(vector).collect();
+    let mut first = 0;
+    for (index, row) in rows.iter().enumerate() {
+        let Some(entry) = entry(row, &vectors[first..first + row.len()]) else { return false };
+        first += row.len();
+        let entry = entry.user_data(index as u64);
+        // SAFETY: the descriptors and buffers of the entry are borrowed by `rows`, which outlive this function, as `vectors` outlives
+        // the loop below; and this function returns only when every entry that the kernel took has completed. Nothing between
+        // here and there panics. The queue has room: the ring is idle and takes as many entries as there are rows.
         if unsafe { ring.submission().push(&entry) }.is_err() {
             return false;
         }
     }
+    finish(ring, rows)
+}
+
+/// Submits what is in the queue, an entry for each row, and waits for all of it. False if the ring refused; nothing is in flight then.
+fn finish(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
     let mut completed = 0;
     let mut refused = false;
     loop {
         for event in ring.completion() {
             completed += 1;
-            if let Some(transfer) = chunk.get_mut(event.user_data() as usize) {
+            if let Some(row) = rows.get_mut(event.user_data() as usize) {
                 let n = event.result();
-                transfer.result = usize::try_from(n).map_err(|_| io::Error::from_raw_os_error(-n));
+                settle(row, usize::try_from(n).map_err(|_| io::Error::from_raw_os_error(-n)));
             }
         }
-        if completed == chunk.len() {
+        if completed == rows.len() {
             return true;
         }
-        let taken = chunk.len() - ring.submission().len();
+        let taken = rows.len() - ring.submission().len();
         if refused {
             if completed == taken {
                 return false;
             }
             // Requests in flight complete by themselves; any system call of this thread lets their results in.
             std::thread::yield_now();
-        } else if let Err(e) = ring.submit_and_wait(chunk.len() - completed) {
+        } else if let Err(e) = ring.submit_and_wait(rows.len() - completed) {
             let errno = Errno::from_io_error(&e);
             refused = !matches!(errno, Some(Errno::INTR | Errno::AGAIN | Errno::BUSY));
         }
