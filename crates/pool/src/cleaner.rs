@@ -183,11 +183,9 @@ impl Core {
     }
 
     fn ages(&self) -> Ages {
-        let percent = |pct: u8| self.wal.capacity() / 100 * u64::from(pct);
-        let target = percent(self.config.checkpoint_target_pct);
-        // Users must not have to wait for log space while the checkpointer still takes its time.
-        let waiting = self.wal.user_limit().max(target);
-        Ages { target, limit: percent(self.config.checkpoint_limit_pct).min(target + (waiting - target) / 5 * 4) }
+        let target = self.wal.capacity() / 100 * u64::from(self.config.checkpoint_target_pct);
+        // Nobody is delayed while the checkpointer still takes its time.
+        Ages { target, limit: self.wal.throttle_from().max(target) }
     }
 
     /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`.

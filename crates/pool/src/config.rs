@@ -42,8 +42,6 @@ pub struct PoolConfig {
     pub read_ahead_threads: usize,
     /// The log age at which an even load settles, in percent of the log's capacity.
     pub checkpoint_target_pct: u8,
-    /// The log age that is not exceeded if the device can do it, in percent of the log's capacity.
-    pub checkpoint_limit_pct: u8,
     /// Where the time of touches comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -63,7 +61,6 @@ impl PoolConfig {
             background: true,
             read_ahead_threads: 2,
             checkpoint_target_pct: 65,
-            checkpoint_limit_pct: 85,
             clock: Arc::new(RealClock::new()),
         }
     }
@@ -82,9 +79,9 @@ impl PoolConfig {
             let min = u64::from(MIN_FRAMES) * self.page_size as u64;
             return Err(Error::invalid(format!("a pool of {} bytes is smaller than {min}", self.bytes)));
         }
-        if self.checkpoint_target_pct >= self.checkpoint_limit_pct || self.checkpoint_limit_pct > 95 {
+        if self.checkpoint_target_pct > 70 {
             return Err(Error::invalid(
-                "the target of the checkpoint has to be below its limit, and that at 95 % at most",
+                "the target of the checkpoint is 70 % of the log at most: users are delayed from there on",
             ));
         }
         Ok((start, max))

@@ -39,3 +39,37 @@ fn the_age_settles_and_nobody_runs_out_of_log() {
     assert!(bed.wal.age() <= bed.wal.user_limit());
     assert!(bed.metrics.get(Counter::Checkpoints) > 5);
 }
+
+/// There was one old page, and many young ones: the old one alone was not worth a batch of writes, so the checkpoint stood still until
+/// the age was far in the range where users are delayed, and came on only as fast as those let the log grow. A load of 50,000
+/// rows after a `DROP TABLE` took 3 to 6 s instead of 0.3.
+#[test]
+fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
+    let adjust = |mut c: holdfast_pool::PoolConfig| {
+        c.background = true;
+        c
+    };
+    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 256);
+    bed.create_many(200);
+    bed.pool.flush_all().unwrap();
+    bed.update(0, 1).unwrap();
+    let capacity = bed.wal.capacity();
+    let end = bed.wal.next_lsn().0 + 2 * capacity;
+    let mut young = 1..200;
+    while bed.wal.next_lsn().0 < end {
+        let ticket = bed.wal.reserve(4096, SpaceClass::User).unwrap();
+        bed.wal.append(&[0; 2000]).unwrap();
+        if bed.wal.age() > capacity / 2
+            && let Some(no) = young.next()
+        {
+            bed.update(no, 1).unwrap();
+        }
+        drop(ticket);
+        let mut waits = 0;
+        while bed.wal.throttle_delay().as_micros() >= 50 {
+            assert!(waits < 20_000, "the age stays at {} of {capacity}", bed.wal.age());
+            waits += 1;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}

@@ -322,6 +322,12 @@ impl Wal {
         self.sizes.get().user_limit
     }
 
+    /// Age from which on row changes are delayed (see [`Wal::throttle_delay`]); below [`Wal::user_limit`].
+    #[must_use]
+    pub fn throttle_from(&self) -> u64 {
+        self.sizes.get().throttle_from
+    }
+
     /// Bytes from the checkpoint to the end of the log.
     #[must_use]
     pub fn age(&self) -> u64 {
