@@ -2,12 +2,13 @@
 
 mod common;
 
+use std::ops::Bound;
 use std::thread;
 
 use common::*;
 use holdfast_base::Result;
 use holdfast_pool::Access;
-use holdfast_tree::{Action, Spot, Tree};
+use holdfast_tree::{Action, Batch, BatchLimit, Direction, Spot, Tree};
 use holdfast_wal::SpaceClass;
 
 fn key(n: u64) -> Vec<u8> {
@@ -57,6 +58,33 @@ fn a_spot_holds_until_its_leaf_changes() {
     assert!(put_at(&bed, &tree, &absent, mine, b"value", &acc).unwrap());
     assert_eq!(get(&tree, mine, &acc).unwrap(), b"value");
     bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn a_batch_knows_where_its_entries_were_read() {
+    let bed = Bed::new(Setup::default());
+    let tree = filled(&bed);
+    let (acc, mut out) = (bed.access(), Vec::new());
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (mut cursor, mut batch, mut seen) = (tree.cursor(&acc), Batch::default(), 0);
+        cursor.seek(Bound::Unbounded, direction);
+        let limit = BatchLimit { entries: 333, bytes: 1 << 20 };
+        while cursor.fill(&mut batch, limit, Bound::Unbounded).unwrap() {
+            for i in 0..batch.len() {
+                let spot = tree.get_at(batch.get(i).0, &acc, &mut out).unwrap();
+                assert_eq!(format!("{:?}", batch.spot(i).unwrap()), format!("{spot:?}"), "entry {i}, {direction:?}");
+            }
+            // What follows is read after a change of the last leaf.
+            let last = batch.get(batch.len() - 1).0.to_vec();
+            put(&tree, &last, b"updated.", &acc).unwrap();
+            assert!(!tree.is_current(&batch.spot(batch.len() - 1).unwrap()));
+            assert!(tree.is_current(&batch.spot(0).unwrap()), "that of another leaf");
+            seen += batch.len();
+            batch.clear();
+            assert!(batch.spot(0).is_none());
+        }
+        assert_eq!(seen + batch.len(), 2_000);
+    }
 }
 
 #[test]

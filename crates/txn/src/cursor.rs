@@ -232,7 +232,7 @@ impl RowCursor {
                     self.key.clear();
                     self.key.extend_from_slice(self.batch.get(at).0);
                     let exists = match self.locking {
-                        Some(_) => self.lock_entry()?,
+                        Some(_) => self.lock_entry(at)?,
                         None if self.stale => self.read_entry()?,
                         None => self.judge(at)?,
                     };
@@ -411,8 +411,9 @@ impl RowCursor {
         }
     }
 
-    /// Locks the entry and reads its newest version; false if there is none, or if it is to be skipped.
-    fn lock_entry(&mut self) -> Result<bool> {
+    /// Locks the entry, which is entry `at` of the batch, and reads its newest version; false if there is none, or if it is to be
+    /// skipped.
+    fn lock_entry(&mut self, at: usize) -> Result<bool> {
         let Some(locking) = &mut self.locking else { return Ok(false) };
         locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
@@ -420,7 +421,8 @@ impl RowCursor {
         let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_));
         let attempt = if gives_way { WaitMode::NoWait } else { wait };
         let mut payload = locking.read.lock().take_payload();
-        let spot = match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, &acc, &mut payload) {
+        let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
+        let spot = match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
             Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => return Ok(false),
             Err(e) if is_locked_by_others(&e) && gives_way => {
                 drop(acc);
@@ -471,8 +473,8 @@ impl RowCursor {
         }
         let acc = access(system, index, self.statement, self.plan);
         let mut payload = Vec::new();
-        let got =
-            lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, &acc, &mut payload).map(drop);
+        let got = lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, None, &acc, &mut payload)
+            .map(drop);
         match locking.range {
             Some(id) => system.locks.widen_range(owner, index.id(), id, whole),
             None => locking.range = system.locks.lock_range(owner, index.id(), whole),

@@ -107,7 +107,7 @@ impl Txn {
         let mut payload = self.last_read.take_payload();
         let read_committed = self.options.isolation == Isolation::ReadCommitted;
         self.newly_locked = read_committed && !system.locks.holds_row(self.owner(), index.id(), key);
-        match lock_and_read(&system, self.owner(), index, key, mode, wait, &acc, &mut payload) {
+        match lock_and_read(&system, self.owner(), index, key, mode, wait, None, &acc, &mut payload) {
             Ok(spot) => {
                 let result = self.judge_locked(index, key, &payload, spot.exists(), &acc, value);
                 self.last_read.remember(index, key, spot, payload);
@@ -154,7 +154,8 @@ impl Txn {
     }
 }
 
-/// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is in `payload`.
+/// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is in `payload`. `seen`: where the
+/// entry was read before it was locked, and its payload then; if nothing has changed there, it needs not be looked for again.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn lock_and_read(
     system: &TxnSystem,
@@ -163,6 +164,7 @@ pub(crate) fn lock_and_read(
     key: &[u8],
     mode: LockMode,
     wait: WaitMode,
+    mut seen: Option<(Spot, &[u8])>,
     acc: &Access<'_>,
     payload: &mut Vec<u8>,
 ) -> Result<Spot> {
@@ -170,7 +172,14 @@ pub(crate) fn lock_and_read(
     let mut doubted = None;
     loop {
         let before = system.map.moment();
-        let spot = index.tree().get_at(key, acc, payload)?;
+        let spot = match seen.take().filter(|(spot, _)| index.tree().is_current(spot)) {
+            Some((spot, read)) => {
+                payload.clear();
+                payload.extend_from_slice(read);
+                spot
+            }
+            None => index.tree().get_at(key, acc, payload)?,
+        };
         if !spot.exists() {
             return Ok(spot);
         }

@@ -153,3 +153,29 @@ fn many_locked_rows_become_a_table_lock() {
     t1.commit(Durability::Lazy).unwrap();
     t2.update(&db.rows, b"01999", b"x", None).unwrap();
 }
+
+/// A locking cursor reads entries in batches and locks them one by one: what it gives is what is there when it has the lock.
+#[test]
+fn a_locking_cursor_gives_what_is_there_when_it_locks() {
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        let db = Db::new();
+        db.put(&[("1", "a"), ("2", "b"), ("3", "c"), ("4", "d"), ("5", "e")]);
+        let mut reader = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::at(isolation) });
+        let options =
+            CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(WaitMode::NoWait), ..CursorOptions::default() };
+        let mut cursor = reader.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+        assert_eq!(cursor.next().unwrap(), Some((&b"1"[..], &b"a"[..])));
+        // The batch is read; the others are not locked yet.
+        let mut other = db.begin();
+        assert!(other.update(&db.rows, b"3", b"C", None).unwrap() && other.delete(&db.rows, b"4", None).unwrap());
+        other.commit(Durability::Sync).unwrap();
+        let mut writer = db.begin();
+        assert!(writer.update(&db.rows, b"5", b"E", None).unwrap());
+        assert_eq!(cursor.next().unwrap(), Some((&b"2"[..], &b"b"[..])));
+        assert_eq!(cursor.next().unwrap(), Some((&b"3"[..], &b"C"[..])), "at {isolation:?}");
+        assert!(is(cursor.next().map(drop), |e| matches!(e, Error::WouldBlock)), "row 5, behind the deleted one");
+        writer.rollback().unwrap();
+        drop(cursor);
+        reader.rollback().unwrap();
+    }
+}

@@ -10,6 +10,7 @@ use holdfast_pool::PageRead;
 
 use super::cursor::{Cursor, Direction, Seek, first_slot};
 use super::descend::{LeafAt, LeafReader};
+use super::spot::Spot;
 use crate::node::NodeRef;
 
 /// Entries copied from a tree, one behind the other.
@@ -18,6 +19,17 @@ pub struct Batch {
     bytes: Vec<u8>,
     /// For each entry: where its key begins, where its payload begins.
     entries: Vec<(usize, usize)>,
+    /// The leaves that they were copied from.
+    leaves: Vec<CopiedLeaf>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CopiedLeaf {
+    at: LeafAt,
+    /// The first entry of the batch that comes from here, and the slot it was in; the others follow in the direction of the walk.
+    entry: usize,
+    slot: usize,
+    direction: Direction,
 }
 
 impl Batch {
@@ -27,6 +39,18 @@ impl Batch {
         let (key, payload) = self.entries[i];
         let end = self.entries.get(i + 1).map_or(self.bytes.len(), |next| next.0);
         (&self.bytes[key..payload], &self.bytes[payload..end])
+    }
+
+    /// Where entry `i` was copied from.
+    #[must_use]
+    pub fn spot(&self, i: usize) -> Option<Spot> {
+        let leaf = self.leaves[..self.leaves.partition_point(|leaf| leaf.entry <= i)].last()?;
+        let nth = i - leaf.entry;
+        let slot = match leaf.direction {
+            Direction::Forward => leaf.slot.checked_add(nth)?,
+            Direction::Reverse => leaf.slot.checked_sub(nth)?,
+        };
+        Some(Spot::of_entry(leaf.at, slot))
     }
 
     /// Number of entries.
@@ -53,6 +77,12 @@ impl Batch {
     fn truncate(&mut self, (entries, bytes): (usize, usize)) {
         self.entries.truncate(entries);
         self.bytes.truncate(bytes);
+        self.leaves.truncate(self.leaves.partition_point(|leaf| leaf.entry < entries));
+    }
+
+    /// The next entries come from the leaf `at`, beginning with that in `slot`.
+    fn begin_leaf(&mut self, at: LeafAt, slot: usize, direction: Direction) {
+        self.leaves.push(CopiedLeaf { at, entry: self.entries.len(), slot, direction });
     }
 
     /// Appends the entry in slot `i`. `None` for bytes that no leaf can hold.
@@ -124,6 +154,8 @@ impl LeafReader for CopyEntries<'_> {
         let count = node.count()?;
         let first = first_slot(node, self.seek, self.direction, self.anchor)?;
         let (low, high) = self.within(node, count)?;
+        let first_read = if self.direction == Direction::Forward { first } else { first.saturating_sub(1) };
+        self.batch.begin_leaf(at, first_read, self.direction);
         let ends = match self.direction {
             Direction::Forward => {
                 for slot in first..high {

@@ -27,6 +27,11 @@ pub struct Spot {
 }
 
 impl Spot {
+    /// That of the entry in `slot`.
+    pub(super) fn of_entry(leaf: LeafAt, slot: usize) -> Spot {
+        Spot { leaf, found: Found { slot, exact: true } }
+    }
+
     /// Whether the key was there.
     #[must_use]
     pub fn exists(&self) -> bool {
