@@ -97,7 +97,7 @@ Row_layout::Row_layout(const TABLE *table)
     // A virtual column is computed again, unless an index needs it: then its old value has to be known.
     if (!field->stored_in_db() && !(field->flags & PART_KEY_FLAG) && field->part_of_key_not_clustered.is_clear_all())
       continue;
-    Column column= {i, (uint) field->offset(table->record[0]), field->pack_length(), 0, 0, FIXED, 0};
+    Column column= {i, (uint) field->offset(table->record[0]), field->pack_length(), 0, 0, FIXED, 0, 0, 0};
     if (field->real_maybe_null())
     {
       column.null_offset= field->null_offset();
@@ -133,6 +133,28 @@ Row_layout::Row_layout(const TABLE *table)
     if (column.tail_bytes() > LIMITS[array_elements(LIMITS) - 1])
       long_columns.push_back((uint) columns.size());
     columns.push_back(column);
+  }
+  find_runs();
+}
+
+/* A table may have hundreds of numbers that are not NULL: they are copied as one. */
+void Row_layout::find_runs()
+{
+  for (size_t i= columns.size(); i-- > 0;)
+  {
+    Column &column= columns[i];
+    if (!column.is_always_fixed())
+      continue;
+    column.run_columns= 1;
+    column.run_width= column.width;
+    if (i + 1 == columns.size())
+      continue;
+    const Column &next= columns[i + 1];
+    if (next.run_columns && next.offset == column.offset + column.width)
+    {
+      column.run_columns+= next.run_columns;
+      column.run_width+= next.run_width;
+    }
   }
 }
 
@@ -251,8 +273,15 @@ size_t Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
   if (has_tail)
     out->resize(TAIL_FIELDS_END);
   out->insert(out->end(), record, record + null_bytes);
-  for (const Column &column : columns)
+  for (size_t i= 0; i < columns.size(); i++)
   {
+    const Column &column= columns[i];
+    if (column.run_columns)
+    {
+      out->insert(out->end(), record + column.offset, record + column.offset + column.run_width);
+      i+= column.run_columns - 1;
+      continue;
+    }
     if (column.is_null(record))
       continue;
     size_t n;
@@ -352,6 +381,15 @@ Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar 
   for (size_t i= 0; i < columns.size(); i++)
   {
     const Column &column= columns[i];
+    if (column.run_columns > 1 && i + column.run_columns <= there)
+    {
+      if (column.run_width > (size_t) (head_end - from))
+        return DAMAGED;
+      memcpy(record + column.offset, from, column.run_width);
+      from+= column.run_width;
+      i+= column.run_columns - 1;
+      continue;
+    }
     bool wanted= all || bitmap_is_set(table->read_set, column.field_no);
     if (i >= there)
     {

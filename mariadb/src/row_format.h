@@ -120,6 +120,8 @@ private:
       return kind == VARCHAR ? width - length_bytes : 0;
     }
 
+    bool is_always_fixed() const { return kind == FIXED && !null_bit; }
+
     uint field_no;
     uint offset;
     uint width;       // in the record
@@ -127,12 +129,15 @@ private:
     uchar null_bit;
     Kind kind;
     uint length_bytes;
+    uint run_columns; // this one and those after it that are in each row as they lie in the record: together one string of bytes
+    uint run_width;   // of those bytes
   };
 
   /* The bytes that stand for a column in a row, without their length. */
   static const uchar *value_of(const TABLE *table, const Column &column, const uchar *record, size_t *n);
   static void put(const TABLE *table, const Column &column, uchar *record, const uchar *value, size_t n);
   static void put_null(const TABLE *table, const Column &column, uchar *record);
+  void find_runs();
   static bool fits(const Column &column, size_t n);
   static bool take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end, size_t n,
                          bool wanted);
