@@ -110,6 +110,8 @@ public:
   int info(uint flag) override;
   ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *pages) override;
   double scan_time() override;
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int check(THD *thd, HA_CHECK_OPT *options) override;
