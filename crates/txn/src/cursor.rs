@@ -12,6 +12,7 @@
 //! each other's way: who has the lock could not insert because of those who wait for it.)
 
 use std::fmt;
+use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use holdfast_pool::{Access, AccessKind, ScanPlan};
 pub use holdfast_tree::Direction;
 use holdfast_tree::{Batch, BatchLimit, Walk};
 
+use crate::buffers::Buffers;
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{IndexChanges, KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
@@ -162,6 +164,7 @@ impl Txn {
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
         let locking = mode.map(|mode| self.locking(index, mode, from, to, options.wait)).transpose()?;
         self.owner().cursor_opens();
+        let Buffers { batch, key, value } = Buffers::take();
         Ok(RowCursor {
             view: self.current_view().share(),
             system: Arc::clone(&self.system),
@@ -178,15 +181,15 @@ impl Txn {
             to: to.map(Box::from),
             changes_seen: self.owner().changes(),
             index_changes_seen: self.owner().changes_of(index.id()),
-            batch: Batch::default(),
+            batch,
             stale: false,
             at: 0,
             rows_read: 0,
             batch_len: BATCH_MIN,
             last: None,
             done: false,
-            key: Vec::new(),
-            value: Vec::new(),
+            key,
+            value,
         })
     }
 }
@@ -272,7 +275,7 @@ impl RowCursor {
     /// transaction did not have it before the cursor came; elsewhere nothing happens.
     pub fn unlock(&mut self) {
         if let Some(locking) = &mut self.locking
-            && std::mem::take(&mut locking.is_new)
+            && mem::take(&mut locking.is_new)
         {
             self.system.locks.unlock_row(&self.owner, self.index.id(), &self.key);
         }
@@ -326,6 +329,10 @@ impl RowCursor {
         }
         self.batch.clear();
         self.at = 0;
+        self.count_rows();
+    }
+
+    fn count_rows(&mut self) {
         if self.index.kind() == IndexKind::Rows && self.rows_read > 0 {
             self.system.metrics.add(Counter::RowsRead, self.rows_read);
         }
@@ -497,13 +504,17 @@ impl RowCursor {
 impl Drop for RowCursor {
     fn drop(&mut self) {
         self.owner.cursor_closes();
-        let at_end = self.done && self.at == self.batch.len();
-        self.forget_batch();
-        let Some(Locking { range: Some(id), .. }) = &self.locking else { return };
-        // What was not reached need not be kept free of others' inserts.
-        let last = if at_end { None } else { self.last.as_ref() };
-        let read = last.map(|last| self.read_to(last));
-        self.system.locks.settle_range(&self.owner, self.index.id(), *id, read);
+        self.count_rows();
+        if let Some(Locking { range: Some(id), .. }) = self.locking {
+            // What was not reached need not be kept free of others' inserts.
+            let at_end = self.done && self.at == self.batch.len();
+            self.forget_batch();
+            let last = if at_end { None } else { self.last.as_ref() };
+            let read = last.map(|last| self.read_to(last));
+            self.system.locks.settle_range(&self.owner, self.index.id(), id, read);
+        }
+        let (batch, key, value) = (mem::take(&mut self.batch), mem::take(&mut self.key), mem::take(&mut self.value));
+        Buffers { batch, key, value }.give();
     }
 }
 

@@ -20,6 +20,8 @@
 #[cfg(not(shuttle))]
 mod background;
 #[cfg(not(shuttle))]
+mod buffers;
+#[cfg(not(shuttle))]
 mod change;
 #[cfg(not(shuttle))]
 mod check;

@@ -65,6 +65,13 @@ impl Batch {
         self.entries.is_empty()
     }
 
+    /// Bytes that it has memory for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        let (entry, leaf) = (size_of::<(usize, usize)>(), size_of::<CopiedLeaf>());
+        self.bytes.capacity() + self.entries.capacity() * entry + self.leaves.capacity() * leaf
+    }
+
     /// Forgets all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.truncate((0, 0));
