@@ -41,7 +41,7 @@ public:
       code= hf_cursor_open(table, 0, &cursor);
     if (code == HF_OK)
       code= hf_buffer_new(&row);
-    hf_seek all= {slice("", 0), slice("", 0), true, true, false, false, true, heads, HF_LOCK_NONE};
+    hf_seek all= {slice("", 0), slice("", 0), true, true, false, false, true, heads, false, HF_LOCK_NONE};
     return code == HF_OK ? hf_cursor_seek(cursor, transaction, &all) : code;
   }
 

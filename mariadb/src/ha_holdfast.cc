@@ -143,7 +143,7 @@ int ha_holdfast::reset()
   if (cursor)
     hf_cursor_release(cursor);
   at_entry= false;
-  is_at_row= is_loading= heads_refused= false;
+  is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= false;
   hf_load_free(load);
   load= nullptr;
   mrr.dsmrr_close();
@@ -177,10 +177,11 @@ int ha_holdfast::open_cursor(uint index)
 
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
-  is_at_row= false;
+  is_at_row= given_unlocked= false;
   cursor_heads= wants_heads();
-  hf_seek where=
-    {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, cursor_heads, read_lock};
+  bool committed_if_locked= is_semi_consistent && cursor_index == 0;
+  hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, cursor_heads,
+                  committed_if_locked, read_lock};
   cursor_backward= backward;
   return fail(hf_cursor_seek(cursor, transaction(), &where));
 }
@@ -211,6 +212,22 @@ bool ha_holdfast::wants_heads() const
   return read_lock == HF_LOCK_NONE && !heads_refused && share->layout.heads_do(table);
 }
 
+/* The next entry of the cursor. If the last one was locked by others and the server wants it, that one again, as soon as it is not. */
+hf_code ha_holdfast::next_entry(hf_slice *key, hf_slice *value)
+{
+  if (given_unlocked)
+  {
+    given_unlocked= false;
+    hf_code code= hf_cursor_lock_given(cursor, key, value);
+    if (code != HF_NOT_FOUND)
+      return code;
+  }
+  hf_code code= hf_cursor_next(cursor, key, value);
+  if (code == HF_OK && is_semi_consistent)
+    return hf_cursor_is_given_unlocked(cursor, &given_unlocked);
+  return code;
+}
+
 /* The next entry of the cursor, as a record. */
 int ha_holdfast::fetch(uchar *record, int not_found)
 {
@@ -219,7 +236,7 @@ int ha_holdfast::fetch(uchar *record, int not_found)
     if (++rows_read % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
       return HA_ERR_ABORTED_BY_USER;
     hf_slice key, value;
-    hf_code code= hf_cursor_next(cursor, &key, &value);
+    hf_code code= next_entry(&key, &value);
     if (code != HF_OK)
       return fail(code, not_found);
     entry_key.assign(key.data, key.data + key.len);
@@ -362,6 +379,7 @@ int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not
 /* The row read last does not qualify. At READ COMMITTED its locks are given up, unless the transaction had them before. */
 void ha_holdfast::unlock_row()
 {
+  given_unlocked= false;
   if (read_lock == HF_LOCK_NONE || !connection || !transaction())
     return;
   if (row_was_got)
@@ -369,6 +387,13 @@ void ha_holdfast::unlock_row()
   if (cursor && at_entry)
     hf_cursor_unlock(cursor);
   row_was_got= false;
+}
+
+/* An UPDATE is going to look for its rows, or is done with that. */
+void ha_holdfast::try_semi_consistent_read(bool yes)
+{
+  is_semi_consistent= yes && thd_tx_isolation(ha_thd()) <= ISO_READ_COMMITTED;
+  given_unlocked= false;
 }
 
 /* Scans */

@@ -73,6 +73,8 @@ public:
   int rnd_pos(uchar *record, uchar *position) override;
   void position(const uchar *record) override;
   void unlock_row() override;
+  void try_semi_consistent_read(bool yes) override;
+  bool was_semi_consistent_read() override { return given_unlocked; }
   int index_init(uint index, bool sorted) override;
   int index_end() override;
   int index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find) override;
@@ -129,6 +131,7 @@ private:
   int seek(const holdfast::Bytes &from, bool from_included, const holdfast::Bytes &to, bool to_included,
            bool backward);
   int seek_from_here(bool backward);
+  hf_code next_entry(hf_slice *key, hf_slice *value);
   int fetch(uchar *record, int not_found);
   int fetch_agreeing(uchar *record, const uchar *key, uint length, enum ha_rkey_function find, int not_found);
   bool agrees(uchar *record, const uchar *key, uint length, enum ha_rkey_function find);
@@ -179,6 +182,8 @@ private:
 
   hf_lock read_lock= HF_LOCK_NONE;
   bool skip_locked= false;
+  bool is_semi_consistent= false;     // a scan of rows does not wait for those that are locked, until the server finds that they matter
+  bool given_unlocked= false;         // the row read last is such a one
   bool is_scan= false;
   bool is_to_be_replaced= false;  // by a copy
   bool heads_refused= false;      // this statement has met a row whose head does not do

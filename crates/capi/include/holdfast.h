@@ -243,6 +243,7 @@ typedef struct {
   bool skip_locked;
   bool scan;
   bool head_only; /* where nothing is locked */
+  bool committed_if_locked; /* at READ COMMITTED: instead of waiting */
   hf_lock lock;
 } hf_seek;
 
@@ -276,6 +277,8 @@ hf_code hf_cursor_close(hf_cursor *cursor);
 hf_code hf_cursor_unlock(hf_cursor *cursor);
 hf_code hf_cursor_release(hf_cursor *cursor);
 hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
+hf_code hf_cursor_is_given_unlocked(const hf_cursor *cursor, bool *out);
+hf_code hf_cursor_lock_given(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 
 #ifdef __cplusplus

@@ -30,6 +30,8 @@ pub struct Seek {
     pub scan: bool,
     /// The heads of large values do, where nothing is locked.
     pub head_only: bool,
+    /// At READ COMMITTED, what others have locked is given as it was committed last, and not waited for.
+    pub committed_if_locked: bool,
     /// What is read gets locked.
     pub lock: Lock,
 }
@@ -66,6 +68,21 @@ entry_points! {
         let (cursor, seek) = (take!(exclusive(cursor))?, take!(shared(seek))?);
         let (from, to) = (take!(seek.from.bytes()), take!(seek.to.bytes()));
         cursor.raw.seek(&mut take!(exclusive(transaction))?.0, from, to, seek)?;
+        Ok(Code::Ok)
+    }
+
+    /// Whether the entry given last is locked by others: `committed_if_locked`.
+    fn hf_cursor_is_given_unlocked(cursor: *const Cursor, out: *mut bool) {
+        let cursor = take!(shared(cursor))?;
+        take!(put(out, cursor.raw.is_given_unlocked()));
+        Ok(Code::Ok)
+    }
+
+    /// Waits for the lock of such an entry and gives it as it is then; [`Code::NotFound`] if it is gone.
+    fn hf_cursor_lock_given(cursor: *mut Cursor, key: *mut Slice, value: *mut Slice) {
+        let Some((found, content)) = take!(exclusive(cursor))?.raw.lock_given()? else { return Ok(Code::NotFound) };
+        take!(put(key, Slice::of(found)));
+        take!(put(value, Slice::of(content)));
         Ok(Code::Ok)
     }
 

@@ -400,7 +400,8 @@ impl Cursor {
         let scan = if seek.scan { Scan::Declared } else { Scan::Auto };
         let lock = raw_lock(seek.lock, seek.skip_locked);
         let part = if seek.head_only { Part::Head } else { Part::Whole };
-        let read = RawRead { direction, lock, scan, part };
+        let committed_if_locked = seek.committed_if_locked;
+        let read = RawRead { direction, lock, scan, part, committed_if_locked };
         self.rows = Some(transaction.raw.cursor(&self.table, self.index, bounds, read)?);
         Ok(())
     }
@@ -412,6 +413,17 @@ impl Cursor {
     pub fn unlock(&mut self) {
         if let Some(rows) = &mut self.rows {
             rows.unlock();
+        }
+    }
+
+    pub fn is_given_unlocked(&self) -> bool {
+        self.rows.as_ref().is_some_and(RowCursor::is_given_unlocked)
+    }
+
+    pub fn lock_given(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match &mut self.rows {
+            Some(rows) => rows.lock_given(),
+            None => Ok(None),
         }
     }
 

@@ -39,6 +39,7 @@ fn keys(table: *const Table, index: u32, transaction: *mut Transaction) -> Vec<V
         skip_locked: false,
         scan: false,
         head_only: false,
+        committed_if_locked: false,
         lock: Lock::None,
     };
     let (mut cursor, mut keys) = (null_mut(), Vec::new());

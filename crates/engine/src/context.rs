@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_metrics::Local;
-use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, Part, RowCursor, Txn};
+use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Txn};
 use parking_lot::Mutex;
 
 use crate::definition::{IndexSpec, TableDefinition};
@@ -309,7 +309,7 @@ impl<'t> RawCursor<'t> {
             scan: scan_mode(self.scan, hints),
             lock: self.lock.map(|(kind, _)| kind),
             wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
-            part: Part::Whole,
+            ..CursorOptions::default()
         };
         self.cursor = Some(self.context.statement(|txn| txn.cursor(index, from, to, options))?);
         Ok(())

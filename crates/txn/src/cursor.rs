@@ -22,7 +22,7 @@ use holdfast_metrics::{Counter, Local};
 use holdfast_pool::{Access, AccessKind, ScanPlan};
 
 pub use holdfast_tree::Direction;
-use holdfast_tree::{Batch, BatchLimit, Walk};
+use holdfast_tree::{Batch, BatchLimit, Spot, Walk};
 
 use crate::buffers::Buffers;
 use crate::index::{IndexKind, TableIndex};
@@ -75,6 +75,9 @@ pub struct CursorOptions {
     pub wait: Option<WaitMode>,
     /// Whether the heads of values do, where nothing is locked.
     pub part: Part,
+    /// At READ COMMITTED, do not wait for an entry that somebody else has locked, but give it without a lock, as it was committed last:
+    /// whoever finds that it matters waits then ([`RowCursor::lock_given`]). InnoDB's "semi-consistent read".
+    pub committed_if_locked: bool,
 }
 
 /// What the newest version of an entry means for a reader, without a look at older ones.
@@ -97,6 +100,10 @@ struct Locking {
     read: Arc<Mutex<LastRead>>,
     /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
     is_new: bool,
+    /// See [`CursorOptions::committed_if_locked`].
+    committed_if_locked: bool,
+    /// The entry given last is such a one.
+    is_unlocked: bool,
 }
 
 /// A cursor. Obtained from [`Txn::cursor`].
@@ -162,7 +169,7 @@ impl Txn {
         index.check_view(self.current_view())?;
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
-        let locking = mode.map(|mode| self.locking(index, mode, from, to, options.wait)).transpose()?;
+        let locking = mode.map(|mode| self.locking(index, mode, from, to, options)).transpose()?;
         self.owner().cursor_opens();
         let Buffers { batch, key, value } = Buffers::take();
         Ok(RowCursor {
@@ -202,10 +209,10 @@ impl Txn {
         mode: LockMode,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-        wait: Option<WaitMode>,
+        options: CursorOptions,
     ) -> Result<Locking> {
         let read = Arc::clone(self.cursor_read.get_or_insert_default());
-        let wait = wait.unwrap_or(self.wait_mode());
+        let wait = options.wait.unwrap_or(self.wait_mode());
         let keep = self.options.isolation != Isolation::ReadCommitted;
         let range = if keep {
             self.system.locks.lock_range_in_turn(self.owner(), index.id(), KeyRange::new(from, to), wait)?
@@ -213,7 +220,9 @@ impl Txn {
             None
         };
         let first_updater_wins = self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
-        Ok(Locking { mode, wait, range, first_updater_wins, keep, read, is_new: false })
+        let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked;
+        let (is_new, is_unlocked) = (false, false);
+        Ok(Locking { mode, wait, range, first_updater_wins, keep, read, is_new, committed_if_locked, is_unlocked })
     }
 }
 
@@ -279,6 +288,34 @@ impl RowCursor {
         {
             self.system.locks.unlock_row(&self.owner, self.index.id(), &self.key);
         }
+    }
+
+    /// Whether somebody else has locked the entry given last: it is as it was committed last.
+    #[must_use]
+    pub fn is_given_unlocked(&self) -> bool {
+        self.locking.as_ref().is_some_and(|locking| locking.is_unlocked)
+    }
+
+    /// Locks the entry given last, which was given without a lock, and reads it again; `None` if it is not there any more.
+    ///
+    /// # Errors
+    /// As [`Txn::get_locked`].
+    pub fn lock_given(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let Some(locking) = &mut self.locking else { return Ok(None) };
+        if !mem::take(&mut locking.is_unlocked) {
+            return Ok(None);
+        }
+        let is_new = !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
+        let acc = self.system.store.pool().access(AccessKind::Point).with_stats(self.index.access_stats());
+        let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
+        let mut payload = locking.read.lock().take_payload();
+        let spot = lock_and_read(system, &self.owner, index, &self.key, mode, wait, None, &acc, &mut payload)?;
+        locking.is_new = is_new;
+        let mut value = mem::take(&mut self.value);
+        let exists = self.value_of_locked(spot, payload, &acc, &mut value);
+        drop(acc);
+        self.value = value;
+        Ok(exists?.then_some((&self.key, &self.value)))
     }
 
     /// The index that it walks.
@@ -423,20 +460,39 @@ impl RowCursor {
     fn lock_entry(&mut self, at: usize) -> Result<bool> {
         let Some(locking) = &mut self.locking else { return Ok(false) };
         locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
+        locking.is_unlocked = false;
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
         let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_));
-        let attempt = if gives_way { WaitMode::NoWait } else { wait };
+        let attempt = if gives_way || locking.committed_if_locked { WaitMode::NoWait } else { wait };
         let mut payload = locking.read.lock().take_payload();
         let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
-        let spot = match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
-            Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => return Ok(false),
+        match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
+            Ok(spot) => {
+                let mut value = mem::take(&mut self.value);
+                let exists = self.value_of_locked(spot, payload, &acc, &mut value);
+                drop(acc);
+                self.value = value;
+                exists
+            }
+            Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => Ok(false),
             Err(e) if is_locked_by_others(&e) && gives_way => {
                 drop(acc);
-                return self.wait_for_entry().map(|()| false);
+                self.wait_for_entry().map(|()| false)
             }
-            other => other?,
-        };
+            Err(e) if is_locked_by_others(&e) && locking.committed_if_locked => {
+                (locking.is_new, locking.is_unlocked) = (false, true);
+                let view = TxnSystem::open_view(&self.system, false);
+                system.read_at(index, &self.key, &view, self.owner.txn(), Part::Whole, &acc, &mut self.value)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The value of what was read under its lock; false if that is no entry.
+    fn value_of_locked(&self, spot: Spot, payload: Vec<u8>, acc: &Access<'_>, value: &mut Vec<u8>) -> Result<bool> {
+        let Some(locking) = &self.locking else { return Ok(false) };
+        let (system, index) = (&self.system, &self.index);
         let header: Option<VersionHeader> = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
         if let Some(h) = header
             && locking.first_updater_wins
@@ -455,7 +511,7 @@ impl RowCursor {
             }
             return Ok(false);
         }
-        system.value_of(index, &payload, Part::Whole, None, &acc, &mut self.value)?;
+        system.value_of(index, &payload, Part::Whole, None, acc, value)?;
         locking.read.lock().remember(index, &self.key, spot, payload);
         Ok(true)
     }

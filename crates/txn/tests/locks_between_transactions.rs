@@ -179,3 +179,42 @@ fn a_locking_cursor_gives_what_is_there_when_it_locks() {
         reader.rollback().unwrap();
     }
 }
+
+/// An UPDATE at READ COMMITTED that looks through a table waited for every row that somebody else had changed, wanted or not.
+#[test]
+fn a_cursor_may_give_what_was_committed_instead_of_waiting() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("2", "b"), ("3", "c"), ("4", "d")]);
+    let holder = Session::new(&db, rc());
+    holder.update("1", "A").result().unwrap();
+    holder.insert("15", "new").result().unwrap();
+    holder.update("3", "C").result().unwrap();
+    let reader = Session::new(&db, rc());
+    let rows = db.rows.clone();
+    let reading = reader.run(move |txn| {
+        let options =
+            CursorOptions { lock: Some(LockMode::Exclusive), committed_if_locked: true, ..CursorOptions::default() };
+        let mut cursor = txn.cursor(&rows, Bound::Unbounded, Bound::Unbounded, options)?;
+        let mut seen = Vec::new();
+        while let Some((key, value)) = cursor.next()? {
+            let (wanted, mut text) = (key == b"3", String::from_utf8_lossy(&[key, value].concat()).into_owned());
+            if cursor.is_given_unlocked() {
+                text.push('*');
+                if wanted {
+                    let (_, value) = cursor.lock_given()?.expect("it is still there");
+                    text.push_str(&String::from_utf8_lossy(value));
+                    assert!(!cursor.is_given_unlocked() && cursor.lock_given()?.is_none());
+                }
+            }
+            seen.push(text);
+        }
+        Ok(seen)
+    });
+    // It waits for the one row that it wants, and has passed the others.
+    let reading = reading.blocked();
+    assert_eq!(db.sys.locks().waits().len(), 1);
+    holder.commit().unwrap();
+    assert_eq!(reading.result().unwrap(), ["1a*", "2b", "3c*C", "4d"]);
+    reader.commit().unwrap();
+    assert!(db.sys.locks().locks().is_empty());
+}

@@ -47,6 +47,8 @@ pub struct RawRead {
     pub scan: Scan,
     /// Whether the heads of values do, where nothing is locked.
     pub part: Part,
+    /// See [`CursorOptions::committed_if_locked`].
+    pub committed_if_locked: bool,
 }
 
 /// A limit of zero is the wish not to wait at all.
@@ -227,10 +229,10 @@ impl RawTransaction {
         read: RawRead,
     ) -> Result<RowCursor> {
         self.shared.check()?;
-        let RawRead { direction, lock, scan, part } = read;
+        let RawRead { direction, lock, scan, part, committed_if_locked } = read;
         let scan = if self.shared.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
         let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
-        let options = CursorOptions { direction, scan, lock, wait, part };
+        let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked };
         self.txn.cursor(table.index(index)?, bounds.0, bounds.1, options)
     }
 
