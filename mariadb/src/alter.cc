@@ -20,6 +20,12 @@ static const alter_table_operations CHANGED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PR
 /* Rows stay as they are: those that lack a column have its default. */
 static const alter_table_operations ADDED_COLUMNS= ALTER_ADD_STORED_BASE_COLUMN | ALTER_ADD_VIRTUAL_COLUMN;
 
+/* The engine's catalog has the names and the order of indexes, and their pages. */
+static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | ADDED_COLUMNS | ALTER_RENAME_INDEX;
+
+/* What means nothing to what is stored, beside what the server itself knows of. */
+static const alter_table_operations NOTHING_STORED= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_INDEX_IGNORABILITY;
+
 namespace {
 
 bool is_dropped(const Alter_inplace_info *info, const KEY *key)
@@ -32,9 +38,14 @@ bool is_dropped(const Alter_inplace_info *info, const KEY *key)
   return false;
 }
 
-/* The number of the key that stays, under its name; MAX_KEY if there is none. */
+/* The number of the key that stays, under its name or another; MAX_KEY if there is none. */
 uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &altered)
 {
+  for (const Alter_inplace_info::Rename_key_pair &pair : info->rename_keys)
+  {
+    if (!my_strcasecmp(system_charset_info, pair.new_key->name.str, altered.name.str))
+      return (uint) (pair.old_key - table->key_info);
+  }
   for (uint i= 0; i < table->s->keys; i++)
   {
     const KEY *key= &table->key_info[i];
@@ -135,20 +146,53 @@ bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_in
   return true;
 }
 
+/* Whether the statement says which number the next row gets. */
+bool sets_auto_increment(const Alter_inplace_info *info)
+{
+  return info->create_info->used_fields & HA_CREATE_USED_AUTO;
+}
+
 } // namespace
+
+/* A longer VARCHAR: a row has lengths of its own. Keys are made for a length, as may be what tells partitions apart. */
+bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition &altered) const
+{
+  static const uint MATTERS= PART_KEY_FLAG | FIELD_IN_PART_FUNC_FLAG;
+  return field.real_type() == MYSQL_TYPE_VARCHAR && altered.type_handler() == field.type_handler() &&
+    altered.charset == field.charset() && altered.length >= field.field_length && !(field.flags & MATTERS) &&
+    !table->s->long_unique_table && !field.compression_method() && !altered.compression_method() &&
+    !field.vcol_info && !altered.vcol_info;
+}
+
+/* Whether the number for the next row is that or less: then a larger one is all that there is to AUTO_INCREMENT = n. */
+bool ha_holdfast::can_set_auto_increment(ulonglong value) const
+{
+  uint64_t next= 0;
+  return name.find("#P#") == std::string::npos && table->found_next_number_field &&
+    hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next) == HF_OK && value >= next;
+}
 
 /* The server itself knows which changes are of names, defaults and comments alone. Of those, two are something to the
    engine: indexed virtual columns are stored, and the catalog has the names of indexes. */
 enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   alter_table_operations all= info->handler_flags;
-  if (all & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_RENAME_INDEX))
+  if (all & ALTER_VIRTUAL_GCOL_EXPR)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  info->handler_flags= all & ~(CHANGED_INDEXES | ADDED_COLUMNS);
+  uint used= info->create_info->used_fields;
+  if (sets_auto_increment(info) && can_set_auto_increment(info->create_info->auto_increment_value))
+    info->create_info->used_fields&= ~HA_CREATE_USED_AUTO;
+  info->handler_flags= all & ~(CHANGED_CATALOG | NOTHING_STORED);
   enum_alter_inplace_result result= handler::check_if_supported_inplace_alter(altered, info);
   info->handler_flags= all;
+  info->create_info->used_fields= used;
   if (result != HA_ALTER_INPLACE_NO_LOCK)
     return result;
+  // Each of these is compared with the table as it is.
+  if (all & ADDED_COLUMNS && all & (NOTHING_STORED | ALTER_RENAME_INDEX))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (all & CHANGED_INDEXES && all & ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE)
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (all & ADDED_COLUMNS && (all & CHANGED_INDEXES || !can_add_columns(table, altered, info, share->layout)))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(all & CHANGED_INDEXES))
@@ -180,7 +224,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   info->handler_ctx= ctx;
   if (!ctx)
     return true;
-  if (!(info->handler_flags & (CHANGED_INDEXES | ADDED_COLUMNS)))
+  if (!(info->handler_flags & CHANGED_CATALOG))
     return false;
   std::vector<hf_index_spec> specs;
   std::vector<uint> added;
@@ -190,12 +234,12 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
     uint kept= kept_key(table, info, key);
     if (kept == MAX_KEY)
     {
-      ctx->indexes.push_back({true, (uint32_t) added.size()});
+      ctx->indexes.push_back({true, (uint32_t) added.size(), slice("", 0)});
       added.push_back(i);
       specs.push_back({slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0});
     }
     else if (i != altered->s->primary_key)
-      ctx->indexes.push_back({false, index_no_of(kept)});
+      ctx->indexes.push_back({false, index_no_of(kept), slice(key.name.str, key.name.length)});
   }
   if (info->handler_flags & ADDED_COLUMNS)
   {
@@ -274,7 +318,10 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   inplace_alter_handler_ctx *alone[]= {ctx, nullptr};
   inplace_alter_handler_ctx **tables= info->group_commit_ctx ? info->group_commit_ctx : alone;
   hf_code code= HF_OK;
-  if (info->handler_flags & (CHANGED_INDEXES | ADDED_COLUMNS))
+  // First, because what the catalog changes has to be opened again. A number that is too high does no harm.
+  if (sets_auto_increment(info))
+    code= hf_mark_raise(share->table(), HF_AUTO_INCREMENT, info->create_info->auto_increment_value);
+  if (code == HF_OK && info->handler_flags & CHANGED_CATALOG)
     code= commit_tables(tables, altered, info->handler_flags);
   else
   {

@@ -55,6 +55,7 @@ public:
   int truncate() override;
   handler *clone(const char *name, MEM_ROOT *mem_root) override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  bool can_convert_nocopy(const Field &field, const Column_definition &altered) const override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -147,6 +148,7 @@ private:
   bool wants_heads() const;
 
   int take_row_id();
+  bool can_set_auto_increment(ulonglong value) const;
   bool alter_failed(int error);
   hf_code add_entries(const holdfast::Altered *ctx);
   int note_change(const uchar *before, const uchar *after);

@@ -258,6 +258,7 @@ hf_code hf_load_free(hf_load *load);
 typedef struct {
   bool added;
   uint32_t index;
+  hf_slice name; /* of one that is kept; no bytes: as it was */
 } hf_index_source;
 
 hf_code hf_alter_begin(const hf_database *database, hf_slice name, const hf_index_spec *add, size_t count,

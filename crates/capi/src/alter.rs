@@ -16,6 +16,8 @@ pub struct Source {
     pub added: bool,
     /// Its number among those that were added, counted from 0; else the one that it had in the table.
     pub index: u32,
+    /// The name that one which it had is to have; no bytes: as it was.
+    pub name: Slice,
 }
 
 entry_points! {
@@ -87,10 +89,16 @@ entry_points! {
     /// with it.
     fn hf_alter_become(alter: *mut Alter, indexes: *const Source, count: usize, definition: Slice) {
         let sources = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
-        let source =
-            |s: &Source| if s.added { IndexSource::Added(s.index) } else { IndexSource::Kept(s.index) };
-        let sources: Vec<_> = sources.iter().map(source).collect();
-        take!(exclusive(alter))?.0.become_table(&sources, take!(definition.bytes()))?;
+        let mut indexes = Vec::with_capacity(count);
+        for source in sources {
+            let name = take!(source.name.text())?;
+            indexes.push(match source.added {
+                true => IndexSource::Added(source.index),
+                false if name.is_empty() => IndexSource::Kept(source.index),
+                false => IndexSource::Renamed(source.index, name),
+            });
+        }
+        take!(exclusive(alter))?.0.become_table(&indexes, take!(definition.bytes()))?;
         Ok(Code::Ok)
     }
 

@@ -319,3 +319,19 @@ fn tables_change_together() {
         check(db, "u");
     });
 }
+
+#[test]
+fn an_index_that_is_renamed_keeps_its_entries() {
+    let (_disk, db) = common::on_memory_disk();
+    let db = raw(&db);
+    fill(&db, "t");
+    let before = read(&db, "t", 1);
+    let mut alter = db.begin_alter("t", &[], false).unwrap();
+    assert!(alter.become_table(&[IndexSource::Renamed(2, "nobody")], b"").is_err());
+    alter.become_table(&[IndexSource::Renamed(1, "another")], b"new").unwrap();
+    db.commit_alters(&mut [&mut alter]).unwrap();
+    drop(alter);
+    assert_eq!(index_names(&db, "t"), ["another"]);
+    assert_eq!(read(&db, "t", 1), before);
+    assert_sound(&db);
+}

@@ -12,9 +12,11 @@ use crate::{Error, Result};
 
 /// Where a secondary index of an altered table comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexSource {
+pub enum IndexSource<'a> {
     /// The table had it, under this number; the rows have number 0.
     Kept(u32),
+    /// As before, and from now on it has this name in listings.
+    Renamed(u32, &'a str),
     /// It was added, as the one with this number, counted from 0.
     Added(u32),
 }
@@ -101,11 +103,13 @@ impl RawAlter {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such index.
-    pub fn become_table(&mut self, indexes: &[IndexSource], options: &[u8]) -> Result<()> {
+    pub fn become_table(&mut self, indexes: &[IndexSource<'_>], options: &[u8]) -> Result<()> {
         let Alteration { table, added, .. } = &self.alteration;
-        let find = |source: &IndexSource| -> Option<IndexRecord> {
+        let kept = |no: u32| table.record.indexes.get((no as usize).checked_sub(1)?).cloned();
+        let find = |source: &IndexSource<'_>| -> Option<IndexRecord> {
             match *source {
-                IndexSource::Kept(no) => table.record.indexes.get((no as usize).checked_sub(1)?).cloned(),
+                IndexSource::Kept(no) => kept(no),
+                IndexSource::Renamed(no, name) => Some(IndexRecord { name: name.to_owned(), ..kept(no)? }),
                 IndexSource::Added(no) => Some(added.get(no as usize)?.record.clone()),
             }
         };
