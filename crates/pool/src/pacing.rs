@@ -10,8 +10,8 @@
 //! log is not written in advance.
 //!
 //! Only if the device cannot keep up, or if there are too few old pages for a write, do pages become older than the target; those are
-//! written at a rate at which what lies between target and limit would do, and at the limit at once: from there on users are delayed,
-//! and the log, whose growth sets the pace, would stand still together with the checkpoint.
+//! written at a rate at which half of what lies between target and limit would do, and at the limit at once: from there on users are
+//! delayed, and the log, whose growth sets the pace, would stand still together with the checkpoint.
 
 use holdfast_base::Lsn;
 
@@ -69,7 +69,7 @@ impl Pacer {
 fn rate(now: Lsn, oldest: Lsn, dirty: &AgeCounts, ages: Ages) -> f64 {
     let young = now.0.saturating_sub(ages.counts_from());
     // What is late counts as due within that.
-    let least = ages.limit.saturating_sub(ages.target).max(1);
+    let least = (ages.limit.saturating_sub(ages.target) / 2).max(1);
     let width = dirty.width();
     let (mut pages, mut rate) = (0, 0.0_f64);
     let mut stretch = oldest.0 / width * width;
@@ -162,6 +162,6 @@ mod tests {
     fn pages_that_are_late_are_hurried() {
         let mut load = Load::new((0..1000).map(|n| n * 1000), 42 * MB);
         let written = [(); 2].map(|()| load.grow(3 * MB));
-        assert!(written[0] > 350 && written[1] > 200, "{written:?}");
+        assert!(written[0] > 600 && written[1] > 200, "{written:?}");
     }
 }
