@@ -10,13 +10,17 @@ use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
 use holdfast_wal::SpaceClass;
 
-#[test]
-fn the_age_settles_and_nobody_runs_out_of_log() {
+fn bed_with_threads() -> Bed {
     let adjust = |mut c: holdfast_pool::PoolConfig| {
         c.background = true;
         c
     };
-    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 256);
+    Bed::on(Arc::new(MemoryDisk::new()), adjust, 256)
+}
+
+#[test]
+fn the_age_settles_and_nobody_runs_out_of_log() {
+    let bed = bed_with_threads();
     bed.create_many(200);
     let capacity = bed.wal.capacity();
     let (mut oldest, mut early) = (0, None);
@@ -45,11 +49,7 @@ fn the_age_settles_and_nobody_runs_out_of_log() {
 /// rows after a `DROP TABLE` took 3 to 6 s instead of 0.3.
 #[test]
 fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
-    let adjust = |mut c: holdfast_pool::PoolConfig| {
-        c.background = true;
-        c
-    };
-    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 256);
+    let bed = bed_with_threads();
     bed.create_many(200);
     bed.pool.flush_all().unwrap();
     bed.update(0, 1).unwrap();
@@ -67,9 +67,9 @@ fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
         drop(ticket);
         let mut waits = 0;
         while bed.wal.throttle_delay().as_micros() >= 50 {
-            assert!(waits < 20_000, "the age stays at {} of {capacity}", bed.wal.age());
+            assert!(waits < 50_000_000, "the age stays at {} of {capacity}", bed.wal.age());
             waits += 1;
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::yield_now();
         }
     }
 }
