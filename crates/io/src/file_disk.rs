@@ -2,8 +2,9 @@
 //!
 //! Single requests are `pread` and `pwrite` on the caller's thread: no hand-over, no queue. Batches go to io_uring or
 //! to a thread pool (see `batch`). Data files are opened with O_DIRECT where the file system takes it (see
-//! `os_file`). The directory is locked by `flock` on its lock file, which excludes other processes and other handles
-//! in this one alike, and which the system releases when the process dies.
+//! `os_file`); there may be more of them than descriptors (see `open_files`). The directory is locked by `flock` on
+//! its lock file, which excludes other processes and other handles in this one alike, and which the system releases
+//! when the process dies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use rustix::io::Errno;
 
 use crate::batch::{BatchMethod, Batcher};
 use crate::disk::check_name;
-use crate::os_file::OsFile;
+use crate::open_files::{DataFile, OpenFiles, Origin, descriptor, most_open_files};
+use crate::os_file::{Direct, OsFile};
 use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions};
 
 /// How data files reach the device.
@@ -37,15 +39,18 @@ pub struct FileDiskOptions {
     pub flush_method: FlushMethod,
     /// How batches of requests are done.
     pub batch: BatchMethod,
+    /// How many data files have descriptors at a time, two each; `None`: for half of those that the process may have.
+    pub open_files: Option<usize>,
 }
 
 /// A directory of the operating system.
 #[derive(Debug)]
 pub struct FileDisk {
     path: PathBuf,
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     flush_method: FlushMethod,
     batcher: Arc<Batcher>,
+    open_files: Arc<OpenFiles>,
     /// Whether a data file was refused O_DIRECT.
     fell_back: AtomicBool,
 }
@@ -69,8 +74,15 @@ impl FileDisk {
         let dir = retry(|| rustix::fs::open(&path, flags, Mode::empty()))
             .map_err(|e| Error::io("open", path.display(), e.into()))?;
         let batcher = Batcher::new(options.batch).map_err(|e| Error::io("set up io_uring for", path.display(), e))?;
-        let (flush_method, batcher) = (options.flush_method, Arc::new(batcher));
-        Ok(FileDisk { path, dir, flush_method, batcher, fell_back: AtomicBool::new(false) })
+        let open_files = OpenFiles::new(options.open_files.unwrap_or_else(most_open_files));
+        Ok(FileDisk {
+            path,
+            dir: Arc::new(dir),
+            flush_method: options.flush_method,
+            batcher: Arc::new(batcher),
+            open_files: Arc::new(open_files),
+            fell_back: AtomicBool::new(false),
+        })
     }
 
     /// Opens the directory at `path`; creates it, and its parents, if it is missing.
@@ -104,26 +116,28 @@ pub(crate) fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> rustix::i
 impl Disk for FileDisk {
     fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
         check_name(name)?;
-        let mut flags = OFlags::CLOEXEC | if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        flags |= match options.create {
+        let create = match options.create {
             Create::Never => OFlags::empty(),
             Create::IfMissing => OFlags::CREATE,
             Create::New => OFlags::CREATE | OFlags::EXCL,
         };
-        let fd = retry(|| rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o640)))
-            .map_err(|e| Error::io("open", name, e.into()))?;
-        let direct = if self.flush_method == FlushMethod::ODirect && options.kind == FileKind::Data {
-            let direct = OsFile::open_direct(&self.dir, name, options.read_only)?;
+        let (dir, read_only) = (&self.dir, options.read_only);
+        let fd = self.open_files.with_room(|| descriptor(dir, name, read_only, create))?;
+        if options.kind != FileKind::Data {
+            return Ok(Arc::new(OsFile::new(name, fd, None, read_only, self.batcher.clone())));
+        }
+        let mut direct = None;
+        if self.flush_method == FlushMethod::ODirect {
+            direct = self.open_files.with_room(|| Direct::open(dir, name, read_only))?;
             self.fell_back.fetch_or(direct.is_none(), Ordering::Relaxed);
-            direct
-        } else {
-            None
-        };
-        Ok(Arc::new(OsFile::new(name, fd, direct, options.read_only, self.batcher.clone())))
+        }
+        let origin = Origin { dir: Arc::clone(dir), name: name.to_owned(), read_only, batcher: self.batcher.clone() };
+        Ok(DataFile::new(origin, fd, direct, &self.open_files))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
+        self.open_files.keep_open(name)?;
         retry(|| rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()))
             .map_err(|e| Error::io("remove", name, e.into()))
     }
@@ -131,7 +145,8 @@ impl Disk for FileDisk {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
-        retry(|| rustix::fs::renameat(&self.dir, from, &self.dir, to))
+        [from, to].into_iter().try_for_each(|name| self.open_files.keep_open(name))?;
+        retry(|| rustix::fs::renameat(&*self.dir, from, &*self.dir, to))
             .map_err(|e| Error::io("rename", format_args!("{from} to {to}"), e.into()))
     }
 

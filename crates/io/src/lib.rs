@@ -17,6 +17,7 @@ mod file_disk;
 mod memory;
 mod metered;
 mod model;
+mod open_files;
 mod os_file;
 mod rng;
 mod sparse;

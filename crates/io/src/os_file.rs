@@ -25,10 +25,16 @@ const RWF_ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
 /// `STATX_WRITE_ATOMIC`: asks for the atomic write units.
 const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x1_0000);
 
-/// The descriptor past the page cache and what it asks of requests.
+/// The descriptor past the page cache.
 #[derive(Debug)]
 pub(crate) struct Direct {
     fd: OwnedFd,
+    pub(crate) demands: Arc<Demands>,
+}
+
+/// What a file asks of requests past the page cache, and what is known of its device: the same for all its descriptors.
+#[derive(Debug)]
+pub(crate) struct Demands {
     /// Offsets and lengths are multiples of this.
     block: usize,
     /// Buffers are aligned to this.
@@ -73,45 +79,10 @@ impl OsFile {
         OsFile { name: name.to_string(), fd, direct, read_only, batcher }
     }
 
-    /// Opens `name` past the page cache; `None` if the file system does not take that.
-    pub(crate) fn open_direct(dir: &OwnedFd, name: &str, read_only: bool) -> Result<Option<Direct>> {
-        let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        let flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
-        let fd = match retry(|| rustix::fs::openat(dir, name, flags, Mode::empty())) {
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
-            other => other.map_err(|e| Error::io("open", name, e.into()))?,
-        };
-        let mut direct = Direct::new(fd);
-        let mask = StatxFlags::DIOALIGN | WRITE_ATOMIC;
-        if let Ok(stat) = retry(|| rustix::fs::statx(&direct.fd, "", AtFlags::EMPTY_PATH, mask)) {
-            let got = StatxFlags::from_bits_retain(stat.stx_mask);
-            if got.contains(StatxFlags::DIOALIGN) {
-                if stat.stx_dio_offset_align == 0 {
-                    return Ok(None);
-                }
-                direct.block = stat.stx_dio_offset_align as usize;
-                direct.memory = stat.stx_dio_mem_align as usize;
-            }
-            if got.contains(WRITE_ATOMIC) {
-                direct.atomic_min = stat.stx_atomic_write_unit_min as usize;
-                direct.atomic_max = AtomicUsize::new(stat.stx_atomic_write_unit_max as usize);
-            }
-        }
-        // Some file systems accept the flag and refuse the requests.
-        let mut probe = AlignedBuf::zeroed(direct.block.max(4096));
-        match retry(|| rustix::io::pread(&direct.fd, &mut *probe, 0)) {
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
-            Err(e) => Err(failed("read", name, 0, e.into())),
-            Ok(_) => Ok(Some(direct)),
-        }
-    }
-
     pub(crate) fn route(&self, offset: u64, buf: &[u8]) -> Route {
         match &self.direct {
-            Some(d) if offset.is_multiple_of(d.block as u64) && buf.len().is_multiple_of(d.block) => {
-                if buf.as_ptr().addr().is_multiple_of(d.memory) { Route::Direct } else { Route::Bounce }
-            }
-            _ => Route::Buffered,
+            Some(d) => d.demands.route(offset, buf),
+            None => Route::Buffered,
         }
     }
 
@@ -156,25 +127,27 @@ impl OsFile {
     /// The flags with which a write on `route` is tried first.
     fn write_flags(&self, route: Route, offset: u64, len: usize) -> u32 {
         match &self.direct {
-            Some(d) if route != Route::Buffered && d.is_atomic(offset, len) => RWF_ATOMIC.bits(),
+            Some(d) if route != Route::Buffered && d.demands.is_atomic(offset, len) => RWF_ATOMIC.bits(),
             _ => 0,
         }
     }
 
     /// Tries a write that the device does all or none; false if this one cannot be.
     fn write_atomically(&self, offset: u64, buf: &[u8]) -> io::Result<bool> {
-        let Some(direct) = self.direct.as_ref().filter(|d| d.is_atomic(offset, buf.len())) else { return Ok(false) };
+        let Some(direct) = self.direct.as_ref().filter(|d| d.demands.is_atomic(offset, buf.len())) else {
+            return Ok(false);
+        };
         let slice = [io::IoSlice::new(buf)];
         match retry(|| rustix::io::pwritev2(&direct.fd, &slice, offset, RWF_ATOMIC)) {
             Ok(n) if n == buf.len() => {
-                direct.prove_atomic();
+                direct.demands.prove_atomic();
                 Ok(true)
             }
             Ok(_) => Err(io::ErrorKind::WriteZero.into()),
             // Announced, but not to be had: never again.
             Err(e @ (Errno::INVAL | Errno::OPNOTSUPP)) => {
-                direct.atomic_max.store(0, Ordering::Relaxed);
-                if direct.atomic_proven.load(Ordering::Relaxed) { Err(e.into()) } else { Ok(false) }
+                direct.demands.atomic_max.store(0, Ordering::Relaxed);
+                if direct.demands.atomic_proven.load(Ordering::Relaxed) { Err(e.into()) } else { Ok(false) }
             }
             Err(e) => Err(e.into()),
         }
@@ -189,7 +162,7 @@ impl OsFile {
         for (index, transfer) in numbers.into_iter().zip(transfers) {
             if transfer.is_complete() {
                 if let Some(direct) = self.direct.as_ref().filter(|_| transfer.flags != 0) {
-                    direct.prove_atomic();
+                    direct.demands.prove_atomic();
                 }
                 continue;
             }
@@ -221,9 +194,65 @@ impl OsFile {
 }
 
 impl Direct {
-    fn new(fd: OwnedFd) -> Direct {
+    /// Opens `name` past the page cache, for the first time; `None` if the file system does not take that.
+    pub(crate) fn open(dir: &OwnedFd, name: &str, read_only: bool) -> Result<Option<Direct>> {
+        let fd = match Direct::descriptor(dir, name, read_only) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
+            other => other.map_err(|e| Error::io("open", name, e.into()))?,
+        };
+        let Some(demands) = Demands::of(&fd) else { return Ok(None) };
+        // Some file systems accept the flag and refuse the requests.
+        let mut probe = AlignedBuf::zeroed(demands.block.max(4096));
+        match retry(|| rustix::io::pread(&fd, &mut *probe, 0)) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
+            Err(e) => Err(failed("read", name, 0, e.into())),
+            Ok(_) => Ok(Some(Direct { fd, demands: Arc::new(demands) })),
+        }
+    }
+
+    /// Opens `name` again, whose demands are known.
+    pub(crate) fn open_again(dir: &OwnedFd, name: &str, read_only: bool, demands: &Arc<Demands>) -> Result<Direct> {
+        let fd = Direct::descriptor(dir, name, read_only).map_err(|e| Error::io("open", name, e.into()))?;
+        Ok(Direct { fd, demands: Arc::clone(demands) })
+    }
+
+    fn descriptor(dir: &OwnedFd, name: &str, read_only: bool) -> rustix::io::Result<OwnedFd> {
+        let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        retry(|| rustix::fs::openat(dir, name, access | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()))
+    }
+}
+
+impl Demands {
+    fn new(block: usize, memory: usize) -> Demands {
         let (atomic_max, atomic_proven) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Direct { fd, block: 4096, memory: 4096, atomic_min: 0, atomic_max, atomic_proven }
+        Demands { block, memory, atomic_min: 0, atomic_max, atomic_proven }
+    }
+
+    /// Asks the system; `None` if it takes no requests past the page cache.
+    fn of(fd: &OwnedFd) -> Option<Demands> {
+        let mut demands = Demands::new(4096, 4096);
+        let mask = StatxFlags::DIOALIGN | WRITE_ATOMIC;
+        let Ok(stat) = retry(|| rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, mask)) else { return Some(demands) };
+        let got = StatxFlags::from_bits_retain(stat.stx_mask);
+        if got.contains(StatxFlags::DIOALIGN) {
+            if stat.stx_dio_offset_align == 0 {
+                return None;
+            }
+            demands.block = stat.stx_dio_offset_align as usize;
+            demands.memory = stat.stx_dio_mem_align as usize;
+        }
+        if got.contains(WRITE_ATOMIC) {
+            demands.atomic_min = stat.stx_atomic_write_unit_min as usize;
+            demands.atomic_max = AtomicUsize::new(stat.stx_atomic_write_unit_max as usize);
+        }
+        Some(demands)
+    }
+
+    fn route(&self, offset: u64, buf: &[u8]) -> Route {
+        if !offset.is_multiple_of(self.block as u64) || !buf.len().is_multiple_of(self.block) {
+            return Route::Buffered;
+        }
+        if buf.as_ptr().addr().is_multiple_of(self.memory) { Route::Direct } else { Route::Bounce }
     }
 
     fn prove_atomic(&self) {
@@ -233,7 +262,7 @@ impl Direct {
     }
 
     /// The unit that callers may count on.
-    fn atomic_unit(&self) -> usize {
+    pub(crate) fn atomic_unit(&self) -> usize {
         if self.atomic_proven.load(Ordering::Relaxed) { self.atomic_max.load(Ordering::Relaxed) } else { 0 }
     }
 
@@ -351,7 +380,7 @@ impl File for OsFile {
     }
 
     fn atomic_write_unit(&self) -> usize {
-        self.direct.as_ref().map_or(0, Direct::atomic_unit).max(SECTOR)
+        self.direct.as_ref().map_or(0, |d| d.demands.atomic_unit()).max(SECTOR)
     }
 }
 
@@ -365,9 +394,10 @@ mod tests {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let open = |flags| rustix::fs::open(dir.join("t"), flags, Mode::from_raw_mode(0o640));
         let fd = open(flags).unwrap();
-        let mut direct = Direct::new(open(flags | OFlags::DIRECT).ok()?);
-        direct.atomic_min = 512;
-        direct.atomic_max = AtomicUsize::new(16 << 10);
+        let fd_direct = open(flags | OFlags::DIRECT).ok()?;
+        let atomic_max = AtomicUsize::new(16 << 10);
+        let demands = Arc::new(Demands { atomic_min: 512, atomic_max, ..Demands::new(4096, 4096) });
+        let direct = Direct { fd: fd_direct, demands };
         let batcher = Arc::new(Batcher::new(BatchMethod::Auto).unwrap());
         Some(OsFile::new("t", fd, Some(direct), false, batcher))
     }
@@ -390,7 +420,7 @@ mod tests {
     fn atomic_writes_that_are_refused_after_they_were_promised_fail_once() {
         let dir = tempfile::tempdir().unwrap();
         let Some(file) = file_with_atomic_writes(dir.path()) else { return };
-        file.direct.as_ref().unwrap().prove_atomic();
+        file.direct.as_ref().unwrap().demands.prove_atomic();
         assert_eq!(file.atomic_write_unit(), 16 << 10);
         let page = AlignedBuf::from_slice(&[1; 16 << 10]);
         if file.write_at(0, &page).is_err() {

@@ -52,7 +52,7 @@ fn they_leave_the_same_bytes_behind() {
     for flush_method in [FlushMethod::ODirect, FlushMethod::Fsync] {
         let by = |batch| {
             let dir = tempfile::tempdir().unwrap();
-            image(dir.path(), FileDiskOptions { flush_method, batch })
+            image(dir.path(), FileDiskOptions { flush_method, batch, ..FileDiskOptions::default() })
         };
         let threads = by(BatchMethod::Threads).unwrap();
         if let Some(uring) = by(BatchMethod::IoUring) {

@@ -225,7 +225,10 @@ fn conforms(disk: &dyn Disk) {
 
 fn on_files(flush_method: FlushMethod, batch: BatchMethod) {
     let dir = tempfile::tempdir().unwrap();
-    conforms(&FileDisk::open_with(dir.path(), FileDiskOptions { flush_method, batch }).unwrap());
+    conforms(
+        &FileDisk::open_with(dir.path(), FileDiskOptions { flush_method, batch, ..FileDiskOptions::default() })
+            .unwrap(),
+    );
 }
 
 #[test]
@@ -246,6 +249,13 @@ fn files_buffered() {
 #[test]
 fn files_buffered_with_threads() {
     on_files(FlushMethod::Fsync, BatchMethod::Threads);
+}
+
+#[test]
+fn files_of_which_one_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = FileDiskOptions { open_files: Some(1), ..FileDiskOptions::default() };
+    conforms(&FileDisk::open_with(dir.path(), options).unwrap());
 }
 
 #[test]

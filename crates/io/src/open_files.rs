@@ -1,0 +1,328 @@
+//! Data files, of which so many have descriptors at a time as the process may well have.
+//!
+//! The number of a process's descriptors is limited, and a database has a file for each table: two descriptors, past the
+//! page cache and through it. A [`DataFile`] that has not been used for a while is closed when another one needs its
+//! place, and opened again by its name when it is used: its user waits for that as for a read.
+//!
+//! **Choice.** A clock: the hand passes over files that were used since it came by last, and over those in use.
+//!
+//! **What must not be lost.** That a write failed behind its writer's back is told to the descriptors that are open then.
+//! So a file that was written since its last sync is synced before it is closed, and a failure is kept for the next one
+//! who syncs. A file whose name is about to go is opened first and stays so, because it could not be found again.
+//!
+//! **Lock order**: the slot of a file, then the list of files. With the list locked, or with another slot, no slot is
+//! waited for: who looks for a file to close takes one that is free.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use holdfast_base::{Error, Result};
+use parking_lot::{Mutex, RwLock};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use crate::batch::Batcher;
+use crate::disk::SECTOR;
+use crate::file_disk::retry;
+use crate::os_file::{Demands, Direct, OsFile};
+use crate::{File, ReadAt, WriteAt};
+
+/// As few may always be open.
+const FEWEST: usize = 8;
+
+/// Half of the descriptors that the process may have, at two for each file: the others are for whoever the engine is embedded in.
+pub(crate) fn most_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / 4).unwrap_or(usize::MAX).max(FEWEST)
+}
+
+/// The data files of one directory.
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    most: usize,
+    /// How many have descriptors.
+    open: AtomicUsize,
+    clock: Mutex<Clock>,
+}
+
+#[derive(Debug, Default)]
+struct Clock {
+    files: Vec<Weak<DataFile>>,
+    hand: usize,
+    /// Those that nobody holds any more are taken out when there are so many.
+    tidy_at: usize,
+}
+
+impl OpenFiles {
+    pub(crate) fn new(most: usize) -> OpenFiles {
+        OpenFiles { most: most.max(1), open: AtomicUsize::new(0), clock: Mutex::default() }
+    }
+
+    /// Opens something; closes files as long as the process has no descriptors for it.
+    pub(crate) fn with_room<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            match open() {
+                Err(e) if lacks_descriptors(&e) && self.close_one() => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Takes a file that has just been opened into the clock.
+    fn add(&self, file: &Arc<DataFile>) {
+        let mut clock = self.clock.lock();
+        if clock.files.len() >= clock.tidy_at {
+            clock.files.retain(|file| file.strong_count() > 0);
+            clock.tidy_at = 2 * clock.files.len() + FEWEST;
+        }
+        clock.files.push(Arc::downgrade(file));
+    }
+
+    /// One more has descriptors: others have to go.
+    fn opened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        while self.open.load(Ordering::Relaxed) > self.most && self.close_one() {}
+    }
+
+    /// Closes a file that has not been used for a while; false if there is none that can be closed.
+    fn close_one(&self) -> bool {
+        // Twice round: the first time all may have been used.
+        let steps = 2 * self.clock.lock().files.len();
+        (0..steps).any(|_| self.advance().is_some_and(|file| !file.used.swap(false, Ordering::Relaxed) && file.close()))
+    }
+
+    /// Moves the hand by one.
+    fn advance(&self) -> Option<Arc<DataFile>> {
+        let mut clock = self.clock.lock();
+        clock.hand = if clock.hand + 1 < clock.files.len() { clock.hand + 1 } else { 0 };
+        clock.files.get(clock.hand)?.upgrade()
+    }
+
+    /// The name is about to mean nothing or something else: those who hold the file keep it.
+    pub(crate) fn keep_open(&self, name: &str) -> Result<()> {
+        let files: Vec<Arc<DataFile>> = self.clock.lock().files.iter().filter_map(Weak::upgrade).collect();
+        files.into_iter().filter(|file| file.origin.name == name).try_for_each(|file| file.keep_open())
+    }
+}
+
+fn lacks_descriptors(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE)))
+}
+
+/// Where a file is opened.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) dir: Arc<OwnedFd>,
+    pub(crate) name: String,
+    pub(crate) read_only: bool,
+    pub(crate) batcher: Arc<Batcher>,
+}
+
+/// A data file; see the module's description.
+pub(crate) struct DataFile {
+    origin: Origin,
+    /// Of requests past the page cache, if it takes those.
+    demands: Option<Arc<Demands>>,
+    all: Arc<OpenFiles>,
+    /// The file, if it is open; locked for reading by those who use it.
+    slot: RwLock<Slot>,
+    /// Since the hand came by.
+    used: AtomicBool,
+    /// Written since the last sync.
+    unsynced: AtomicBool,
+    /// Why a sync failed that nobody has been told of.
+    failed: Mutex<Option<Error>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    file: Option<OsFile>,
+    /// It is not to be closed any more.
+    keep: bool,
+}
+
+impl DataFile {
+    /// The file in `origin`, which is open as `fd` and `direct`.
+    pub(crate) fn new(origin: Origin, fd: OwnedFd, direct: Option<Direct>, all: &Arc<OpenFiles>) -> Arc<DataFile> {
+        let demands = direct.as_ref().map(|d| Arc::clone(&d.demands));
+        let file = Some(OsFile::new(&origin.name, fd, direct, origin.read_only, origin.batcher.clone()));
+        let file = Arc::new(DataFile {
+            origin,
+            demands,
+            all: Arc::clone(all),
+            slot: RwLock::new(Slot { file, keep: false }),
+            used: AtomicBool::new(true),
+            unsynced: AtomicBool::new(false),
+            failed: Mutex::default(),
+        });
+        all.add(&file);
+        all.opened();
+        file
+    }
+
+    /// Lets `f` use the file.
+    fn with<T>(&self, f: impl FnOnce(&OsFile) -> Result<T>) -> Result<T> {
+        loop {
+            let slot = self.slot.read();
+            if let Some(file) = &slot.file {
+                if !self.used.load(Ordering::Relaxed) {
+                    self.used.store(true, Ordering::Relaxed);
+                }
+                return f(file);
+            }
+            drop(slot);
+            self.open(&mut self.slot.write())?;
+        }
+    }
+
+    /// Lets `f` change the file.
+    fn change(&self, f: impl FnOnce(&OsFile) -> Result<()>) -> Result<()> {
+        self.with(|file| {
+            let result = f(file);
+            // Afterwards: a sync that begins now takes the mark, and does not know of a write that begins later.
+            self.unsynced.store(true, Ordering::Relaxed);
+            result
+        })
+    }
+
+    fn open(&self, slot: &mut Slot) -> Result<()> {
+        if slot.file.is_some() {
+            return Ok(());
+        }
+        let Origin { dir, name, read_only, batcher } = &self.origin;
+        let (fd, direct) = self.all.with_room(|| {
+            let fd = descriptor(dir, name, *read_only, OFlags::empty())?;
+            let again = |demands| Direct::open_again(dir, name, *read_only, demands);
+            Ok((fd, self.demands.as_ref().map(again).transpose()?))
+        })?;
+        slot.file = Some(OsFile::new(name, fd, direct, *read_only, Arc::clone(batcher)));
+        self.all.opened();
+        Ok(())
+    }
+
+    fn keep_open(&self) -> Result<()> {
+        let mut slot = self.slot.write();
+        self.open(&mut slot)?;
+        slot.keep = true;
+        Ok(())
+    }
+
+    /// Closes the file; false if it is in use or not open.
+    fn close(&self) -> bool {
+        let Some(mut slot) = self.slot.try_write() else { return false };
+        if slot.keep {
+            return false;
+        }
+        let Some(file) = slot.file.take() else { return false };
+        if self.unsynced.swap(false, Ordering::Relaxed)
+            && let Err(error) = file.sync()
+        {
+            *self.failed.lock() = Some(error);
+        }
+        self.all.open.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// A descriptor through the page cache.
+pub(crate) fn descriptor(dir: &OwnedFd, name: &str, read_only: bool, create: OFlags) -> Result<OwnedFd> {
+    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    retry(|| rustix::fs::openat(dir, name, access | create | OFlags::CLOEXEC, Mode::from_raw_mode(0o640)))
+        .map_err(|e| Error::io("open", name, e.into()))
+}
+
+impl Drop for DataFile {
+    fn drop(&mut self) {
+        if self.slot.get_mut().file.is_some() {
+            self.all.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for DataFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataFile").field("name", &self.origin.name).finish_non_exhaustive()
+    }
+}
+
+impl File for DataFile {
+    fn name(&self) -> &str {
+        &self.origin.name
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.with(|file| file.read_at(offset, buf))
+    }
+
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) -> Result<()> {
+        self.with(|file| file.read_batch(reads))
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.change(|file| file.write_at(offset, buf))
+    }
+
+    fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
+        self.change(|file| file.write_batch(writes))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.with(|file| {
+            self.unsynced.store(false, Ordering::Relaxed);
+            let result = self.failed.lock().take().map_or(Ok(()), Err).and_then(|()| file.sync());
+            if result.is_err() {
+                self.unsynced.store(true, Ordering::Relaxed);
+            }
+            result
+        })
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.with(File::len)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.change(|file| file.set_len(len))
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
+        self.change(|file| file.punch_hole(offset, len))
+    }
+
+    fn atomic_write_unit(&self) -> usize {
+        self.demands.as_ref().map_or(0, |demands| demands.atomic_unit()).max(SECTOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, openat};
+
+    use super::*;
+    use crate::BatchMethod;
+
+    /// A file whose disk has failed: its descriptor takes no writes and syncs nothing.
+    #[test]
+    fn a_sync_that_failed_when_the_file_was_closed_is_told_to_the_next_who_syncs() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |flags| openat(CWD, dir.path(), flags, Mode::empty()).unwrap();
+        let origin = Origin {
+            dir: Arc::new(open(OFlags::DIRECTORY)),
+            name: "t".to_owned(),
+            read_only: false,
+            batcher: Arc::new(Batcher::new(BatchMethod::Auto).unwrap()),
+        };
+        std::fs::write(dir.path().join("t"), "t").unwrap();
+        let all = Arc::new(OpenFiles::new(1));
+        let file = DataFile::new(origin, open(OFlags::PATH), None, &all);
+        assert!(file.write_at(0, b"x").is_err());
+        assert!(file.close(), "it is not in use");
+        assert_eq!(file.len().unwrap(), 1, "opened again, by its name");
+        assert!(file.sync().is_err(), "the one when it was closed");
+        file.write_at(0, b"x").unwrap();
+        file.sync().unwrap();
+    }
+}
