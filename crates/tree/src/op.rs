@@ -265,6 +265,20 @@ impl<'a> PageOp<'a> {
         }
     }
 
+    /// Whether it can be applied, and a split would not be better for a node that it would crowd.
+    #[must_use]
+    pub fn is_welcome(&self, page: &[u8]) -> bool {
+        let node = NodeRef::assume(page);
+        self.check(page)
+            && match *self {
+                PageOp::InsertAt { slot, suffix, payload } => {
+                    node.takes_insert(slot.into(), suffix.len(), payload.len())
+                }
+                PageOp::ReplaceAt { slot, payload } => node.takes_replace(slot.into(), payload.len()),
+                _ => true,
+            }
+    }
+
     /// Applies the operation to `page`, whose address is `id`. LSN and checksum of the page are not its business.
     ///
     /// # Errors

@@ -60,6 +60,40 @@ fn a_spot_holds_until_its_leaf_changes() {
     bed.verify_clean(&[&tree]);
 }
 
+/// Whatever happened to the leaf meanwhile: reading again gives what reading anew gives.
+#[test]
+fn an_entry_is_read_again_wherever_it_is_now() {
+    let bed = Bed::new(Setup::default());
+    let tree = filled(&bed);
+    let (acc, mut out) = (bed.access(), Vec::new());
+    let seen: Vec<Spot> = (0..2_000).map(|n| tree.get_at(&key(n), &acc, &mut out).unwrap()).collect();
+    let agree = |what: &str| {
+        let (mut again, mut anew) = (Vec::new(), Vec::new());
+        for (n, seen) in (0..).zip(&seen) {
+            let spot = tree.get_again(&key(n), seen, &acc, &mut again).unwrap();
+            assert_eq!(spot.exists(), tree.get_at(&key(n), &acc, &mut anew).unwrap().exists(), "{n} after {what}");
+            assert!(tree.is_current(&spot) && again == anew, "{n} after {what}");
+        }
+    };
+    agree("nothing");
+    for n in 0..2_000 {
+        put(&tree, &key(n), &(n + 1).to_le_bytes(), &acc).unwrap();
+    }
+    agree("changes in place");
+    for n in (0..2_000).step_by(3) {
+        remove(&tree, &key(n), &acc).unwrap();
+    }
+    agree("removals in front of it");
+    for n in 0..2_000 {
+        put(&tree, &key(n), &[n as u8; 60], &acc).unwrap();
+    }
+    agree("splits");
+    for n in 0..1_990 {
+        remove(&tree, &key(n), &acc).unwrap();
+    }
+    agree("merges");
+}
+
 #[test]
 fn a_batch_knows_where_its_entries_were_read() {
     let bed = Bed::new(Setup::default());

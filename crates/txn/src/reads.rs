@@ -172,12 +172,13 @@ pub(crate) fn lock_and_read(
     let mut doubted = None;
     loop {
         let before = system.map.moment();
-        let spot = match seen.take().filter(|(spot, _)| index.tree().is_current(spot)) {
-            Some((spot, read)) => {
+        let spot = match seen.take() {
+            Some((spot, read)) if index.tree().is_current(&spot) => {
                 payload.clear();
                 payload.extend_from_slice(read);
                 spot
             }
+            Some((spot, _)) => index.tree().get_again(key, &spot, acc, payload)?,
             None => index.tree().get_at(key, acc, payload)?,
         };
         if !spot.exists() {

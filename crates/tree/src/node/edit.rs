@@ -84,25 +84,46 @@ fn next_entry<'e>(entries: &mut Reader<'e>) -> Option<(&'e [u8], &'e [u8])> {
     Some((entries.bytes_with_len()?, entries.bytes_with_len()?))
 }
 
-/// What can be done to a self.
+/// A node is not compacted for a change that leaves less than this share of its body free, as a divisor: the next changes
+/// would have it compacted again, each of them. It is split instead.
+const SPARE: usize = 16;
+/// With fewer entries there is not much to move, and it may be that nothing can be split.
+const CROWD: usize = 8;
+
+/// What can be done to a node.
 impl NodeRef<'_, [u8]> {
     /// Whether [`NodeMut::insert`] can be done.
     #[must_use]
     pub fn can_insert(&self, slot: usize, suffix_len: usize, payload_len: usize) -> bool {
+        self.can_insert_beside(slot, suffix_len, payload_len, 0)
+    }
+
+    /// Whether it should be done, rather than a split.
+    #[must_use]
+    pub fn takes_insert(&self, slot: usize, suffix_len: usize, payload_len: usize) -> bool {
+        self.can_insert_beside(slot, suffix_len, payload_len, self.spare())
+    }
+
+    fn can_insert_beside(&self, slot: usize, suffix_len: usize, payload_len: usize, spare: usize) -> bool {
         self.count().is_some_and(|count| slot <= count)
             && suffix_len.max(payload_len) <= usize::from(u16::MAX)
-            && self.has_room(SLOT_LEN + RECORD_HEADER + suffix_len + payload_len, 0)
+            && self.has_room(SLOT_LEN + RECORD_HEADER + suffix_len + payload_len, 0, spare)
+    }
+
+    /// What a compaction should leave free.
+    fn spare(&self) -> usize {
+        if self.count().is_some_and(|count| count >= CROWD) { self.body_len() / SPARE } else { 0 }
     }
 
     /// Whether `more` bytes fit once `less` bytes of a record are gone: into the free space as it is, or after a
-    /// compaction. What that gains is added up from the records, not taken from the header, so that a damaged page
-    /// cannot make a change run out of the page.
-    fn has_room(&self, more: usize, less: usize) -> bool {
+    /// compaction that leaves `spare` bytes. What that gains is added up from the records, not taken from the header, so that a damaged
+    /// page cannot make a change run out of the page.
+    fn has_room(&self, more: usize, less: usize, spare: usize) -> bool {
         let (Some(heap), Some(count)) = (self.heap(), self.count()) else { return false };
         if self.free_space().is_some() && OFF_SLOTS + count * SLOT_LEN + more <= heap {
             return true;
         }
-        self.live_space().is_some_and(|live| live + more <= self.body_len() + less)
+        self.live_space().is_some_and(|live| live + more + spare <= self.body_len() + less)
     }
 
     /// Whether [`NodeMut::remove`] can be done.
@@ -114,11 +135,21 @@ impl NodeRef<'_, [u8]> {
     /// Whether [`NodeMut::replace`] can be done.
     #[must_use]
     pub fn can_replace(&self, slot: usize, payload_len: usize) -> bool {
+        self.can_replace_beside(slot, payload_len, 0)
+    }
+
+    /// Whether it should be done, rather than a split.
+    #[must_use]
+    pub fn takes_replace(&self, slot: usize, payload_len: usize) -> bool {
+        self.can_replace_beside(slot, payload_len, self.spare())
+    }
+
+    fn can_replace_beside(&self, slot: usize, payload_len: usize, spare: usize) -> bool {
         let Some(record) = self.record(slot) else { return false };
+        let more = record.len() - record.payload_len + payload_len;
         self.can_remove(slot)
             && payload_len <= usize::from(u16::MAX)
-            && (payload_len <= record.payload_len
-                || self.has_room(record.len() - record.payload_len + payload_len, record.len()))
+            && (payload_len <= record.payload_len || self.has_room(more, record.len(), spare))
     }
 
     /// Whether [`NodeMut::patch`] can be done.

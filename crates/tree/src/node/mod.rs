@@ -374,6 +374,19 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         self.page.copy_to(record.payload_at(), record.payload_len, out)
     }
 
+    /// Whether slot `i` is there and has this key.
+    pub(crate) fn is_key(&self, i: usize, key: &[u8]) -> Option<bool> {
+        if i >= self.count()? {
+            return Some(false);
+        }
+        let (prefix_len, record) = (self.prefix_len()?, self.record(i)?);
+        let Some((front, back)) = key.split_at_checked(prefix_len) else { return Some(false) };
+        Some(
+            self.page.compare(self.page.page_len() - prefix_len, prefix_len, front)? == Ordering::Equal
+                && self.page.compare(record.suffix_at, record.suffix_len, back)? == Ordering::Equal,
+        )
+    }
+
     /// Bytes that slot `i` and its record take.
     pub fn entry_len(&self, i: usize) -> Option<usize> {
         Some(SLOT_LEN + self.record(i)?.len())

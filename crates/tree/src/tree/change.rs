@@ -110,7 +110,7 @@ impl Tree {
             return Err(Error::ValueTooLong { len: payload.len() as u64, max: max as u64 });
         }
         let op = change_op(node, key, found, old, payload.as_deref()).ok_or_else(bad)?;
-        if !op.check(leaf.bytes()) {
+        if !op.is_welcome(leaf.bytes()) {
             return payload.map(|p| Outcome::NoRoom { payload_len: p.len() }).ok_or_else(bad);
         }
         let before = node.used_space().ok_or_else(bad)?;

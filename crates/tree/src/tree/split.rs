@@ -103,10 +103,10 @@ impl Tree {
         let bad = || self.damaged(no, "a leaf whose slots make no sense");
         let found = leaf.search(key).ok_or_else(bad)?;
         if found.exact {
-            return Ok(leaf.can_replace(found.slot, payload_len));
+            return Ok(leaf.takes_replace(found.slot, payload_len));
         }
         let skip = leaf.prefix_len().ok_or_else(bad)?;
-        Ok(leaf.can_insert(found.slot, key.len().saturating_sub(skip), payload_len))
+        Ok(leaf.takes_insert(found.slot, key.len().saturating_sub(skip), payload_len))
     }
 
     fn split_leaf<'p>(&'p self, mtr: &mut Mtr<'p>, path: &Path, key: &[u8], payload_len: usize) -> Result<Step> {

@@ -75,6 +75,32 @@ impl Tree {
         self.read_leaf(&mut ForKey(key), acc, &mut GetAt { key, out })
     }
 
+    /// As [`Tree::get_at`] for an entry that was at `seen`: if it still is, its leaf alone is read.
+    ///
+    /// # Errors
+    /// As [`Tree::get`].
+    pub fn get_again(&self, key: &[u8], seen: &Spot, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Spot> {
+        match self.read_where_it_was(key, seen, acc, out) {
+            Some(spot) => Ok(spot),
+            None => self.get_at(key, acc, out),
+        }
+    }
+
+    /// `None` if the page has left the pool, or does not hold the key in that slot any more. Which leaf a key belongs to needs
+    /// not be asked: a key is in no other leaf than its own.
+    fn read_where_it_was(&self, key: &[u8], seen: &Spot, acc: &Access<'_>, out: &mut Vec<u8>) -> Option<Spot> {
+        let guard = self.store().pool().fix_optimistic(self.space.space(), seen.leaf.no, acc)?;
+        let page = guard.page();
+        let node = NodeRef::new(&page, self.index).filter(|node| node.is_leaf() == Some(true))?;
+        if !node.is_key(seen.found.slot, key)? {
+            return None;
+        }
+        out.clear();
+        node.payload_to(seen.found.slot, out)?;
+        let leaf = LeafAt { no: seen.leaf.no, stamp: guard.stamp() };
+        guard.validate().then_some(Spot { leaf, found: seen.found })
+    }
+
     /// Whether the leaf is still as it was: what was read at `spot` would be read again.
     #[inline]
     #[must_use]
@@ -113,7 +139,7 @@ impl Tree {
         let bad = || self.damaged(spot.leaf.no, "a leaf whose slots make no sense");
         let old = if spot.exists() { Some(node.payload(spot.found.slot).ok_or_else(bad)?) } else { None };
         let op = change_op(node, key, spot.found, old, Some(payload)).ok_or_else(bad)?;
-        if !op.check(bytes) {
+        if !op.is_welcome(bytes) {
             return Ok(None);
         }
         if let Some(old) = old
