@@ -68,6 +68,16 @@ void Index_key::encode_record(TABLE *table, const uchar *record, Bytes *out) con
   cut(out, begin, true);
 }
 
+bool Index_key::is_same(TABLE *table, const uchar *a, const uchar *b) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.is_same(table, a, b))
+      return false;
+  }
+  return true;
+}
+
 size_t Index_key::encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const
 {
   const uchar *at= key;

@@ -343,6 +343,17 @@ void Index_key_part::encode_record(TABLE *table, const uchar *record, Bytes *out
     invert_from(out, begin);
 }
 
+bool Index_key_part::is_same(TABLE *table, const uchar *a, const uchar *b) const
+{
+  if (is_null(a) || is_null(b))
+    return is_null(a) && is_null(b);
+  const uchar *text_a, *text_b;
+  size_t n_a, n_b;
+  text_of(table, a, &text_a, &n_a);
+  text_of(table, b, &text_b, &n_b);
+  return n_a == n_b && !memcmp(text_a, text_b, n_a);
+}
+
 void Index_key_part::encode_image(TABLE *table, const uchar **key, Bytes *out) const
 {
   size_t begin= out->size();

@@ -61,6 +61,9 @@ public:
     return null_bit && (record[null_offset] & null_bit);
   }
 
+  /* Whether the column has the same bytes in both records. */
+  bool is_same(TABLE *table, const uchar *a, const uchar *b) const;
+
   /* The most bytes that the part can take. */
   size_t max_length() const;
 
@@ -151,6 +154,9 @@ public:
 
   /* Where the first `count` parts of an entry end; its length if they cannot be told. */
   size_t end_of(const uchar *entry, size_t length, size_t count) const;
+
+  /* Whether all columns have the same bytes in both records; then their keys are the same, and what goes with them. */
+  bool is_same(TABLE *table, const uchar *a, const uchar *b) const;
 
   /* Whether a part of the key is NULL in the record, so that uniqueness does not count. */
   bool has_null(const uchar *record) const;

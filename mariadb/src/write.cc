@@ -149,21 +149,26 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
 {
   if (int error= begin_transaction())
     return error;
+  bool stays= true;
   if (share->has_primary_key())
   {
     row_key.clear();
-    new_row_key.clear();
     primary_key().encode_record(table, before, &row_key);
+    stays= primary_key().is_same(table, before, after);
+  }
+  if (stays)
+    new_row_key= row_key;
+  else
+  {
+    new_row_key.clear();
     primary_key().encode_record(table, after, &new_row_key);
   }
-  else
-    new_row_key= row_key;
   uint64_t savepoint= 0;
   hf_savepoint(transaction(), false, &savepoint);
   int error= update_row_itself(after);
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {
-    if (key_no != share->primary_key)
+    if (key_no != share->primary_key && !(stays && share->keys[key_no].is_same(table, before, after)))
       error= update_entry(key_no, before, after);
   }
   if (!error)
