@@ -93,7 +93,7 @@ impl Core {
 
     /// Milliseconds, for touches.
     pub(crate) fn tick(&self) -> u32 {
-        self.config.clock.now().as_millis() as u32
+        self.config.clock.coarse().as_millis() as u32
     }
 
     /// Frames of the pool.
