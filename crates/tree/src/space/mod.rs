@@ -105,15 +105,14 @@ impl SpaceFile {
     ) -> Result<Arc<SpaceFile>> {
         let page_size = store.page_size();
         let file = disk.open(name, OpenOptions::new(FileKind::Data).create(Create::New))?;
-        let mut written = write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn());
         if lifetime == Lifetime::Lasting {
-            written = written.and_then(|()| file.sync()).and_then(|()| disk.sync_dir());
-        }
-        if let Err(error) = written {
-            drop(file);
-            // What counts is the first error; an orphan file is removed when the database is opened.
-            let _ = disk.remove(name);
-            return Err(error);
+            let written = write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn());
+            if let Err(error) = written.and_then(|()| file.sync()).and_then(|()| disk.sync_dir()) {
+                drop(file);
+                // What counts is the first error; an orphan file is removed when the database is opened.
+                let _ = disk.remove(name);
+                return Err(error);
+            }
         }
         let space = SpaceFile::attach(store, id, file, 0)?;
         if lifetime == Lifetime::Temporary
@@ -125,8 +124,8 @@ impl SpaceFile {
         Ok(space)
     }
 
-    /// The first pages as a mini-transaction: what a crash leaves of a file that was not synced is made whole by the log, or is no space
-    /// at all.
+    /// The first pages as a mini-transaction, in the pool alone: most temporary spaces are dropped before anything of them is written. What
+    /// a crash leaves of the file is made whole by the log, or is no space at all.
     fn log_first_pages(&self, uuid: [u8; 16]) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut mtr = self.store.begin(self.store.reserve(512, SpaceClass::User)?, &acc);
