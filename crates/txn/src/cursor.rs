@@ -8,7 +8,7 @@
 //! A locking cursor (always at SERIALIZABLE) registers its whole range before it reads, where the isolation level keeps
 //! phantoms out, and locks each entry before it shows it. A cursor that is closed early gives back the part of
 //! the range that it did not reach. So does one that has to wait for an entry, and reads on from what it had shown last when it has the
-//! lock: whom it waits for may insert there. (Sessions that read the greatest key with a lock and insert the next one would all be in
+//! lock: whom it waits for may insert there. After some entries it locks those that follow as one (see [`CoverId`]). (Sessions that read the greatest key with a lock and insert the next one would all be in
 //! each other's way: who has the lock could not insert because of those who wait for it.)
 
 use std::fmt;
@@ -26,9 +26,9 @@ use holdfast_tree::{Batch, BatchLimit, Spot, Walk};
 
 use crate::buffers::Buffers;
 use crate::index::{IndexKind, TableIndex};
-use crate::lock::{IndexChanges, KeyRange, LockMode, Owner, RangeId, WaitMode};
+use crate::lock::{CoverId, IndexChanges, KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
-use crate::reads::{LastRead, is_locked_by_others, lock_and_read};
+use crate::reads::{LastRead, is_locked_by_others, lock_and_read, read_covered};
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
@@ -55,6 +55,9 @@ pub enum Scan {
     /// It is none, however long it gets.
     Never,
 }
+
+/// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue, of which others wait for single ones.
+const COVER_AFTER: usize = 64;
 
 /// Leaves after which a cursor counts as a scan, unless that is too many for the pool: then one in
 /// [`SCAN_AFTER_DIVISOR`] of the frames.
@@ -104,6 +107,17 @@ struct Locking {
     committed_if_locked: bool,
     /// The entry given last is such a one.
     is_unlocked: bool,
+    /// Entries locked one by one since the last that was in somebody's way.
+    locked: usize,
+    /// Locks the entries that follow.
+    cover: Option<CoverId>,
+}
+
+impl Locking {
+    /// Whether entries may be locked as one: not where some are passed over or unlocked again.
+    fn may_cover(&self) -> bool {
+        self.keep && self.wait != WaitMode::SkipLocked
+    }
 }
 
 /// A cursor. Obtained from [`Txn::cursor`].
@@ -221,8 +235,19 @@ impl Txn {
         };
         let first_updater_wins = self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
         let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked;
-        let (is_new, is_unlocked) = (false, false);
-        Ok(Locking { mode, wait, range, first_updater_wins, keep, read, is_new, committed_if_locked, is_unlocked })
+        Ok(Locking {
+            mode,
+            wait,
+            range,
+            first_updater_wins,
+            keep,
+            read,
+            is_new: false,
+            committed_if_locked,
+            is_unlocked: false,
+            locked: 0,
+            cover: None,
+        })
     }
 }
 
@@ -243,7 +268,8 @@ impl RowCursor {
                 Newest::Unclear => {
                     self.key.clear();
                     self.key.extend_from_slice(self.batch.get(at).0);
-                    let exists = match self.locking {
+                    let exists = match &self.locking {
+                        Some(Locking { cover: Some(cover), .. }) => self.cover_entry(at, *cover)?,
                         Some(_) => self.lock_entry(at)?,
                         None if self.stale => self.read_entry()?,
                         None => self.judge(at)?,
@@ -455,6 +481,32 @@ impl RowCursor {
         }
     }
 
+    /// As [`RowCursor::lock_entry`], by extending the cover, if nobody is in its way.
+    fn cover_entry(&mut self, at: usize, cover: CoverId) -> Result<bool> {
+        let Some(locking) = &self.locking else { return Ok(false) };
+        let (system, index) = (&self.system, &self.index);
+        if system.locks.cover_row(&self.owner, index.id(), cover, locking.mode, &self.key) {
+            let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
+            let mut payload = locking.read.lock().take_payload();
+            let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
+            let read = read_covered(system, &self.owner, index, &self.key, seen, &acc, &mut payload);
+            if let Ok(Some(spot)) = read {
+                let mut value = mem::take(&mut self.value);
+                let exists = self.value_of_locked(spot, payload, &acc, &mut value);
+                drop(acc);
+                self.value = value;
+                return exists;
+            }
+            locking.read.lock().give_buffer(payload);
+            system.locks.uncover_row(index.id(), cover);
+            read?;
+        }
+        if let Some(locking) = &mut self.locking {
+            (locking.cover, locking.locked) = (None, 0);
+        }
+        self.lock_entry(at)
+    }
+
     /// Locks the entry, which is entry `at` of the batch, and reads its newest version; false if there is none, or if it is to be
     /// skipped.
     fn lock_entry(&mut self, at: usize) -> Result<bool> {
@@ -473,6 +525,9 @@ impl RowCursor {
                 let exists = self.value_of_locked(spot, payload, &acc, &mut value);
                 drop(acc);
                 self.value = value;
+                if matches!(exists, Ok(true)) {
+                    self.count_locked();
+                }
                 exists
             }
             Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => Ok(false),
@@ -486,6 +541,17 @@ impl RowCursor {
                 system.read_at(index, &self.key, &view, self.owner.txn(), Part::Whole, &acc, &mut self.value)
             }
             Err(e) => Err(e),
+        }
+    }
+
+    /// An entry was locked by itself: after some of them the others are locked as one.
+    fn count_locked(&mut self) {
+        let Some(locking) = self.locking.as_mut().filter(|locking| locking.may_cover()) else { return };
+        locking.locked += 1;
+        if locking.locked == COVER_AFTER {
+            let (locks, mode) = (&self.system.locks, locking.mode);
+            locking.cover = locks.begin_cover(&self.owner, self.index.id(), mode, &self.key);
+            locking.locked = 0;
         }
     }
 

@@ -172,15 +172,7 @@ pub(crate) fn lock_and_read(
     let mut doubted = None;
     loop {
         let before = system.map.moment();
-        let spot = match seen.take() {
-            Some((spot, read)) if index.tree().is_current(&spot) => {
-                payload.clear();
-                payload.extend_from_slice(read);
-                spot
-            }
-            Some((spot, _)) => index.tree().get_again(key, &spot, acc, payload)?,
-            None => index.tree().get_at(key, acc, payload)?,
-        };
+        let spot = read_entry(index, key, seen.take(), acc, payload)?;
         if !spot.exists() {
             return Ok(spot);
         }
@@ -204,6 +196,46 @@ pub(crate) fn lock_and_read(
         }
         waited?;
         system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
+    }
+}
+
+/// Reads an entry that lies under a cover. `None` if the transaction that wrote it is still active, or was until a moment ago: then it
+/// has to be locked the ordinary way.
+pub(crate) fn read_covered(
+    system: &TxnSystem,
+    owner: &Owner,
+    index: &TableIndex,
+    key: &[u8],
+    seen: Option<(Spot, &[u8])>,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<Option<Spot>> {
+    let before = system.map.moment();
+    let spot = read_entry(index, key, seen, acc, payload)?;
+    if !spot.exists() {
+        return Ok(Some(spot));
+    }
+    let writer = split(index, payload)?.0.txn;
+    let is_settled = writer == owner.txn() || !system.map.is_active(writer) && !system.map.is_doubtful(writer, before);
+    Ok(is_settled.then_some(spot))
+}
+
+/// Reads an entry anew, without a descent if it is where it was `seen`, and without a look if nothing there has changed.
+fn read_entry(
+    index: &TableIndex,
+    key: &[u8],
+    seen: Option<(Spot, &[u8])>,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<Spot> {
+    match seen {
+        Some((spot, read)) if index.tree().is_current(&spot) => {
+            payload.clear();
+            payload.extend_from_slice(read);
+            Ok(spot)
+        }
+        Some((spot, _)) => index.tree().get_again(key, &spot, acc, payload),
+        None => index.tree().get_at(key, acc, payload),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A changed row is locked by the transaction id in it; nothing is entered anywhere. Only who has to *wait* for such
 //! a row enters a lock on behalf of its owner and queues behind it. Locking reads enter their locks at once, and who changes the
-//! row next gives the entered lock up again: a statement that changes a million rows holds a few locks at a time.
+//! row next gives the entered lock up again: a statement that changes a million rows holds a few locks at a time. A cursor that goes
+//! through many rows holds one lock over all of them (see `cover`).
 //!
 //! # Protocol
 //! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id into the row.
@@ -15,10 +16,11 @@
 //!   every key that nobody else has locked; locks of others on single rows are still respected one by one.
 //!
 //! # Lock order
-//! graph -> shard -> tables -> (wait state -> held list) of one owner. Range locks have a mutex of their own that is
+//! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Range locks have a mutex of their own that is
 //! ordered like a shard. No page latch is ever taken under any of these; they may be taken under page latches, but
 //! nobody waits for a lock while holding a latch.
 
+mod cover;
 mod deadlock;
 mod interval;
 mod owner;
@@ -40,6 +42,7 @@ use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
 use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
+pub use cover::CoverId;
 pub use deadlock::{DeadlockParty, DeadlockReport};
 pub use interval::KeyRange;
 #[cfg(not(shuttle))]
@@ -48,6 +51,7 @@ pub use owner::{Owner, Serial};
 pub use range::RangeId;
 pub use report::{FindSession, LockInfo, LockKind, LockWaitInfo, Session, WantedLock};
 
+use cover::Covers;
 use owner::{Outcome, Target};
 use queue::{Mode, Queue, Verdict};
 use range::RangeLocks;
@@ -134,6 +138,7 @@ pub struct LockManager {
     tables: Mutex<HashMap<IndexId, Queue>>,
     table_locks: AtomicUsize,
     pub(crate) ranges: RangeLocks,
+    covers: Covers,
     graph: Mutex<deadlock::Graph>,
     sessions: OnceLock<Box<FindSession>>,
     observer: OnceLock<Box<dyn WaitObserver>>,
@@ -158,6 +163,7 @@ impl LockManager {
             tables: Mutex::new(HashMap::new()),
             table_locks: AtomicUsize::new(0),
             ranges: RangeLocks::new(),
+            covers: Covers::new(),
             graph: Mutex::new(deadlock::Graph::default()),
             sessions: OnceLock::new(),
             observer: OnceLock::new(),
@@ -253,6 +259,9 @@ impl LockManager {
             }
             self.enter_implicit(&mut rows, owner, implicit.owner, &row);
         }
+        if !self.enter_covered(&mut rows, owner, &row, mode, wait) {
+            return Err(Error::WouldBlock);
+        }
         let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
         match verdict {
             Verdict::Held => Ok(Step::Done),
@@ -288,6 +297,25 @@ impl LockManager {
         self.grant_row(rows, holder, row, Mode::Exclusive);
         // If `holder` has just ended, what `owner` gave back may be another one's turn.
         rows.change(row, |lock| self.regrant_row(lock));
+    }
+
+    /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if there is one and `owner` does not
+    /// wait.
+    fn enter_covered(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>, mode: LockMode, wait: WaitMode) -> bool {
+        let has_enough = |queue: &Queue| queue.mode_of(owner).is_some_and(|held| held.covers(mode.row()));
+        if rows.get(row).is_some_and(has_enough) {
+            return true;
+        }
+        let holders = self.covers.conflicting(owner, row.index, row.key, mode.row());
+        if !holders.is_empty() && wait_limit(wait).is_none() {
+            return false;
+        }
+        for (holder, mode) in holders {
+            if !rows.get(row).is_some_and(|queue| queue.conflicts(&holder, mode)) {
+                self.grant_row(rows, &holder, row, mode);
+            }
+        }
+        true
     }
 
     fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
@@ -367,8 +395,46 @@ impl LockManager {
     pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
-        rows.get(&row).is_some_and(|queue| queue.conflicts(owner, Mode::Exclusive))
+        let queue = rows.get(&row);
+        if queue.is_some_and(|queue| queue.conflicts(owner, Mode::Exclusive))
             || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
+        {
+            return true;
+        }
+        let is_own = queue.is_some_and(|queue| queue.mode_of(owner) == Some(Mode::Exclusive));
+        !is_own && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
+    }
+
+    /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if that cannot be had.
+    pub fn begin_cover(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, key: &[u8]) -> Option<CoverId> {
+        let id = self.covers.begin(owner, index, mode.row(), key)?;
+        let mut held = owner.held.lock();
+        if !held.covers.contains(&index) {
+            held.covers.push(index);
+        }
+        Some(id)
+    }
+
+    /// Locks `key`, the next one in the direction of a cover of `owner`, in the cover's `mode`. To be called before it is read. False, and
+    /// nothing is locked, if that takes more than a look.
+    pub fn cover_row(&self, owner: &Owner, index: IndexId, id: CoverId, mode: LockMode, key: &[u8]) -> bool {
+        if !self.covers.extend(owner, index, id, key) {
+            return false;
+        }
+        let row = self.row(index, key);
+        let rows = self.shard(&row).lock();
+        let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode.row()), Verdict::Busy { .. }));
+        drop(rows);
+        if busy || self.table_locks.load(Ordering::SeqCst) > 0 {
+            self.uncover_row(index, id);
+            return false;
+        }
+        true
+    }
+
+    /// Takes the last [`LockManager::cover_row`] back.
+    pub fn uncover_row(&self, index: IndexId, id: CoverId) {
+        self.covers.go_back(index, id);
     }
 
     /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index.
@@ -520,18 +586,17 @@ impl LockManager {
     /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction must have been
     /// published in the commit map before.
     pub fn release_all(&self, owner: &Owner) {
-        let held = {
-            let mut held = owner.held.lock();
-            held.closed = true;
-            (std::mem::take(&mut held.rows), std::mem::take(&mut held.tables), std::mem::take(&mut held.ranges))
-        };
-        for (index, key) in held.0 {
+        let held = owner.held.lock().close();
+        for index in held.covers {
+            self.covers.release(owner.serial(), index);
+        }
+        for (index, key) in held.rows {
             self.release_row(owner, index, &key);
         }
-        for (index, _) in held.1 {
+        for (index, _) in held.tables {
             self.release_table(owner, index);
         }
-        for index in held.2 {
+        for index in held.ranges {
             let freed = self.ranges.release(owner, index);
             self.account(-(freed as isize));
         }

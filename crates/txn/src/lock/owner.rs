@@ -77,6 +77,14 @@ pub(crate) struct Held {
     pub escalation_refused_at: usize,
     pub tables: Vec<(IndexId, Mode)>,
     pub ranges: Vec<IndexId>,
+    pub covers: Vec<IndexId>,
+}
+
+impl Held {
+    /// From now on nothing is added; gives what there was.
+    pub fn close(&mut self) -> Held {
+        std::mem::replace(self, Held { closed: true, ..Held::default() })
+    }
 }
 
 /// What a transaction has changed in an index since a moment when it had a cursor open: numbers that grow.

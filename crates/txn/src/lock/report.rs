@@ -13,7 +13,7 @@ use super::{KeyRange, LockManager};
 pub enum LockKind {
     /// One key.
     Row(Box<[u8]>),
-    /// Inserts into a range.
+    /// Inserts into a range; or, in a mode of rows, all rows in it, up to the one that a scan has reached.
     Range(KeyRange),
     /// The keys of the index that nobody else has locked.
     Table,
@@ -118,6 +118,9 @@ impl LockManager {
         for (index, queue) in self.tables.lock().iter() {
             list(&mut out, queue, *index, &LockKind::Table);
         }
+        self.covers.for_each(|index, owner, range, mode| {
+            out.push(info(owner, index, LockKind::Range(range), mode.name(), true));
+        });
         for part in self.ranges.parts() {
             for (index, ranges) in part.iter() {
                 ranges.for_each_lock(|range, owner| {

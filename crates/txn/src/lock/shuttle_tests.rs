@@ -204,6 +204,100 @@ fn lock_all(budget: usize, keys: &'static [&'static [u8]]) {
     });
 }
 
+/// Scans in both directions and single locks. Whoever has a key, has it alone until he ends.
+#[test]
+fn who_has_a_key_under_a_cover_has_it_alone() {
+    const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
+    shuttle::check_random(
+        || {
+            let holders: &'static Mutex<[u64; 3]> = Box::leak(Box::new(Mutex::new([0; 3])));
+            three_sessions(1 << 20, move |m, thread, me| {
+                let mut had = Vec::new();
+                let result = lock_keys(m, thread, me, |at| {
+                    let before = std::mem::replace(&mut holders.lock()[at], me.serial());
+                    assert!(before == 0 || before == me.serial(), "{before} has it, and {}", me.serial());
+                    had.push(at);
+                });
+                for at in had {
+                    holders.lock()[at] = 0;
+                }
+                result
+            });
+        },
+        RUNS,
+    );
+
+    fn lock_keys(m: &LockManager, thread: usize, me: &Arc<Owner>, mut has: impl FnMut(usize)) -> Result<()> {
+        let order = match thread {
+            0 => [0, 1, 2],
+            1 => [2, 1, 0],
+            _ => {
+                m.lock_row(me, T, KEYS[1], Exclusive, LONG, None)?;
+                has(1);
+                m.lock_row(me, T, KEYS[0], Exclusive, LONG, None)?;
+                has(0);
+                return Ok(());
+            }
+        };
+        m.lock_row(me, T, KEYS[order[0]], Exclusive, LONG, None)?;
+        has(order[0]);
+        let mut cover = m.begin_cover(me, T, Exclusive, KEYS[order[0]]);
+        for at in order.into_iter().skip(1) {
+            if !cover.is_some_and(|id| m.cover_row(me, T, id, Exclusive, KEYS[at])) {
+                cover = None;
+                m.lock_row(me, T, KEYS[at], Exclusive, LONG, None)?;
+            }
+            has(at);
+        }
+        Ok(())
+    }
+}
+
+/// As a locked row: the writer's check under the leaf's latch against "cover first, read afterwards".
+#[test]
+fn a_row_under_a_cover_does_not_change() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            let leaf = Arc::new(Mutex::new(0u64));
+            let ended = Arc::new(AtomicU64::new(0));
+            let [writer, reader] = [1, 2].map(Owner::new);
+            m.lock_row(&reader, T, b"a", Shared, LONG, None).unwrap();
+            let id = m.begin_cover(&reader, T, Shared, b"a").unwrap();
+            let thread = {
+                let (m, leaf, ended, writer) = (m.clone(), leaf.clone(), ended.clone(), writer.clone());
+                spawn(move || {
+                    loop {
+                        let mut row = leaf.lock();
+                        if !m.blocked(&writer, T, b"k") {
+                            *row = 1;
+                            break;
+                        }
+                        drop(row);
+                        m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
+                    }
+                    ended.store(1, Ordering::SeqCst);
+                    m.release_all(&writer);
+                })
+            };
+            if m.cover_row(&reader, T, id, Shared, b"k") {
+                let seen = *leaf.lock();
+                if seen == 1 && ended.load(Ordering::SeqCst) == 0 {
+                    m.uncover_row(T, id);
+                } else {
+                    shuttle::thread::yield_now();
+                    assert_eq!(*leaf.lock(), seen);
+                }
+            }
+            m.release_all(&reader);
+            thread.join().unwrap();
+            assert!(m.locks().is_empty());
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
 #[test]
 fn every_deadlock_is_found() {
     shuttle::check_random(|| lock_all(1 << 20, &[b"a", b"b", b"a", b"c"]), RUNS);

@@ -1,0 +1,201 @@
+//! Rows that a scan has gone through, locked as one.
+//!
+//! A lock that is entered for a row costs looks at memory that is in no cache, when it is entered and again when it goes. A cursor
+//! that locks many rows one after the other has a [`Cover`] instead: from the row at which it began to the one that it
+//! has reached, on either side. The cover stands for a lock on each row in it. Whoever comes to such a row, and would have to
+//! wait for it, enters the lock on behalf of the cover's owner first, as with a lock by transaction id; from then on it is
+//! one like any other, to be waited for and to be released.
+//!
+//! # Protocol
+//! * The cursor extends its cover to a row *before* it reads the row. If anybody else has the row, or waits for it, the
+//!   cover goes back to where it was and the row is locked the ordinary way. So it does if the row, when it is read, has been
+//!   written by a transaction that is still active.
+//! * No two covers that conflict reach over one row: that is looked at and decided under one mutex.
+//! * Who locks a row looks at the covers under the mutex of the row's shard, the cursor looks at the shard after it
+//!   has extended its cover: one of the two sees the other.
+//! * Writers look at the covers under the latch of the leaf, the cursor reads the leaf after it has extended its cover: ditto.
+//! * A lock is entered for the owner of a cover only where it does not conflict with those that are there: then the cover
+//!   is just going back.
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use holdfast_base::IndexId;
+use holdfast_base::sync::Mutex;
+use holdfast_base::sync::atomic::{AtomicUsize, Ordering, fence};
+use smallvec::SmallVec;
+
+use super::interval::KeyRange;
+use super::owner::{Owner, Serial};
+use super::queue::Mode;
+
+const SHARDS: usize = 16;
+/// So many an index has at most: everybody who comes to a row looks at all of them.
+const COVERS_MAX: usize = 8;
+
+/// Names a cover among those of its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoverId(u64);
+
+#[derive(Debug)]
+struct Cover {
+    id: CoverId,
+    owner: Arc<Owner>,
+    mode: Mode,
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// The end that the last extension moved, and what it was.
+    moved: Option<Moved>,
+    before: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Moved {
+    First,
+    Last,
+}
+
+impl Cover {
+    fn contains(&self, key: &[u8]) -> bool {
+        *self.first <= *key && *key <= *self.last
+    }
+
+    fn extend(&mut self, key: &[u8]) {
+        let (end, moved) = if *key > *self.last {
+            (&mut self.last, Moved::Last)
+        } else if *key < *self.first {
+            (&mut self.first, Moved::First)
+        } else {
+            self.moved = None;
+            return;
+        };
+        std::mem::swap(end, &mut self.before);
+        end.clear();
+        end.extend_from_slice(key);
+        self.moved = Some(moved);
+    }
+
+    fn go_back(&mut self) {
+        match self.moved.take() {
+            Some(Moved::First) => std::mem::swap(&mut self.first, &mut self.before),
+            Some(Moved::Last) => std::mem::swap(&mut self.last, &mut self.before),
+            None => {}
+        }
+    }
+
+    fn conflicts(&self, owner: &Owner, key: &[u8], mode: Mode) -> bool {
+        self.owner.serial() != owner.serial() && !self.mode.compatible(mode) && self.contains(key)
+    }
+}
+
+#[derive(Debug)]
+struct Shard {
+    indexes: Mutex<HashMap<IndexId, Vec<Cover>>>,
+    /// Covers in this shard, to be read without the mutex.
+    count: AtomicUsize,
+}
+
+/// The covers of a database.
+#[derive(Debug)]
+pub(crate) struct Covers {
+    shards: [Shard; SHARDS],
+    next_id: AtomicUsize,
+}
+
+impl Covers {
+    pub fn new() -> Covers {
+        let shard = |_| Shard { indexes: Mutex::new(HashMap::new()), count: AtomicUsize::new(0) };
+        Covers { shards: std::array::from_fn(shard), next_id: AtomicUsize::new(1) }
+    }
+
+    fn shard(&self, index: IndexId) -> &Shard {
+        &self.shards[index.0 as usize % SHARDS]
+    }
+
+    /// A cover that begins at `key`, which `owner` has locked; `None` if the index has enough of them.
+    pub fn begin(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, key: &[u8]) -> Option<CoverId> {
+        let shard = self.shard(index);
+        let mut indexes = shard.indexes.lock();
+        let covers = indexes.entry(index).or_default();
+        if covers.len() >= COVERS_MAX {
+            return None;
+        }
+        let id = CoverId(self.next_id.fetch_add(1, Ordering::Relaxed) as u64);
+        let (owner, first, last) = (Arc::clone(owner), key.to_vec(), key.to_vec());
+        covers.push(Cover { id, owner, mode, first, last, moved: None, before: Vec::new() });
+        shard.count.fetch_add(1, Ordering::SeqCst);
+        drop(indexes);
+        // Pairs with the fence in `conflicting`: the leaf is read after the cover can be seen.
+        fence(Ordering::SeqCst);
+        Some(id)
+    }
+
+    /// Extends a cover to `key`, unless another one that conflicts reaches over it.
+    pub fn extend(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> bool {
+        let mut indexes = self.shard(index).indexes.lock();
+        let Some(covers) = indexes.get_mut(&index) else { return false };
+        let Some(at) = covers.iter().position(|cover| cover.id == id) else { return false };
+        let mode = covers[at].mode;
+        if covers.iter().any(|cover| cover.conflicts(owner, key, mode)) {
+            return false;
+        }
+        covers[at].extend(key);
+        true
+    }
+
+    /// Takes the last extension back.
+    pub fn go_back(&self, index: IndexId, id: CoverId) {
+        let mut indexes = self.shard(index).indexes.lock();
+        let mut covers = indexes.get_mut(&index).into_iter().flatten();
+        if let Some(cover) = covers.find(|cover| cover.id == id) {
+            cover.go_back();
+        }
+    }
+
+    /// Whose covers keep `owner` from locking `key`, with their modes. To be called under the mutex of the row's shard, or the latch of its leaf.
+    pub fn conflicting(
+        &self,
+        owner: &Owner,
+        index: IndexId,
+        key: &[u8],
+        mode: Mode,
+    ) -> SmallVec<[(Arc<Owner>, Mode); 1]> {
+        fence(Ordering::SeqCst);
+        let shard = self.shard(index);
+        if shard.count.load(Ordering::SeqCst) == 0 {
+            return SmallVec::new();
+        }
+        let indexes = shard.indexes.lock();
+        let covers = indexes.get(&index).into_iter().flatten();
+        covers
+            .filter(|cover| cover.conflicts(owner, key, mode))
+            .map(|cover| (Arc::clone(&cover.owner), cover.mode))
+            .collect()
+    }
+
+    /// Removes the covers of an owner in `index`.
+    pub fn release(&self, owner: Serial, index: IndexId) {
+        let shard = self.shard(index);
+        let mut indexes = shard.indexes.lock();
+        let Some(covers) = indexes.get_mut(&index) else { return };
+        let before = covers.len();
+        covers.retain(|cover| cover.owner.serial() != owner);
+        shard.count.fetch_sub(before - covers.len(), Ordering::SeqCst);
+        if covers.is_empty() {
+            indexes.remove(&index);
+        }
+    }
+
+    /// Calls `visit` with every cover: index, owner, what it reaches over, mode.
+    pub fn for_each(&self, mut visit: impl FnMut(IndexId, &Arc<Owner>, KeyRange, Mode)) {
+        use std::ops::Bound::Included;
+        for shard in &self.shards {
+            for (index, covers) in shard.indexes.lock().iter() {
+                for cover in covers {
+                    let range = KeyRange::new(Included(&cover.first), Included(&cover.last));
+                    visit(*index, &cover.owner, range, cover.mode);
+                }
+            }
+        }
+    }
+}
