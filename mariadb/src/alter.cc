@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, columns that come at the end of it, and
+/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, columns that come, go and move, and
    indexes that come and go. The new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
 
 #include "alter.h"
@@ -17,11 +17,12 @@ using namespace holdfast;
 static const alter_table_operations CHANGED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX |
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_INDEX_ORDER;
 
-/* Rows stay as they are: those that lack a column have its default. */
-static const alter_table_operations ADDED_COLUMNS= ALTER_ADD_STORED_BASE_COLUMN | ALTER_ADD_VIRTUAL_COLUMN;
+/* Rows stay as they are, and the table's history says what they are like. */
+static const alter_table_operations CHANGED_COLUMNS= ALTER_ADD_STORED_BASE_COLUMN | ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_STORED_COLUMN |
+  ALTER_DROP_VIRTUAL_COLUMN | ALTER_STORED_COLUMN_ORDER | ALTER_VIRTUAL_COLUMN_ORDER | ALTER_COLUMN_NULLABLE;
 
 /* The engine's catalog has the names and the order of indexes, and their pages. */
-static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | ADDED_COLUMNS | ALTER_RENAME_INDEX;
+static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | CHANGED_COLUMNS | ALTER_RENAME_INDEX;
 
 /* What means nothing to what is stored, beside what the server itself knows of. */
 static const alter_table_operations NOTHING_STORED= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_INDEX_IGNORABILITY;
@@ -69,15 +70,20 @@ bool stands_alone(const KEY &key)
   return true;
 }
 
-/* Whether rows mean the same with both definitions, and are under the same keys. */
-bool has_same_rows(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+/* Whether rows are under the same keys with both definitions. */
+bool has_same_row_keys(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  uint from= table->s->primary_key, to= altered->s->primary_key;
+  if (from == MAX_KEY || to == MAX_KEY)
+    return from == to;
+  return kept_key(table, info, altered->key_info[to]) == from;
+}
+
+/* Whether records are laid out alike with both definitions. */
+bool has_same_records(const TABLE *table, const TABLE *altered)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
-  if (from->fields != to->fields || from->reclength != to->reclength || from->null_bytes != to->null_bytes)
-    return false;
-  if (from->primary_key == MAX_KEY || to->primary_key == MAX_KEY)
-    return from->primary_key == to->primary_key;
-  return kept_key(table, info, altered->key_info[to->primary_key]) == from->primary_key;
+  return from->fields == to->fields && from->reclength == to->reclength && from->null_bytes == to->null_bytes;
 }
 
 /* Whether the statement gives all rows the same value of this new column, or none is kept. */
@@ -87,18 +93,20 @@ bool has_one_default(const Field *field)
   if (!field->stored_in_db())
     return true;
   return !field->vcol_info && !(field->default_value && field->default_value->flags & DIFFERS) &&
-    field->unireg_check != Field::NEXT_NUMBER && field->real_type() != MYSQL_TYPE_BIT && !field->compression_method();
+    field->unireg_check != Field::NEXT_NUMBER && !field->compression_method();
 }
 
-/* Puts the defaults of the columns from number `first` on into record[0]. */
-bool fill_defaults(TABLE *altered, uint first)
+/* Puts the defaults of the new columns into record[0]. */
+bool fill_defaults(TABLE *altered, const Sources &sources)
 {
   MY_BITMAP *columns= dbug_tmp_use_all_columns(altered, &altered->write_set);
   memcpy(altered->record[0], altered->s->default_values, altered->s->reclength);
   bool failed= false;
-  for (uint i= first; i < altered->s->fields && !failed; i++)
+  for (uint i= 0; i < altered->s->fields && !failed; i++)
   {
     Field *field= altered->field[i];
+    if (sources[i] != NEW_COLUMN)
+      continue;
     if (field->default_value && field->stored_in_db())
       failed= field->set_default();
     else if (field->has_default_now_unireg_check())
@@ -108,29 +116,51 @@ bool fill_defaults(TABLE *altered, uint first)
   return failed;
 }
 
-/* Whether the altered table is this one, and columns behind its columns. */
-bool can_add_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
+/* Where the altered table's columns come from. A column that has the name of one that goes is a new one. */
+Sources sources_of(const Alter_inplace_info *info)
+{
+  Sources sources;
+  List_iterator_fast<Create_field> columns(info->alter_info->create_list);
+  while (const Create_field *column= columns++)
+    sources.push_back(column->field ? column->field->field_index : NEW_COLUMN);
+  return sources;
+}
+
+/* Whether the altered table's rows can have column `i` without being written. */
+bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
+{
+  const Field *now= altered->field[i];
+  if (source == NEW_COLUMN)
+    return has_one_default(now);
+  // Keys have a byte that says whether a part that can be NULL is.
+  static const uint MATTERS= PART_KEY_FLAG | FIELD_IN_PART_FUNC_FLAG;
+  const Field *was= table->field[source];
+  return was->real_maybe_null() == now->real_maybe_null() || !(was->flags & MATTERS);
+}
+
+/* Whether rows that stay as they are can be those of the altered table. */
+bool can_change_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
   if (info->error_if_not_empty || from->long_unique_table || to->long_unique_table || from->versioned || to->versioned ||
-      from->period.name || to->period.name || layout.version() == Row_history::MAX_LAYOUTS)
+      from->period.name || to->period.name || info->index_add_count || !has_same_row_keys(table, altered, info))
     return false;
-  List_iterator_fast<Create_field> columns(info->alter_info->create_list);
-  uint i= 0;
-  for (const Create_field *column; (column= columns++); i++)
+  Sources sources= sources_of(info);
+  if (sources.size() != to->fields)
+    return false;
+  for (uint i= 0; i < to->fields; i++)
   {
-    if (i >= to->fields || column->field != (i < from->fields ? table->field[i] : nullptr))
-      return false;
-    if (i >= from->fields && !has_one_default(altered->field[i]))
+    if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  return i == to->fields && layout.begins(Row_layout(altered));
+  return layout.can_become(Row_layout(altered), sources);
 }
 
+/* Whether the indexes of the statement can come and go by themselves. */
 bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   if (info->ignore || table->s->long_unique_table || altered->s->long_unique_table ||
-      table->s->period.unique_keys || altered->s->period.unique_keys || !has_same_rows(table, altered, info))
+      table->s->period.unique_keys || altered->s->period.unique_keys || !has_same_row_keys(table, altered, info))
     return false;
   for (uint i= 0; i < info->index_drop_count; i++)
   {
@@ -186,17 +216,17 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   enum_alter_inplace_result result= handler::check_if_supported_inplace_alter(altered, info);
   info->handler_flags= all;
   info->create_info->used_fields= used;
+  if (all & ALTER_STORED_COLUMN_TYPE)
+    info->unsupported_reason= my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
   if (result != HA_ALTER_INPLACE_NO_LOCK)
     return result;
-  // Each of these is compared with the table as it is.
-  if (all & ADDED_COLUMNS && all & (NOTHING_STORED | ALTER_RENAME_INDEX))
-    return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  if (all & CHANGED_INDEXES && all & ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE)
-    return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  if (all & ADDED_COLUMNS && (all & CHANGED_INDEXES || !can_add_columns(table, altered, info, share->layout)))
+  if (all & CHANGED_COLUMNS && !can_change_columns(table, altered, info, share->layout))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(all & CHANGED_INDEXES))
     return HA_ALTER_INPLACE_INSTANT;
+  // Entries of new indexes are made from records of the table as it is.
+  if (info->index_add_count && !has_same_records(table, altered))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!can_change_indexes(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
@@ -241,11 +271,14 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
     else if (i != altered->s->primary_key)
       ctx->indexes.push_back({false, index_no_of(kept), slice(key.name.str, key.name.length)});
   }
-  if (info->handler_flags & ADDED_COLUMNS)
+  if (info->handler_flags & CHANGED_COLUMNS)
   {
-    if (fill_defaults(altered, table->s->fields))
+    Sources sources= sources_of(info);
+    if (fill_defaults(altered, sources))
       return alter_failed(HA_ERR_GENERIC);
-    ctx->history= share->layout.history_for(Row_layout(altered), altered, altered->record[0]);
+    Row_layout layout(altered);
+    ctx->history= share->layout.history_for(layout, sources);
+    layout.add_defaults(altered, sources, altered->record[0], &ctx->history);
   }
   // What a prepared transaction has changed might not be in the new indexes.
   hf_code code= check_unprepared(name);
@@ -272,7 +305,7 @@ hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table
   // What ANALYZE counted was of other indexes.
   if (changes & CHANGED_INDEXES)
     definition->statistics.clear();
-  if (changes & ADDED_COLUMNS)
+  if (changes & CHANGED_COLUMNS)
     definition->history= ctx->history;
   return HF_OK;
 }

@@ -56,7 +56,7 @@ struct Altered : public inplace_alter_handler_ctx
   hf_alter *alter= nullptr;                 // if indexes change
   std::shared_ptr<const New_indexes> added; // if there are any
   std::vector<hf_index_source> indexes;     // where the altered table's secondary indexes come from
-  Row_history history;                      // of the altered table's rows, if columns are added
+  Row_history history;                      // of the altered table's rows, if columns change
 };
 
 } // namespace holdfast

@@ -40,7 +40,7 @@ int ha_holdfast::open(const char *path, int, uint)
     return fail(code);
   if (!Definition::is_readable(share->format()))
   {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads formats %u and %u: dump it with the "
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads formats %u to %u: dump it with the "
                     "version that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG), name.c_str(), (uint) share->format(),
                     (uint) Definition::FORMAT, (uint) Definition::FORMAT_WITH_HISTORY);
     return HA_ERR_INCOMPATIBLE_DEFINITION;
@@ -147,10 +147,25 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   return fail(code, HA_ERR_NO_SUCH_TABLE);
 }
 
+/* Where there are no rows, there are none of older layouts. */
+static hf_code forget_layouts(const std::string &name)
+{
+  Definition definition;
+  hf_code code= read_definition(name, &definition);
+  if (code != HF_OK || definition.history.layouts.empty())
+    return code;
+  definition.history= Row_history();
+  return write_definition(name, definition);
+}
+
 int ha_holdfast::truncate()
 {
   hf_code code= hf_table_truncate(database, slice(name));
-  return fail(code == HF_OK ? share->reopen(name) : code);
+  if (code != HF_OK)
+    return fail(code);
+  hf_code forgotten= forget_layouts(name);
+  code= share->reopen(name);
+  return fail(code == HF_OK ? forgotten : code);
 }
 
 namespace holdfast {

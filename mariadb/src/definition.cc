@@ -20,15 +20,28 @@ Definition::Definition(const TABLE_SHARE *table, bool temporary) : temporary(tem
 Definition::Definition(hf_slice bytes)
 {
   const uchar *at= (const uchar *) bytes.data, *end= at + bytes.len;
-  format= bytes.len >= 2 + MY_UUID_SIZE ? at[0] : 0;
+  format= bytes.len >= 2 + MY_UUID_SIZE ? at[0] : NO_FORMAT;
   if (!is_readable(format))
     return;
   temporary= at[1] & TEMPORARY;
   version.assign((const char *) at + 2, MY_UUID_SIZE);
   at+= 2 + MY_UUID_SIZE;
-  if (format == FORMAT_WITH_HISTORY && !history.decode(&at, end))
-    format= 0;
+  if (!decode_history(&at, end))
+    format= NO_FORMAT;
   statistics.assign((const char *) at, end - at);
+}
+
+/* Takes the history off the front, if the format has one. False if it should be there and is not. */
+bool Definition::decode_history(const uchar **from, const uchar *end)
+{
+  switch (format) {
+  case FORMAT_WITH_BEGINNINGS:
+    return history.decode_beginnings(from, end);
+  case FORMAT_WITH_HISTORY:
+    return history.decode(from, end);
+  default:
+    return true;
+  }
 }
 
 std::string Definition::bytes() const

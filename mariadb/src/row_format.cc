@@ -21,69 +21,10 @@ static const size_t NO_TAIL= SIZE_MAX;
 /* Where the null bytes of a row with a tail are. */
 static const size_t TAIL_FIELDS_END= 8;
 
-void append_length(size_t n, Bytes *out)
+/* Whether a value of so many bytes is in the tail of a row that has one. */
+static inline bool is_in_tail(Column_kind kind, size_t n, size_t limit)
 {
-  for (; n >= 0x80; n>>= 7)
-    out->push_back((uchar) (n | 0x80));
-  out->push_back((uchar) n);
-}
-
-bool take_length(const uchar **from, const uchar *end, size_t *n)
-{
-  *n= 0;
-  for (uint shift= 0; *from < end && shift < 63; shift+= 7)
-  {
-    uchar byte= *(*from)++;
-    *n|= (size_t) (byte & 0x7F) << shift;
-    if (byte < 0x80)
-      return true;
-  }
-  return false;
-}
-
-void Row_history::encode(Bytes *out) const
-{
-  append_length(layouts.size(), out);
-  for (const Layout &layout : layouts)
-  {
-    append_length(layout.null_bytes, out);
-    append_length(layout.first_null_bit, out);
-    append_length(layout.columns, out);
-  }
-  append_length(defaults.size(), out);
-  for (const Default &value : defaults)
-  {
-    append_length(value.is_null ? 0 : value.bytes.size() + 1, out);
-    out->insert(out->end(), value.bytes.begin(), value.bytes.end());
-  }
-}
-
-bool Row_history::decode(const uchar **from, const uchar *end)
-{
-  size_t n;
-  if (!take_length(from, end, &n) || n > MAX_LAYOUTS)
-    return false;
-  layouts.resize(n);
-  for (Layout &layout : layouts)
-  {
-    if (!take_length(from, end, &layout.null_bytes) || !take_length(from, end, &layout.first_null_bit) ||
-        !take_length(from, end, &layout.columns))
-      return false;
-  }
-  if (!take_length(from, end, &n) || n > MAX_FIELDS)
-    return false;
-  defaults.resize(n);
-  for (Default &value : defaults)
-  {
-    if (!take_length(from, end, &n) || n > (size_t) (end - *from) + 1)
-      return false;
-    value.is_null= !n;
-    if (!n)
-      continue;
-    value.bytes.assign((const char *) *from, n - 1);
-    *from+= n - 1;
-  }
-  return true;
+  return n > limit && (kind == VARCHAR || kind == BLOB);
 }
 
 Row_layout::Row_layout(const TABLE *table)
@@ -93,7 +34,6 @@ Row_layout::Row_layout(const TABLE *table)
   for (uint i= 0; i < table->s->fields; i++)
   {
     Field *field= table->field[i];
-    has_bits|= field->real_type() == MYSQL_TYPE_BIT;
     // A virtual column is computed again, unless an index needs it: then its old value has to be known.
     if (!field->stored_in_db() && !(field->flags & PART_KEY_FLAG) && field->part_of_key_not_clustered.is_clear_all())
       continue;
@@ -288,7 +228,7 @@ size_t Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
     const uchar *from= value_of(table, column, record, &n);
     if (column.kind != FIXED)
       append_length(n, out);
-    if (n && !column.is_in_tail(n, limit))
+    if (n && !is_in_tail(column.kind, n, limit))
       out->insert(out->end(), from, from + n);
   }
   if (!has_tail)
@@ -316,142 +256,158 @@ bool Row_layout::heads_do(const TABLE *table) const
   return true;
 }
 
-/* The null bytes of an older row. What they say of the columns that it lacks means nothing. */
-void Row_layout::take_null_bytes(const Row_history::Layout &then, const uchar *from, uchar *record) const
+/* Takes columns off the front that lie in each row as they do in the record. False if they are not there. */
+inline bool Row_layout::take_run(const Column &column, uchar *record, Rest *row)
 {
-  uint shift= then.first_null_bit > first_null_bit;
-  for (size_t i= 0; i < null_bytes; i++)
-  {
-    uint bits= i < then.null_bytes ? from[i] : 0;
-    if (i + 1 < then.null_bytes)
-      bits|= from[i + 1] << 8;
-    record[i]= (uchar) (bits >> shift);
-  }
+  if (column.run_width > (size_t) (row->head_end - row->from))
+    return false;
+  memcpy(record + column.offset, row->from, column.run_width);
+  row->from+= column.run_width;
+  return true;
 }
 
-/* Gives a row that lacks column `i` the value that was the default when the column came. False if nobody knows it. */
-bool Row_layout::put_default(const TABLE *table, size_t i, uchar *record, bool wanted) const
+/* Takes a column that is not NULL off the front. */
+inline Row_layout::Decoded Row_layout::take_column(const TABLE *table, const Column &column, uchar *record, Rest *row, bool wanted)
 {
-  size_t nth= i - history.layouts[0].columns;
-  if (nth >= history.defaults.size())
-    return false;
-  const Row_history::Default &value= history.defaults[nth];
-  const Column &column= columns[i];
-  if (value.is_null ? !column.null_bit : !fits(column, value.bytes.size()))
-    return false;
-  if (column.null_bit)
-    record[column.null_offset]&= ~column.null_bit;
-  if (value.is_null)
-    record[column.null_offset]|= column.null_bit;
-  if (!wanted)
-    return true;
-  if (value.is_null)
-    put_null(table, column, record);
-  else
-    put(table, column, record, (const uchar *) value.bytes.data(), value.bytes.size());
-  return true;
+  size_t n= column.width;
+  if (column.kind != FIXED && !take_length(&row->from, row->head_end, &n))
+    return DAMAGED;
+  if (!is_in_tail(column.kind, n, row->limit))
+    return take_value(table, column, record, &row->from, row->head_end, n, wanted) ? DECODED : DAMAGED;
+  if (row->is_cut)
+    return wanted ? CUT : DECODED;
+  return take_value(table, column, record, &row->tail, row->end, n, wanted) ? DECODED : DAMAGED;
 }
 
 Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const
 {
   if (length < 2 || (row[0] != ROW_FORMAT && row[0] != ROW_WITH_TAIL) || row[1] > history.layouts.size())
     return DAMAGED;
-  const uchar *from= row + 2, *end= row + length, *tail= end;
-  size_t limit= NO_TAIL;
-  bool is_cut= false;
+  const uchar *end= row + length;
+  Rest rest= {row + 2, end, end, end, NO_TAIL, false};
   if (row[0] == ROW_WITH_TAIL)
   {
-    if (length < TAIL_FIELDS_END || uint4korr(row + 4) > length)
+    if (length < TAIL_FIELDS_END || uint4korr(row + 4) > length || uint4korr(row + 4) < TAIL_FIELDS_END)
       return DAMAGED;
-    limit= uint2korr(row + 2);
-    tail= row + uint4korr(row + 4);
-    is_cut= tail == end;
-    from= row + TAIL_FIELDS_END;
+    rest.limit= uint2korr(row + 2);
+    rest.head_end= rest.tail= row + uint4korr(row + 4);
+    rest.is_cut= rest.tail == end;
+    rest.from= row + TAIL_FIELDS_END;
   }
-  const Row_history::Layout *then= row[1] < history.layouts.size() ? &history.layouts[row[1]] : nullptr;
-  size_t nulls= then ? then->null_bytes : null_bytes, there= then ? then->columns : columns.size();
-  if (from > tail || nulls > (size_t) (tail - from))
+  if (row[1] < history.layouts.size())
+    return decode_older(table, record, history.layouts[row[1]], rest, all);
+  if (null_bytes > (size_t) (rest.head_end - rest.from))
     return DAMAGED;
-  if (then)
-    take_null_bytes(*then, from, record);
-  else
-    memcpy(record, from, null_bytes);
-  from+= nulls;
-  const uchar *head_end= tail;
+  memcpy(record, rest.from, null_bytes);
+  rest.from+= null_bytes;
   for (size_t i= 0; i < columns.size(); i++)
   {
     const Column &column= columns[i];
-    if (column.run_columns > 1 && i + column.run_columns <= there)
+    if (column.run_columns > 1)
     {
-      if (column.run_width > (size_t) (head_end - from))
+      if (!take_run(column, record, &rest))
         return DAMAGED;
-      memcpy(record + column.offset, from, column.run_width);
-      from+= column.run_width;
       i+= column.run_columns - 1;
       continue;
     }
     bool wanted= all || bitmap_is_set(table->read_set, column.field_no);
-    if (i >= there)
-    {
-      if (!put_default(table, i, record, wanted))
-        return DAMAGED;
-      continue;
-    }
     if (column.is_null(record))
     {
       if (wanted)
         put_null(table, column, record);
       continue;
     }
-    size_t n= column.width;
-    if (column.kind != FIXED && !take_length(&from, head_end, &n))
-      return DAMAGED;
-    if (column.is_in_tail(n, limit))
-    {
-      if (is_cut && wanted)
-        return CUT;
-      if (!is_cut && !take_value(table, column, record, &tail, end, n, wanted))
-        return DAMAGED;
-    }
-    else if (!take_value(table, column, record, &from, head_end, n, wanted))
-      return DAMAGED;
+    Decoded decoded= take_column(table, column, record, &rest, wanted);
+    if (decoded != DECODED)
+      return decoded;
   }
   return DECODED;
 }
 
-bool Row_layout::begins(const Row_layout &altered) const
+/* Rows of older layouts */
+
+/* Gives a row the value of a column that it lacks. */
+void Row_layout::put_default(const TABLE *table, const Row_history::Default &value, uchar *record, bool all) const
 {
-  uint shift= first_null_bit - altered.first_null_bit;
-  if (columns.size() > altered.columns.size() || shift > 1 || (shift && has_bits))
+  const Column &column= columns[value.column];
+  column.set_null(record, value.is_null);
+  if (!all && !bitmap_is_set(table->read_set, column.field_no))
+    return;
+  if (value.is_null)
+    put_null(table, column, record);
+  else
+    put(table, column, record, (const uchar *) value.bytes.data(), value.bytes.size());
+}
+
+/* Takes a column that is gone, and was not NULL, off the front. False if there is none. */
+bool Row_layout::pass_over(const Row_history::Run &gone, Rest *row)
+{
+  size_t n= gone.width;
+  if (gone.kind != FIXED && !take_length(&row->from, row->head_end, &n))
     return false;
-  for (size_t i= 0; i < columns.size(); i++)
-  {
-    const Column &a= columns[i], &b= altered.columns[i];
-    if (a.field_no != b.field_no || a.kind != b.kind || a.width != b.width || a.length_bytes != b.length_bytes ||
-        !a.null_bit != !b.null_bit || (a.null_bit && a.null_bit_no() != b.null_bit_no() + shift))
-      return false;
-  }
+  bool in_tail= is_in_tail(gone.kind, n, row->limit);
+  if (in_tail && row->is_cut)
+    return true;
+  const uchar **from= in_tail ? &row->tail : &row->from;
+  if (n > (size_t) ((in_tail ? row->end : row->head_end) - *from))
+    return false;
+  *from+= n;
   return true;
 }
 
-Row_history Row_layout::history_for(const Row_layout &altered, const TABLE *table, const uchar *record) const
+/* Takes a run of columns that are there off the front. */
+Row_layout::Decoded Row_layout::take_older(const TABLE *table, uchar *record, const Row_history::Run &run, const Older_nulls &nulls,
+                                           Rest *row, bool all) const
 {
-  Row_history next= history;
-  next.layouts.push_back({null_bytes, first_null_bit, columns.size()});
-  next.defaults.resize(columns.size() - next.layouts[0].columns);
-  for (size_t i= columns.size(); i < altered.columns.size(); i++)
+  for (uint i= run.first, end= run.first + run.columns; i < end; i++)
   {
-    const Column &column= altered.columns[i];
-    if (column.is_null(record))
+    const Column &column= columns[i];
+    if (column.run_columns > 1 && i + column.run_columns <= end)
     {
-      next.defaults.push_back({true, ""});
+      if (!take_run(column, record, row))
+        return DAMAGED;
+      i+= column.run_columns - 1;
       continue;
     }
-    size_t n;
-    const uchar *value= value_of(table, column, record, &n);
-    next.defaults.push_back({false, n ? std::string((const char *) value, n) : ""});
+    bool wanted= all || bitmap_is_set(table->read_set, column.field_no);
+    bool is_null= column.null_bit && nulls.is_null(run, null_bit_from_first(column));
+    column.set_null(record, is_null);
+    if (is_null)
+    {
+      if (wanted)
+        put_null(table, column, record);
+      continue;
+    }
+    Decoded decoded= take_column(table, column, record, row, wanted);
+    if (decoded != DECODED)
+      return decoded;
   }
-  return next;
+  return DECODED;
+}
+
+Row_layout::Decoded Row_layout::decode_older(const TABLE *table, uchar *record, const Row_history::Layout &then, Rest row,
+                                             bool all) const
+{
+  if (then.null_bytes > (size_t) (row.head_end - row.from))
+    return DAMAGED;
+  Older_nulls nulls= {row.from, then.first_null_bit};
+  row.from+= then.null_bytes;
+  memcpy(record, table->s->default_values, null_bytes);
+  for (uint i : then.lacking)
+    put_default(table, history.defaults[i], record, all);
+  for (const Row_history::Run &run : then.runs)
+  {
+    if (run.first == Row_history::GONE)
+    {
+      if (!nulls.is_null(run, 0) && !pass_over(run, &row))
+        return DAMAGED;
+      continue;
+    }
+    Decoded decoded= take_older(table, record, run, nulls, &row, all);
+    if (decoded != DECODED)
+      return decoded;
+  }
+  return DECODED;
 }
 
 } // namespace holdfast

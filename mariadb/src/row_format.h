@@ -7,7 +7,7 @@
 /* Rows as byte strings.
 
      format      1 byte, 1, or 2 if the row has a tail
-     version     1 byte, of the layout: how often the table had been given columns in place when the row was written
+     version     1 byte, of the layout: how often columns had been changed in place when the row was written
      limit       2 bytes, low byte first     } only in a row with a tail
      head        4 bytes, where the tail begins }
      null bytes  as the server's record had them then
@@ -27,45 +27,15 @@
 #ifndef HOLDFAST_ROW_H
 #define HOLDFAST_ROW_H
 
-#include "server.h"
+#include "row_history.h"
 
 #include <my_bit.h>
 
 namespace holdfast {
 
-/* What the rows are like that were written before the table was given columns in place. Those have come at the end, so a row that lacks
-   them is the beginning of one that does not, and has the values that were the defaults when they came. */
-struct Row_history
-{
-  struct Layout
-  {
-    size_t null_bytes;
-    size_t first_null_bit;    // of the first nullable column, in the null bytes
-    size_t columns;           // that are in a row, if not NULL
-  };
-  struct Default
-  {
-    bool is_null;
-    std::string bytes;        // as in a row, without their length
-  };
-
-  /* Versions that a byte can tell apart, but for the current one. */
-  static const size_t MAX_LAYOUTS= 255;
-
-  std::vector<Layout> layouts;        // by version; that of the current version is not among them
-  std::vector<Default> defaults;      // of the columns that the first layout lacks
-
-  void encode(Bytes *out) const;
-
-  /* Takes it off the front; false if there is none. */
-  bool decode(const uchar **from, const uchar *end);
-};
-
-/* A length as LEB128. */
-void append_length(size_t n, Bytes *out);
-
-/* Takes a length off the front; false if there is none. */
-bool take_length(const uchar **from, const uchar *end, size_t *n);
+/* Where the columns of an altered table come from: by their numbers, those that they have in the table as it is. */
+typedef std::vector<uint> Sources;
+static const uint NEW_COLUMN= UINT_MAX;
 
 class Row_layout
 {
@@ -79,19 +49,17 @@ public:
 
   explicit Row_layout(const TABLE *table);
 
-  /* Rows of before are as this says. */
-  void set_history(const Row_history &known) { history= known; }
+  /* Rows of before are as this says. False if no rows of this table can have been so. */
+  bool set_history(const Row_history &known);
 
-  /* How many layouts there were before. */
-  size_t version() const { return history.layouts.size(); }
+  /* Whether rows can be left as they are when a table with the layout `altered` takes this one's place. */
+  bool can_become(const Row_layout &altered, const Sources &sources) const;
 
-  /* What there will be to know of the rows of now when `table`, with the layout `altered`, takes this one's place: where they lack columns, they
-     have those of `record`. */
-  Row_history history_for(const Row_layout &altered, const TABLE *table, const uchar *record) const;
+  /* What there will be to know then of the rows of now, but for the defaults of new columns. */
+  Row_history history_for(const Row_layout &altered, const Sources &sources) const;
 
-  /* Whether the columns of this layout are the first of `altered`, and their null bits lie there as they do here, or one further to
-     the front. */
-  bool begins(const Row_layout &altered) const;
+  /* The values of new columns in the record, for rows that lack them. */
+  void add_defaults(const TABLE *table, const Sources &sources, const uchar *record, Row_history *known) const;
 
   /* Makes `out` the row in `record`. Returns how many bytes its head has; 0 if it has no tail. */
   size_t encode(TABLE *table, const uchar *record, Bytes *out) const;
@@ -103,14 +71,17 @@ public:
   bool heads_do(const TABLE *table) const;
 
 private:
-  enum Kind { FIXED, CHAR, VARCHAR, BLOB };
   struct Column
   {
-    size_t null_bit_no() const { return null_offset * 8 + my_find_first_bit(null_bit); }
+    uint null_bit_no() const { return null_offset * 8 + my_find_first_bit(null_bit); }
 
     bool is_null(const uchar *record) const { return null_bit && (record[null_offset] & null_bit); }
 
-    bool is_in_tail(size_t n, size_t limit) const { return n > limit && (kind == VARCHAR || kind == BLOB); }
+    void set_null(uchar *record, bool yes) const
+    {
+      if (null_bit)
+        record[null_offset]= (uchar) (yes ? record[null_offset] | null_bit : record[null_offset] & ~null_bit);
+    }
 
     /* Of how many bytes values may be in a tail. */
     size_t tail_bytes() const
@@ -122,15 +93,40 @@ private:
 
     bool is_always_fixed() const { return kind == FIXED && !null_bit; }
 
+    /* Whether its values can be those of `altered` as they are. */
+    bool can_become(const Column &altered) const;
+
     uint field_no;
     uint offset;
     uint width;       // in the record
     uint null_offset;
     uchar null_bit;
-    Kind kind;
+    Column_kind kind;
     uint length_bytes;
     uint run_columns; // this one and those after it that are in each row as they lie in the record: together one string of bytes
     uint run_width;   // of those bytes
+  };
+
+  /* What is left of a row that is being read. */
+  struct Rest
+  {
+    const uchar *from, *head_end;
+    const uchar *tail, *end;
+    size_t limit;
+    bool is_cut;        // the tail is not there
+  };
+
+  /* The null bits of a row of an older layout. */
+  struct Older_nulls
+  {
+    bool is_null(const Row_history::Run &run, uint from_first) const
+    {
+      uint no= first + from_first + run.null_shift;
+      return run.nulls == Row_history::HAD_BITS && bytes[no / 8] >> no % 8 & 1;
+    }
+
+    const uchar *bytes;
+    uint first;
   };
 
   /* The bytes that stand for a column in a row, without their length. */
@@ -141,14 +137,25 @@ private:
   static bool fits(const Column &column, size_t n);
   static bool take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end, size_t n,
                          bool wanted);
-  bool put_default(const TABLE *table, size_t i, uchar *record, bool wanted) const;
-  void take_null_bytes(const Row_history::Layout &then, const uchar *from, uchar *record) const;
+  static bool take_run(const Column &column, uchar *record, Rest *row);
+  static Decoded take_column(const TABLE *table, const Column &column, uchar *record, Rest *row, bool wanted);
+  static bool pass_over(const Row_history::Run &gone, Rest *row);
+  void put_default(const TABLE *table, const Row_history::Default &value, uchar *record, bool all) const;
+  Decoded decode_older(const TABLE *table, uchar *record, const Row_history::Layout &then, Rest row, bool all) const;
+  Decoded take_older(const TABLE *table, uchar *record, const Row_history::Run &run, const Older_nulls &nulls, Rest *row, bool all) const;
   size_t tail_limit(const TABLE *table, const uchar *record) const;
+
+  uint column_no(uint field_no) const;
+  uint null_bit_from_first(const Column &column) const { return column.null_bit_no() - first_null_bit; }
+  bool is_possible(const Row_history::Default &value) const;
+  bool is_possible(const Row_history::Layout &then, const Row_history::Run &run) const;
+  bool find_lacking(const std::vector<uint> &default_of, Row_history::Layout *then) const;
+  std::vector<uint> columns_in(const Row_layout &altered, const Sources &sources) const;
+  Row_history::Run run_in(const Row_layout &altered, const Row_history::Run &run, uint column, uint becomes) const;
 
   std::vector<Column> columns;
   uint null_bytes;
   uint first_null_bit;
-  bool has_bits= false;       // of BIT columns, among the null bytes
   std::vector<uint> long_columns;   // of `columns`, those that may be in a tail
   Row_history history;
 };

@@ -65,8 +65,7 @@ hf_code Share::open(const std::string &name)
   hf_code code= read_definition(name, &definition);
   if (code != HF_OK)
     return code;
-  format_found= definition.format;
-  layout.set_history(definition.history);
+  format_found= layout.set_history(definition.history) ? definition.format : Definition::NO_FORMAT;
   if (!load_statistics(definition))
     known= std::make_shared<Statistics>();
   code= hf_table_open(database, slice(name), &open_table);

@@ -1,0 +1,39 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Lengths and other numbers as LEB128, in rows, entries of indexes and definitions. */
+
+#ifndef HOLDFAST_LENGTHS_H
+#define HOLDFAST_LENGTHS_H
+
+#include "server.h"
+
+namespace holdfast {
+
+inline void append_length(size_t n, Bytes *out)
+{
+  for (; n >= 0x80; n>>= 7)
+    out->push_back((uchar) (n | 0x80));
+  out->push_back((uchar) n);
+}
+
+/* Takes a length off the front; false if there is none. */
+inline bool take_length(const uchar **from, const uchar *end, size_t *n)
+{
+  *n= 0;
+  for (uint shift= 0; *from < end && shift < 63; shift+= 7)
+  {
+    uchar byte= *(*from)++;
+    *n|= (size_t) (byte & 0x7F) << shift;
+    if (byte < 0x80)
+      return true;
+  }
+  return false;
+}
+
+} // namespace holdfast
+
+#endif
