@@ -1,6 +1,7 @@
-//! Format 3 is that of tables whose rows have several layouts. Format 2 came with keys that have all weights of a text. Keys of format 1 would be misread without a word, so a table whose definition says
+//! Format 4 is that of tables whose rows have several layouts, and 3 was that when each of them was the beginning of the next: it is read. Format 2 came with keys that have all weights of a text.
+//! Keys of format 1 would be misread without a word, so a table whose definition says
 //! another format is refused: every statement on it gets an error that names the formats and says what to do, the table stays as it is, and can
-//! be dropped. Here a definition is changed while the server is down.
+//! be dropped. Here a definition is changed while the server is down. One that is damaged is refused, too, or read as what it says; the server goes on.
 //!
 //! It needs the server's packages and a plugin, so `cargo xtask test mariadb` asks for it.
 
@@ -15,19 +16,30 @@ use holdfast_server::{Cache, Profile, Server, build_as};
 
 const PORT: u16 = 13359;
 
-/// Replaces the first byte of the definition of `table`, which is the format; returns the old one.
-fn set_format(data: &Path, table: &str, format: u8) -> u8 {
+/// The format, flags, and the version of the server's definition, which every definition begins with.
+const FIXED_BYTES: usize = 18;
+
+/// Changes the definition of each of `tables`.
+fn change(data: &Path, tables: &[String], mut by: impl FnMut(usize, &mut Vec<u8>)) {
     let database = open(&data.join("#holdfast").display().to_string(), None);
     let (mut buffer, mut bytes) = (null_mut(), slice(b""));
     ok!(hf_buffer_new(&raw mut buffer));
-    ok!(hf_table_definition(database, slice(table.as_bytes()), buffer));
-    ok!(hf_buffer_bytes(buffer, &raw mut bytes));
-    // SAFETY: valid until the buffer is used again.
-    let mut definition = unsafe { std::slice::from_raw_parts(bytes.data, bytes.len) }.to_vec();
-    let before = std::mem::replace(&mut definition[0], format);
-    ok!(hf_table_set_definition(database, slice(table.as_bytes()), slice(&definition)));
+    for (i, table) in tables.iter().enumerate() {
+        ok!(hf_table_definition(database, slice(table.as_bytes()), buffer));
+        ok!(hf_buffer_bytes(buffer, &raw mut bytes));
+        // SAFETY: valid until the buffer is used again.
+        let mut definition = unsafe { std::slice::from_raw_parts(bytes.data, bytes.len) }.to_vec();
+        by(i, &mut definition);
+        ok!(hf_table_set_definition(database, slice(table.as_bytes()), slice(&definition)));
+    }
     ok!(hf_buffer_free(buffer));
     ok!(hf_close(database));
+}
+
+/// Replaces the first byte of the definition of `table`, which is the format; returns the old one.
+fn set_format(data: &Path, table: &str, format: u8) -> u8 {
+    let mut before = 0;
+    change(data, &[table.to_owned()], |_, definition| before = std::mem::replace(&mut definition[0], format));
     before
 }
 
@@ -48,8 +60,8 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
 
     up(false)?;
     let expected = format!(
-        "table s/old is in format 1, and this version of the engine reads formats {ours} and {}: dump it",
-        ours + 1
+        "table s/old is in format 1, and this version of the engine reads formats {ours} to {}: dump it",
+        ours + 2
     );
     for statement in ["SELECT * FROM s.old", "INSERT INTO s.old VALUES (3, 'c')", "ALTER TABLE s.old ADD b INT"] {
         let error = refused(server, statement);
@@ -61,18 +73,28 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     server.down()?;
 
     assert_eq!(set_format(&server.data_dir(), "s/old", ours), 1, "what was refused changed nothing");
-    assert_eq!(set_format(&server.data_dir(), "s/wide", ours + 1), ours + 1);
+    // As it was before columns could come anywhere and go: one layout of one null byte from bit 0 on and two columns; one default, of four bytes.
+    change(&server.data_dir(), &["s/wide".to_owned()], |_, definition| {
+        assert_eq!(definition[0], ours + 2);
+        definition[0] = ours + 1;
+        definition.truncate(FIXED_BYTES);
+        definition.extend([1, 1, 0, 2, 1, 5, 7, 0, 0, 0]);
+    });
     up(false)?;
     assert_eq!(server.query("SELECT a FROM s.old ORDER BY a")?, "a\nb");
-    assert_eq!(server.query("SELECT SUM(b) FROM s.wide")?, "14");
+    assert_eq!(server.query("SELECT * FROM s.wide ORDER BY id")?, "1\ta\t7\n2\tb\t7");
+    server.query(
+        "ALTER TABLE s.wide ADD c INT DEFAULT 8 FIRST, DROP a, ALGORITHM=NOCOPY; INSERT INTO s.wide VALUES (9, 3, 9)",
+    )?;
+    assert_eq!(server.query("SELECT * FROM s.wide ORDER BY id")?, "8\t1\t7\n8\t2\t7\n9\t3\t9");
     server.down()?;
 
     // A later format; and one that promises what is not there.
-    set_format(&server.data_dir(), "s/old", ours + 2);
-    set_format(&server.data_dir(), "s/mine", ours + 1);
+    set_format(&server.data_dir(), "s/old", ours + 3);
+    set_format(&server.data_dir(), "s/mine", ours + 2);
     up(false)?;
     let error = refused(server, "SELECT * FROM s.old");
-    assert!(error.contains(&format!("is in format {}", ours + 2)), "{error}");
+    assert!(error.contains(&format!("is in format {}", ours + 3)), "{error}");
     let error = refused(server, "SELECT * FROM s.mine");
     assert!(error.contains("is in format 0"), "{error}");
     server.down()?;
@@ -80,6 +102,52 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     up(false)?;
     server.query("DROP TABLE s.old; CREATE TABLE s.old LIKE s.mine; INSERT INTO s.old SELECT * FROM s.mine")?;
     assert_eq!(server.query("SELECT COUNT(*) FROM s.old")?, "2", "it can be dropped, and loaded anew");
+    server.down()?;
+    damage(server, &up)
+}
+
+/// Each byte of a history is replaced by others, in a table of its own.
+fn damage(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    up(false)?;
+    let of_one = |table: &str| {
+        format!(
+            "CREATE TABLE {table} (id INT PRIMARY KEY, a VARCHAR(9), b INT NOT NULL, c TEXT) ENGINE=HOLDFAST; INSERT INTO {table} VALUES (1, 'a', 1, 'c'), (2, NULL, 2, NULL); \
+             ALTER TABLE {table} DROP a, ADD d INT DEFAULT 5 FIRST, ADD e VARCHAR(9) DEFAULT 'eee' AFTER id, ALGORITHM=INSTANT; INSERT INTO {table} VALUES (5, 3, 'eee', 3, 'c'); \
+             ALTER TABLE {table} DROP d, MODIFY c TEXT FIRST, ALGORITHM=INSTANT; "
+        )
+    };
+    server.query(&format!("USE s; {}", of_one("sound")))?;
+    server.down()?;
+    let mut length = 0;
+    change(&server.data_dir(), &["s/sound".to_owned()], |_, definition| length = definition.len() - FIXED_BYTES);
+    let values = [0, 1, 2, 3, 127, 128, 255];
+    let damages: Vec<(usize, u8)> = (0..length).flat_map(|at| values.map(|value| (at, value))).collect();
+    up(false)?;
+    let tables: Vec<String> = (0..damages.len()).map(|n| format!("d{n}")).collect();
+    for table in &tables {
+        server.query(&format!("USE s; {}", of_one(table)))?;
+    }
+    server.down()?;
+    let names: Vec<String> = tables.iter().map(|table| format!("s/{table}")).collect();
+    change(&server.data_dir(), &names, |i, definition| definition[FIXED_BYTES + damages[i].0] = damages[i].1);
+    up(false)?;
+    let sound = server.query("SELECT * FROM s.sound ORDER BY id")?;
+    let (mut refused, mut same) = (0, 0);
+    for table in &tables {
+        match server.query(&format!("SELECT * FROM s.{table} ORDER BY id")) {
+            Ok(rows) => same += usize::from(rows == sound),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(
+                    error.contains("is in format 0") || error.contains("bytes that are no row"),
+                    "{table}: {error}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > same && same > 0, "{refused} refused, {same} as they were, of {}", tables.len());
+    assert_eq!(server.query("SELECT * FROM s.sound ORDER BY id")?, sound);
     server.down()
 }
 
