@@ -2,6 +2,7 @@
 //!
 //! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab uses as well.
 
+mod alters;
 mod backup;
 mod bench;
 mod crash;
@@ -55,6 +56,8 @@ pub enum What {
     Package,
     /// Back up a server under load, restore the copy into another one, and compare
     Backup,
+    /// Change definitions and rows at random, on this engine and on InnoDB, and compare
+    Alters(alters::Options),
     /// Kill a server under load, round after round, and check that nothing is lost
     Crash {
         /// How often
@@ -115,6 +118,10 @@ pub fn run(what: What) -> anyhow::Result<()> {
             build(&cache)?;
             backup::run(&cache)
         }
+        What::Alters(options) => {
+            build(&cache)?;
+            alters::run(&cache, &options)
+        }
         What::Crash { rounds, sysbench } => {
             build(&cache)?;
             crash::run(&cache, rounds, sysbench)
@@ -150,7 +157,7 @@ pub fn run(what: What) -> anyhow::Result<()> {
     }
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, tables of another format, a dump to InnoDB and back, a few tests of the
+/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at random, tables of another format, a dump to InnoDB and back, a few tests of the
 /// server's suites, some kills. Where the server's packages cannot be had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
@@ -159,6 +166,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     }
     build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;
+    alters::short(&cache)?;
     check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;

@@ -1,0 +1,336 @@
+//! A table of which is known what can be done to it, and the statements that do it.
+
+use holdfast_workload::rng::Rng;
+
+/// At most so many columns, without those that every table has.
+const COLUMNS: usize = 12;
+
+/// A statement.
+pub struct Statement {
+    sql: String,
+    /// It changes columns, and this engine has to do that at once.
+    pub is_instant: bool,
+}
+
+impl Statement {
+    fn new(sql: String) -> Statement {
+        Statement { sql, is_instant: false }
+    }
+
+    /// As it is given to an engine.
+    pub fn on(&self, engine: &str) -> String {
+        let at_once = if self.is_instant && engine == "HOLDFAST" { ", ALGORITHM=INSTANT" } else { "" };
+        format!("{}{at_once};\n", self.sql.replace("$ENGINE", engine))
+    }
+}
+
+/// What a column can be; of texts, how long they can be.
+#[derive(Clone, Copy)]
+enum Kind {
+    Int,
+    BigInt,
+    Double,
+    Decimal,
+    DateTime,
+    Enum,
+    Bit,
+    Char,
+    WideChar,
+    Binary,
+    VarChar(u64),
+    Text(&'static str, u64),
+}
+
+const KINDS: [Kind; 16] = [
+    Kind::Int,
+    Kind::Int,
+    Kind::BigInt,
+    Kind::Double,
+    Kind::Decimal,
+    Kind::DateTime,
+    Kind::Enum,
+    Kind::Bit,
+    Kind::Char,
+    Kind::WideChar,
+    Kind::Binary,
+    Kind::VarChar(20),
+    Kind::VarChar(400),
+    Kind::Text("TINYTEXT", 255),
+    Kind::Text("TEXT", 4000),
+    Kind::Text("LONGBLOB", 9000),
+];
+
+impl Kind {
+    fn sql(self) -> String {
+        match self {
+            Kind::Int => "INT".into(),
+            Kind::BigInt => "BIGINT UNSIGNED".into(),
+            Kind::Double => "DOUBLE".into(),
+            Kind::Decimal => "DECIMAL(12,3)".into(),
+            Kind::DateTime => "DATETIME(3)".into(),
+            Kind::Enum => "ENUM('p', 'q', 'r')".into(),
+            Kind::Bit => "BIT(11)".into(),
+            Kind::Char => "CHAR(10)".into(),
+            Kind::WideChar => "CHAR(7) CHARACTER SET utf8mb4".into(),
+            Kind::Binary => "BINARY(5)".into(),
+            Kind::VarChar(n) => format!("VARCHAR({n})"),
+            Kind::Text(name, _) => name.into(),
+        }
+    }
+
+    fn value(self, rng: &mut Rng) -> String {
+        let n = rng.below(100);
+        match self {
+            Kind::Int => format!("{}", n as i64 - 50),
+            Kind::BigInt => format!("{}", n * 1_000_000_007),
+            Kind::Double => format!("{n}.25"),
+            Kind::Decimal => format!("{n}.125"),
+            Kind::DateTime => format!("'2026-01-02 03:04:05.{:03}'", n * 7),
+            Kind::Enum => ["'p'", "'q'", "'r'"][n as usize % 3].into(),
+            Kind::Bit => format!("{}", n * 20),
+            Kind::Char => format!("'c{n}'"),
+            Kind::WideChar => format!("REPEAT(CHAR(0xC3BC USING utf8mb4), {})", n % 8),
+            Kind::Binary => format!("'b{n}'"),
+            Kind::VarChar(most) | Kind::Text(_, most) => {
+                let length = if n < 70 { rng.below(9) } else { rng.below(most + 1) };
+                format!("REPEAT('{}', {length})", char::from(b'a' + (n % 26) as u8))
+            }
+        }
+    }
+
+    /// Whether an index can have it as it is.
+    fn is_short(self) -> bool {
+        !matches!(self, Kind::Text(..))
+    }
+}
+
+#[derive(Clone)]
+struct Column {
+    name: String,
+    kind: Kind,
+    nullable: bool,
+    /// It has an index, of its own name.
+    indexed: bool,
+}
+
+impl Column {
+    fn definition(&self) -> String {
+        format!("{} {}", self.kind.sql(), if self.nullable { "NULL" } else { "NOT NULL" })
+    }
+
+    fn value(&self, rng: &mut Rng) -> String {
+        if self.nullable && rng.below(4) == 0 { "NULL".into() } else { self.kind.value(rng) }
+    }
+}
+
+/// A table `t`: `id`, `computed`, which is virtual and may not be there, and the columns.
+pub struct Table {
+    columns: Vec<Column>,
+    has_computed: bool,
+    next_name: u64,
+    next_id: u64,
+}
+
+impl Table {
+    /// A table, and what creates it.
+    pub fn create(rng: &mut Rng) -> (Table, Statement) {
+        let mut table = Table { columns: Vec::new(), has_computed: false, next_name: 0, next_id: 1 };
+        let mut sql = String::from("CREATE OR REPLACE TABLE t (id INT NOT NULL");
+        for _ in 0..rng.below(6) {
+            let column = table.new_column(rng);
+            sql += &format!(", {} {}", column.name, column.definition());
+            table.columns.push(column);
+        }
+        sql += [", PRIMARY KEY (id)", ", KEY (id)"][usize::from(rng.below(3) == 0)];
+        sql += ") ENGINE=$ENGINE";
+        sql += ["", "", " PARTITION BY HASH (id) PARTITIONS 3"][rng.below(3) as usize];
+        (table, Statement::new(sql))
+    }
+
+    /// What is to be asked to see whether two tables have the same.
+    pub fn questions(&self) -> String {
+        let mut sql = String::from("SELECT * FROM t ORDER BY id; SELECT COUNT(*) FROM t;");
+        for Column { name, .. } in self.columns.iter().filter(|column| column.indexed) {
+            sql += &format!("SELECT {name}, id FROM t FORCE INDEX (i_{name}) ORDER BY {name}, id;");
+        }
+        for Column { name, .. } in &self.columns {
+            sql += &format!("SELECT id FROM t WHERE {name} IS NULL ORDER BY id;");
+        }
+        sql
+    }
+
+    /// Something that can be done to the table.
+    pub fn step(&mut self, rng: &mut Rng) -> Statement {
+        match rng.below(20) {
+            0..=7 => self.alter(rng),
+            8..=12 => self.insert(rng),
+            13..=16 => Statement::new(self.update(rng)),
+            17 => {
+                Statement::new(format!("DELETE FROM t WHERE id % 11 = {} OR id + 60 < {}", rng.below(11), self.next_id))
+            }
+            18 => {
+                let changes = [self.update(rng), self.update(rng)].join("; ");
+                Statement::new(format!("BEGIN; {changes}; DELETE FROM t WHERE id % 3 = 0; ROLLBACK"))
+            }
+            _ => self.change_indexes(rng),
+        }
+    }
+
+    fn new_name(&mut self) -> String {
+        self.next_name += 1;
+        format!("c{}", self.next_name)
+    }
+
+    fn new_column(&mut self, rng: &mut Rng) -> Column {
+        let kind = KINDS[rng.below(KINDS.len() as u64) as usize];
+        Column { name: self.new_name(), kind, nullable: rng.below(3) > 0, indexed: false }
+    }
+
+    fn insert(&mut self, rng: &mut Rng) -> Statement {
+        let given: Vec<Column> = self.columns.iter().filter(|_| rng.below(4) > 0).cloned().collect();
+        let names: String = given.iter().map(|column| format!(", {}", column.name)).collect();
+        let mut rows = Vec::new();
+        for _ in 0..=rng.below(4) {
+            let values: String = given.iter().map(|column| format!(", {}", column.value(rng))).collect();
+            rows.push(format!("({}{values})", self.next_id));
+            self.next_id += 1;
+        }
+        Statement::new(format!("INSERT INTO t (id{names}) VALUES {}", rows.join(", ")))
+    }
+
+    fn update(&self, rng: &mut Rng) -> String {
+        let some = rng.below(5);
+        match self.any(rng) {
+            Some(column) => format!("UPDATE t SET {} = {} WHERE id % 5 = {some}", column.name, column.value(rng)),
+            None => format!("UPDATE t SET id = id WHERE id % 5 = {some}"),
+        }
+    }
+
+    fn any(&self, rng: &mut Rng) -> Option<&Column> {
+        (!self.columns.is_empty()).then(|| &self.columns[rng.below(self.columns.len() as u64) as usize])
+    }
+
+    /// An index comes or goes, with a column that comes, or a column with its index.
+    fn change_indexes(&mut self, rng: &mut Rng) -> Statement {
+        let Some(i) = (!self.columns.is_empty()).then(|| rng.below(self.columns.len() as u64) as usize) else {
+            return Statement::new("ALTER TABLE t FORCE".into());
+        };
+        let column = &mut self.columns[i];
+        let name = column.name.clone();
+        if column.indexed && rng.below(2) == 0 {
+            self.columns.remove(i);
+            return Statement::new(format!("ALTER TABLE t DROP KEY i_{name}, DROP {name}"));
+        }
+        if !column.kind.is_short() {
+            return Statement::new("ALTER TABLE t ENGINE=$ENGINE".into());
+        }
+        column.indexed = !column.indexed;
+        let change = if column.indexed { format!("ADD KEY i_{name} ({name})") } else { format!("DROP KEY i_{name}") };
+        Statement::new(format!("ALTER TABLE t {change}"))
+    }
+
+    /// Some changes of columns that can be made at once.
+    fn alter(&mut self, rng: &mut Rng) -> Statement {
+        let mut statement =
+            Alter { kept: self.columns.clone(), clauses: Vec::new(), done: Vec::new(), gone: Vec::new() };
+        for _ in 0..=rng.below(3) {
+            statement.add_clause(self, rng);
+        }
+        if rng.below(8) == 0 {
+            let place = statement.place(rng);
+            statement.clauses.push(format!("MODIFY id INT NOT NULL{place}"));
+        }
+        if rng.below(6) == 0 {
+            let change = if self.has_computed { "DROP computed" } else { "ADD computed INT AS (id * 2) VIRTUAL" };
+            statement.clauses.push(change.into());
+            self.has_computed = !self.has_computed;
+        }
+        if statement.clauses.is_empty() {
+            statement.clauses.push("COMMENT = 'nothing'".into());
+        }
+        let sql = format!("ALTER TABLE t {}", statement.clauses.join(", "));
+        self.columns = statement.kept.into_iter().chain(statement.done).collect();
+        Statement { sql, is_instant: true }
+    }
+}
+
+/// A statement that is being written. It names every column once.
+struct Alter {
+    /// Columns that it has not named yet.
+    kept: Vec<Column>,
+    clauses: Vec<String>,
+    /// Columns as they will be.
+    done: Vec<Column>,
+    /// Names that columns had.
+    gone: Vec<String>,
+}
+
+impl Alter {
+    fn add_clause(&mut self, table: &mut Table, rng: &mut Rng) {
+        let is_full = self.kept.len() + self.done.len() >= COLUMNS;
+        if self.kept.is_empty() || (!is_full && rng.below(3) == 0) {
+            return self.add(table, rng);
+        }
+        let column = self.kept.remove(rng.below(self.kept.len() as u64) as usize);
+        let name = column.name.clone();
+        match rng.below(8) {
+            0..=2 if !column.indexed => {
+                self.clauses.push(format!("DROP {name}"));
+                self.gone.push(name);
+            }
+            3 if !column.indexed => self.rename(column, table, rng),
+            4 if !column.indexed => self.widen(column, rng),
+            _ => {
+                let place = self.place(rng);
+                self.clauses.push(format!("MODIFY {name} {}{place}", column.definition()));
+                self.done.push(column);
+            }
+        }
+    }
+
+    /// Where a column comes to stand. The one before it stays as it is.
+    fn place(&mut self, rng: &mut Rng) -> String {
+        match rng.below(4) {
+            0 => " FIRST".into(),
+            1 | 2 if !self.kept.is_empty() => {
+                let before = self.kept.remove(rng.below(self.kept.len() as u64) as usize);
+                let place = format!(" AFTER {}", before.name);
+                self.done.push(before);
+                place
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// A new column, maybe of a name that another one has had.
+    fn add(&mut self, table: &mut Table, rng: &mut Rng) {
+        let mut column = table.new_column(rng);
+        if let Some(name) = self.gone.pop() {
+            column.name = name;
+        }
+        let default = if rng.below(3) > 0 { format!(" DEFAULT ({})", column.value(rng)) } else { String::new() };
+        let default = if default.contains("NULL") { String::new() } else { default };
+        let place = self.place(rng);
+        self.clauses.push(format!("ADD {} {}{default}{place}", column.name, column.definition()));
+        self.done.push(column);
+    }
+
+    fn rename(&mut self, mut column: Column, table: &mut Table, rng: &mut Rng) {
+        let name = self.gone.pop().unwrap_or_else(|| table.new_name());
+        let place = self.place(rng);
+        self.clauses.push(format!("CHANGE {} {name} {}{place}", column.name, column.definition()));
+        column.name = name;
+        self.done.push(column);
+    }
+
+    /// It may have longer values, or NULL.
+    fn widen(&mut self, mut column: Column, rng: &mut Rng) {
+        column.nullable = true;
+        if let Kind::VarChar(n) = &mut column.kind {
+            *n += rng.below(300);
+        }
+        let place = self.place(rng);
+        self.clauses.push(format!("MODIFY {} {}{place}", column.name, column.definition()));
+        self.done.push(column);
+    }
+}
