@@ -2,7 +2,7 @@
 //!
 //! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, each in
 //! a transaction of its own; one more session does the same in XA transactions, one creates, alters, truncates, renames and
-//! drops tables, one adds indexes to a table of many rows and drops them, and one does that to the accounts. What a session was told before the kill has to hold after it:
+//! drops tables, one adds indexes to a table of many rows and drops them, one does that to the accounts, and one changes their columns. What a session was told before the kill has to hold after it:
 //!
 //! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
 //!   account has what the ledger says;
@@ -144,6 +144,7 @@ fn round_of_load(
     clients.push(Client::start(server, usize::MAX, move |n| definitions(round, n), lines.clone())?);
     clients.push(Client::start(server, usize::MAX, indexes, lines.clone())?);
     clients.push(Client::start(server, usize::MAX, indexes_of_accounts, lines.clone())?);
+    clients.push(Client::start(server, usize::MAX, columns_of_accounts, lines.clone())?);
     drop(lines);
     let listened = listen(&heard, told);
     server.kill()?;
@@ -215,6 +216,9 @@ fn definitions(round: u32, n: u64) -> String {
         "CREATE OR REPLACE TABLE defs.{t} (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(100), KEY (a)) ENGINE=HOLDFAST;
          INSERT INTO defs.{t} (a) SELECT REPEAT('a', seq) FROM seq_1_to_50;
          ALTER TABLE defs.{t} ADD COLUMN b INT DEFAULT 7, ADD KEY (b);
+         ALTER TABLE defs.{t} ADD COLUMN c INT DEFAULT 8 FIRST, MODIFY b INT AFTER id, ALGORITHM=INSTANT;
+         INSERT INTO defs.{t} (a) VALUES ('y');
+         ALTER TABLE defs.{t} DROP COLUMN c, ADD COLUMN c TEXT AFTER id, ALGORITHM=INSTANT;
          TRUNCATE defs.{t};
          INSERT INTO defs.{t} (a) VALUES ('x');
          RENAME TABLE defs.{t} TO defs.r{n};
@@ -238,6 +242,16 @@ fn indexes_of_accounts(_: u64) -> String {
      ALTER TABLE accounts ADD KEY n (note), ADD UNIQUE bn (balance, id), ALGORITHM=INPLACE, LOCK=NONE;
      DO SLEEP(0.05);\n"
         .into()
+}
+
+/// Columns of the same table that come, go and move; what is left of the last round goes first.
+fn columns_of_accounts(n: u64) -> String {
+    format!(
+        "ALTER TABLE accounts DROP COLUMN IF EXISTS more, MODIFY note VARCHAR(200) FIRST;
+         DO SLEEP(0.05);
+         ALTER TABLE accounts ADD COLUMN more VARCHAR(20) DEFAULT 'more {n}' AFTER id, MODIFY balance INT NOT NULL FIRST;
+         DO SLEEP(0.05);\n"
+    )
 }
 
 /// A client program that is fed with statements for ever; what it prints goes to a channel.
