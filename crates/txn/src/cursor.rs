@@ -8,8 +8,10 @@
 //! A locking cursor (always at SERIALIZABLE) registers its whole range before it reads, where the isolation level keeps
 //! phantoms out, and locks each entry before it shows it. A cursor that is closed early gives back the part of
 //! the range that it did not reach. So does one that has to wait for an entry, and reads on from what it had shown last when it has the
-//! lock: whom it waits for may insert there. After some entries it locks those that follow as one (see [`CoverId`]). (Sessions that read the greatest key with a lock and insert the next one would all be in
+//! lock: whom it waits for may insert there. (Sessions that read the greatest key with a lock and insert the next one would all be in
 //! each other's way: who has the lock could not insert because of those who wait for it.)
+//!
+//! After some entries it locks those that follow as one, by a cover (see [`CoverId`]), up to one that is in somebody else's hands.
 
 use std::fmt;
 use std::mem;

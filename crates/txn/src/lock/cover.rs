@@ -33,7 +33,7 @@ const SHARDS: usize = 16;
 /// So many an index has at most: everybody who comes to a row looks at all of them.
 const COVERS_MAX: usize = 8;
 
-/// Names a cover among those of its index.
+/// Names a cover: a lock on all rows that a scan has gone through, from one key to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoverId(u64);
 
@@ -152,7 +152,8 @@ impl Covers {
         }
     }
 
-    /// Whose covers keep `owner` from locking `key`, with their modes. To be called under the mutex of the row's shard, or the latch of its leaf.
+    /// Whose covers keep `owner` from locking `key`, with their modes. To be called under the mutex of the row's shard, or
+    /// the latch of its leaf.
     pub fn conflicting(
         &self,
         owner: &Owner,
