@@ -152,7 +152,8 @@ void Row_history::encode(Bytes *out) const
   }
 }
 
-bool Row_history::decode_layouts(const uchar **from, const uchar *end)
+/* Takes the layouts off the front. How the runs of one are told, behind their number, is `take_runs`'s to know. */
+template <typename Take_runs> bool Row_history::decode_layouts(const uchar **from, const uchar *end, Take_runs take_runs)
 {
   uint n;
   if (!take_number(from, end, MAX_LAYOUTS, &n))
@@ -160,22 +161,21 @@ bool Row_history::decode_layouts(const uchar **from, const uchar *end)
   layouts.resize(n);
   for (Layout &layout : layouts)
   {
-    if (!take_layout(from, end, &layout, &n))
+    if (!take_layout(from, end, &layout, &n) || !take_runs(n, &layout.runs))
       return false;
-    layout.runs.resize(n);
-    for (Run &run : layout.runs)
-    {
-      if (!take_run(from, end, &run))
-        return false;
-    }
   }
   return true;
 }
 
 bool Row_history::decode(const uchar **from, const uchar *end)
 {
+  auto take_runs= [&](uint n, std::vector<Run> *runs)
+  {
+    runs->resize(n);
+    return std::all_of(runs->begin(), runs->end(), [&](Run &run) { return take_run(from, end, &run); });
+  };
   uint n;
-  if (!decode_layouts(from, end) || !take_number(from, end, MAX_FIELDS, &n))
+  if (!decode_layouts(from, end, take_runs) || !take_number(from, end, MAX_FIELDS, &n))
     return false;
   defaults.resize(n);
   for (Default &value : defaults)
@@ -188,16 +188,14 @@ bool Row_history::decode(const uchar **from, const uchar *end)
 
 bool Row_history::decode_beginnings(const uchar **from, const uchar *end)
 {
-  uint n;
-  if (!take_number(from, end, MAX_LAYOUTS, &n))
-    return false;
-  layouts.resize(n);
-  for (Layout &layout : layouts)
+  auto one_run= [](uint n, std::vector<Run> *runs)
   {
-    if (!take_layout(from, end, &layout, &n))
-      return false;
-    layout.runs.push_back({0, n, HAD_BITS, 0, FIXED, 0});
-  }
+    runs->push_back({0, n, HAD_BITS, 0, FIXED, 0});
+    return true;
+  };
+  uint n;
+  if (!decode_layouts(from, end, one_run))
+    return false;
   uint first= layouts.empty() ? 0 : layouts[0].runs[0].columns;
   if (!take_number(from, end, MAX_FIELDS, &n))
     return false;

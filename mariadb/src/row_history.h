@@ -107,7 +107,7 @@ struct Row_history
   std::vector<Default> defaults;      // of the columns that some layout lacks
 
 private:
-  bool decode_layouts(const uchar **from, const uchar *end);
+  template <typename Take_runs> bool decode_layouts(const uchar **from, const uchar *end, Take_runs take_runs);
 };
 
 } // namespace holdfast

@@ -20,14 +20,13 @@ use std::sync::{Arc, Weak};
 use holdfast_base::{Error, Result};
 use parking_lot::{Mutex, RwLock};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::batch::Batcher;
 use crate::disk::SECTOR;
-use crate::file_disk::retry;
-use crate::os_file::{Demands, Direct, OsFile};
+use crate::os_file::{Demands, Direct, OsFile, open_at};
 use crate::{File, ReadAt, WriteAt};
 
 /// As few may always be open.
@@ -229,9 +228,7 @@ impl DataFile {
 
 /// A descriptor through the page cache.
 pub(crate) fn descriptor(dir: &OwnedFd, name: &str, read_only: bool, create: OFlags) -> Result<OwnedFd> {
-    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
-    retry(|| rustix::fs::openat(dir, name, access | create | OFlags::CLOEXEC, Mode::from_raw_mode(0o640)))
-        .map_err(|e| Error::io("open", name, e.into()))
+    open_at(dir, name, read_only, create).map_err(|e| Error::io("open", name, e.into()))
 }
 
 impl Drop for DataFile {
@@ -299,7 +296,7 @@ impl File for DataFile {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{CWD, openat};
+    use rustix::fs::{CWD, Mode, openat};
 
     use super::*;
     use crate::BatchMethod;

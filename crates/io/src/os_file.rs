@@ -196,7 +196,7 @@ impl OsFile {
 impl Direct {
     /// Opens `name` past the page cache, for the first time; `None` if the file system does not take that.
     pub(crate) fn open(dir: &OwnedFd, name: &str, read_only: bool) -> Result<Option<Direct>> {
-        let fd = match Direct::descriptor(dir, name, read_only) {
+        let fd = match open_at(dir, name, read_only, OFlags::DIRECT) {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
             other => other.map_err(|e| Error::io("open", name, e.into()))?,
         };
@@ -212,14 +212,15 @@ impl Direct {
 
     /// Opens `name` again, whose demands are known.
     pub(crate) fn open_again(dir: &OwnedFd, name: &str, read_only: bool, demands: &Arc<Demands>) -> Result<Direct> {
-        let fd = Direct::descriptor(dir, name, read_only).map_err(|e| Error::io("open", name, e.into()))?;
+        let fd = open_at(dir, name, read_only, OFlags::DIRECT).map_err(|e| Error::io("open", name, e.into()))?;
         Ok(Direct { fd, demands: Arc::clone(demands) })
     }
+}
 
-    fn descriptor(dir: &OwnedFd, name: &str, read_only: bool) -> rustix::io::Result<OwnedFd> {
-        let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        retry(|| rustix::fs::openat(dir, name, access | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()))
-    }
+/// Opens a file of the directory, with `flags` beside those that `read_only` asks for.
+pub(crate) fn open_at(dir: &OwnedFd, name: &str, read_only: bool, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    retry(|| rustix::fs::openat(dir, name, access | flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o640)))
 }
 
 impl Demands {

@@ -233,6 +233,16 @@ impl<'a> PageOp<'a> {
     /// Whether the operation can be applied to `page`.
     #[must_use]
     pub fn check(&self, page: &[u8]) -> bool {
+        self.suits(page, false)
+    }
+
+    /// Whether it can be applied, and a split would not be better for a node that it would crowd.
+    #[must_use]
+    pub fn is_welcome(&self, page: &[u8]) -> bool {
+        self.suits(page, true)
+    }
+
+    fn suits(&self, page: &[u8], spares: bool) -> bool {
         let Some(page_type) = page.get(OFF_TYPE).copied().and_then(PageType::from_u8) else {
             return self.initialises() && page.len() > HEADER_LEN;
         };
@@ -245,10 +255,10 @@ impl<'a> PageOp<'a> {
             PageOp::InitPage { page_type, .. } => page_type != PageType::Tree,
             PageOp::FreePage => true,
             PageOp::InsertAt { slot, suffix, payload } => {
-                is_node && node.can_insert(slot.into(), suffix.len(), payload.len())
+                is_node && node.can_insert(slot.into(), suffix.len(), payload.len(), spares)
             }
             PageOp::RemoveAt { slot } => is_node && node.can_remove(slot.into()),
-            PageOp::ReplaceAt { slot, payload } => is_node && node.can_replace(slot.into(), payload.len()),
+            PageOp::ReplaceAt { slot, payload } => is_node && node.can_replace(slot.into(), payload.len(), spares),
             PageOp::Patch { slot, offset, bytes } => is_node && node.can_patch(slot.into(), offset.into(), bytes.len()),
             PageOp::Rebuild { from, to, prefix_len } => {
                 is_node && node.can_rebuild(from.into(), to.into(), prefix_len.into())
@@ -263,20 +273,6 @@ impl<'a> PageOp<'a> {
                 !is_node && !is_bitmap && offset >= HEADER_LEN && offset + bytes.len() <= len
             }
         }
-    }
-
-    /// Whether it can be applied, and a split would not be better for a node that it would crowd.
-    #[must_use]
-    pub fn is_welcome(&self, page: &[u8]) -> bool {
-        let node = NodeRef::assume(page);
-        self.check(page)
-            && match *self {
-                PageOp::InsertAt { slot, suffix, payload } => {
-                    node.takes_insert(slot.into(), suffix.len(), payload.len())
-                }
-                PageOp::ReplaceAt { slot, payload } => node.takes_replace(slot.into(), payload.len()),
-                _ => true,
-            }
     }
 
     /// Applies the operation to `page`, whose address is `id`. LSN and checksum of the page are not its business.

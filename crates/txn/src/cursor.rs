@@ -487,7 +487,7 @@ impl RowCursor {
     fn cover_entry(&mut self, at: usize, cover: CoverId) -> Result<bool> {
         let Some(locking) = &self.locking else { return Ok(false) };
         let (system, index) = (&self.system, &self.index);
-        if system.locks.cover_row(&self.owner, index.id(), cover, locking.mode, &self.key) {
+        if system.locks.cover_row(&self.owner, index.id(), cover, &self.key) {
             let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
             let mut payload = locking.read.lock().take_payload();
             let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));

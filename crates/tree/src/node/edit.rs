@@ -92,22 +92,12 @@ const CROWD: usize = 8;
 
 /// What can be done to a node.
 impl NodeRef<'_, [u8]> {
-    /// Whether [`NodeMut::insert`] can be done.
+    /// Whether [`NodeMut::insert`] can be done; if it `spares` the node, without a compaction that a split is better than.
     #[must_use]
-    pub fn can_insert(&self, slot: usize, suffix_len: usize, payload_len: usize) -> bool {
-        self.can_insert_beside(slot, suffix_len, payload_len, 0)
-    }
-
-    /// Whether it should be done, rather than a split.
-    #[must_use]
-    pub fn takes_insert(&self, slot: usize, suffix_len: usize, payload_len: usize) -> bool {
-        self.can_insert_beside(slot, suffix_len, payload_len, self.spare())
-    }
-
-    fn can_insert_beside(&self, slot: usize, suffix_len: usize, payload_len: usize, spare: usize) -> bool {
+    pub fn can_insert(&self, slot: usize, suffix_len: usize, payload_len: usize, spares: bool) -> bool {
         self.count().is_some_and(|count| slot <= count)
             && suffix_len.max(payload_len) <= usize::from(u16::MAX)
-            && self.has_room(SLOT_LEN + RECORD_HEADER + suffix_len + payload_len, 0, spare)
+            && self.has_room(SLOT_LEN + RECORD_HEADER + suffix_len + payload_len, 0, spares)
     }
 
     /// What a compaction should leave free.
@@ -115,14 +105,15 @@ impl NodeRef<'_, [u8]> {
         if self.count().is_some_and(|count| count >= CROWD) { self.body_len() / SPARE } else { 0 }
     }
 
-    /// Whether `more` bytes fit once `less` bytes of a record are gone: into the free space as it is, or after a
-    /// compaction that leaves `spare` bytes. What that gains is added up from the records, not taken from the header, so that a damaged
-    /// page cannot make a change run out of the page.
-    fn has_room(&self, more: usize, less: usize, spare: usize) -> bool {
+    /// Whether `more` bytes fit once `less` bytes of a record are gone: into the free space as it is, or after a compaction, one that
+    /// leaves something to spare if it `spares`. What that gains is added up from the records, not taken from the header, so
+    /// that a damaged page cannot make a change run out of the page.
+    fn has_room(&self, more: usize, less: usize, spares: bool) -> bool {
         let (Some(heap), Some(count)) = (self.heap(), self.count()) else { return false };
         if self.free_space().is_some() && OFF_SLOTS + count * SLOT_LEN + more <= heap {
             return true;
         }
+        let spare = if spares { self.spare() } else { 0 };
         self.live_space().is_some_and(|live| live + more + spare <= self.body_len() + less)
     }
 
@@ -132,24 +123,14 @@ impl NodeRef<'_, [u8]> {
         self.count().is_some_and(|count| slot < count) && self.record(slot).is_some() && self.free_space().is_some()
     }
 
-    /// Whether [`NodeMut::replace`] can be done.
+    /// Whether [`NodeMut::replace`] can be done; if it `spares` the node, as with [`NodeRef::can_insert`].
     #[must_use]
-    pub fn can_replace(&self, slot: usize, payload_len: usize) -> bool {
-        self.can_replace_beside(slot, payload_len, 0)
-    }
-
-    /// Whether it should be done, rather than a split.
-    #[must_use]
-    pub fn takes_replace(&self, slot: usize, payload_len: usize) -> bool {
-        self.can_replace_beside(slot, payload_len, self.spare())
-    }
-
-    fn can_replace_beside(&self, slot: usize, payload_len: usize, spare: usize) -> bool {
+    pub fn can_replace(&self, slot: usize, payload_len: usize, spares: bool) -> bool {
         let Some(record) = self.record(slot) else { return false };
         let more = record.len() - record.payload_len + payload_len;
         self.can_remove(slot)
             && payload_len <= usize::from(u16::MAX)
-            && (payload_len <= record.payload_len || self.has_room(more, record.len(), spare))
+            && (payload_len <= record.payload_len || self.has_room(more, record.len(), spares))
     }
 
     /// Whether [`NodeMut::patch`] can be done.

@@ -103,10 +103,10 @@ impl Tree {
         let bad = || self.damaged(no, "a leaf whose slots make no sense");
         let found = leaf.search(key).ok_or_else(bad)?;
         if found.exact {
-            return Ok(leaf.takes_replace(found.slot, payload_len));
+            return Ok(leaf.can_replace(found.slot, payload_len, true));
         }
         let skip = leaf.prefix_len().ok_or_else(bad)?;
-        Ok(leaf.takes_insert(found.slot, key.len().saturating_sub(skip), payload_len))
+        Ok(leaf.can_insert(found.slot, key.len().saturating_sub(skip), payload_len, true))
     }
 
     fn split_leaf<'p>(&'p self, mtr: &mut Mtr<'p>, path: &Path, key: &[u8], payload_len: usize) -> Result<Step> {
@@ -146,7 +146,7 @@ impl Tree {
         let above = self.node(mtr.bytes(parent), mtr.id(parent).no)?;
         let skip = above.prefix_len().ok_or_else(bad)?;
         let suffix = plan.separator.get(skip..).ok_or_else(|| self.damaged(hop.no, "a key outside its range"))?;
-        if !above.can_insert(slot + 1, suffix.len(), size_of::<u32>()) {
+        if !above.can_insert(slot + 1, suffix.len(), size_of::<u32>(), false) {
             return Ok(Step::ParentFull);
         }
         let separator = Some(plan.separator.as_slice());

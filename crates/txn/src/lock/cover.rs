@@ -19,17 +19,15 @@
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
 use holdfast_base::IndexId;
-use holdfast_base::sync::Mutex;
-use holdfast_base::sync::atomic::{AtomicUsize, Ordering, fence};
+use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 
+use super::by_index::ByIndex;
 use super::interval::KeyRange;
 use super::owner::{Owner, Serial};
 use super::queue::Mode;
 
-const SHARDS: usize = 16;
 /// So many an index has at most: everybody who comes to a row looks at all of them.
 const COVERS_MAX: usize = 8;
 
@@ -88,64 +86,52 @@ impl Cover {
     }
 }
 
-#[derive(Debug)]
-struct Shard {
-    indexes: Mutex<HashMap<IndexId, Vec<Cover>>>,
-    /// Covers in this shard, to be read without the mutex.
-    count: AtomicUsize,
-}
-
 /// The covers of a database.
 #[derive(Debug)]
 pub(crate) struct Covers {
-    shards: [Shard; SHARDS],
-    next_id: AtomicUsize,
+    by_index: ByIndex<Vec<Cover>>,
+    next_id: AtomicU64,
 }
 
 impl Covers {
     pub fn new() -> Covers {
-        let shard = |_| Shard { indexes: Mutex::new(HashMap::new()), count: AtomicUsize::new(0) };
-        Covers { shards: std::array::from_fn(shard), next_id: AtomicUsize::new(1) }
-    }
-
-    fn shard(&self, index: IndexId) -> &Shard {
-        &self.shards[index.0 as usize % SHARDS]
+        Covers { by_index: ByIndex::new(), next_id: AtomicU64::new(1) }
     }
 
     /// A cover that begins at `key`, which `owner` has locked; `None` if the index has enough of them.
     pub fn begin(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, key: &[u8]) -> Option<CoverId> {
-        let shard = self.shard(index);
+        let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let covers = indexes.entry(index).or_default();
         if covers.len() >= COVERS_MAX {
             return None;
         }
-        let id = CoverId(self.next_id.fetch_add(1, Ordering::Relaxed) as u64);
+        let id = CoverId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let (owner, first, last) = (Arc::clone(owner), key.to_vec(), key.to_vec());
         covers.push(Cover { id, owner, mode, first, last, moved: None, before: Vec::new() });
         shard.count.fetch_add(1, Ordering::SeqCst);
         drop(indexes);
-        // Pairs with the fence in `conflicting`: the leaf is read after the cover can be seen.
+        // Pairs with the fence of `used_shard`: the leaf is read after the cover can be seen.
         fence(Ordering::SeqCst);
         Some(id)
     }
 
-    /// Extends a cover to `key`, unless another one that conflicts reaches over it.
-    pub fn extend(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> bool {
-        let mut indexes = self.shard(index).indexes.lock();
-        let Some(covers) = indexes.get_mut(&index) else { return false };
-        let Some(at) = covers.iter().position(|cover| cover.id == id) else { return false };
+    /// Extends a cover to `key`, unless another one that conflicts reaches over it. Returns its mode.
+    pub fn extend(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> Option<Mode> {
+        let mut indexes = self.by_index.shard(index).indexes.lock();
+        let covers = indexes.get_mut(&index)?;
+        let at = covers.iter().position(|cover| cover.id == id)?;
         let mode = covers[at].mode;
         if covers.iter().any(|cover| cover.conflicts(owner, key, mode)) {
-            return false;
+            return None;
         }
         covers[at].extend(key);
-        true
+        Some(mode)
     }
 
     /// Takes the last extension back.
     pub fn go_back(&self, index: IndexId, id: CoverId) {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let mut covers = indexes.get_mut(&index).into_iter().flatten();
         if let Some(cover) = covers.find(|cover| cover.id == id) {
             cover.go_back();
@@ -161,11 +147,7 @@ impl Covers {
         key: &[u8],
         mode: Mode,
     ) -> SmallVec<[(Arc<Owner>, Mode); 1]> {
-        fence(Ordering::SeqCst);
-        let shard = self.shard(index);
-        if shard.count.load(Ordering::SeqCst) == 0 {
-            return SmallVec::new();
-        }
+        let Some(shard) = self.by_index.used_shard(index) else { return SmallVec::new() };
         let indexes = shard.indexes.lock();
         let covers = indexes.get(&index).into_iter().flatten();
         covers
@@ -176,7 +158,7 @@ impl Covers {
 
     /// Removes the covers of an owner in `index`.
     pub fn release(&self, owner: Serial, index: IndexId) {
-        let shard = self.shard(index);
+        let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let Some(covers) = indexes.get_mut(&index) else { return };
         let before = covers.len();
@@ -190,8 +172,8 @@ impl Covers {
     /// Calls `visit` with every cover: index, owner, what it reaches over, mode.
     pub fn for_each(&self, mut visit: impl FnMut(IndexId, &Arc<Owner>, KeyRange, Mode)) {
         use std::ops::Bound::Included;
-        for shard in &self.shards {
-            for (index, covers) in shard.indexes.lock().iter() {
+        for part in self.by_index.parts() {
+            for (index, covers) in part.iter() {
                 for cover in covers {
                     let range = KeyRange::new(Included(&cover.first), Included(&cover.last));
                     visit(*index, &cover.owner, range, cover.mode);

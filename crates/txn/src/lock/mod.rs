@@ -20,6 +20,7 @@
 //! ordered like a shard. No page latch is ever taken under any of these; they may be taken under page latches, but
 //! nobody waits for a lock while holding a latch.
 
+mod by_index;
 mod cover;
 mod deadlock;
 mod interval;
@@ -415,15 +416,13 @@ impl LockManager {
         Some(id)
     }
 
-    /// Locks `key`, the next one in the direction of a cover of `owner`, in the cover's `mode`. To be called before it is read. False, and
-    /// nothing is locked, if that takes more than a look.
-    pub fn cover_row(&self, owner: &Owner, index: IndexId, id: CoverId, mode: LockMode, key: &[u8]) -> bool {
-        if !self.covers.extend(owner, index, id, key) {
-            return false;
-        }
+    /// Locks `key`, the next one in the direction of a cover of `owner`. To be called before it is read. False, and nothing is locked, if
+    /// that takes more than a look.
+    pub fn cover_row(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> bool {
+        let Some(mode) = self.covers.extend(owner, index, id, key) else { return false };
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
-        let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode.row()), Verdict::Busy { .. }));
+        let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode), Verdict::Busy { .. }));
         drop(rows);
         if busy || self.table_locks.load(Ordering::SeqCst) > 0 {
             self.uncover_row(index, id);

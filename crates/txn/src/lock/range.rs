@@ -19,15 +19,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
-use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use holdfast_base::sync::{Mutex, MutexGuard};
+use foldhash::HashMap;
+use holdfast_base::sync::MutexGuard;
+use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
 use holdfast_base::{IndexId, Result};
 
+use super::by_index::ByIndex;
 use super::interval::{End, Intervals, KeyRange};
 use super::owner::{Outcome, Owner, Serial, Target};
 
-const SHARDS: usize = 16;
 /// Bytes that a range lock is taken to cost beside its bounds.
 const RANGE_COST: usize = 224;
 /// Ranges given up under one hold of the mutex.
@@ -169,39 +169,27 @@ impl IndexRanges {
 
 type Indexes = HashMap<IndexId, IndexRanges>;
 
-#[derive(Debug)]
-struct Shard {
-    indexes: Mutex<Indexes>,
-    /// Ranges in this shard, to be read without the mutex.
-    count: AtomicUsize,
-}
-
 /// The range locks of a database.
 #[derive(Debug)]
 pub(crate) struct RangeLocks {
-    shards: [Shard; SHARDS],
+    by_index: ByIndex<IndexRanges>,
     next_id: AtomicU64,
 }
 
 impl RangeLocks {
     pub fn new() -> RangeLocks {
-        let shard = |_| Shard { indexes: Mutex::new(HashMap::new()), count: AtomicUsize::new(0) };
-        RangeLocks { shards: std::array::from_fn(shard), next_id: AtomicU64::new(1) }
-    }
-
-    fn shard(&self, index: IndexId) -> &Shard {
-        &self.shards[index.0 as usize % SHARDS]
+        RangeLocks { by_index: ByIndex::new(), next_id: AtomicU64::new(1) }
     }
 
     /// The locks of all indexes, a part at a time.
     pub fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, Indexes>> {
-        self.shards.iter().map(|shard| shard.indexes.lock())
+        self.by_index.parts()
     }
 
     /// Registers a range that is going to be read. `None` if the owner has one that covers it and will go on to do so.
     /// Returns also the bytes it costs.
     pub fn register(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<(RangeId, usize)> {
-        let shard = self.shard(index);
+        let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let entry = indexes.entry(index).or_default();
         let serves = |lock: &RangeLock| lock.settled && lock.owner.serial() == owner.serial();
@@ -212,18 +200,14 @@ impl RangeLocks {
         let cost = entry.enter(owner, id, range, false);
         shard.count.fetch_add(1, Ordering::SeqCst);
         drop(indexes);
-        // Pairs with the fence in `covered`: the pages are read after the registration can be seen.
+        // Pairs with the fence of `used_shard`: the pages are read after the registration can be seen.
         fence(Ordering::SeqCst);
         Some((RangeId(id), cost))
     }
 
     /// Whether a range of somebody else covers `key`. Called under the latch of the key's leaf.
     pub fn covered(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
-        fence(Ordering::SeqCst);
-        let shard = self.shard(index);
-        if shard.count.load(Ordering::SeqCst) == 0 {
-            return false;
-        }
+        let Some(shard) = self.by_index.used_shard(index) else { return false };
         shard.indexes.lock().get(&index).is_some_and(|i| i.covered(owner, key))
     }
 
@@ -232,7 +216,7 @@ impl RangeLocks {
     /// # Errors
     /// If it may not wait: it was killed, or the database has stopped.
     pub fn enqueue(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) -> Result<bool> {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return Ok(false) };
         if !entry.covered(owner, key) {
             return Ok(false);
@@ -245,7 +229,7 @@ impl RangeLocks {
 
     /// `owner`, which has waited for `key`, has inserted it or does not do so any more.
     pub fn remove_inserter(&self, owner: &Owner, index: IndexId, key: &[u8]) {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return };
         entry.waiting.remove(&(key.into(), owner.serial()));
         entry.wake_readers();
@@ -259,7 +243,7 @@ impl RangeLocks {
     /// # Errors
     /// As [`RangeLocks::enqueue`].
     pub fn enqueue_reader(&self, owner: &Arc<Owner>, index: IndexId, range: &KeyRange) -> Result<bool> {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return Ok(false) };
         if entry.waiting_in(range).next().is_none() {
             return Ok(false);
@@ -271,7 +255,7 @@ impl RangeLocks {
 
     /// Takes a reader out again, if it is still there.
     pub fn remove_reader(&self, owner: &Owner, index: IndexId) {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return };
         entry.readers.retain(|(reader, _)| reader.serial() != owner.serial());
         if entry.is_empty() {
@@ -281,7 +265,7 @@ impl RangeLocks {
 
     /// Who but `owner` waits to insert into `range`, or goes on to do so.
     pub fn inserters(&self, owner: &Owner, index: IndexId, range: &KeyRange) -> Vec<Arc<Owner>> {
-        let indexes = self.shard(index).indexes.lock();
+        let indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get(&index) else { return Vec::new() };
         let waiting = entry.waiting_in(range).map(|(_, inserter)| Arc::clone(&inserter.owner));
         waiting.filter(|inserter| inserter.serial() != owner.serial()).collect()
@@ -290,7 +274,7 @@ impl RangeLocks {
     /// The reader of a registered range is done: it narrows it to `read`, if that is less. Does nothing if the range is
     /// gone. Returns by how much its cost changed.
     pub fn settle(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) -> isize {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
         let Some(at) = entry.place_of(owner, id) else { return 0 };
         let from = &entry.owners[&owner.serial()][at].from;
@@ -308,7 +292,7 @@ impl RangeLocks {
     /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing if it is gone. Returns by how much its
     /// cost changed.
     pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> isize {
-        let mut indexes = self.shard(index).indexes.lock();
+        let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
         let change = cost(&range) as isize;
         let Some(before) = entry.replace(owner, id, range, false) else { return 0 };
@@ -319,7 +303,7 @@ impl RangeLocks {
 
     /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
     pub fn give_up(&self, owner: &Owner, index: IndexId, id: RangeId) -> usize {
-        let shard = self.shard(index);
+        let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
         let Some(at) = entry.place_of(owner, id) else { return 0 };
@@ -339,7 +323,7 @@ impl RangeLocks {
 
     /// Replaces the ranges of `owner` in `index` by one over everything. Returns the bytes freed.
     pub fn replace_by_everything(&self, owner: &Arc<Owner>, index: IndexId) -> usize {
-        let shard = self.shard(index);
+        let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
         if entry.owners.get(&owner.serial()).is_none_or(|list| list.len() < 2) {
@@ -360,7 +344,7 @@ impl RangeLocks {
     /// Removes a few of the ranges of `owner`: inserts of others should not have to wait until thousands are gone. `None`
     /// if it has none.
     fn release_some(&self, owner: &Owner, index: IndexId) -> Option<usize> {
-        let shard = self.shard(index);
+        let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let entry = indexes.get_mut(&index)?;
         let list = entry.owners.get_mut(&owner.serial())?;
@@ -383,7 +367,7 @@ impl RangeLocks {
 
     /// Whom a waiter for `key` waits for.
     pub fn blockers(&self, owner: &Owner, index: IndexId, key: &[u8]) -> Vec<Arc<Owner>> {
-        let indexes = self.shard(index).indexes.lock();
+        let indexes = self.by_index.shard(index).indexes.lock();
         let mut blockers = Vec::new();
         if let Some(entry) = indexes.get(&index) {
             entry.locks.find_over(key, |lock| {

@@ -50,6 +50,19 @@ fn a_waiter_for_an_implicit_lock_is_woken_by_the_end_of_its_owner() {
     );
 }
 
+/// Puts 1 into the row, as soon as nobody keeps the writer from it.
+fn write_under_latch(m: &LockManager, leaf: &Mutex<u64>, writer: &Arc<Owner>) {
+    loop {
+        let mut row = leaf.lock();
+        if !m.blocked(writer, T, b"k") {
+            *row = 1;
+            return;
+        }
+        drop(row);
+        m.lock_row(writer, T, b"k", Exclusive, LONG, None).unwrap();
+    }
+}
+
 /// The writer's check under the leaf's latch against the locking reader's "lock first, read afterwards". Before it changes the row
 /// a writer that `reads_first` has entered a lock, which it gives up when the row has its id.
 fn read_beside_a_writer(reads_first: bool) {
@@ -66,15 +79,7 @@ fn read_beside_a_writer(reads_first: bool) {
                     if reads_first {
                         m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
                     }
-                    loop {
-                        let mut row = leaf.lock();
-                        if !m.blocked(&writer, T, b"k") {
-                            *row = 1;
-                            break;
-                        }
-                        drop(row);
-                        m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
-                    }
+                    write_under_latch(&m, &leaf, &writer);
                     m.leave_to_id(&writer, T, b"k");
                     ended.store(1, Ordering::SeqCst);
                     m.release_all(&writer);
@@ -243,7 +248,7 @@ fn who_has_a_key_under_a_cover_has_it_alone() {
         has(order[0]);
         let mut cover = m.begin_cover(me, T, Exclusive, KEYS[order[0]]);
         for at in order.into_iter().skip(1) {
-            if !cover.is_some_and(|id| m.cover_row(me, T, id, Exclusive, KEYS[at])) {
+            if !cover.is_some_and(|id| m.cover_row(me, T, id, KEYS[at])) {
                 cover = None;
                 m.lock_row(me, T, KEYS[at], Exclusive, LONG, None)?;
             }
@@ -267,20 +272,12 @@ fn a_row_under_a_cover_does_not_change() {
             let thread = {
                 let (m, leaf, ended, writer) = (m.clone(), leaf.clone(), ended.clone(), writer.clone());
                 spawn(move || {
-                    loop {
-                        let mut row = leaf.lock();
-                        if !m.blocked(&writer, T, b"k") {
-                            *row = 1;
-                            break;
-                        }
-                        drop(row);
-                        m.lock_row(&writer, T, b"k", Exclusive, LONG, None).unwrap();
-                    }
+                    write_under_latch(&m, &leaf, &writer);
                     ended.store(1, Ordering::SeqCst);
                     m.release_all(&writer);
                 })
             };
-            if m.cover_row(&reader, T, id, Shared, b"k") {
+            if m.cover_row(&reader, T, id, b"k") {
                 let seen = *leaf.lock();
                 if seen == 1 && ended.load(Ordering::SeqCst) == 0 {
                     m.uncover_row(T, id);
