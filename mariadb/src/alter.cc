@@ -10,7 +10,10 @@
 #include "alter.h"
 #include "definition.h"
 #include "errors.h"
+#include "foreign_keys.h"
 #include "ha_holdfast.h"
+
+#include <algorithm>
 
 using namespace holdfast;
 
@@ -24,8 +27,9 @@ static const alter_table_operations CHANGED_COLUMNS= ALTER_ADD_STORED_BASE_COLUM
 /* The engine's catalog has the names and the order of indexes, and their pages. */
 static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | CHANGED_COLUMNS | ALTER_RENAME_INDEX;
 
-/* What means nothing to what is stored, beside what the server itself knows of. */
-static const alter_table_operations NOTHING_STORED= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_INDEX_IGNORABILITY;
+/* What means nothing to what is stored, beside what the server itself knows of. Whether rows refer to others is not looked at in place. */
+static const alter_table_operations NOTHING_STORED= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_INDEX_IGNORABILITY |
+  ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 
 namespace {
 
@@ -176,6 +180,67 @@ bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_in
   return true;
 }
 
+/* Whether the reference is there before and after a statement that leaves `all` to the table `name`. */
+bool stays(const Reference &reference, const std::string &name, const References &all)
+{
+  return reference.child != name ||
+    std::any_of(all.begin(), all.end(), [&](const Reference &other) { return other.name == reference.name; });
+}
+
+/* Whether a column goes that refers to others, or is referred to. The server says what is wrong with that, if it is to copy the table. */
+bool drops_reference(const std::string &name, const Alter_info *info, const References &all)
+{
+  auto drops= [&](const std::vector<std::string> &columns)
+  {
+    std::string kept;
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](const std::string &column) { return !find_new_name(info, column, &kept); });
+  };
+  for (const Reference &reference : references_of(name))
+  {
+    if (stays(reference, name, all) && drops(reference.columns))
+      return true;
+  }
+  for (const Reference &reference : references_to(name))
+  {
+    if (stays(reference, name, all) && drops(reference.parent_columns))
+      return true;
+  }
+  return false;
+}
+
+/* What other tables refer to when columns have their new names. */
+std::map<std::string, References> references_of_others(const std::string &name, const Alter_info *info)
+{
+  std::map<std::string, References> changed;
+  for (const Reference &referring : references_to(name))
+  {
+    if (referring.child == name || changed.count(referring.child))
+      continue;
+    References all= references_of(referring.child);
+    for (Reference &reference : all)
+    {
+      for (std::string &column : reference.parent_columns)
+      {
+        if (reference.parent == name)
+          find_new_name(info, column, &column);
+      }
+    }
+    changed[referring.child]= all;
+  }
+  return changed;
+}
+
+/* Says which index would be missed, if one would. */
+bool misses_index(const TABLE *table, const TABLE *altered, const std::vector<std::string> &before, const std::vector<std::string> &after)
+{
+  const KEY *key= key_with(table, before);
+  if (!key || key_with(altered, after))
+    return false;
+  my_error(ER_DROP_INDEX_FK, MYF(0), key->name.str);
+  return true;
+}
+
 /* Whether the statement says which number the next row gets. */
 bool sets_auto_increment(const Alter_inplace_info *info)
 {
@@ -220,6 +285,13 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
     info->unsupported_reason= my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
   if (result != HA_ALTER_INPLACE_NO_LOCK)
     return result;
+  if (all & ALTER_ADD_FOREIGN_KEY && !thd_test_options(ha_thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
+  {
+    info->unsupported_reason= my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_FK_CHECK);
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  if (drops_reference(name, info->alter_info, references_in(info->alter_info, altered, name)))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (all & CHANGED_COLUMNS && !can_change_columns(table, altered, info, share->layout))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(all & CHANGED_INDEXES))
@@ -248,11 +320,38 @@ bool ha_holdfast::alter_failed(int error)
   return error != 0;
 }
 
+/* What the altered table refers to, and whoever refers to it: false if it can be. */
+bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *info, Altered *ctx)
+{
+  ctx->references= references_in(info->alter_info, altered, name);
+  if (info->handler_flags & ALTER_COLUMN_NAME)
+    ctx->others= references_of_others(name, info->alter_info);
+  if (!thd_test_options(ha_thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
+  {
+    References before= references_of(name);
+    for (const Reference &reference : ctx->references)
+    {
+      auto same= std::find_if(before.begin(), before.end(), [&](const Reference &r) { return r.name == reference.name; });
+      if (same != before.end() && misses_index(table, altered, same->columns, reference.columns))
+        return true;
+    }
+    for (const Reference &reference : references_to(name))
+    {
+      std::vector<std::string> columns= reference.parent_columns;
+      for (std::string &column : columns)
+        find_new_name(info->alter_info, column, &column);
+      if (stays(reference, name, ctx->references) && misses_index(table, altered, reference.parent_columns, columns))
+        return true;
+    }
+  }
+  return alter_failed(check_references(ha_thd(), ctx->references, altered));
+}
+
 bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   Altered *ctx= new (ha_thd()->mem_root) Altered(name, share);
   info->handler_ctx= ctx;
-  if (!ctx)
+  if (!ctx || prepare_references(altered, info, ctx))
     return true;
   if (!(info->handler_flags & CHANGED_CATALOG))
     return false;
@@ -307,6 +406,22 @@ hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table
     definition->statistics.clear();
   if (changes & CHANGED_COLUMNS)
     definition->history= ctx->history;
+  definition->references= ctx->references;
+  return HF_OK;
+}
+
+/* Adds what the engine is to keep with tables that refer to the altered one. */
+hf_code add_others(const Altered *ctx, Definitions *definitions)
+{
+  for (const auto &other : ctx->others)
+  {
+    Definition definition;
+    hf_code code= read_definition(other.first, &definition);
+    if (code != HF_OK)
+      return code;
+    definition.references= other.second;
+    definitions->add(other.first, definition);
+  }
   return HF_OK;
 }
 
@@ -314,6 +429,7 @@ hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table
 hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *altered, alter_table_operations changes)
 {
   std::vector<hf_alter *> alters;
+  Definitions others;
   for (; *tables; tables++)
   {
     const Altered *ctx= static_cast<const Altered *>(*tables);
@@ -321,11 +437,13 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
     hf_code code= altered_definition(ctx, altered, changes, &definition);
     if (code == HF_OK)
       code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition.bytes()));
+    if (code == HF_OK)
+      code= add_others(ctx, &others);
     if (code != HF_OK)
       return code;
     alters.push_back(ctx->alter);
   }
-  return hf_alter_commit(database, alters.data(), alters.size());
+  return hf_alter_commit(database, alters.data(), alters.size(), others.all(), others.count());
 }
 
 /* What changes is known to the server alone, and which version of the definition it is. */
@@ -333,7 +451,20 @@ hf_code write_version(const Altered *ctx, const TABLE *altered)
 {
   Definition definition;
   hf_code code= altered_definition(ctx, altered, 0, &definition);
-  return code == HF_OK ? write_definition(ctx->name, definition) : code;
+  Definitions all;
+  all.add(ctx->name, definition);
+  if (code == HF_OK)
+    code= add_others(ctx, &all);
+  return code == HF_OK ? hf_tables_set_definitions(database, all.all(), all.count()) : code;
+}
+
+/* Lets everybody know what refers to what now. */
+void know_references_of(const Altered *ctx)
+{
+  know_references(ctx->name, ctx->references);
+  for (const auto &other : ctx->others)
+    know_references(other.first, other.second);
+  table_has_changed(ctx->name);
 }
 
 } // namespace
@@ -368,7 +499,10 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   }
   info->group_commit_ctx= nullptr;
   if (code == HF_OK)
+  {
+    know_references_of(ctx);
     return false;
+  }
   my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(ME_ERROR_LOG), hf_error_message());
   return true;
 }

@@ -11,6 +11,8 @@
 
 #include "share.h"
 
+#include <map>
+
 namespace holdfast {
 
 /* Indexes that are being added: what it takes to make their entries from rows of the table as it was. */
@@ -57,6 +59,8 @@ struct Altered : public inplace_alter_handler_ctx
   std::shared_ptr<const New_indexes> added; // if there are any
   std::vector<hf_index_source> indexes;     // where the altered table's secondary indexes come from
   Row_history history;                      // of the altered table's rows, if columns change
+  References references;                    // that it is to have
+  std::map<std::string, References> others; // those of other tables, if its columns get other names
 };
 
 } // namespace holdfast

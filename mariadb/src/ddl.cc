@@ -8,7 +8,11 @@
 
 #include "definition.h"
 #include "errors.h"
+#include "foreign_keys.h"
 #include "ha_holdfast.h"
+
+#include <algorithm>
+#include <map>
 
 using namespace holdfast;
 
@@ -42,7 +46,7 @@ int ha_holdfast::open(const char *path, int, uint)
   {
     my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads formats %u to %u: dump it with the "
                     "version that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG), name.c_str(), (uint) share->format(),
-                    (uint) Definition::FORMAT, (uint) Definition::FORMAT_WITH_HISTORY);
+                    (uint) Definition::FORMAT, (uint) Definition::FORMAT_WITH_REFERENCES);
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
   if (!share->has_all_indexes())
@@ -90,15 +94,28 @@ static const char *unsupported_part(const HA_CREATE_INFO *info)
     return "DATA DIRECTORY";
   if (info->index_file_name)
     return "INDEX DIRECTORY";
-  if (!info->alter_info)
-    return nullptr;
-  List_iterator_fast<Key> keys(info->alter_info->key_list);
-  while (const Key *key= keys++)
-  {
-    if (key->type == Key::FOREIGN_KEY)
-      return "FOREIGN KEY";
-  }
   return nullptr;
+}
+
+/* The references of a table that is created. */
+int ha_holdfast::take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info_arg, References *out)
+{
+  THD *thd= ha_thd();
+  // The target of a copy goes by the name that it is going to have.
+  std::string child= name_in_engine(form->s->db, form->s->table_name);
+  *out= references_in(info_arg->alter_info, form, child);
+  // Another table that is made like one does not refer to what that refers to.
+  if (!is_in_passing(table))
+    out->erase(std::remove_if(out->begin(), out->end(), [](const Reference &r) { return !r.is_new; }), out->end());
+  if (!out->empty() && info_arg->tmp_table())
+  {
+    my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "HOLDFAST", "FOREIGN KEY of a temporary table");
+    return HA_WRONG_CREATE_OPTION;
+  }
+  int error= check_references(thd, *out, form);
+  if (!error && table == child && !info_arg->tmp_table())
+    error= check_referring(thd, table, form);
+  return error;
 }
 
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
@@ -118,10 +135,13 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   }
   std::string table= table_name(path);
   bool temporary= info_arg->tmp_table();
-  std::string kept= Definition(definition, temporary).bytes();
-  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept), temporary);
+  Definition kept(definition, temporary);
+  if (int error= take_references(table, form, info_arg, &kept.references))
+    return error;
+  hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept.bytes()), temporary);
   if (code != HF_OK)
     return fail(code);
+  know_references(table, kept.references);
   if (info_arg->auto_increment_value > 1)
   {
     hf_table *opened= nullptr;
@@ -138,9 +158,82 @@ int ha_holdfast::delete_table(const char *path)
   return holdfast::drop_table(nullptr, path);
 }
 
+/* The name by which others refer to a table that is renamed; none if they go on to refer to what has that name. */
+static std::string name_for_others(THD *thd, const std::string &from, const std::string &to)
+{
+  if (is_in_passing(to))
+    return "";
+  if (!is_in_passing(from))
+    return from;
+  // The copy takes the place of the table that an ALTER gives another name.
+  const TABLE_LIST *altered= thd->lex->first_select_lex()->table_list.first;
+  if (thd_sql_command(thd) != SQLCOM_ALTER_TABLE || !altered)
+    return "";
+  std::string before= name_in_engine(altered->db, altered->table_name);
+  return before == to ? "" : before;
+}
+
+/* What a table refers to when another one, or itself, has got another name. */
+static References with_new_name(References references, const std::string &from, const std::string &to)
+{
+  std::string made= made_name(table_of(from), "");
+  for (Reference &reference : references)
+  {
+    if (reference.parent == from)
+      reference.parent= to;
+    if (reference.child == from && !reference.name.compare(0, made.size(), made))
+      reference.name= made_name(table_of(to), reference.name.substr(made.size()));
+  }
+  return references;
+}
+
+/* Who refers to a table refers to it under its new name, from the same moment on. */
+static hf_code rename_with_references(THD *thd, const std::string &from, const std::string &to)
+{
+  std::string before= name_for_others(thd, from, to);
+  std::map<std::string, References> changed;
+  References own= with_new_name(references_of(from), before, to);
+  if (!own.empty())
+    changed[to]= own;
+  if (!before.empty())
+  {
+    for (const Reference &reference : references_to(before))
+    {
+      if (reference.child != from)
+        changed[reference.child]= with_new_name(references_of(reference.child), before, to);
+    }
+  }
+  Definitions definitions;
+  for (const auto &one : changed)
+  {
+    Definition definition;
+    hf_code code= read_definition(one.first == to ? from : one.first, &definition);
+    if (code != HF_OK)
+      return code;
+    definition.references= one.second;
+    definitions.add(one.first, definition);
+  }
+  hf_code code= hf_table_rename(database, slice(from), slice(to), definitions.all(), definitions.count());
+  if (code != HF_OK)
+    return code;
+  know_references(from, References());
+  for (auto &one : changed)
+    know_references(one.first, std::move(one.second));
+  return HF_OK;
+}
+
 int ha_holdfast::rename_table(const char *from, const char *to)
 {
-  hf_code code= hf_table_rename(database, slice(table_name(from)), slice(table_name(to)));
+  THD *thd= ha_thd();
+  std::string name_from= table_name(from), name_to= table_name(to);
+  if (!is_in_passing(name_to) && !references_to(name_to).empty())
+  {
+    Read_definition definition(thd, name_to, from);
+    int error= definition.table() ? check_referring(thd, name_to, definition.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
+    if (error)
+      return error;
+  }
+  hf_code code= rename_with_references(thd, name_from, name_to);
   // Of errors that it does not expect here, the server says no more than their numbers.
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
@@ -165,14 +258,40 @@ int ha_holdfast::truncate()
     return fail(code);
   hf_code forgotten= forget_layouts(name);
   code= share->reopen(name);
+  table_has_changed(name);
   return fail(code == HF_OK ? forgotten : code);
 }
 
 namespace holdfast {
 
+/* Whether a table that goes would leave others without what they refer to. */
+static bool is_needed(THD *thd, const std::string &table)
+{
+  if (!thd || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+    return false;
+  bool with_schema= thd_sql_command(thd) == SQLCOM_DROP_DB;
+  for (const Reference &reference : references_to(table))
+  {
+    if (reference.child != table && !(with_schema && schema_of(reference.child) == schema_of(table)))
+      return true;
+  }
+  return false;
+}
+
+static hf_code drop(const std::string &table)
+{
+  hf_code code= hf_table_drop(database, slice(table));
+  if (code == HF_OK)
+    know_references(table, References());
+  return code;
+}
+
 int drop_table(handlerton *, const char *path)
 {
-  hf_code code= hf_table_drop(database, slice(table_name(path)));
+  std::string table= table_name(path);
+  if (is_needed(current_thd, table))
+    return HA_ERR_ROW_IS_REFERENCED;
+  hf_code code= drop(table);
   switch (code) {
   case HF_TABLE_NOT_FOUND:
     return HA_ERR_NO_SUCH_TABLE;
@@ -193,7 +312,7 @@ extern "C" void collect_table(void *context, hf_slice name, hf_slice definition)
 
 static void drop_listed(const Listed_table &table)
 {
-  logged_error(hf_table_drop(database, slice(table.name)), "dropping a table");
+  logged_error(drop(table.name), "dropping a table");
 }
 
 Table_list all_tables()

@@ -26,7 +26,7 @@ Definition::Definition(hf_slice bytes)
   temporary= at[1] & TEMPORARY;
   version.assign((const char *) at + 2, MY_UUID_SIZE);
   at+= 2 + MY_UUID_SIZE;
-  if (!decode_history(&at, end))
+  if (!decode_history(&at, end) || (format >= FORMAT_WITH_REFERENCES && !decode_references(&at, end, &references)))
     format= NO_FORMAT;
   statistics.assign((const char *) at, end - at);
 }
@@ -38,19 +38,30 @@ bool Definition::decode_history(const uchar **from, const uchar *end)
   case FORMAT_WITH_BEGINNINGS:
     return history.decode_beginnings(from, end);
   case FORMAT_WITH_HISTORY:
+  case FORMAT_WITH_REFERENCES:
     return history.decode(from, end);
   default:
     return true;
   }
 }
 
+/* The least that has a place for all that there is. */
+uchar Definition::format_for_bytes() const
+{
+  if (!references.empty())
+    return FORMAT_WITH_REFERENCES;
+  return history.layouts.empty() ? FORMAT : FORMAT_WITH_HISTORY;
+}
+
 std::string Definition::bytes() const
 {
-  bool has_history= !history.layouts.empty();
+  uchar to= format_for_bytes();
   Bytes kept;
-  if (has_history)
+  if (to >= FORMAT_WITH_HISTORY)
     history.encode(&kept);
-  return std::string{(char) (has_history ? FORMAT_WITH_HISTORY : FORMAT), temporary ? TEMPORARY : (char) 0} + version +
+  if (to >= FORMAT_WITH_REFERENCES)
+    encode_references(references, &kept);
+  return std::string{(char) to, temporary ? TEMPORARY : (char) 0} + version +
     std::string((const char *) kept.data(), kept.size()) + statistics;
 }
 
@@ -72,7 +83,22 @@ hf_code read_definition(const std::string &name, Definition *out)
 
 hf_code write_definition(const std::string &name, const Definition &definition)
 {
-  return hf_table_set_definition(database, slice(name), slice(definition.bytes()));
+  Definitions one;
+  one.add(name, definition);
+  return hf_tables_set_definitions(database, one.all(), one.count());
+}
+
+void Definitions::add(const std::string &table, const Definition &definition)
+{
+  kept.emplace_back(table, definition.bytes());
+}
+
+const hf_definition *Definitions::all()
+{
+  slices.clear();
+  for (const auto &one : kept)
+    slices.push_back({slice(one.first), slice(one.second)});
+  return slices.data();
 }
 
 } // namespace holdfast

@@ -6,23 +6,26 @@
 
 /* What the engine's catalog keeps with a table for the server:
 
-     format      1 byte, 2, or 4 if it has a history: of the keys and rows of the table, too
+     format      1 byte, 2, or 4 if it has a history, or 5 if it has references: of the keys and rows of the table, too
      flags       1 byte: 1 the table is temporary
      version     16 bytes, the server's of the definition
-     history     of the layouts of rows (row_history.h); with format 3 from when columns came at the end only
+     history     of the layouts of rows (row_history.h), from format 3 on; with that from when columns came at the end only
+     references  to other tables (references.h), from format 5 on
      statistics  those of the last ANALYZE; nothing before the first one */
 
 #ifndef HOLDFAST_DEFINITION_H
 #define HOLDFAST_DEFINITION_H
 
+#include "references.h"
 #include "row_history.h"
 
 namespace holdfast {
 
 struct Definition
 {
-  /* With 2, all weights of a text are in its keys. With 3, there are rows of several layouts, each the beginning of the next; with 4, of any. */
-  static const uchar FORMAT= 2, FORMAT_WITH_BEGINNINGS= 3, FORMAT_WITH_HISTORY= 4;
+  /* With 2, all weights of a text are in its keys. With 3, there are rows of several layouts, each the beginning of the next; with 4, of any.
+     With 5, there are FOREIGN KEYs, which an older version would not look after. */
+  static const uchar FORMAT= 2, FORMAT_WITH_BEGINNINGS= 3, FORMAT_WITH_HISTORY= 4, FORMAT_WITH_REFERENCES= 5;
 
   /* Of a definition that is none. */
   static const uchar NO_FORMAT= 0;
@@ -31,6 +34,7 @@ struct Definition
   uchar format= FORMAT;
   std::string version;
   Row_history history;
+  References references;
   std::string statistics;
 
   Definition() = default;
@@ -39,17 +43,31 @@ struct Definition
   /* Of another format, nothing but that is read; of bytes that are none, NO_FORMAT. */
   explicit Definition(hf_slice bytes);
 
-  static bool is_readable(uchar format) { return format >= FORMAT && format <= FORMAT_WITH_HISTORY; }
+  static bool is_readable(uchar format) { return format >= FORMAT && format <= FORMAT_WITH_REFERENCES; }
 
   std::string bytes() const;
 
 private:
+  uchar format_for_bytes() const;
   bool decode_history(const uchar **from, const uchar *end);
 };
 
 /* Reads and changes the definition of a table. */
 hf_code read_definition(const std::string &name, Definition *out);
 hf_code write_definition(const std::string &name, const Definition &definition);
+
+/* Definitions of several tables, on their way to the engine. */
+class Definitions
+{
+public:
+  void add(const std::string &table, const Definition &definition);
+  const hf_definition *all();
+  size_t count() const { return kept.size(); }
+
+private:
+  std::vector<std::pair<std::string, std::string>> kept;
+  std::vector<hf_definition> slices;
+};
 
 } // namespace holdfast
 

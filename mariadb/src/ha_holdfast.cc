@@ -16,6 +16,7 @@ ha_holdfast::~ha_holdfast()
 {
   hf_cursor_close(cursor);
   hf_buffer_free(row);
+  hf_buffer_free(linked_row);
   hf_load_free(load);
 }
 
@@ -114,7 +115,11 @@ int ha_holdfast::external_lock(THD *thd, int type)
     return 0;
   }
   if (type == F_WRLCK)
+  {
     read_lock= HF_LOCK_EXCLUSIVE;
+    if (int error= check_followers(thd))
+      return error;
+  }
   // What a prepared transaction has changed would not be in the copy.
   if (is_to_be_replaced)
   {
@@ -143,7 +148,7 @@ int ha_holdfast::reset()
   if (cursor)
     hf_cursor_release(cursor);
   at_entry= false;
-  is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= false;
+  is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= links_known= false;
   hf_load_free(load);
   load= nullptr;
   mrr.dsmrr_close();

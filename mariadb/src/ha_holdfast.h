@@ -109,6 +109,15 @@ public:
   int reset_auto_increment(ulonglong value) override;
   void update_create_info(HA_CREATE_INFO *info) override;
 
+  /* FOREIGN KEYs. */
+  char *get_foreign_key_create_info() override;
+  void free_foreign_key_create_info(char *text) override { free(text); }
+  int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  bool referenced_by_foreign_key() const noexcept override;
+  bool can_switch_engines() override;
+  bool get_error_message(int error, String *text) override;
+
   /* Statistics. */
   int info(uint flag) override;
   ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *pages) override;
@@ -148,8 +157,10 @@ private:
   bool wants_heads() const;
 
   int take_row_id();
+  int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::References *out);
   bool can_set_auto_increment(ulonglong value) const;
   bool alter_failed(int error);
+  bool prepare_references(TABLE *altered, const Alter_inplace_info *info, holdfast::Altered *ctx);
   hf_code add_entries(const holdfast::Altered *ctx);
   int note_change(const uchar *before, const uchar *after);
   void make_entry(const holdfast::Index_key &index, const uchar *record, const holdfast::Bytes &row,
@@ -167,8 +178,23 @@ private:
   }
   int update_row_itself(const uchar *after);
   int update_entry(uint key_no, const uchar *before, const uchar *after);
+  uint64_t begin_row();
   int undo_row(uint64_t savepoint, int error);
   void note_auto_increment();
+  int check_followers(THD *thd);
+  int find_links();
+  int refused_for(const holdfast::Reference &reference, int error);
+  int find_linked(const holdfast::Link &link, const holdfast::Bytes &key, hf_lock lock, bool *found);
+  int check_parents(const uchar *before, const uchar *after);
+  int encode_linked(const holdfast::Link &link, const uchar *record, holdfast::Bytes *key);
+  int act_on_children(const uchar *before, const uchar *after);
+  int keep_for_children(const holdfast::Link &link, const holdfast::Bytes &key);
+  int change_children(const holdfast::Link &link, const holdfast::Bytes &key, const uchar *after);
+  int collect_rows(uint index, const holdfast::Bytes &key, std::vector<holdfast::Bytes> *rows);
+  int follow(const holdfast::Link &link, const holdfast::Bytes &key, TABLE *parent);
+  bool is_under(uint key_no, const holdfast::Bytes &key);
+  bool refers_to(const holdfast::Link &link, TABLE *parent);
+  int follow_with_row(const holdfast::Link &link, TABLE *parent);
   void range_bytes(uint index, const key_range *min, const key_range *max, holdfast::Bytes *from,
                    holdfast::Bytes *to) const;
   void show_sizes(const holdfast::Statistics &counted, uint64_t rows);
@@ -216,6 +242,10 @@ private:
   hf_load *load= nullptr;      // while a copy fills the table
   bool is_loading= false;
   uint duplicate_key= MAX_KEY;
+  std::shared_ptr<const holdfast::Links> links;  // for the statement, null if there are none
+  bool links_known= false;
+  String refusing;             // the reference for which a row was refused
+  hf_buffer *linked_row= nullptr;
   std::shared_ptr<const holdfast::Statistics> seen;  // by the optimiser's numbers
   uint rows_read= 0;
   DsMrr_impl mrr;

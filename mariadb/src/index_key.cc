@@ -22,6 +22,42 @@ Index_key::Index_key(const KEY &info)
     parts.emplace_back(info.key_part[i]);
 }
 
+static KEY_PART_INFO whole_column(Field *field)
+{
+  KEY_PART_INFO info= {};
+  info.field= field;
+  info.fieldnr= (uint16) (field->field_index + 1);
+  info.offset= field->offset(field->table->record[0]);
+  info.length= (uint16) field->key_length();
+  info.null_bit= field->null_bit;
+  info.null_offset= field->null_bit ? field->null_offset() : 0;
+  return info;
+}
+
+Index_key::Index_key(const std::vector<Field *> &columns)
+{
+  for (Field *column : columns)
+    parts.emplace_back(whole_column(column));
+}
+
+bool Index_key::is_cut_within(size_t length) const
+{
+  return length + HASH_LENGTH > limit;
+}
+
+bool Index_key::stand_for(const std::vector<Field *> &columns, const KEY &info)
+{
+  *this= Index_key(columns);
+  if (columns.size() > info.user_defined_key_parts)
+    return false;
+  for (size_t i= 0; i < columns.size(); i++)
+  {
+    if (!parts[i].stand_for(Index_key_part(info.key_part[i]), columns[i], info.key_part[i].field))
+      return false;
+  }
+  return true;
+}
+
 void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key *primary_arg)
 {
   primary= primary_arg;

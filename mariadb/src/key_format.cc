@@ -35,9 +35,24 @@ Index_key_part::Index_key_part(const KEY_PART_INFO &info)
   const Field *field= info.field;
   if (!field->real_maybe_null())
     null_bit= 0;
+  marks_null= null_bit != 0;
   kind= choose_kind(field);
   if (kind != BYTES && kind != PADDED && kind != SORTED)
     is_prefix= fixed < field->pack_length();
+}
+
+bool Index_key_part::stand_for(const Index_key_part &other, const Field *mine, const Field *theirs)
+{
+  bool is_text= kind == BYTES || kind == PADDED;
+  if (is_prefix || other.is_prefix || kind != other.kind || charset != other.charset || is_signed != other.is_signed ||
+      fixed != (is_text ? fixed : other.fixed))
+    return false;
+  if (!is_text && (mine->real_type() != theirs->real_type() || mine->type_handler() != theirs->type_handler() ||
+                   mine->decimals() != theirs->decimals()))
+    return false;
+  marks_null= other.marks_null;
+  invert= other.invert;
+  return true;
 }
 
 static bool is_plain_string(const Field *field)
@@ -330,7 +345,7 @@ void Index_key_part::text_of(TABLE *table, const uchar *record, const uchar **te
 void Index_key_part::encode_record(TABLE *table, const uchar *record, Bytes *out) const
 {
   size_t begin= out->size();
-  if (null_bit)
+  if (marks_null)
     out->push_back(is_null(record) ? NULL_VALUE : NOT_NULL);
   if (!is_null(record))
   {

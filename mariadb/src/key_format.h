@@ -39,6 +39,10 @@ class Index_key_part
 public:
   explicit Index_key_part(const KEY_PART_INFO &info);
 
+  /* Becomes a part with the bytes that another table's part, of the column `theirs`, has for the same value. False if there are values for
+     which that cannot be. */
+  bool stand_for(const Index_key_part &other, const Field *mine, const Field *theirs);
+
   /* Appends the part of a record. `table` owns the fields. */
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
 
@@ -108,6 +112,7 @@ private:
   uint length;       // of the part, in bytes of the column
   uint null_offset;
   uchar null_bit;
+  bool marks_null;   // whether a byte says if the value is NULL
   uchar invert;      // FF for a descending part
   Kind kind;
   bool is_signed;
@@ -131,15 +136,27 @@ public:
   Index_key() = default;
   explicit Index_key(const KEY &info);
 
+  /* A key of whole columns. */
+  explicit Index_key(const std::vector<Field *> &columns);
+
   /* Behind its own parts, an entry of this key has the primary key; the server's key may hold parts of that, too.
      `primary` stays where it is. */
   void extend(const KEY &info, const KEY &primary_info, const Index_key *primary);
 
+  /* Becomes the beginning of another table's key, made of records of this table: `columns` stand for the first parts. False if they
+     cannot. */
+  bool stand_for(const std::vector<Field *> &columns, const KEY &info);
+
   /* Keys are cut where they would come to so many bytes. */
   void set_limit(size_t bytes) { limit= bytes; }
 
+  size_t cut_at() const { return limit; }
+
   /* Whether a key of so many bytes is one that was cut. */
   bool is_cut(size_t length) const { return length >= limit; }
+
+  /* Whether a key that begins with so many bytes may have been cut among them. */
+  bool is_cut_within(size_t length) const;
 
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
 

@@ -34,6 +34,23 @@ inline bool take_length(const uchar **from, const uchar *end, size_t *n)
   return false;
 }
 
+inline void append_text(const std::string &text, Bytes *out)
+{
+  append_length(text.size(), out);
+  out->insert(out->end(), text.begin(), text.end());
+}
+
+/* Takes a text with its length off the front; false if there is none. */
+inline bool take_text(const uchar **from, const uchar *end, std::string *text)
+{
+  size_t n;
+  if (!take_length(from, end, &n) || n > (size_t) (end - *from))
+    return false;
+  text->assign((const char *) *from, n);
+  *from+= n;
+  return true;
+}
+
 } // namespace holdfast
 
 #endif

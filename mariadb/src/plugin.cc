@@ -47,7 +47,7 @@ static int init(void *p)
   hton->drop_database= drop_database;
   hton->check_version= check_version;
   hton->show_status= show_status;
-  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_EXTENDED_KEYS;
+  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_EXTENDED_KEYS | HTON_SUPPORTS_FOREIGN_KEYS;
   set_transaction_hooks(hton);
   if (check_settings())
     return 1;
@@ -58,6 +58,7 @@ static int init(void *p)
   if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database"))
     return 1;
   drop_leftovers();
+  collect_references();
   show_settings_found();
   if (logged_error(collect_status_variables(), "listing what is counted") ||
       logged_error(answer_about_sessions(), "naming sessions"))

@@ -7,6 +7,8 @@
 #include "share.h"
 #include "definition.h"
 
+#include <algorithm>
+
 namespace holdfast {
 
 std::string table_name(const char *path)
@@ -29,21 +31,24 @@ static size_t row_key_limit(const Index_key &key, size_t limit)
   return MY_MIN(MY_MAX(key.usual_length() + 1, limit / 4), limit / 4 * 3);
 }
 
-Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table))
+size_t key_limit(const TABLE *table, uint key_no)
 {
   uint64_t limit= 0;
   hf_key_limit(database, &limit);
-  size_t row_key= ROW_ID_LENGTH;
-  if (has_primary_key())
-  {
-    keys[primary_key].set_limit(row_key_limit(keys[primary_key], limit));
-    row_key= keys[primary_key].max_length();
-  }
+  uint primary_key= table->s->primary_key;
+  if (primary_key == MAX_KEY)
+    return limit - ROW_ID_LENGTH;
+  Index_key row_key(table->key_info[primary_key]);
+  row_key.set_limit(row_key_limit(row_key, limit));
+  return key_no == primary_key ? row_key.cut_at() : limit - row_key.max_length();
+}
+
+Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table))
+{
   for (uint i= 0; i < table->s->keys; i++)
   {
     key_names.push_back(table->key_info[i].name.str);
-    if (i != primary_key)
-      keys[i].set_limit(limit - row_key);
+    keys[i].set_limit(key_limit(table, i));
     if (has_primary_key() && i != primary_key)
       keys[i].extend(table->key_info[i], table->key_info[primary_key], &keys[primary_key]);
   }
@@ -99,6 +104,54 @@ hf_code Share::reopen(const std::string &name)
   hf_table_close(open_table);
   open_table= nullptr;
   return open(name);
+}
+
+/* The tables at the other ends of links. */
+static std::vector<std::string> other_ends(const std::string &name)
+{
+  std::vector<std::string> others;
+  for (const Reference &reference : references_of(name))
+    others.push_back(reference.parent);
+  for (const Reference &reference : references_to(name))
+    others.push_back(reference.child);
+  others.erase(std::remove(others.begin(), others.end(), name), others.end());
+  return others;
+}
+
+int Share::links(THD *thd, TABLE *table, const std::string &name, bool wait, std::shared_ptr<const Links> *out)
+{
+  if (unlinked_version.load(std::memory_order_acquire) == references_version())
+  {
+    out->reset();
+    return 0;
+  }
+  for (;;)
+  {
+    uint64_t version= references_version();
+    if (!keep_definitions(thd, other_ends(name), MDL_SHARED_HIGH_PRIO, wait))
+      return HA_ERR_LOCK_WAIT_TIMEOUT;
+    // What has changed in the meantime may lead to other tables.
+    if (version != references_version())
+      continue;
+    std::lock_guard<std::mutex> guard(links_mutex);
+    if (!known_links || known_links->version != version)
+      known_links= make_links(thd, table, name, version);
+    if (known_links->is_empty())
+      unlinked_version= version;
+    else
+      *out= known_links;
+    return 0;
+  }
+}
+
+bool Share::is_referenced(const std::string &name)
+{
+  uint64_t version= references_version(), known= known_referenced.load(std::memory_order_relaxed);
+  if (known >> 1 == version)
+    return known & 1;
+  bool referenced= !references_to(name).empty();
+  known_referenced= version << 1 | referenced;
+  return referenced;
 }
 
 bool Share::load_statistics(const Definition &definition)

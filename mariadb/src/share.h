@@ -12,6 +12,7 @@
 #include "cardinality.h"
 #include "definition.h"
 #include "key_format.h"
+#include "links.h"
 #include "row_format.h"
 
 #include <atomic>
@@ -33,6 +34,9 @@ inline uint first_index_no(const TABLE_SHARE *share, uint key_no)
     return 0;
   return share->primary_key < key_no ? key_no : key_no + 1;
 }
+
+/* Keys of a table's index are cut where they would come to so many bytes. */
+size_t key_limit(const TABLE *table, uint key_no);
 
 /* Bytes of a hidden row id. */
 static const uint ROW_ID_LENGTH= 8;
@@ -83,6 +87,13 @@ public:
     are_indexes_added= indexes != nullptr;
   }
 
+  /* What the table refers to and what refers to it, with definitions that stay for the statement; null if there is nothing. Who does
+     not `wait` for definitions that are being changed gets an error instead. */
+  int links(THD *thd, TABLE *table, const std::string &name, bool wait, std::shared_ptr<const Links> *out);
+
+  /* Whether anything refers to the table. */
+  bool is_referenced(const std::string &name);
+
   const uint primary_key;
   Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers
@@ -99,6 +110,10 @@ private:
   bool indexes_found= true;
   std::shared_ptr<const New_indexes> new_indexes;
   std::atomic<bool> are_indexes_added{false};
+  std::mutex links_mutex;
+  std::shared_ptr<const Links> known_links;
+  std::atomic<uint64_t> unlinked_version{0};  // by which there is nothing at the other end
+  std::atomic<uint64_t> known_referenced{0};  // twice the version, and 1 if by that something refers to the table
   hf_table *open_table= nullptr;
   uint openings= 0;
   uchar format_found= Definition::FORMAT;

@@ -49,6 +49,9 @@ public:
 
   hf_transaction *transaction= nullptr;
 
+  /* The actions of FOREIGN KEYs that are under way, one below the other: the table whose row an UPDATE changes, null for a DELETE. */
+  std::vector<const void *> chain;
+
 private:
   void register_with_server(THD *thd);
   void end();

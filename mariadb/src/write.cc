@@ -70,10 +70,19 @@ int ha_holdfast::insert_entries(const uchar *record)
   return note_change(nullptr, record);
 }
 
+/* Where to come back to if a row is refused. Rows that follow others are taken back with those. */
+uint64_t ha_holdfast::begin_row()
+{
+  uint64_t savepoint= 0;
+  if (connection->chain.empty())
+    hf_savepoint(transaction(), false, &savepoint);
+  return savepoint;
+}
+
 /* Takes back what was done for a row before `error`. After a deadlock everything will be. */
 int ha_holdfast::undo_row(uint64_t savepoint, int error)
 {
-  if (error && error != HA_ERR_LOCK_DEADLOCK)
+  if (error && error != HA_ERR_LOCK_DEADLOCK && connection->chain.empty())
   {
     if (int worse= fail(hf_rollback_to(transaction(), savepoint)))
       return worse;
@@ -95,15 +104,24 @@ int ha_holdfast::write_row(const uchar *record)
     primary_key().encode_record(table, record, &new_row_key);
   else if (int error= take_row_id())
     return error;
+  if (int error= find_links())
+    return error;
   row_head= share->layout.encode(table, record, &row_bytes);
   int error;
   if (is_loading)
-    error= load_entries(record);
+  {
+    error= links ? check_parents(nullptr, record) : 0;
+    if (!error)
+      error= load_entries(record);
+  }
   else
   {
-    uint64_t savepoint= 0;
-    hf_savepoint(transaction(), false, &savepoint);
-    error= undo_row(savepoint, insert_entries(record));
+    uint64_t savepoint= begin_row();
+    error= insert_entries(record);
+    // Afterwards: a row may refer to itself.
+    if (!error && links)
+      error= check_parents(nullptr, record);
+    error= undo_row(savepoint, error);
   }
   if (!error)
     row_key= new_row_key;
@@ -149,6 +167,8 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
 {
   if (int error= begin_transaction())
     return error;
+  if (int error= find_links())
+    return error;
   bool stays= true;
   if (share->has_primary_key())
   {
@@ -163,8 +183,7 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
     new_row_key.clear();
     primary_key().encode_record(table, after, &new_row_key);
   }
-  uint64_t savepoint= 0;
-  hf_savepoint(transaction(), false, &savepoint);
+  uint64_t savepoint= begin_row();
   int error= update_row_itself(after);
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {
@@ -173,6 +192,10 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
   }
   if (!error)
     error= note_change(before, after);
+  if (!error && links)
+    error= check_parents(before, after);
+  if (!error && links)
+    error= act_on_children(before, after);
   error= undo_row(savepoint, error);
   if (error)
     return error;
@@ -187,13 +210,14 @@ int ha_holdfast::delete_row(const uchar *record)
 {
   if (int error= begin_transaction())
     return error;
+  if (int error= find_links())
+    return error;
   if (share->has_primary_key())
   {
     row_key.clear();
     primary_key().encode_record(table, record, &row_key);
   }
-  uint64_t savepoint= 0;
-  hf_savepoint(transaction(), false, &savepoint);
+  uint64_t savepoint= begin_row();
   int error= fail(hf_delete(transaction(), share->table(), 0, slice(row_key)));
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {
@@ -205,6 +229,8 @@ int ha_holdfast::delete_row(const uchar *record)
   }
   if (!error)
     error= note_change(record, nullptr);
+  if (!error && links)
+    error= act_on_children(record, nullptr);
   return undo_row(savepoint, error);
 }
 

@@ -164,6 +164,11 @@ typedef struct {
   bool unique;
 } hf_index_spec;
 
+typedef struct {
+  hf_slice table;
+  hf_slice bytes;
+} hf_definition;
+
 typedef enum { HF_AUTO_INCREMENT= 0, HF_ROW_ID= 1 } hf_mark;
 
 hf_code hf_table_create(const hf_database *database, hf_slice name, const hf_index_spec *indexes, size_t count,
@@ -172,8 +177,9 @@ hf_code hf_table_open(const hf_database *database, hf_slice name, hf_table **out
 hf_code hf_table_close(hf_table *table);
 hf_code hf_table_drop(const hf_database *database, hf_slice name);
 hf_code hf_table_definition(const hf_database *database, hf_slice name, hf_buffer *out);
-hf_code hf_table_set_definition(const hf_database *database, hf_slice name, hf_slice definition);
-hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to);
+hf_code hf_tables_set_definitions(const hf_database *database, const hf_definition *definitions, size_t count);
+hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to, const hf_definition *definitions,
+                        size_t count);
 hf_code hf_table_truncate(const hf_database *database, hf_slice name);
 hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name);
 hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name, hf_slice definition),
@@ -270,7 +276,8 @@ hf_code hf_alter_push(hf_alter *alter, uint32_t index, hf_slice key, size_t pref
 hf_code hf_alter_finish(hf_alter *alter);
 hf_code hf_alter_duplicate(const hf_alter *alter, uint32_t *index, hf_slice *key, hf_slice *value);
 hf_code hf_alter_become(hf_alter *alter, const hf_index_source *indexes, size_t count, hf_slice definition);
-hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, size_t count);
+hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, size_t count,
+                        const hf_definition *definitions, size_t definition_count);
 hf_code hf_alter_free(hf_alter *alter);
 
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);

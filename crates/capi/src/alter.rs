@@ -3,7 +3,7 @@
 use holdfast::raw::IndexSource;
 
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Code, Database, IndexSpec, Table, Transaction, raw};
+use crate::{Code, Database, Definition, IndexSpec, Table, Transaction, raw};
 
 /// A change of a table's indexes that is under way.
 pub struct Alter(raw::Alter);
@@ -102,14 +102,22 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Makes changes of different tables, all of them or none. Nobody else uses the tables. Their handles have to be opened again.
-    fn hf_alter_commit(database: *const Database, alters: *const *mut Alter, count: usize) {
+    /// Makes changes of different tables, all of them or none, and at the same time gives other tables other definitions. Nobody else uses
+    /// the tables that change. Their handles have to be opened again.
+    fn hf_alter_commit(
+        database: *const Database,
+        alters: *const *mut Alter,
+        count: usize,
+        definitions: *const Definition,
+        definition_count: usize,
+    ) {
         let handles = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(alters, count)) };
         let mut changes = Vec::with_capacity(count);
         for &handle in handles {
             changes.push(&mut take!(exclusive(handle))?.0);
         }
-        take!(shared(database))?.0.commit_alters(&mut changes)?;
+        let definitions = take!(Definition::pairs(definitions, definition_count))?;
+        take!(shared(database))?.0.commit_alters(&mut changes, &definitions)?;
         Ok(Code::Ok)
     }
 

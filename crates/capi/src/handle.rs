@@ -40,6 +40,29 @@ impl Slice {
     }
 }
 
+/// What is to be kept with a table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// The table's name.
+    pub table: Slice,
+    /// The bytes.
+    pub bytes: Slice,
+}
+
+impl Definition {
+    /// The names and bytes of `count` definitions.
+    ///
+    /// # Safety
+    /// [The rules](crate#rules) for arrays and slices that are passed in; they are used within the call only.
+    pub(crate) unsafe fn pairs<'a>(from: *const Definition, count: usize) -> Result<Vec<(&'a str, &'a [u8])>, Error> {
+        // SAFETY: the caller promises so many.
+        let all = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, count) } };
+        // SAFETY: as promised by the caller.
+        all.iter().map(|one| unsafe { Ok((one.table.text()?, one.bytes.bytes())) }).collect()
+    }
+}
+
 /// The handle behind a pointer, for reading.
 ///
 /// # Safety

@@ -193,16 +193,16 @@ impl Database {
         self.0.drop_table(name)
     }
 
-    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        self.0.database().rename_table(from, to)
+    pub fn rename_table(&self, from: &str, to: &str, definitions: &[(&str, &[u8])]) -> Result<()> {
+        self.0.rename_table(from, to, definitions)
     }
 
     pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool) -> Result<Alter> {
         self.0.begin_alter(name, add, with_deltas)
     }
 
-    pub fn commit_alters(&self, alters: &mut [&mut Alter]) -> Result<()> {
-        self.0.commit_alters(alters)
+    pub fn commit_alters(&self, alters: &mut [&mut Alter], definitions: &[(&str, &[u8])]) -> Result<()> {
+        self.0.commit_alters(alters, definitions)
     }
 
     pub fn check_unprepared(&self, name: &str) -> Result<()> {
@@ -221,8 +221,8 @@ impl Database {
         self.0.options(name)
     }
 
-    pub fn set_definition(&self, name: &str, definition: &[u8]) -> Result<()> {
-        self.0.set_options(name, definition)
+    pub fn set_definitions(&self, definitions: &[(&str, &[u8])]) -> Result<()> {
+        self.0.set_options(definitions)
     }
 
     pub fn verify_table(&self, name: &str) -> Result<Vec<String>> {

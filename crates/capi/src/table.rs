@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Buffer, Code, Database, raw};
+use crate::{Buffer, Code, Database, Definition, raw};
 
 /// An open table.
 pub struct Table(pub(crate) Arc<raw::Table>);
@@ -76,15 +76,23 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Replaces those bytes.
-    fn hf_table_set_definition(database: *const Database, name: Slice, definition: Slice) {
-        take!(shared(database))?.0.set_definition(take!(name.text())?, take!(definition.bytes()))?;
+    /// Replaces those bytes of tables, of all of them or of none.
+    fn hf_tables_set_definitions(database: *const Database, definitions: *const Definition, count: usize) {
+        let definitions = take!(Definition::pairs(definitions, count))?;
+        take!(shared(database))?.0.set_definitions(&definitions)?;
         Ok(Code::Ok)
     }
 
-    /// Gives a table another name.
-    fn hf_table_rename(database: *const Database, from: Slice, to: Slice) {
-        take!(shared(database))?.0.rename_table(take!(from.text())?, take!(to.text())?)?;
+    /// Gives a table another name, and at the same time other definitions to tables: to itself by the new name.
+    fn hf_table_rename(
+        database: *const Database,
+        from: Slice,
+        to: Slice,
+        definitions: *const Definition,
+        count: usize,
+    ) {
+        let definitions = take!(Definition::pairs(definitions, count))?;
+        take!(shared(database))?.0.rename_table(take!(from.text())?, take!(to.text())?, &definitions)?;
         Ok(Code::Ok)
     }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use common::{code, ok, open, slice};
 use holdfast_capi::*;
@@ -23,7 +23,7 @@ fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
 fn changes_of_definitions_fail(database: *const Database) {
     assert_eq!(code!(hf_table_drop(database, slice(b"t"))), Code::LockTimeout);
     assert_eq!(code!(hf_table_truncate(database, slice(b"t"))), Code::LockTimeout);
-    assert_eq!(code!(hf_table_rename(database, slice(b"t"), slice(b"u"))), Code::LockTimeout);
+    assert_eq!(code!(hf_table_rename(database, slice(b"t"), slice(b"u"), null(), 0)), Code::LockTimeout);
     assert_eq!(code!(hf_table_check_unprepared(database, slice(b"t"))), Code::LockTimeout);
 }
 
@@ -49,7 +49,7 @@ fn its_table_is_not_dropped_under_it() {
     ok!(hf_commit(txn, Flush::Sync));
     ok!(hf_transaction_free(txn));
     ok!(hf_table_check_unprepared(database, slice(b"t")));
-    ok!(hf_table_rename(database, slice(b"t"), slice(b"u")));
+    ok!(hf_table_rename(database, slice(b"t"), slice(b"u"), null(), 0));
     ok!(hf_table_truncate(database, slice(b"u")));
     ok!(hf_table_drop(database, slice(b"u")));
     ok!(hf_close(database));

@@ -30,7 +30,8 @@ fn change(data: &Path, tables: &[String], mut by: impl FnMut(usize, &mut Vec<u8>
         // SAFETY: valid until the buffer is used again.
         let mut definition = unsafe { std::slice::from_raw_parts(bytes.data, bytes.len) }.to_vec();
         by(i, &mut definition);
-        ok!(hf_table_set_definition(database, slice(table.as_bytes()), slice(&definition)));
+        let changed = Definition { table: slice(table.as_bytes()), bytes: slice(&definition) };
+        ok!(hf_tables_set_definitions(database, &raw const changed, 1));
     }
     ok!(hf_buffer_free(buffer));
     ok!(hf_close(database));

@@ -23,7 +23,7 @@ use holdfast_tree::{PageSet, SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
-use crate::ddl::{check_name, keep_writers_out};
+use crate::ddl::{OptionsOf, check_name, keep_writers_out, with_options};
 use crate::delta::{self, Refused};
 use crate::schema::{Entered, TableHandle, TableStore};
 use crate::shared::Shared;
@@ -159,26 +159,32 @@ impl Change {
     }
 }
 
-/// Makes the changes of all `alterations`, at once. An error beside `true` says that they are made, but that this could not
-/// be made durable.
-pub(crate) fn commit(shared: &Shared, mut alterations: Vec<(&mut Alteration, Outcome)>) -> (bool, Result<()>) {
+/// Makes the changes of all `alterations`, and gives other tables other options, at once. An error beside `true` says that this is done, but
+/// could not be made durable.
+pub(crate) fn commit(
+    shared: &Shared,
+    mut alterations: Vec<(&mut Alteration, Outcome)>,
+    options: &OptionsOf<'_>,
+) -> (bool, Result<()>) {
     let _ddl = shared.ddl.lock();
     let mut closed = Vec::new();
     let result = prepare(shared, &mut alterations, &mut closed).and_then(|changes| {
         let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
-        let replaced = shared.catalog.replace_all(&shared.txns, &records);
+        let others = with_options(shared, options)?;
+        let replaced = shared.catalog.replace_all(&shared.txns, &records, &others);
         match (&replaced, changes.first()) {
             (Err(error), Some(first))
                 if !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true) =>
             {
                 Err(error.clone())
             }
-            _ => Ok((changes, replaced)),
+            _ => Ok((changes, others, replaced)),
         }
     });
     let (done, result) = match result {
-        Ok((changes, replaced)) => {
+        Ok((changes, others, replaced)) => {
             changes.into_iter().for_each(|change| publish(shared, change));
+            others.into_iter().for_each(|table| shared.publish(None, Some(table)));
             (true, replaced)
         }
         Err(error) => (false, Err(error)),

@@ -223,7 +223,7 @@ impl Database {
     /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`], [`crate::Error::InvalidArgument`], [`crate::Error::Io`],
     /// [`crate::Error::ReadOnly`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        crate::ddl::rename_table(&self.shared, from, to)
+        crate::ddl::rename_table(&self.shared, from, to, &[])
     }
 
     /// The tables, sorted by name.

@@ -325,20 +325,34 @@ fn replace(
     Ok((table, replaced))
 }
 
-/// Changes the bytes that a layer above keeps with a table.
-pub(crate) fn set_options(shared: &Shared, name: &str, options: &[u8]) -> Result<()> {
+/// The bytes that a layer above keeps with tables, by their names.
+pub(crate) type OptionsOf<'a> = [(&'a str, &'a [u8])];
+
+/// The tables as they are with other options.
+pub(crate) fn with_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<Vec<Arc<TableHandle>>> {
+    let schema = shared.schema();
+    let with = |(name, options): &(&str, &[u8])| {
+        let table = schema.get(name).ok_or_else(|| Error::TableNotFound((*name).into()))?;
+        let record = TableRecord { options: options.to_vec(), ..table.record.clone() };
+        Ok(Arc::new(TableHandle::new((*name).into(), record, Arc::clone(&table.store))))
+    };
+    options.iter().map(with).collect()
+}
+
+/// Changes the options of tables, of all of them or of none.
+pub(crate) fn set_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<()> {
     shared.check_writable()?;
     let _ddl = shared.ddl.lock();
-    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
-    let mut record = table.record.clone();
-    record.options = options.to_vec();
-    shared.catalog.replace(&shared.txns, name, &record, durability_for(&table))?;
-    let changed = TableHandle::new(name.into(), record, Arc::clone(&table.store));
-    shared.publish(Some(name), Some(Arc::new(changed)));
+    let changed = with_options(shared, options)?;
+    let lasting = changed.iter().any(|table| table.store.file.lifetime == Lifetime::Lasting);
+    let lifetime = if lasting { Lifetime::Lasting } else { Lifetime::Temporary };
+    shared.catalog.replace_each(&shared.txns, &changed, durability_of(lifetime))?;
+    changed.into_iter().for_each(|table| shared.publish(None, Some(table)));
     Ok(())
 }
 
-pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> {
+/// Gives a table another name, and at the same time other options to it (by its new name) and others.
+pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
     shared.check_writable()?;
     check_name("a table", to)?;
     let _ddl = shared.ddl.lock();
@@ -349,10 +363,16 @@ pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str) -> Result<()> 
     }
     // Another table may be about to take its place.
     keep_for_prepared(shared, table)?;
+    let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
     let mut record = table.record.clone();
     record.version += 1;
-    shared.catalog.rename(&shared.txns, from, to, &record, durability_for(table))?;
+    if let Some((_, options)) = own.first() {
+        record.options = options.to_vec();
+    }
+    let others = with_options(shared, &others)?;
     let renamed = TableHandle::new(to.into(), record, Arc::clone(&table.store));
+    shared.catalog.rename(&shared.txns, from, &renamed, &others, durability_for(table))?;
     shared.publish(Some(from), Some(Arc::new(renamed)));
+    others.into_iter().for_each(|table| shared.publish(None, Some(table)));
     Ok(())
 }

@@ -73,6 +73,34 @@ fn rename() {
     );
 }
 
+/// What tables keep of each other's names changes with the names.
+#[test]
+fn rename_with_options_of_others() {
+    let options = |db: &Database, name: &str| RawDatabase::new(db.clone()).options(name).unwrap();
+    cut_everywhere(
+        |db| {
+            db.create_table(&table("b"))?;
+            let raw = RawDatabase::new(db.clone());
+            raw.set_options(&[("a", b"I am a"), ("b", b"of a")])?;
+            raw.rename_table("a", "c", &[("b", b"of c"), ("c", b"I am c")])
+        },
+        |db, done| {
+            let names = names(db);
+            match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                ["a"] => assert!(!done),
+                ["a", "b"] => {
+                    assert!(!done);
+                    let both = (options(db, "a"), options(db, "b"));
+                    let set = (b"I am a".to_vec(), b"of a".to_vec());
+                    assert!(both == set || both == Default::default(), "{both:?}");
+                }
+                ["b", "c"] => assert_eq!((options(db, "b"), options(db, "c")), (b"of c".into(), b"I am c".into())),
+                _ => panic!("{names:?}"),
+            }
+        },
+    );
+}
+
 #[test]
 fn drop_table() {
     cut_everywhere(

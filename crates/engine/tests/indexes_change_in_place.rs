@@ -81,13 +81,13 @@ fn build(db: &RawDatabase, name: &str) -> Result<RawAlter> {
 fn add(db: &RawDatabase, name: &str) -> Result<()> {
     let mut alter = build(db, name)?;
     alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new")?;
-    db.commit_alters(&mut [&mut alter])
+    db.commit_alters(&mut [&mut alter], &[])
 }
 
 fn drop_first(db: &RawDatabase, name: &str) -> Result<()> {
     let mut alter = db.begin_alter(name, &[], false)?;
     alter.become_table(&[], b"new")?;
-    db.commit_alters(&mut [&mut alter])
+    db.commit_alters(&mut [&mut alter], &[])
 }
 
 fn index_names(db: &RawDatabase, name: &str) -> Vec<String> {
@@ -190,10 +190,10 @@ fn what_is_given_up_leaves_nothing() {
     assert_old(&db, "t");
     // Nobody said what the table becomes; or something that it cannot.
     let mut alter = db.begin_alter("t", &[("second", true)], false).unwrap();
-    assert!(db.commit_alters(&mut [&mut alter]).is_err());
+    assert!(db.commit_alters(&mut [&mut alter], &[]).is_err());
     assert!(alter.become_table(&[IndexSource::Kept(2)], b"").is_err());
     alter.become_table(&[IndexSource::Kept(1)], b"").unwrap();
-    assert!(db.commit_alters(&mut [&mut alter]).is_err());
+    assert!(db.commit_alters(&mut [&mut alter], &[]).is_err());
     drop(alter);
     assert_old(&db, "t");
 }
@@ -207,7 +207,7 @@ fn compaction_leaves_an_index_alone_that_is_being_built() {
     let mut alter = build(&db, "t").unwrap();
     assert_eq!(db.database().compact().unwrap().pages_reclaimed, 0);
     alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new").unwrap();
-    db.commit_alters(&mut [&mut alter]).unwrap();
+    db.commit_alters(&mut [&mut alter], &[]).unwrap();
     drop(alter);
     db.database().compact().unwrap();
     assert_added(&db, "t");
@@ -311,7 +311,7 @@ fn tables_change_together() {
         for alter in [&mut t, &mut u] {
             alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new")?;
         }
-        db.commit_alters(&mut [&mut t, &mut u])
+        db.commit_alters(&mut [&mut t, &mut u], &[])
     };
     cut_everywhere(both, |db, done| {
         let check = if done || index_names(db, "t").len() == 2 { assert_added } else { assert_old };
@@ -329,7 +329,7 @@ fn an_index_that_is_renamed_keeps_its_entries() {
     let mut alter = db.begin_alter("t", &[], false).unwrap();
     assert!(alter.become_table(&[IndexSource::Renamed(2, "nobody")], b"").is_err());
     alter.become_table(&[IndexSource::Renamed(1, "another")], b"new").unwrap();
-    db.commit_alters(&mut [&mut alter]).unwrap();
+    db.commit_alters(&mut [&mut alter], &[]).unwrap();
     drop(alter);
     assert_eq!(index_names(&db, "t"), ["another"]);
     assert_eq!(read(&db, "t", 1), before);

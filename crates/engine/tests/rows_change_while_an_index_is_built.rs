@@ -104,7 +104,7 @@ fn read(db: &RawDatabase, index: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn commit(db: &RawDatabase, alter: &mut RawAlter) -> Result<()> {
     alter.become_table(&[IndexSource::Added(0)], b"new").unwrap();
-    db.commit_alters(&mut [alter])
+    db.commit_alters(&mut [alter], &[])
 }
 
 fn assert_sound(db: &RawDatabase) {

@@ -13,6 +13,7 @@ mod load;
 mod mtr;
 mod package;
 mod pairs;
+mod references;
 mod replication;
 mod smoke;
 mod spider;
@@ -58,6 +59,8 @@ pub enum What {
     Backup,
     /// Change definitions and rows at random, on this engine and on InnoDB, and compare
     Alters(alters::Options),
+    /// Change rows at random in tables that refer to each other, on this engine and on InnoDB, and compare
+    References(references::Options),
     /// Kill a server under load, round after round, and check that nothing is lost
     Crash {
         /// How often
@@ -122,6 +125,10 @@ pub fn run(what: What) -> anyhow::Result<()> {
             build(&cache)?;
             alters::run(&cache, &options)
         }
+        What::References(options) => {
+            build(&cache)?;
+            references::run(&cache, &options)
+        }
         What::Crash { rounds, sysbench } => {
             build(&cache)?;
             crash::run(&cache, rounds, sysbench)
@@ -157,7 +164,7 @@ pub fn run(what: What) -> anyhow::Result<()> {
     }
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at random, tables of another format, a dump to InnoDB and back, a few tests of the
+/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at random, tables that refer to each other, tables of another format, a dump to InnoDB and back, a few tests of the
 /// server's suites, some kills. Where the server's packages cannot be had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
@@ -167,6 +174,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;
     alters::short(&cache)?;
+    references::short(&cache)?;
     check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;

@@ -14,6 +14,7 @@ use holdfast_txn::{CursorOptions, Durability, IndexKind, LockMode, TableIndex, T
 pub(crate) use record::{IndexRecord, NextIds, TableRecord};
 use record::{NEXT_IDS_KEY, decode_unused, encode_unused, table_key, table_name, unused_key, unused_space};
 
+use crate::schema::TableHandle;
 use crate::{Error, Result};
 
 /// The catalog's own index.
@@ -116,15 +117,28 @@ impl Catalog {
         }
     }
 
-    /// Replaces the records of several tables, and which indexes in their files are unused.
-    pub(crate) fn replace_all(&self, txns: &Arc<TxnSystem>, tables: &[(&str, &TableRecord, &Unused)]) -> Result<()> {
+    /// Replaces the records of several tables, and which indexes in the files of `changed` ones are unused.
+    pub(crate) fn replace_all(
+        &self,
+        txns: &Arc<TxnSystem>,
+        changed: &[(&str, &TableRecord, &Unused)],
+        others: &[Arc<TableHandle>],
+    ) -> Result<()> {
         self.change(txns, Durability::Sync, |txn| {
-            for (name, record, unused) in tables {
-                txn.update(&self.index, &table_key(name), &record.encode(), None)?;
+            for (name, record, unused) in changed {
+                self.put(txn, name, record)?;
                 self.put_unused(txn, unused)?;
             }
-            Ok(())
+            self.put_all(txn, others)
         })
+    }
+
+    fn put(&self, txn: &mut Txn, name: &str, record: &TableRecord) -> Result<()> {
+        txn.update(&self.index, &table_key(name), &record.encode(), None).map(drop)
+    }
+
+    fn put_all(&self, txn: &mut Txn, tables: &[Arc<TableHandle>]) -> Result<()> {
+        tables.iter().try_for_each(|table| self.put(txn, &table.name, &table.record))
     }
 
     /// Adds a table.
@@ -151,21 +165,32 @@ impl Catalog {
         record: &TableRecord,
         durability: Durability,
     ) -> Result<()> {
-        self.change(txns, durability, |txn| txn.update(&self.index, &table_key(name), &record.encode(), None).map(drop))
+        self.change(txns, durability, |txn| self.put(txn, name, record))
     }
 
-    /// Gives a table another name.
+    /// Replaces the records of several tables.
+    pub(crate) fn replace_each(
+        &self,
+        txns: &Arc<TxnSystem>,
+        tables: &[Arc<TableHandle>],
+        durability: Durability,
+    ) -> Result<()> {
+        self.change(txns, durability, |txn| self.put_all(txn, tables))
+    }
+
+    /// Gives a table another name, and replaces the records of others.
     pub(crate) fn rename(
         &self,
         txns: &Arc<TxnSystem>,
         from: &str,
-        to: &str,
-        record: &TableRecord,
+        table: &TableHandle,
+        others: &[Arc<TableHandle>],
         durability: Durability,
     ) -> Result<()> {
         self.change(txns, durability, |txn| {
             txn.delete(&self.index, &table_key(from), None)?;
-            txn.insert(&self.index, &table_key(to), &record.encode())
+            txn.insert(&self.index, &table_key(&table.name), &table.record.encode())?;
+            self.put_all(txn, others)
         })
     }
 

@@ -49,17 +49,18 @@ impl RawDatabase {
         Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
     }
 
-    /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. Nobody may use the tables.
+    /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. Nobody may use the tables. Other tables get
+    /// other options at the same time.
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; [`Error::DuplicateKey`] if rows have changed
     /// so that an entry is there twice, see [`RawAlter::duplicate`]; those of the log.
-    pub fn commit_alters(&self, alters: &mut [&mut RawAlter]) -> Result<()> {
+    pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])]) -> Result<()> {
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("nobody has said what becomes of the table"))?;
         let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
-        let (done, result) = crate::alter::commit(self.shared(), alterations);
+        let (done, result) = crate::alter::commit(self.shared(), alterations, others);
         for alter in alters {
             alter.done = done;
             let refused = alter.alteration.refused.take();

@@ -147,12 +147,21 @@ impl RawDatabase {
         Ok(table.record.options.clone())
     }
 
-    /// Changes the options of a table, by a change of the catalog.
+    /// Changes the options of tables, by their names, in one change of the catalog.
     ///
     /// # Errors
     /// [`Error::TableNotFound`]; those of the log.
-    pub fn set_options(&self, name: &str, options: &[u8]) -> Result<()> {
-        crate::ddl::set_options(self.shared(), name, options)
+    pub fn set_options(&self, options: &[(&str, &[u8])]) -> Result<()> {
+        crate::ddl::set_options(self.shared(), options)
+    }
+
+    /// Gives a table another name, and in the same change of the catalog other options to tables; those of the renamed one go by its new
+    /// name.
+    ///
+    /// # Errors
+    /// As [`Database::rename_table`]; [`Error::TableNotFound`] for a table that is to get options.
+    pub fn rename_table(&self, from: &str, to: &str, options: &[(&str, &[u8])]) -> Result<()> {
+        crate::ddl::rename_table(self.shared(), from, to, options)
     }
 
     /// The tables' names and options.

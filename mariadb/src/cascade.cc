@@ -1,0 +1,390 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Rows and what refers to them: after a row is written, its parents are looked for; after one is changed or deleted, its children are, and they
+   follow or keep it. Both by locking reads, of what is there now: a child holds a shared lock on its parent's entry until it commits,
+   so that a parent cannot go unseen.
+
+   Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
+   through `update_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
+
+#include "errors.h"
+#include "ha_holdfast.h"
+#include "sql_prepare.h"
+#include "sql_table.h"
+
+#include <algorithm>
+
+using namespace holdfast;
+
+/* Of the server; no header declares it. */
+TABLE *find_fk_open_table(THD *thd, const char *db, size_t db_len, const char *table, size_t table_len);
+
+/* How many tables an action may go through, one below the other. */
+static const uint MAX_CHAIN= 255;
+
+/* Between looks at whether the query was killed. */
+static const uint ROWS_BETWEEN_LOOKS= 64;
+
+namespace {
+
+/* A part of an index, in which nobody else reads. */
+class Entries
+{
+public:
+  ~Entries() { hf_cursor_close(cursor); }
+
+  /* All entries that begin with `key`. */
+  hf_code seek(hf_transaction *transaction, const Link &link, const Bytes &key, hf_lock lock)
+  {
+    Bytes end= key;
+    step_over_prefix(&end);
+    hf_code code= hf_cursor_open(link.table, link.index, &cursor);
+    hf_seek where= {slice(key), slice(end), true, false, false, false, false, false, false, lock};
+    return code == HF_OK ? hf_cursor_seek(cursor, transaction, &where) : code;
+  }
+
+  hf_code next(hf_slice *key, hf_slice *value) { return hf_cursor_next(cursor, key, value); }
+
+private:
+  hf_cursor *cursor= nullptr;
+};
+
+/* While it lives, all columns of the table are read and written, and its records are put back in the end: a chain may come to a table again
+   while a row of it is in them. Of what is put back nothing but columns in keys is looked at. */
+class Whole_records
+{
+public:
+  explicit Whole_records(TABLE *table) : table(table), read_set(table->read_set), write_set(table->write_set)
+  {
+    for (const uchar *record : table->record)
+      kept.insert(kept.end(), record, record + table->s->reclength);
+    table->column_bitmaps_set_no_signal(&table->s->all_set, &table->s->all_set);
+  }
+
+  ~Whole_records()
+  {
+    table->column_bitmaps_set_no_signal(read_set, write_set);
+    const uchar *from= kept.data();
+    for (uchar *record : table->record)
+    {
+      memcpy(record, from, table->s->reclength);
+      from+= table->s->reclength;
+    }
+  }
+
+private:
+  TABLE *const table;
+  MY_BITMAP *const read_set, *const write_set;
+  Bytes kept;
+};
+
+/* A link of the chain of actions that a statement has come to. */
+class In_chain
+{
+public:
+  In_chain(Connection *connection, const Share *updated) : chain(connection->chain) { chain.push_back(updated); }
+  ~In_chain() { chain.pop_back(); }
+
+private:
+  std::vector<const void *> &chain;
+};
+
+/* While it lives, values that do not fit are no news. */
+class Silent_stores
+{
+public:
+  explicit Silent_stores(THD *thd) : thd(thd), count_cuts(thd->count_cuted_fields), abort_on_warning(thd->abort_on_warning)
+  {
+    thd->count_cuted_fields= CHECK_FIELD_IGNORE;
+    thd->abort_on_warning= false;
+  }
+
+  ~Silent_stores()
+  {
+    thd->count_cuted_fields= count_cuts;
+    thd->abort_on_warning= abort_on_warning;
+  }
+
+private:
+  THD *const thd;
+  const enum_check_fields count_cuts;
+  const bool abort_on_warning;
+};
+
+bool follows(enum_fk_option action)
+{
+  return action == FK_OPTION_CASCADE || action == FK_OPTION_SET_NULL;
+}
+
+/* The table of a child, if the server has opened it for the statement, to be written. */
+TABLE *follower_of(THD *thd, const std::string &child)
+{
+  std::string schema= schema_of(child), name= table_of(child);
+  TABLE *table= find_fk_open_table(thd, schema.data(), schema.size(), name.data(), name.size());
+  return table && table->reginfo.lock_type >= TL_FIRST_WRITE ? table : nullptr;
+}
+
+} // namespace
+
+/* Has a prepared statement prepared again whose list of tables is from before a reference: the tables that are to follow are not open.
+   HA_ERR_TABLE_DEF_CHANGED if so. */
+int ha_holdfast::check_followers(THD *thd)
+{
+  Reprepare_observer *observer= thd->m_reprepare_observer;
+  if (!observer || !table->pos_in_table_list || !share->is_referenced(name))
+    return 0;
+  uint events= table->pos_in_table_list->trg_event_map;
+  for (const Reference &reference : references_to(name))
+  {
+    bool may_follow= ((events & trg2bit(TRG_EVENT_DELETE)) && follows(reference.on_delete)) ||
+      ((events & trg2bit(TRG_EVENT_UPDATE)) && follows(reference.on_update));
+    if (may_follow && !follower_of(thd, reference.child) && observer->report_error(thd))
+      return HA_ERR_TABLE_DEF_CHANGED;
+  }
+  return 0;
+}
+
+/* What the statement's rows refer to and what refers to them. */
+int ha_holdfast::find_links()
+{
+  if (links_known)
+    return 0;
+  links.reset();
+  THD *thd= ha_thd();
+  if (!thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+  {
+    if (int error= share->links(thd, table, name, true, &links))
+      return error;
+  }
+  links_known= true;
+  return 0;
+}
+
+/* A row is refused for a reference. */
+int ha_holdfast::refused_for(const Reference &reference, int error)
+{
+  refusing.length(0);
+  reference.append_words(ha_thd(), &refusing);
+  return error;
+}
+
+bool ha_holdfast::get_error_message(int error, String *text)
+{
+  if (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED)
+    text->copy(refusing);
+  return false;
+}
+
+/* Whether the table at the other end has an entry for `key`. */
+int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, bool *found)
+{
+  hf_code code;
+  if (link.is_row_key)
+  {
+    if (!linked_row && (code= hf_buffer_new(&linked_row)) != HF_OK)
+      return fail(code);
+    code= hf_get(transaction(), link.table, 0, slice(key), lock, false, lock == HF_LOCK_NONE, linked_row);
+  }
+  else
+  {
+    Entries entries;
+    hf_slice entry, value;
+    code= entries.seek(transaction(), link, key, lock);
+    if (code == HF_OK)
+      code= entries.next(&entry, &value);
+  }
+  *found= code == HF_OK;
+  return code == HF_NOT_FOUND ? 0 : fail(code);
+}
+
+/* A row was written, or changed: looks for what it refers to. */
+int ha_holdfast::check_parents(const uchar *before, const uchar *after)
+{
+  // The rows of a copy are those of the table; and those whom they refer to cannot change.
+  bool is_copy= is_in_passing(name);
+  const std::shared_ptr<const Links> held= links;
+  for (const auto &link : held->parents)
+  {
+    if ((is_copy && !link->reference.is_new) || link->own_key.has_null(after) ||
+        (before && link->own_key.is_same(table, before, after)))
+      continue;
+    bool found= false;
+    Bytes key;
+    int error= link->is_usable() ? encode_linked(*link, after, &key) : 0;
+    if (!error && link->is_usable())
+      error= find_linked(*link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_SHARED, &found);
+    if (error)
+      return error;
+    if (!found)
+      return refused_for(link->reference, HA_ERR_NO_REFERENCED_ROW);
+  }
+  return 0;
+}
+
+/* The key at the other end for a record. */
+int ha_holdfast::encode_linked(const Link &link, const uchar *record, Bytes *key)
+{
+  link.key.encode_record(table, record, key);
+  // Of keys that were cut, none can be found by a part.
+  return !link.is_whole && link.key.is_cut_within(key->size()) ? HA_ERR_INDEX_COL_TOO_LONG : 0;
+}
+
+/* A row was deleted, or changed to be `after`: its children follow, or keep it. */
+int ha_holdfast::act_on_children(const uchar *before, const uchar *after)
+{
+  const std::shared_ptr<const Links> held= links;
+  for (const auto &link : held->children)
+  {
+    enum_fk_option action= after ? link->reference.on_update : link->reference.on_delete;
+    if (!link->is_usable() || link->own_key.has_null(before) || (after && link->own_key.is_same(table, before, after)))
+      continue;
+    Bytes key, new_key;
+    if (int error= encode_linked(*link, before, &key))
+      return error;
+    if (after)
+      link->key.encode_record(table, after, &new_key);
+    // Other bytes that compare alike are the same parent.
+    if (key == new_key && action != FK_OPTION_CASCADE)
+      continue;
+    if (int error= follows(action) ? change_children(*link, key, after) : keep_for_children(*link, key))
+      return error;
+  }
+  return 0;
+}
+
+int ha_holdfast::keep_for_children(const Link &link, const Bytes &key)
+{
+  bool found;
+  int error= find_linked(link, key, HF_LOCK_SHARED, &found);
+  return !error && found ? refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED) : error;
+}
+
+/* Has the handler of the child's table do what the reference says. */
+int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar *after)
+{
+  TABLE *child= follower_of(ha_thd(), link.other);
+  // A statement that the server did not prepare for this cannot change children.
+  if (!child)
+    return keep_for_children(link, key);
+  ha_holdfast *follower= static_cast<ha_holdfast *>(child->file);
+  if (connection->chain.size() >= MAX_CHAIN)
+    return HA_ERR_FK_DEPTH_EXCEEDED;
+  bool is_update= after || link.reference.on_delete == FK_OPTION_SET_NULL;
+  // As with InnoDB, an update does not come back to a table that it has come from: it might not end.
+  In_chain chain(connection, after ? share : nullptr);
+  const auto &above= connection->chain;
+  if (is_update && std::find(above.begin(), above.end(), follower->share) != above.end())
+    return keep_for_children(link, key);
+  int error= follower->follow(link, key, after ? table : nullptr);
+  if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW)
+    refusing.copy(follower->refusing);
+  return error;
+}
+
+/* The keys of the rows with entries that begin with `key`, all of them locked. */
+int ha_holdfast::collect_rows(uint index, const Bytes &key, std::vector<Bytes> *rows)
+{
+  if (int error= open_cursor(index))
+    return error;
+  Bytes end= key;
+  step_over_prefix(&end);
+  if (int error= seek(key, true, end, false, false))
+    return error;
+  for (;;)
+  {
+    hf_slice entry, value;
+    hf_code code= hf_cursor_next(cursor, &entry, &value);
+    if (code == HF_NOT_FOUND)
+      return fail(hf_cursor_release(cursor));
+    if (code != HF_OK)
+      return fail(code);
+    const uchar *rest= value.data;
+    size_t prefix= 0;
+    if (index != 0 && (!take_length(&rest, rest + value.len, &prefix) || prefix > entry.len))
+      return damaged();
+    rows->emplace_back(entry.data + prefix, entry.data + entry.len);
+    if (rows->size() % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
+      return HA_ERR_ABORTED_BY_USER;
+  }
+}
+
+/* The parent of the rows under `key` was deleted, or has become the record of `parent`: they follow. */
+int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
+{
+  Whole_records records(table);
+  read_lock= HF_LOCK_EXCLUSIVE;
+  is_scan= skip_locked= is_semi_consistent= false;
+  links_known= false;
+  std::vector<Bytes> rows;
+  if (int error= begin_transaction())
+    return error;
+  if (int error= collect_rows(link.index, key, &rows))
+    return error;
+  if (rows.empty())
+    return 0;
+  mysql_query_cache_invalidate4(ha_thd(), table->s->table_cache_key.str, (uint) table->s->table_cache_key.length, true);
+  for (const Bytes &row_of : rows)
+  {
+    if (++rows_read % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
+      return HA_ERR_ABORTED_BY_USER;
+    row_key= row_of;
+    int error= read_by_row_key(table->record[0], HA_ERR_KEY_NOT_FOUND);
+    // Further down in the chain it may have been deleted, or changed.
+    if (error == HA_ERR_KEY_NOT_FOUND || (!error && !is_under(link.key_no, key)))
+      continue;
+    if (!error)
+      error= follow_with_row(link, parent);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+/* Whether the row in record[0] has an entry that begins with `key`. */
+bool ha_holdfast::is_under(uint key_no, const Bytes &key)
+{
+  key_a.clear();
+  share->keys[key_no].encode_record(table, table->record[0], &key_a);
+  return key_a.size() >= key.size() && !memcmp(key_a.data(), key.data(), key.size());
+}
+
+/* Whether the row in record[0] refers to the record of `parent`, or to nothing. */
+bool ha_holdfast::refers_to(const Link &link, TABLE *parent)
+{
+  Bytes key;
+  link.key.encode_record(parent, parent->record[0], &key);
+  return link.own_key.has_null(parent->record[0]) || is_under(link.key_no, key);
+}
+
+/* Deletes or changes the row in record[0]. */
+int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
+{
+  enum_fk_option action= parent ? link.reference.on_update : link.reference.on_delete;
+  if (!parent && action == FK_OPTION_CASCADE)
+    return delete_row(table->record[0]);
+  store_record(table, record[1]);
+  Silent_stores silent(ha_thd());
+  for (size_t i= 0; i < link.columns.size(); i++)
+  {
+    Field *to= table->field[link.other_columns[i]], *from= parent ? parent->field[link.columns[i]] : nullptr;
+    if (action == FK_OPTION_SET_NULL || from->is_null())
+    {
+      if (!to->real_maybe_null())
+        return refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED);
+      to->set_null();
+      continue;
+    }
+    to->set_notnull();
+    field_conv(to, from);
+  }
+  // A value may be too long for the column.
+  if (action == FK_OPTION_CASCADE && !refers_to(link, parent))
+    return refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED);
+  if (table->vfield && table->update_virtual_fields(this, VCOL_UPDATE_FOR_WRITE))
+    return HA_ERR_GENERIC;
+  return update_row(table->record[1], table->record[0]);
+}

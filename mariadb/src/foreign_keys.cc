@@ -1,0 +1,329 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* FOREIGN KEYs in statements that define tables, and what the server asks about them. */
+
+#include "foreign_keys.h"
+#include "errors.h"
+#include "ha_holdfast.h"
+
+#include <algorithm>
+
+using namespace holdfast;
+
+/* The name that a column of the table has now, if the statement gives it another one. */
+static std::string new_name(const Alter_info *info, const std::string &column)
+{
+  std::string name= column;
+  find_new_name(info, column, &name);
+  return name;
+}
+
+namespace {
+
+LEX_CSTRING lower_case(const LEX_CSTRING &name, char *buffer, size_t size)
+{
+  if (!lower_case_table_names)
+    return name;
+  strmake(buffer, name.str, MY_MIN(name.length, size - 1));
+  return {buffer, my_casedn_str(files_charset_info, buffer)};
+}
+
+/* The engine's name of the table that a FOREIGN KEY refers to. */
+std::string parent_of(const Foreign_key &key, const TABLE *form)
+{
+  char schema[NAME_LEN + 1], table[NAME_LEN + 1];
+  return name_in_engine(key.ref_db.str ? lower_case(key.ref_db, schema, sizeof(schema)) : form->s->db,
+                     lower_case(key.ref_table, table, sizeof(table)));
+}
+
+std::string text_of(const LEX_CSTRING &name)
+{
+  return std::string(name.str, name.length);
+}
+
+enum_fk_option action_of(enum_fk_option option)
+{
+  return option == FK_OPTION_UNDEF ? FK_OPTION_RESTRICT : option;
+}
+
+Reference reference_of(const Foreign_key &key, const TABLE *form, const Alter_info *info, const std::string &child)
+{
+  Reference reference;
+  reference.child= child;
+  reference.parent= parent_of(key, form);
+  reference.name= key.constraint_name.str ? text_of(key.constraint_name) : key.name.str ? text_of(key.name) : "";
+  reference.is_new= !key.old;
+  reference.on_delete= action_of(key.delete_opt);
+  reference.on_update= action_of(key.update_opt);
+  bool is_own= reference.parent == child;
+  for (const Key_part_spec &column : const_cast<List<Key_part_spec> &>(key.columns))
+    reference.columns.push_back(key.old ? new_name(info, text_of(column.field_name)) : text_of(column.field_name));
+  for (const Key_part_spec &column : const_cast<List<Key_part_spec> &>(key.ref_columns))
+    reference.parent_columns.push_back(key.old && is_own ? new_name(info, text_of(column.field_name))
+                                       : text_of(column.field_name));
+  return reference;
+}
+
+/* The number in a name that was made for a reference; 0 if the name is no such one. */
+ulong number_in(const std::string &name, const std::string &table)
+{
+  std::string prefix= made_name(table, "");
+  if (name.compare(0, prefix.size(), prefix))
+    return 0;
+  return strtoul(name.c_str() + prefix.size(), nullptr, 10);
+}
+
+bool by_name(const Reference &a, const Reference &b)
+{
+  return a.name < b.name;
+}
+
+} // namespace
+
+namespace holdfast {
+
+bool find_new_name(const Alter_info *info, const std::string &column, std::string *out)
+{
+  List_iterator_fast<Create_field> fields(const_cast<Alter_info *>(info)->create_list);
+  while (const Create_field *field= fields++)
+  {
+    if (!field->field || my_strcasecmp(system_charset_info, field->field->field_name.str, column.c_str()))
+      continue;
+    *out= text_of(field->field_name);
+    return true;
+  }
+  return false;
+}
+
+std::string made_name(const std::string &table, const std::string &number)
+{
+  return table + "_ibfk_" + number;
+}
+
+References references_in(const Alter_info *info, const TABLE *form, const std::string &child)
+{
+  References all;
+  if (!info)
+    return all;
+  std::string table= table_of(child);
+  List_iterator_fast<Key> keys(const_cast<Alter_info *>(info)->key_list);
+  ulong last= 0;
+  while (const Key *key= keys++)
+  {
+    if (key->type != Key::FOREIGN_KEY)
+      continue;
+    all.push_back(reference_of(*static_cast<const Foreign_key *>(key), form, info, child));
+    last= MY_MAX(last, number_in(all.back().name, table));
+  }
+  for (Reference &reference : all)
+  {
+    if (reference.name.empty())
+      reference.name= made_name(table, std::to_string(++last));
+  }
+  std::sort(all.begin(), all.end(), by_name);
+  return all;
+}
+
+/* Says why a reference cannot be. */
+static int cannot_add(THD *thd, const Reference &reference, const char *why, const std::string &what)
+{
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_CANNOT_ADD_FOREIGN,
+                      "Table `%s`: FOREIGN KEY `%s` cannot be: %s `%s`", table_of(reference.child).c_str(),
+                      reference.name.c_str(), why, what.c_str());
+  return HA_ERR_CANNOT_ADD_FOREIGN;
+}
+
+/* What there is to say about the reference where its own table is concerned. */
+static int check_child(THD *thd, const Reference &reference, const TABLE *form)
+{
+  std::vector<Field *> fields;
+  bool nulls= reference.on_delete == FK_OPTION_SET_NULL || reference.on_update == FK_OPTION_SET_NULL;
+  if (reference.on_delete == FK_OPTION_SET_DEFAULT || reference.on_update == FK_OPTION_SET_DEFAULT)
+    return cannot_add(thd, reference, "this engine does not have the action", "SET DEFAULT");
+  if (form->versioned())
+    return cannot_add(thd, reference, "a table with system versioning cannot refer to", table_of(reference.parent));
+  if (!find_columns(form, reference.columns, &fields))
+    return cannot_add(thd, reference, "there is no such column as", reference.columns.back());
+  if (!key_with(form, reference.columns))
+    return cannot_add(thd, reference, "no index begins with the whole columns of", table_of(reference.child));
+  for (const Field *field : fields)
+  {
+    if (nulls && !field->real_maybe_null())
+      return cannot_add(thd, reference, "SET NULL for a column that is NOT NULL,", field->field_name.str);
+  }
+  return 0;
+}
+
+/* Whether the reference can lead to `parent`. */
+static int check_parent(THD *thd, const Reference &reference, const TABLE *form, const TABLE *parent)
+{
+  std::vector<Field *> fields, parent_fields;
+  if (parent->versioned())
+    return cannot_add(thd, reference, "it cannot refer to a table with system versioning,", table_of(reference.parent));
+  if (!find_columns(parent, reference.parent_columns, &parent_fields))
+    return cannot_add(thd, reference, "a column that it refers to is not in", table_of(reference.parent));
+  const KEY *key= key_with(parent, reference.parent_columns);
+  if (!key)
+    return cannot_add(thd, reference, "no index begins with the whole columns in", table_of(reference.parent));
+  if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
+    return cannot_add(thd, reference, "columns have other types than those in", table_of(reference.parent));
+  return 0;
+}
+
+static bool checks_are_on(THD *thd)
+{
+  return !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS);
+}
+
+/* Of the new references, where they lead. */
+static int check_new(THD *thd, const Reference &reference, const TABLE *form)
+{
+  if (reference.parent == reference.child)
+    return check_parent(thd, reference, form, form);
+  // Nobody may be in the middle of deleting what rows of this table are going to refer to.
+  bool checks= checks_are_on(thd);
+  if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, true))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+  hf_table *exists= nullptr;
+  hf_code code= hf_table_open(database, slice(reference.parent), &exists);
+  hf_table_close(exists);
+  if (code == HF_TABLE_NOT_FOUND)
+    return checks ? cannot_add(thd, reference, "in this engine there is no table", table_of(reference.parent)) : 0;
+  if (code != HF_OK)
+    return server_error(code, thd);
+  Read_definition parent(thd, reference.parent);
+  return parent.table() ? check_parent(thd, reference, form, parent.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
+}
+
+int check_references(THD *thd, const References &references, const TABLE *form)
+{
+  for (size_t i= 0; i < references.size(); i++)
+  {
+    const Reference &reference= references[i];
+    if (i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str()))
+      return cannot_add(thd, reference, "there is another of the name", reference.name);
+    if (!reference.is_new && !checks_are_on(thd))
+      continue;
+    int error= check_child(thd, reference, form);
+    if (!error && reference.is_new)
+      error= check_new(thd, reference, form);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+int check_referring(THD *thd, const std::string &name, const TABLE *form)
+{
+  if (!checks_are_on(thd))
+    return 0;
+  for (const Reference &reference : references_to(name))
+  {
+    if (reference.child == name)
+      continue;
+    Read_definition child(thd, reference.child);
+    int error= child.table() ? check_parent(thd, reference, child.table(), form) : 0;
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+/* For the server, names live as long as its statement. */
+static LEX_CSTRING *lex_string(THD *thd, const std::string &text)
+{
+  return thd_make_lex_string(thd, nullptr, text.data(), text.size(), 1);
+}
+
+/* What the server wants to know about a reference; `link` may be null. */
+static FOREIGN_KEY_INFO *info_of(THD *thd, const Reference &reference, const TABLE *table, const Link *link, bool is_child)
+{
+  void *memory= thd->alloc(sizeof(FOREIGN_KEY_INFO));
+  if (!memory)
+    return nullptr;
+  FOREIGN_KEY_INFO *info= new (memory) FOREIGN_KEY_INFO();
+  info->foreign_id= lex_string(thd, reference.name);
+  info->foreign_db= lex_string(thd, schema_of(reference.child));
+  info->foreign_table= lex_string(thd, table_of(reference.child));
+  info->referenced_db= lex_string(thd, schema_of(reference.parent));
+  info->referenced_table= lex_string(thd, table_of(reference.parent));
+  info->delete_method= reference.on_delete;
+  info->update_method= reference.on_update;
+  info->referenced_key_name= nullptr;
+  const KEY *own= is_child ? nullptr : key_with(table, reference.parent_columns);
+  if (own)
+    info->referenced_key_name= lex_string(thd, own->name.str);
+  else if (is_child && link && link->is_usable())
+    info->referenced_key_name= lex_string(thd, link->key_name);
+  std::vector<Field *> fields;
+  uint n= (uint) reference.columns.size();
+  bool has_fields= find_columns(table, is_child ? reference.columns : reference.parent_columns, &fields);
+  for (uint i= 0; i < n; i++)
+  {
+    info->foreign_fields.push_back(lex_string(thd, reference.columns[i]), thd->mem_root);
+    info->referenced_fields.push_back(lex_string(thd, reference.parent_columns[i]), thd->mem_root);
+    if (has_fields && fields[i]->real_maybe_null())
+      info->set_nullable(thd, !is_child, i, n);
+    if (link && link->is_usable() && link->other_nullable[i])
+      info->set_nullable(thd, is_child, i, n);
+  }
+  return info;
+}
+
+static void list_references(THD *thd, const References &references, const TABLE *table, const Link_list *links, bool is_child,
+                            List<FOREIGN_KEY_INFO> *list)
+{
+  for (size_t i= 0; i < references.size(); i++)
+  {
+    const Link *link= links && i < links->size() ? (*links)[i].get() : nullptr;
+    if (FOREIGN_KEY_INFO *info= info_of(thd, references[i], table, link, is_child))
+      list->push_back(info, thd->mem_root);
+  }
+}
+
+} // namespace holdfast
+
+/* What the server asks */
+
+char *ha_holdfast::get_foreign_key_create_info()
+{
+  String text;
+  for (const Reference &reference : references_of(name))
+  {
+    text.append(STRING_WITH_LEN(",\n "));
+    reference.append_clause(ha_thd(), &text);
+  }
+  return text.length() ? strdup(text.c_ptr_safe()) : nullptr;
+}
+
+int ha_holdfast::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
+{
+  std::shared_ptr<const Links> now;
+  share->links(thd, table, name, false, &now);
+  list_references(thd, references_of(name), table, now ? &now->parents : nullptr, true, list);
+  return 0;
+}
+
+int ha_holdfast::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
+{
+  std::shared_ptr<const Links> now;
+  // For statements that change rows the names do.
+  if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE)
+    share->links(thd, table, name, false, &now);
+  list_references(thd, references_to(name), table, now ? &now->children : nullptr, false, list);
+  return 0;
+}
+
+bool ha_holdfast::referenced_by_foreign_key() const noexcept
+{
+  return share->is_referenced(name);
+}
+
+bool ha_holdfast::can_switch_engines()
+{
+  return references_of(name).empty() && references_to(name).empty();
+}

@@ -1,0 +1,217 @@
+//! Tables of which is known how they refer to each other, and the statements that change them and their rows.
+
+use holdfast_workload::rng::Rng;
+
+const TABLES: u64 = 4;
+/// Values of all columns are below that: rows often find others to refer to.
+const VALUES: u64 = 12;
+const ACTIONS: [&str; 5] = ["", " CASCADE", " CASCADE", " SET NULL", " NO ACTION"];
+
+#[derive(Clone)]
+struct Reference {
+    name: String,
+    table: u64,
+}
+
+/// The tables: `t0` and so on, or `u0` where one has the other of its two names.
+pub struct Schema {
+    other_name: Vec<bool>,
+    /// The columns of each beside `id`, which change their names too.
+    columns: Vec<[String; 2]>,
+    /// Whether `a` has a unique index. Rows that are refused for that and for a reference are so for one or the other, and nothing is to
+    /// depend on which.
+    unique: Vec<bool>,
+    references: Vec<Reference>,
+    names_given: u64,
+}
+
+impl Schema {
+    /// New tables, and the statements that make them.
+    pub fn create(rng: &mut Rng) -> (Schema, Vec<String>) {
+        let columns = (0..TABLES).map(|_| ["a".into(), "b".into()]).collect();
+        let unique: Vec<bool> = (0..TABLES).map(|_| rng.below(3) == 0).collect();
+        let other_name = vec![false; TABLES as usize];
+        let mut schema = Schema { other_name, columns, unique, references: Vec::new(), names_given: 0 };
+        let mut story = vec!["SET foreign_key_checks = 0".into()];
+        for table in 0..TABLES {
+            story.push(format!("DROP TABLE IF EXISTS t{table}, u{table}"));
+        }
+        story.push("SET foreign_key_checks = 1".into());
+        for table in 0..TABLES {
+            let unique = if schema.unique[table as usize] { "UNIQUE " } else { "" };
+            story.push(format!(
+                "CREATE TABLE t{table} (id INT PRIMARY KEY, a INT, b INT, {unique}KEY ka (a), KEY kab (a, b), KEY kb (b)) ENGINE=$ENGINE"
+            ));
+        }
+        for _ in 0..3 + rng.below(4) {
+            story.push(schema.add_reference(rng));
+        }
+        (schema, story)
+    }
+
+    fn name(&self, table: u64) -> String {
+        format!("{}{table}", if self.other_name[table as usize] { 'u' } else { 't' })
+    }
+
+    /// All tables, for a statement.
+    pub fn tables(&self) -> String {
+        (0..TABLES).map(|table| self.name(table)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn column<'a>(&'a self, table: u64, rng: &mut Rng) -> &'a str {
+        match rng.below(3) {
+            0 => "id",
+            n => &self.columns[table as usize][n as usize - 1],
+        }
+    }
+
+    /// What shows whether the tables are the same.
+    pub fn questions(&self) -> String {
+        let mut questions = String::new();
+        for table in 0..TABLES {
+            let name = self.name(table);
+            let [_, b] = &self.columns[table as usize];
+            questions += &format!("SELECT * FROM {name} ORDER BY id;\n");
+            questions += &format!("SELECT id FROM {name} FORCE INDEX (kb) WHERE {b} >= 0 ORDER BY {b}, id;\n");
+        }
+        questions
+            + "SELECT CONSTRAINT_NAME, TABLE_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME \
+               FROM information_schema.KEY_COLUMN_USAGE WHERE CONSTRAINT_SCHEMA = DATABASE() ORDER BY 1, 2, 3;\n"
+    }
+
+    /// The next statement.
+    pub fn step(&mut self, rng: &mut Rng) -> String {
+        let table = rng.below(TABLES);
+        match rng.below(100) {
+            0..=34 => self.insert(table, rng),
+            35..=54 => self.update(table, rng),
+            55..=74 => self.delete(table, rng),
+            75..=78 => "BEGIN".into(),
+            79..=80 => "COMMIT".into(),
+            81..=83 => "ROLLBACK".into(),
+            84..=86 => self.add_reference(rng),
+            87..=88 => self.drop_reference(rng),
+            89..=90 => self.rename_table(table),
+            91..=92 => self.rename_column(table, rng),
+            93 => format!("ALTER TABLE {} FORCE, ALGORITHM=COPY", self.name(table)),
+            94..=95 => format!("TRUNCATE {}", self.name(table)),
+            96 => format!(
+                "ALTER TABLE {0} DROP KEY ka, ADD KEY ka ({1})",
+                self.name(table),
+                self.columns[table as usize][0]
+            ),
+            97 => format!("ALTER TABLE {} DROP KEY kab", self.name(table)),
+            _ => self.replace(table, rng),
+        }
+    }
+
+    fn value(&self, rng: &mut Rng) -> String {
+        if rng.below(6) == 0 { "NULL".into() } else { rng.below(VALUES).to_string() }
+    }
+
+    fn row(&self, rng: &mut Rng) -> String {
+        format!("({}, {}, {})", rng.below(VALUES), self.value(rng), self.value(rng))
+    }
+
+    fn insert(&self, table: u64, rng: &mut Rng) -> String {
+        let ignore = self.ignore(table, rng);
+        let rows: Vec<_> = (0..1 + rng.below(4)).map(|_| self.row(rng)).collect();
+        let [a, b] = &self.columns[table as usize];
+        let update = match rng.below(4) {
+            0 if !self.unique[table as usize] => {
+                format!(" ON DUPLICATE KEY UPDATE {} = {}", [a, b][rng.below(2) as usize], self.value(rng))
+            }
+            _ => String::new(),
+        };
+        format!("INSERT{ignore} INTO {} VALUES {}{update}", self.name(table), rows.join(", "))
+    }
+
+    fn ignore(&self, table: u64, rng: &mut Rng) -> &'static str {
+        if rng.below(3) == 0 && !self.unique[table as usize] { " IGNORE" } else { "" }
+    }
+
+    fn replace(&self, table: u64, rng: &mut Rng) -> String {
+        let verb = if self.unique[table as usize] { "INSERT" } else { "REPLACE" };
+        format!("{verb} INTO {} VALUES {}", self.name(table), self.row(rng))
+    }
+
+    fn some_rows(&self, table: u64, rng: &mut Rng) -> String {
+        let column = self.column(table, rng);
+        match rng.below(3) {
+            0 => format!(" WHERE {column} > {} ORDER BY id", rng.below(VALUES)),
+            _ => format!(" WHERE {column} = {} ORDER BY id", rng.below(VALUES)),
+        }
+    }
+
+    fn update(&self, table: u64, rng: &mut Rng) -> String {
+        let column = self.column(table, rng);
+        let value = match rng.below(3) {
+            0 if column != "id" => format!("{column} + 1"),
+            _ if column == "id" => rng.below(VALUES).to_string(),
+            _ => self.value(rng),
+        };
+        let ignore = self.ignore(table, rng);
+        format!("UPDATE{ignore} {} SET {column} = {value}{}", self.name(table), self.some_rows(table, rng))
+    }
+
+    fn delete(&self, table: u64, rng: &mut Rng) -> String {
+        let ignore = self.ignore(table, rng);
+        format!("DELETE{ignore} FROM {}{}", self.name(table), self.some_rows(table, rng))
+    }
+
+    fn add_reference(&mut self, rng: &mut Rng) -> String {
+        let (child, parent) = (rng.below(TABLES), rng.below(TABLES));
+        let (columns, others, nullable) = if child == parent {
+            // InnoDB does not let a row refer to itself but under its primary key.
+            (self.columns[child as usize][rng.below(2) as usize].clone(), "id".to_owned(), true)
+        } else if rng.below(5) == 0 {
+            let both = |table: u64| self.columns[table as usize].join(", ");
+            (both(child), both(parent), true)
+        } else {
+            let column = self.column(child, rng);
+            (column.to_owned(), self.column(parent, rng).to_owned(), column != "id")
+        };
+        let action = |rng: &mut Rng, when: &str| match ACTIONS[rng.below(ACTIONS.len() as u64) as usize] {
+            " SET NULL" if !nullable => String::new(),
+            // InnoDB takes a column that cannot become NULL with its parent in some statements and refuses it in others.
+            " CASCADE" if when == "UPDATE" && !nullable && others != "id" => String::new(),
+            // InnoDB keeps a row that refers to itself for itself.
+            "" | " NO ACTION" if when == "DELETE" && child == parent => " ON DELETE CASCADE".into(),
+            "" => String::new(),
+            action => format!(" ON {when}{action}"),
+        };
+        let actions = action(rng, "DELETE") + &action(rng, "UPDATE");
+        let name = format!("r{}", self.names_given);
+        self.names_given += 1;
+        self.references.push(Reference { name: name.clone(), table: child });
+        let (child, parent) = (self.name(child), self.name(parent));
+        format!(
+            "ALTER TABLE {child} ADD CONSTRAINT {name} FOREIGN KEY ({columns}) REFERENCES {parent} ({others}){actions}"
+        )
+    }
+
+    /// One that could not be added cannot be dropped either.
+    fn drop_reference(&mut self, rng: &mut Rng) -> String {
+        let at = rng.below(self.references.len() as u64) as usize;
+        let Reference { name, table } = self.references[at].clone();
+        format!("ALTER TABLE {} DROP FOREIGN KEY IF EXISTS {name}", self.name(table))
+    }
+
+    fn rename_table(&mut self, table: u64) -> String {
+        let from = self.name(table);
+        self.other_name[table as usize] ^= true;
+        format!("RENAME TABLE {from} TO {}", self.name(table))
+    }
+
+    fn rename_column(&mut self, table: u64, rng: &mut Rng) -> String {
+        let which = rng.below(2) as usize;
+        let to = match self.columns[table as usize][which].as_str() {
+            "a" => "aa",
+            "aa" => "a",
+            "b" => "bb",
+            _ => "b",
+        };
+        let from = std::mem::replace(&mut self.columns[table as usize][which], to.into());
+        format!("ALTER TABLE {} RENAME COLUMN {from} TO {to}", self.name(table))
+    }
+}
