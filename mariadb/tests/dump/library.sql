@@ -1,4 +1,4 @@
--- A lending library: many small tables that hang together, with views, triggers, procedures, functions, an event and generated columns.
+-- A lending library: many small tables that refer to each other, with views, triggers, procedures, functions, an event and generated columns.
 CREATE DATABASE library CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
 USE library;
 
@@ -14,7 +14,8 @@ CREATE TABLE city (
   city_id SMALLINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   name VARCHAR(50) NOT NULL,
   country_id SMALLINT UNSIGNED NOT NULL,
-  KEY (country_id), KEY by_name (name(10), country_id)
+  KEY (country_id), KEY by_name (name(10), country_id),
+  FOREIGN KEY (country_id) REFERENCES country (country_id)
 ) ENGINE=$ENGINE;
 
 CREATE TABLE address (
@@ -22,12 +23,14 @@ CREATE TABLE address (
   street VARCHAR(80) NOT NULL, line2 VARCHAR(80), city_id SMALLINT UNSIGNED NOT NULL, postcode VARCHAR(10),
   place POINT NOT NULL,
   label VARCHAR(200) AS (CONCAT_WS(', ', street, line2, postcode)) PERSISTENT,
-  KEY (city_id), KEY (label(30))
+  KEY (city_id), KEY (label(30)),
+  FOREIGN KEY (city_id) REFERENCES city (city_id)
 ) ENGINE=$ENGINE;
 
 CREATE TABLE branch (
   branch_id TINYINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
-  name VARCHAR(40) NOT NULL UNIQUE, address_id INT UNSIGNED NOT NULL, opening SET('mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun') NOT NULL
+  name VARCHAR(40) NOT NULL UNIQUE, address_id INT UNSIGNED NOT NULL, opening SET('mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun') NOT NULL,
+  FOREIGN KEY (address_id) REFERENCES address (address_id)
 ) ENGINE=$ENGINE;
 
 CREATE TABLE person (
@@ -41,7 +44,9 @@ CREATE TABLE person (
   born_year SMALLINT AS (YEAR(born)) VIRTUAL,
   changed DATETIME(3) NOT NULL DEFAULT '2000-01-01',
   KEY by_name (last_name, first_name DESC), UNIQUE KEY (email), KEY (full_name), KEY (branch_id, born_year), KEY (address_id),
-  CONSTRAINT adult_email CHECK (email IS NULL OR email LIKE '%@%')
+  CONSTRAINT adult_email CHECK (email IS NULL OR email LIKE '%@%'),
+  CONSTRAINT lives_at FOREIGN KEY (address_id) REFERENCES address (address_id) ON UPDATE CASCADE,
+  CONSTRAINT reads_at FOREIGN KEY (branch_id) REFERENCES branch (branch_id) ON UPDATE CASCADE
 ) ENGINE=$ENGINE;
 
 CREATE TABLE language (language_id TINYINT UNSIGNED NOT NULL PRIMARY KEY, name CHAR(20) NOT NULL) ENGINE=$ENGINE;
@@ -55,25 +60,30 @@ CREATE TABLE book (
   title VARCHAR(200) NOT NULL, blurb TEXT, isbn CHAR(13) CHARACTER SET ascii, published YEAR, language_id TINYINT UNSIGNED NOT NULL,
   price DECIMAL(6,2) NOT NULL DEFAULT 19.90, rating ENUM('children', 'youth', 'adults') NOT NULL DEFAULT 'adults',
   features SET('audio', 'large print', 'pictures') DEFAULT 'audio',
-  KEY by_title (title(20)), KEY (language_id), KEY newest (published DESC, title(5)), UNIQUE KEY (isbn)
+  KEY by_title (title(20)), KEY (language_id), KEY newest (published DESC, title(5)), UNIQUE KEY (isbn),
+  FOREIGN KEY (language_id) REFERENCES language (language_id) ON DELETE NO ACTION
 ) ENGINE=$ENGINE ROW_FORMAT=DYNAMIC;
 
 CREATE TABLE book_author (
   book_id INT NOT NULL, author_id INT NOT NULL, share DOUBLE NOT NULL DEFAULT 1,
-  PRIMARY KEY (book_id, author_id), KEY (author_id)
+  PRIMARY KEY (book_id, author_id), KEY (author_id),
+  FOREIGN KEY (book_id) REFERENCES book (book_id) ON DELETE CASCADE ON UPDATE CASCADE,
+  FOREIGN KEY (author_id) REFERENCES author (author_id) ON DELETE RESTRICT ON UPDATE CASCADE
 ) ENGINE=$ENGINE;
 
 CREATE TABLE copy (
   copy_id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, book_id INT NOT NULL, branch_id TINYINT UNSIGNED NOT NULL,
   lent BOOLEAN NOT NULL DEFAULT FALSE, loans INT NOT NULL DEFAULT 0,
-  KEY (book_id, branch_id), KEY (branch_id, lent)
+  KEY (book_id, branch_id), KEY (branch_id, lent),
+  FOREIGN KEY (book_id) REFERENCES book (book_id), FOREIGN KEY (branch_id) REFERENCES branch (branch_id)
 ) ENGINE=$ENGINE;
 
 CREATE TABLE loan (
-  loan_id BIGINT NOT NULL AUTO_INCREMENT, copy_id INT NOT NULL, person_id INT UNSIGNED NOT NULL,
+  loan_id BIGINT NOT NULL AUTO_INCREMENT, copy_id INT NOT NULL, person_id INT UNSIGNED,
   lent_at DATETIME NOT NULL, returned_at DATETIME, fee DECIMAL(6,2) NOT NULL DEFAULT 0,
   days INT AS (TO_DAYS(returned_at) - TO_DAYS(lent_at)) PERSISTENT,
-  PRIMARY KEY (loan_id), KEY (copy_id), KEY (person_id, lent_at), KEY (days)
+  PRIMARY KEY (loan_id), KEY (copy_id), KEY (person_id, lent_at), KEY (days),
+  FOREIGN KEY (copy_id) REFERENCES copy (copy_id), FOREIGN KEY (person_id) REFERENCES person (person_id) ON DELETE SET NULL
 ) ENGINE=$ENGINE;
 
 CREATE TABLE payment (

@@ -1,5 +1,6 @@
-//! Replication: a primary under load and a replica whose workers apply its transactions in parallel, both on this engine.
-//! At the end every table has the same checksum on both.
+//! Replication: a primary under load, on this engine and then on InnoDB, and a replica on this engine whose workers apply its
+//! transactions in parallel. At the end every table has the same checksum on both. What follows a row by a reference is not in
+//! the binary log: the replica's engine does it.
 //!
 //! The workers are optimistic: they apply transactions that change the same rows at the same time, and the one that comes first in
 //! the primary's log has to win. The engine tells the server who waits for whom; without that a worker waits for a lock
@@ -9,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context, ensure};
 
-use super::crash::{create, execute, movement};
+use super::crash::{BANK, execute, movement, tables};
 use holdfast_server::Cache;
 use holdfast_server::Server;
 
@@ -29,13 +30,18 @@ const PRIMARY: [&str; 1] = ["--server-id=1"];
 const REPLICA: [&str; 4] =
     ["--server-id=2", "--log-slave-updates", "--slave-parallel-threads=4", "--slave-parallel-mode=optimistic"];
 
-/// Runs it; stops both servers again.
+/// Runs it; stops the servers again.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
+    ["HOLDFAST", "InnoDB"].into_iter().try_for_each(|engine| run_from(cache, engine))
+}
+
+/// Runs it with a primary on `engine`.
+fn run_from(cache: &Cache, engine: &str) -> anyhow::Result<()> {
     let [primary, replica] = ["primary", "replica"].map(|name| Server::new(cache, name).bound_to_us());
     let options = |own: &[&str]| BOTH.iter().chain(own).map(|o| (*o).to_string()).collect::<Vec<_>>();
     primary.up(PRIMARY_PORT, true, &options(&PRIMARY))?;
     replica.up(REPLICA_PORT, true, &options(&REPLICA))?;
-    let result = replicate(&primary, &replica);
+    let result = replicate(&primary, engine, &replica).with_context(|| format!("from {engine}"));
     if result.is_err() {
         println!("log of the replica:\n{}", replica.log_tail());
     }
@@ -44,23 +50,25 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
     result
 }
 
-fn replicate(primary: &Server<'_>, replica: &Server<'_>) -> anyhow::Result<()> {
+fn replicate(primary: &Server<'_>, engine: &str, replica: &Server<'_>) -> anyhow::Result<()> {
     execute(primary, REPLICATION_USER)?;
     let connect = format!(
         "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {PRIMARY_PORT}, master_user = 'repl',
            master_password = 'repl', master_use_gtid = slave_pos"
     );
     execute(replica, &connect)?;
-    create(primary)?;
+    for (server, engine) in [(primary, engine), (replica, "HOLDFAST")] {
+        execute(server, &format!("SET sql_log_bin = 0; {}", tables(engine)))?;
+    }
     // The first half waits for the replica, so that its workers have enough to get in each other's way.
     load(primary, 1..=MOVEMENTS / 2)?;
     execute(replica, "START SLAVE")?;
     load(primary, MOVEMENTS / 2 + 1..=MOVEMENTS)?;
     catch_up(primary, replica, CATCH_UP)?;
-    let sums = "CHECKSUM TABLE crash.accounts, crash.ledger; CHECK TABLE crash.accounts, crash.ledger";
-    let theirs = same_on_both(primary, replica, sums)?;
+    let theirs = same_on_both(primary, replica, &format!("CHECKSUM TABLE {BANK}; CHECK TABLE {BANK}"))?;
     let retried = execute(replica, "SHOW GLOBAL STATUS LIKE 'Slave_retried_transactions'")?;
-    println!("{} transactions replicated; {}", SESSIONS as u64 * MOVEMENTS, retried.trim().replace('\t', " "));
+    let transactions = SESSIONS as u64 * MOVEMENTS;
+    println!("{transactions} transactions replicated from {engine}; {}", retried.trim().replace('\t', " "));
     println!("{}", theirs.trim());
     Ok(())
 }

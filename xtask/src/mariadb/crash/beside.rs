@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context, ensure};
 
-use super::{PORT, execute};
+use super::{BANK, PORT, execute};
 use crate::mariadb::replication::{REPLICATION_USER, catch_up, same_on_both};
 use crate::run::{cargo, check};
 use holdfast_server::{Cache, Server, apt};
@@ -78,7 +78,7 @@ impl<'c> Beside<'c> {
     /// The replica catches up, and has the same.
     pub fn compare(&self) -> anyhow::Result<()> {
         catch_up(self.primary, &self.replica, CATCH_UP)?;
-        let mut sums = String::from("CHECKSUM TABLE crash.accounts, crash.ledger");
+        let mut sums = format!("CHECKSUM TABLE {BANK}");
         for n in 1..=TABLES {
             sums += &format!(", sbtest.sbtest{n}");
         }

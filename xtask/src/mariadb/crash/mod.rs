@@ -1,11 +1,15 @@
 //! The crash test: a server under load is killed (SIGKILL) and comes up again, round after round.
 //!
-//! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, each in
-//! a transaction of its own; one more session does the same in XA transactions, one creates, alters, truncates, renames and
-//! drops tables, one adds indexes to a table of many rows and drops them, one does that to the accounts, and one changes their columns. What a session was told before the kill has to hold after it:
+//! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, which refers
+//! to the accounts, and on a slip, whose parts follow it when it gets its number and when it is thrown away; each in a
+//! transaction of its own. One more session does the same in XA transactions, one creates, alters, truncates, renames and
+//! drops tables that refer to each other, one adds indexes to a table of many rows and drops them, one does that to the
+//! accounts, and one changes their columns. What a session was told before the kill has to hold after it:
 //!
 //! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
 //!   account has what the ledger says;
+//! * the slips of the last movements are there, each with its parts, and no parts of others; nothing refers to a table that
+//!   is not there;
 //! * a prepared XA transaction is there to be committed;
 //! * the binary log has exactly the movements that the ledger has (but for an XA PREPARE under way);
 //! * every table can be used, and `CHECK TABLE` finds nothing.
@@ -34,6 +38,12 @@ const WORKERS: usize = 4;
 const ACCOUNTS: u64 = 200;
 /// Rows of the table that gets indexes: as many as take so long that a kill meets an index that is half built.
 const INDEXED: u64 = 20_000;
+/// The tables of the bank.
+pub(super) const BANK: &str = "crash.accounts, crash.ledger, crash.slips, crash.parts";
+/// Movements of a session whose slips are kept.
+const SLIPS: u64 = 10;
+/// Parts of a slip.
+const PARTS: usize = 2;
 /// Acknowledged movements of a round; then the server is killed.
 const MOVEMENTS: usize = 150;
 /// How long a round may take until then.
@@ -86,7 +96,7 @@ fn kill_again_and_again(
     rounds: u32,
     beside: Option<&Beside<'_>>,
 ) -> anyhow::Result<()> {
-    create(server)?;
+    execute(server, &tables("HOLDFAST"))?;
     beside.map_or(Ok(()), Beside::start)?;
     let mut told = vec![Session::default(); if beside.is_some() { WORKERS } else { WORKERS + 1 }];
     for round in 0..rounds {
@@ -106,21 +116,23 @@ struct Session {
     committed: u64,
 }
 
-/// The tables of the bank.
-pub(super) fn create(server: &Server<'_>) -> anyhow::Result<()> {
-    execute(
-        server,
-        &format!(
-            "CREATE DATABASE crash; USE crash;
-             CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, note VARCHAR(200), KEY (balance)) ENGINE=HOLDFAST;
-             CREATE TABLE ledger (session INT, n BIGINT, source INT NOT NULL, target INT NOT NULL, amount INT NOT NULL,
-                                  PRIMARY KEY (session, n), KEY (source), KEY (target)) ENGINE=HOLDFAST;
-             CREATE TABLE indexed (id INT PRIMARY KEY, a INT NOT NULL, name VARCHAR(60) NOT NULL) ENGINE=HOLDFAST;
-             INSERT INTO accounts SELECT seq, 1000, REPEAT('x', seq MOD 200) FROM seq_1_to_{ACCOUNTS};
-             INSERT INTO indexed SELECT seq, seq MOD 100, CONCAT(seq * 7919 MOD 100003, ' name') FROM seq_1_to_{INDEXED};"
-        ),
+/// Makes the tables of the bank.
+pub(super) fn tables(engine: &str) -> String {
+    format!(
+        "CREATE DATABASE crash; USE crash; SET default_storage_engine = {engine};
+         CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, note VARCHAR(200), KEY (balance));
+         CREATE TABLE ledger (session INT, n BIGINT, source INT NOT NULL, target INT NOT NULL, amount INT NOT NULL,
+                              PRIMARY KEY (session, n), KEY (source), KEY (target),
+                              FOREIGN KEY (source) REFERENCES accounts (id),
+                              FOREIGN KEY (target) REFERENCES accounts (id));
+         CREATE TABLE slips (session INT, n BIGINT, PRIMARY KEY (session, n));
+         CREATE TABLE parts (session INT, n BIGINT, part INT, PRIMARY KEY (part, session, n), KEY (session, n),
+                             FOREIGN KEY (session, n) REFERENCES slips (session, n)
+                               ON DELETE CASCADE ON UPDATE CASCADE);
+         CREATE TABLE indexed (id INT PRIMARY KEY, a INT NOT NULL, name VARCHAR(60) NOT NULL);
+         INSERT INTO accounts SELECT seq, 1000, REPEAT('x', seq MOD 200) FROM seq_1_to_{ACCOUNTS};
+         INSERT INTO indexed SELECT seq, seq MOD 100, CONCAT(seq * 7919 MOD 100003, ' name') FROM seq_1_to_{INDEXED};"
     )
-    .map(drop)
 }
 
 /// Puts load on the server and kills it.
@@ -193,7 +205,20 @@ fn changes(session: usize, n: u64) -> String {
             random % 200
         );
     }
-    sql + &format!("INSERT INTO ledger VALUES ({session}, {n}, {source}, {target}, {amount});\n")
+    sql += &format!("INSERT INTO ledger VALUES ({session}, {n}, {source}, {target}, {amount});\n");
+    sql + &slip(session, n)
+}
+
+/// The slip of a movement: it gets its number when it has its parts, and an old one is thrown away.
+fn slip(session: usize, n: u64) -> String {
+    let parts: Vec<_> = (0..PARTS).map(|part| format!("({session}, -{n}, {part})")).collect();
+    format!(
+        "INSERT INTO slips VALUES ({session}, -{n});
+         INSERT INTO parts VALUES {};
+         UPDATE slips SET n = {n} WHERE session = {session} AND n = -{n};
+         DELETE FROM slips WHERE session = {session} AND n + {SLIPS} = {n};\n",
+        parts.join(", ")
+    )
 }
 
 /// One movement of a session, as statements.
@@ -221,8 +246,16 @@ fn definitions(round: u32, n: u64) -> String {
          ALTER TABLE defs.{t} DROP COLUMN c, ADD COLUMN c TEXT AFTER id, ALGORITHM=INSTANT;
          TRUNCATE defs.{t};
          INSERT INTO defs.{t} (a) VALUES ('x');
+         CREATE TABLE defs.c{n} (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES {t} (id) ON DELETE CASCADE) ENGINE=HOLDFAST;
          RENAME TABLE defs.{t} TO defs.r{n};
-         DROP TABLE defs.r{n};\n"
+         ALTER TABLE defs.r{n} CHANGE id number INT AUTO_INCREMENT, ALGORITHM=INSTANT;
+         INSERT INTO defs.c{n} SELECT number, number FROM defs.r{n};
+         DELETE FROM defs.r{n};
+         ALTER TABLE defs.c{n} DROP FOREIGN KEY c{n}_ibfk_1;
+         SET foreign_key_checks = 0;
+         ALTER TABLE defs.c{n} ADD FOREIGN KEY (t) REFERENCES r{n} (number), ALGORITHM=INPLACE;
+         SET foreign_key_checks = 1;
+         DROP TABLE defs.c{n}, defs.r{n};\n"
     )
 }
 
@@ -339,11 +372,35 @@ fn audit(server: &Server<'_>, told: &mut [Session], beside: Option<&Beside<'_>>)
            - COALESCE((SELECT SUM(amount) FROM crash.ledger WHERE source = a.id), 0)",
     )?;
     ensure!(wrong.is_empty(), "accounts that the ledger does not explain:\n{wrong}");
+    check_slips(server, told)?;
     match beside {
         Some(beside) => beside.compare()?,
         None => compare_with_binary_log(server, &ledger, told[WORKERS])?,
     }
     check_tables(server)
+}
+
+/// Slips and their parts are those of the last movements, and references lead to tables.
+fn check_slips(server: &Server<'_>, told: &[Session]) -> anyhow::Result<()> {
+    let of_session = |(session, at): (usize, &Session)| {
+        (at.committed.saturating_sub(SLIPS) + 1..=at.committed).map(move |n| (session as u64, n))
+    };
+    let kept: BTreeSet<(u64, u64)> = told.iter().enumerate().flat_map(of_session).collect();
+    let slips = pairs(&execute(server, "SELECT session, n FROM crash.slips")?)?;
+    ensure!(slips == kept, "slips: {slips:?}; those of the last movements: {kept:?}");
+    for part in 0..PARTS {
+        let parts = pairs(&execute(server, &format!("SELECT session, n FROM crash.parts WHERE part = {part}"))?)?;
+        ensure!(parts == slips, "part {part} of slips {parts:?}; there are {slips:?}");
+    }
+    let lost = execute(
+        server,
+        "SELECT c.constraint_schema, c.constraint_name FROM information_schema.referential_constraints c
+         LEFT JOIN information_schema.tables t
+           ON t.table_schema = c.unique_constraint_schema AND t.table_name = c.referenced_table_name
+         WHERE t.table_name IS NULL",
+    )?;
+    ensure!(lost.is_empty(), "references to tables that are not there:\n{lost}");
+    Ok(())
 }
 
 /// The binary log has the movements that the ledger has.

@@ -46,6 +46,8 @@ pub fn run(cache: &Cache, suites: &[String], tests: &[String]) -> anyhow::Result
     let farm = farm(cache)?;
     let known = differences()?;
     let baseline = suites.iter().any(|s| s == baseline::SUITE);
+    // It has a baseline of InnoDB and options of its own.
+    ensure!(!baseline || suites.len() == 1, "the suite {} is run by itself, not together with others", baseline::SUITE);
     let suites: Vec<String> = match suites {
         [] => SUITES.map(String::from).to_vec(),
         _ if baseline => baseline::PARTS.map(String::from).to_vec(),
