@@ -206,6 +206,11 @@ int check_references(THD *thd, const References &references, const TABLE *form)
     const Reference &reference= references[i];
     if (i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str()))
       return cannot_add(thd, reference, "there is another of the name", reference.name);
+    if (reference.is_new && is_name_taken(reference))
+    {
+      my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", reference.name.c_str());
+      return HA_ERR_CANNOT_ADD_FOREIGN;
+    }
     if (!reference.is_new && !checks_are_on(thd))
       continue;
     int error= check_child(thd, reference, form);

@@ -21,7 +21,7 @@ static bool begins_with(const KEY &key, const std::vector<std::string> &columns)
   for (size_t i= 0; i < columns.size(); i++)
   {
     const KEY_PART_INFO &part= key.key_part[i];
-    if (part.key_part_flag & HA_PART_KEY_SEG || !part.field->stored_in_db() ||
+    if (part.key_part_flag & HA_PART_KEY_SEG ||
         my_strcasecmp(system_charset_info, part.field->field_name.str, columns[i].c_str()))
       return false;
   }

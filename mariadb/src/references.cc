@@ -239,6 +239,22 @@ public:
     return all;
   }
 
+  bool is_name_taken(const Reference &wanted)
+  {
+    std::lock_guard<std::mutex> guard(mutex);
+    std::string schema= schema_of(wanted.child);
+    for (const auto &one : by_child)
+    {
+      for (const Reference &reference : one.second)
+      {
+        if (reference.child != wanted.child && schema_of(reference.child) == schema &&
+            !my_strcasecmp(system_charset_info, reference.name.c_str(), wanted.name.c_str()))
+          return true;
+      }
+    }
+    return false;
+  }
+
   std::atomic<uint64_t> version{1};
 
 private:
@@ -287,6 +303,11 @@ void table_has_changed(const std::string &table)
 References references_of(const std::string &table)
 {
   return known.of(table);
+}
+
+bool is_name_taken(const Reference &reference)
+{
+  return known.is_name_taken(reference);
 }
 
 References references_to(const std::string &table)

@@ -70,6 +70,9 @@ void table_has_changed(const std::string &table);
 
 References references_of(const std::string &table);
 
+/* Whether another table of the schema has a reference of the same name. */
+bool is_name_taken(const Reference &reference);
+
 /* Those of tables that have their names. */
 References references_to(const std::string &table);
 
