@@ -325,7 +325,11 @@ bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *i
 {
   ctx->references= references_in(info->alter_info, altered, name);
   if (info->handler_flags & ALTER_COLUMN_NAME)
+  {
+    if (!keep_children(ha_thd(), name))
+      return true;
     ctx->others= references_of_others(name, info->alter_info);
+  }
   if (!thd_test_options(ha_thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
   {
     References before= references_of(name);
@@ -449,13 +453,13 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
 /* What changes is known to the server alone, and which version of the definition it is. */
 hf_code write_version(const Altered *ctx, const TABLE *altered)
 {
+  Definitions changed;
   Definition definition;
   hf_code code= altered_definition(ctx, altered, 0, &definition);
-  Definitions all;
-  all.add(ctx->name, definition);
+  changed.add(ctx->name, definition);
   if (code == HF_OK)
-    code= add_others(ctx, &all);
-  return code == HF_OK ? hf_tables_set_definitions(database, all.all(), all.count()) : code;
+    code= add_others(ctx, &changed);
+  return code == HF_OK ? changed.write() : code;
 }
 
 /* Lets everybody know what refers to what now. */

@@ -187,10 +187,10 @@ static References with_new_name(References references, const std::string &from, 
   return references;
 }
 
-/* Who refers to a table refers to it under its new name, from the same moment on. */
-static hf_code rename_with_references(THD *thd, const std::string &from, const std::string &to)
+/* Who refers to a table called `before` refers to it under its new name, from the same moment on. */
+static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to)
 {
-  std::string before= name_for_others(thd, from, to);
+  Definitions definitions;
   std::map<std::string, References> changed;
   References own= with_new_name(references_of(from), before, to);
   if (!own.empty())
@@ -203,7 +203,6 @@ static hf_code rename_with_references(THD *thd, const std::string &from, const s
         changed[reference.child]= with_new_name(references_of(reference.child), before, to);
     }
   }
-  Definitions definitions;
   for (const auto &one : changed)
   {
     Definition definition;
@@ -233,7 +232,10 @@ int ha_holdfast::rename_table(const char *from, const char *to)
     if (error)
       return error;
   }
-  hf_code code= rename_with_references(thd, name_from, name_to);
+  std::string before= name_for_others(thd, name_from, name_to);
+  if (!before.empty() && !keep_children(thd, before))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+  hf_code code= rename_with_references(before, name_from, name_to);
   // Of errors that it does not expect here, the server says no more than their numbers.
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
@@ -243,12 +245,14 @@ int ha_holdfast::rename_table(const char *from, const char *to)
 /* Where there are no rows, there are none of older layouts. */
 static hf_code forget_layouts(const std::string &name)
 {
+  Definitions changed;
   Definition definition;
   hf_code code= read_definition(name, &definition);
   if (code != HF_OK || definition.history.layouts.empty())
     return code;
   definition.history= Row_history();
-  return write_definition(name, definition);
+  changed.add(name, definition);
+  return changed.write();
 }
 
 int ha_holdfast::truncate()

@@ -81,11 +81,13 @@ hf_code read_definition(const std::string &name, Definition *out)
   return code;
 }
 
-hf_code write_definition(const std::string &name, const Definition &definition)
+static std::mutex definitions_mutex;
+
+Definitions::Definitions() : alone(definitions_mutex) {}
+
+hf_code Definitions::write()
 {
-  Definitions one;
-  one.add(name, definition);
-  return hf_tables_set_definitions(database, one.all(), one.count());
+  return hf_tables_set_definitions(database, all(), count());
 }
 
 void Definitions::add(const std::string &table, const Definition &definition)

@@ -19,6 +19,8 @@
 #include "references.h"
 #include "row_history.h"
 
+#include <mutex>
+
 namespace holdfast {
 
 struct Definition
@@ -52,19 +54,24 @@ private:
   bool decode_history(const uchar **from, const uchar *end);
 };
 
-/* Reads and changes the definition of a table. */
 hf_code read_definition(const std::string &name, Definition *out);
-hf_code write_definition(const std::string &name, const Definition &definition);
 
-/* Definitions of several tables, on their way to the engine. */
+/* Definitions that change. While one of these lives, nobody else changes any: what is read meanwhile does not grow old before it is
+   written, though a table may be analysed while another one changes what is kept with it. */
 class Definitions
 {
 public:
+  Definitions();
   void add(const std::string &table, const Definition &definition);
+
+  /* Has the engine keep them. */
+  hf_code write();
+
   const hf_definition *all();
   size_t count() const { return kept.size(); }
 
 private:
+  const std::lock_guard<std::mutex> alone;
   std::vector<std::pair<std::string, std::string>> kept;
   std::vector<hf_definition> slices;
 };

@@ -88,6 +88,25 @@ bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl
   return true;
 }
 
+bool keep_children(THD *thd, const std::string &name)
+{
+  for (;;)
+  {
+    uint64_t version= references_version();
+    std::vector<std::string> children;
+    for (const Reference &reference : references_to(name))
+    {
+      if (reference.child != name)
+        children.push_back(reference.child);
+    }
+    // An ALTER that is under way there has read what the table refers to, and is going to write it.
+    if (!keep_definitions(thd, children, MDL_SHARED_UPGRADABLE, true))
+      return false;
+    if (version == references_version())
+      return true;
+  }
+}
+
 /* Links */
 
 static Columns numbers(const std::vector<Field *> &fields)

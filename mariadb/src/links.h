@@ -91,6 +91,10 @@ private:
    who waits gets the error said. */
 bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, bool wait);
 
+/* Has what the tables that refer to `name` refer to stay as it is, but for this statement: rows can be changed there meanwhile. False with the
+   error said. */
+bool keep_children(THD *thd, const std::string &name);
+
 /* Makes the links of a table that the engine calls `name`. */
 std::shared_ptr<const Links> make_links(THD *thd, TABLE *table, const std::string &name, uint64_t version);
 

@@ -192,16 +192,17 @@ std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
 hf_code Share::analyze(const std::string &name)
 {
   std::lock_guard<std::mutex> guard(statistics_mutex);
+  if (hf_code code= count(THOROUGH); code != HF_OK)
+    return code;
+  Definitions changed;
   Definition definition;
-  hf_code code= count(THOROUGH);
-  if (code == HF_OK)
-    code= read_definition(name, &definition);
-  if (code != HF_OK)
+  if (hf_code code= read_definition(name, &definition); code != HF_OK)
     return code;
   Bytes bytes;
   known->encode(&bytes);
   definition.statistics.assign((const char *) bytes.data(), bytes.size());
-  return write_definition(name, definition);
+  changed.add(name, definition);
+  return changed.write();
 }
 
 } // namespace holdfast
