@@ -13,6 +13,7 @@
 
 #include "errors.h"
 #include "ha_holdfast.h"
+#include "sql_parse.h"
 #include "sql_prepare.h"
 #include "sql_table.h"
 
@@ -25,6 +26,9 @@ TABLE *find_fk_open_table(THD *thd, const char *db, size_t db_len, const char *t
 
 /* How many tables an action may go through, one below the other. */
 static const uint MAX_CHAIN= 255;
+
+/* What the engine needs of the stack, at most, to change a row, in bytes. */
+static const long STACK_FOR_ROW= 64 * 1024;
 
 /* Between looks at whether the query was killed. */
 static const uint ROWS_BETWEEN_LOOKS= 64;
@@ -273,6 +277,9 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
   ha_holdfast *follower= static_cast<ha_holdfast *>(child->file);
   if (connection->chain.size() >= MAX_CHAIN)
     return HA_ERR_FK_DEPTH_EXCEEDED;
+  uchar here;
+  if (check_stack_overrun(ha_thd(), STACK_FOR_ROW, &here))
+    return HA_ERR_GENERIC;
   bool is_update= after || link.reference.on_delete == FK_OPTION_SET_NULL;
   // As with InnoDB, an update does not come back to a table that it has come from: it might not end.
   In_chain chain(connection, after ? share : nullptr);
