@@ -279,13 +279,25 @@ static FOREIGN_KEY_INFO *info_of(THD *thd, const Reference &reference, const TAB
   return info;
 }
 
+/* The link of a reference; null if there is none. */
+static const Link *find_link(const Link_list *links, const Reference &reference)
+{
+  if (!links)
+    return nullptr;
+  for (const auto &link : *links)
+  {
+    if (link->reference.child == reference.child && link->reference.name == reference.name)
+      return link.get();
+  }
+  return nullptr;
+}
+
 static void list_references(THD *thd, const References &references, const TABLE *table, const Link_list *links, bool is_child,
                             List<FOREIGN_KEY_INFO> *list)
 {
-  for (size_t i= 0; i < references.size(); i++)
+  for (const Reference &reference : references)
   {
-    const Link *link= links && i < links->size() ? (*links)[i].get() : nullptr;
-    if (FOREIGN_KEY_INFO *info= info_of(thd, references[i], table, link, is_child))
+    if (FOREIGN_KEY_INFO *info= info_of(thd, reference, table, find_link(links, reference), is_child))
       list->push_back(info, thd->mem_root);
   }
 }
