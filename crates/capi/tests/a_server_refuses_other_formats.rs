@@ -1,4 +1,5 @@
-//! Format 4 is that of tables whose rows have several layouts, and 3 was that when each of them was the beginning of the next: it is read. Format 2 came with keys that have all weights of a text.
+//! Format 5 is that of tables with FOREIGN KEYs, 4 that of tables whose rows have several layouts, and 3 was that when each of them was the beginning of the next: it is read.
+//! Format 2 came with keys that have all weights of a text.
 //! Keys of format 1 would be misread without a word, so a table whose definition says
 //! another format is refused: every statement on it gets an error that names the formats and says what to do, the table stays as it is, and can
 //! be dropped. Here a definition is changed while the server is down. One that is damaged is refused, too, or read as what it says; the server goes on.
@@ -62,7 +63,7 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     up(false)?;
     let expected = format!(
         "table s/old is in format 1, and this version of the engine reads formats {ours} to {}: dump it",
-        ours + 2
+        ours + 3
     );
     for statement in ["SELECT * FROM s.old", "INSERT INTO s.old VALUES (3, 'c')", "ALTER TABLE s.old ADD b INT"] {
         let error = refused(server, statement);
@@ -91,11 +92,11 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     server.down()?;
 
     // A later format; and one that promises what is not there.
-    set_format(&server.data_dir(), "s/old", ours + 3);
+    set_format(&server.data_dir(), "s/old", ours + 4);
     set_format(&server.data_dir(), "s/mine", ours + 2);
     up(false)?;
     let error = refused(server, "SELECT * FROM s.old");
-    assert!(error.contains(&format!("is in format {}", ours + 3)), "{error}");
+    assert!(error.contains(&format!("is in format {}", ours + 4)), "{error}");
     let error = refused(server, "SELECT * FROM s.mine");
     assert!(error.contains("is in format 0"), "{error}");
     server.down()?;
@@ -104,11 +105,12 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     server.query("DROP TABLE s.old; CREATE TABLE s.old LIKE s.mine; INSERT INTO s.old SELECT * FROM s.mine")?;
     assert_eq!(server.query("SELECT COUNT(*) FROM s.old")?, "2", "it can be dropped, and loaded anew");
     server.down()?;
-    damage(server, &up)
+    damage_histories(server, &up)?;
+    damage_references(server, &up)
 }
 
 /// Each byte of a history is replaced by others, in a table of its own.
-fn damage(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn damage_histories(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
     up(false)?;
     let of_one = |table: &str| {
         format!(
@@ -118,20 +120,7 @@ fn damage(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<()>) -> anyh
         )
     };
     server.query(&format!("USE s; {}", of_one("sound")))?;
-    server.down()?;
-    let mut length = 0;
-    change(&server.data_dir(), &["s/sound".to_owned()], |_, definition| length = definition.len() - FIXED_BYTES);
-    let values = [0, 1, 2, 3, 127, 128, 255];
-    let damages: Vec<(usize, u8)> = (0..length).flat_map(|at| values.map(|value| (at, value))).collect();
-    up(false)?;
-    let tables: Vec<String> = (0..damages.len()).map(|n| format!("d{n}")).collect();
-    for table in &tables {
-        server.query(&format!("USE s; {}", of_one(table)))?;
-    }
-    server.down()?;
-    let names: Vec<String> = tables.iter().map(|table| format!("s/{table}")).collect();
-    change(&server.data_dir(), &names, |i, definition| definition[FIXED_BYTES + damages[i].0] = damages[i].1);
-    up(false)?;
+    let tables = damage_each_byte(server, up, "s/sound", 'd', of_one)?;
     let sound = server.query("SELECT * FROM s.sound ORDER BY id")?;
     let (mut refused, mut same) = (0, 0);
     for table in &tables {
@@ -150,6 +139,71 @@ fn damage(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<()>) -> anyh
     assert!(refused > same && same > 0, "{refused} refused, {same} as they were, of {}", tables.len());
     assert_eq!(server.query("SELECT * FROM s.sound ORDER BY id")?, sound);
     server.down()
+}
+
+/// The same with references.
+fn damage_references(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    up(false)?;
+    let of_one = |table: &str| {
+        format!(
+            "CREATE TABLE {table} (id INT PRIMARY KEY, p INT, CONSTRAINT {table} FOREIGN KEY (p) REFERENCES parent (id) ON DELETE SET NULL) \
+             ENGINE=HOLDFAST; INSERT INTO {table} VALUES (1, 1), (2, 2); "
+        )
+    };
+    server.query(&format!(
+        "USE s; CREATE TABLE parent (id INT PRIMARY KEY) ENGINE=HOLDFAST; INSERT INTO parent VALUES (1), (2), (3); {}",
+        of_one("c000")
+    ))?;
+    let tables = damage_each_byte(server, up, "s/c000", 'c', of_one)?;
+    for table in &tables {
+        // What the bytes say is done, or refused.
+        for statement in [
+            format!("SELECT * FROM s.{table}"),
+            format!("INSERT INTO s.{table} VALUES (3, 3)"),
+            format!("SHOW CREATE TABLE s.{table}"),
+            format!("ALTER TABLE s.{table} ADD KEY (p, id)"),
+        ] {
+            if let Err(error) = server.query(&statement) {
+                let error = error.to_string();
+                let is_alive = !error.contains("ERROR 2013") && !error.contains("ERROR 2002");
+                assert!(is_alive, "{statement}: {error}");
+            }
+        }
+    }
+    for table in &tables {
+        server.query(&format!("DROP TABLE s.{table}"))?;
+    }
+    // Not before: who may have children that cannot be read is kept.
+    server.query("DELETE FROM s.parent WHERE id = 1")?;
+    assert_eq!(server.query("SELECT p FROM s.c000 ORDER BY id")?, "NULL\n2", "what is sound follows");
+    server.query("DROP TABLE s.c000, s.parent")?;
+    server.down()
+}
+
+/// Makes a table by `of_one` for each byte of the definition of `sound` and each of a few values, and gives it that value there. The server is
+/// down meanwhile, and up again.
+fn damage_each_byte(
+    server: &Server<'_>,
+    up: &impl Fn(bool) -> anyhow::Result<()>,
+    sound: &str,
+    prefix: char,
+    of_one: impl Fn(&str) -> String,
+) -> anyhow::Result<Vec<String>> {
+    server.down()?;
+    let mut length = 0;
+    change(&server.data_dir(), &[sound.to_owned()], |_, definition| length = definition.len() - FIXED_BYTES);
+    let values = [0, 1, 2, 3, 127, 128, 255];
+    let damages: Vec<(usize, u8)> = (0..length).flat_map(|at| values.map(|value| (at, value))).collect();
+    up(false)?;
+    let tables: Vec<String> = (1..=damages.len()).map(|n| format!("{prefix}{n:03}")).collect();
+    for table in &tables {
+        server.query(&format!("USE s; {}", of_one(table)))?;
+    }
+    server.down()?;
+    let names: Vec<String> = tables.iter().map(|table| format!("s/{table}")).collect();
+    change(&server.data_dir(), &names, |i, definition| definition[FIXED_BYTES + damages[i].0] = damages[i].1);
+    up(false)?;
+    Ok(tables)
 }
 
 #[test]
