@@ -116,20 +116,20 @@ struct Session {
     committed: u64,
 }
 
-/// Makes the tables of the bank.
+/// Makes the tables of the bank. Each names its engine: a replica has a default of its own.
 pub(super) fn tables(engine: &str) -> String {
     format!(
-        "CREATE DATABASE crash; USE crash; SET default_storage_engine = {engine};
-         CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, note VARCHAR(200), KEY (balance));
+        "CREATE DATABASE crash; USE crash;
+         CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, note VARCHAR(200), KEY (balance)) ENGINE={engine};
          CREATE TABLE ledger (session INT, n BIGINT, source INT NOT NULL, target INT NOT NULL, amount INT NOT NULL,
                               PRIMARY KEY (session, n), KEY (source), KEY (target),
                               FOREIGN KEY (source) REFERENCES accounts (id),
-                              FOREIGN KEY (target) REFERENCES accounts (id));
-         CREATE TABLE slips (session INT, n BIGINT, PRIMARY KEY (session, n));
+                              FOREIGN KEY (target) REFERENCES accounts (id)) ENGINE={engine};
+         CREATE TABLE slips (session INT, n BIGINT, PRIMARY KEY (session, n)) ENGINE={engine};
          CREATE TABLE parts (session INT, n BIGINT, part INT, PRIMARY KEY (part, session, n), KEY (session, n),
                              FOREIGN KEY (session, n) REFERENCES slips (session, n)
-                               ON DELETE CASCADE ON UPDATE CASCADE);
-         CREATE TABLE indexed (id INT PRIMARY KEY, a INT NOT NULL, name VARCHAR(60) NOT NULL);
+                               ON DELETE CASCADE ON UPDATE CASCADE) ENGINE={engine};
+         CREATE TABLE indexed (id INT PRIMARY KEY, a INT NOT NULL, name VARCHAR(60) NOT NULL) ENGINE={engine};
          INSERT INTO accounts SELECT seq, 1000, REPEAT('x', seq MOD 200) FROM seq_1_to_{ACCOUNTS};
          INSERT INTO indexed SELECT seq, seq MOD 100, CONCAT(seq * 7919 MOD 100003, ' name') FROM seq_1_to_{INDEXED};"
     )
