@@ -13,9 +13,6 @@
 
 using namespace holdfast;
 
-/* Between looks at whether the query was killed. */
-static const uint ROWS_BETWEEN_LOOKS= 64;
-
 namespace {
 
 /* All rows of a table as they are now, in a transaction of its own. */
@@ -95,11 +92,9 @@ bool find_duplicate(const Altered *ctx, uint *key_no, Bytes *row_key)
   size_t prefix;
   if (hf_alter_duplicate(ctx->alter, &index, &key, &value) != HF_OK)
     return false;
-  const uchar *rest= value.data;
-  if (index >= ctx->added->count() || !take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
+  if (index >= ctx->added->count() || !find_row_key(key, value, row_key, &prefix))
     return false;
   *key_no= ctx->added->number(index);
-  row_key->assign(key.data + prefix, key.data + key.len);
   return true;
 }
 

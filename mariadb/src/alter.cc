@@ -419,12 +419,8 @@ hf_code add_others(const Altered *ctx, Definitions *definitions)
 {
   for (const auto &other : ctx->others)
   {
-    Definition definition;
-    hf_code code= read_definition(other.first, &definition);
-    if (code != HF_OK)
+    if (hf_code code= definitions->add(other.first, other.second, other.first); code != HF_OK)
       return code;
-    definition.references= other.second;
-    definitions->add(other.first, definition);
   }
   return HF_OK;
 }

@@ -30,9 +30,6 @@ static const uint MAX_CHAIN= 255;
 /* What the engine needs of the stack, at most, to change a row, in bytes. */
 static const long STACK_FOR_ROW= 64 * 1024;
 
-/* Between looks at whether the query was killed. */
-static const uint ROWS_BETWEEN_LOOKS= 64;
-
 namespace {
 
 /* A part of an index, in which nobody else reads. */
@@ -309,11 +306,10 @@ int ha_holdfast::collect_rows(uint index, const Bytes &key, std::vector<Bytes> *
       return fail(hf_cursor_release(cursor));
     if (code != HF_OK)
       return fail(code);
-    const uchar *rest= value.data;
-    size_t prefix= 0;
-    if (index != 0 && (!take_length(&rest, rest + value.len, &prefix) || prefix > entry.len))
+    size_t prefix;
+    rows->emplace_back(entry.data, entry.data + entry.len);
+    if (index != 0 && !find_row_key(entry, value, &rows->back(), &prefix))
       return damaged();
-    rows->emplace_back(entry.data + prefix, entry.data + entry.len);
     if (rows->size() % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
       return HA_ERR_ABORTED_BY_USER;
   }

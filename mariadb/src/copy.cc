@@ -69,11 +69,9 @@ int ha_holdfast::load_failed(hf_code code)
     duplicate_key= key_no;
     if (index == 0)
       return share->layout.decode(table, record, value.data, value.len, true) == Row_layout::DECODED ? error : damaged();
-    const uchar *rest= value.data;
     size_t prefix;
-    if (!take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
+    if (!find_row_key(key, value, &row_key, &prefix))
       return damaged();
-    row_key.assign(key.data + prefix, key.data + key.len);
     uint index_before= active_index;
     active_index= key_no;
     // An entry that was cut has no columns to show.

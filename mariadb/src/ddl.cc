@@ -205,12 +205,9 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   }
   for (const auto &one : changed)
   {
-    Definition definition;
-    hf_code code= read_definition(one.first == to ? from : one.first, &definition);
-    if (code != HF_OK)
+    const std::string &now= one.first == to ? from : one.first;
+    if (hf_code code= definitions.add(now, one.second, one.first); code != HF_OK)
       return code;
-    definition.references= one.second;
-    definitions.add(one.first, definition);
   }
   hf_code code= hf_table_rename(database, slice(from), slice(to), definitions.all(), definitions.count());
   if (code != HF_OK)

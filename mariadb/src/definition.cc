@@ -95,6 +95,17 @@ void Definitions::add(const std::string &table, const Definition &definition)
   kept.emplace_back(table, definition.bytes());
 }
 
+hf_code Definitions::add(const std::string &table, const References &references, const std::string &kept_for)
+{
+  Definition definition;
+  hf_code code= read_definition(table, &definition);
+  if (code != HF_OK)
+    return code;
+  definition.references= references;
+  add(kept_for, definition);
+  return HF_OK;
+}
+
 const hf_definition *Definitions::all()
 {
   slices.clear();

@@ -188,9 +188,7 @@ static int check_new(THD *thd, const Reference &reference, const TABLE *form)
   bool checks= checks_are_on(thd);
   if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, true))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
-  hf_table *exists= nullptr;
-  hf_code code= hf_table_open(database, slice(reference.parent), &exists);
-  hf_table_close(exists);
+  hf_code code= look_for(reference.parent);
   if (code == HF_TABLE_NOT_FOUND)
     return checks ? cannot_add(thd, reference, "in this engine there is no table", table_of(reference.parent)) : 0;
   if (code != HF_OK)

@@ -9,9 +9,6 @@
 
 using namespace holdfast;
 
-/* Between looks at whether the query was killed. */
-static const uint ROWS_BETWEEN_LOOKS= 64;
-
 ha_holdfast::~ha_holdfast()
 {
   hf_cursor_close(cursor);
@@ -297,11 +294,9 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
     row_key.assign(key.data, key.data + key.len);
     return show_row(record, value, cursor_heads, HA_ERR_KEY_NOT_FOUND);
   }
-  const uchar *rest= value.data;
   size_t prefix;
-  if (!take_length(&rest, rest + value.len, &prefix) || prefix > key.len)
+  if (!find_row_key(key, value, &row_key, &prefix))
     return damaged();
-  row_key.assign(key.data + prefix, key.data + key.len);
   bool cut= is_cut(prefix);
   if (!cut && is_covered())
     return decode_entry(record, key, value) ? 0 : damaged();

@@ -25,8 +25,13 @@ static const uint MAX_ENGINE_KEY= 3072;
 class Findings;
 
 namespace holdfast {
+
 struct Altered;
-}
+
+/* Between looks at whether the query was killed. */
+static const uint ROWS_BETWEEN_LOOKS= 64;
+
+} // namespace holdfast
 
 class ha_holdfast final : public handler
 {

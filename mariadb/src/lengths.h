@@ -51,6 +51,17 @@ inline bool take_text(const uchar **from, const uchar *end, std::string *text)
   return true;
 }
 
+/* The key of the row that an entry of a secondary index is of, and how many bytes of the entry's key are before it. False if the entry is
+   damaged. */
+inline bool find_row_key(hf_slice key, hf_slice value, Bytes *row_key, size_t *prefix)
+{
+  const uchar *from= value.data;
+  if (!take_length(&from, from + value.len, prefix) || *prefix > key.len)
+    return false;
+  row_key->assign(key.data + *prefix, key.data + key.len);
+  return true;
+}
+
 } // namespace holdfast
 
 #endif

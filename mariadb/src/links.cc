@@ -74,6 +74,14 @@ Read_definition::~Read_definition()
   free_table_share(&share);
 }
 
+hf_code look_for(const std::string &name)
+{
+  hf_table *table= nullptr;
+  hf_code code= hf_table_open(database, slice(name), &table);
+  hf_table_close(table);
+  return code;
+}
+
 bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, bool wait)
 {
   for (const std::string &name : tables)
@@ -170,12 +178,10 @@ static std::unique_ptr<Link> make_link(THD *thd, const TABLE *table, const std::
   std::vector<Field *> fields;
   if (find_columns(table, columns, &fields))
     link->own_key= Index_key(fields);
-  hf_table *exists= nullptr;
   if (link->other == name)
     connect(link.get(), table, columns, table, others);
-  else if (hf_table_open(database, slice(link->other), &exists) == HF_OK)
+  else if (look_for(link->other) == HF_OK)
   {
-    hf_table_close(exists);
     Read_definition definition(thd, link->other);
     if (const TABLE *other= definition.table())
       connect(link.get(), table, columns, other, others);

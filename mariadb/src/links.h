@@ -87,6 +87,9 @@ private:
   bool is_open= false;
 };
 
+/* Whether the engine has the table: HF_TABLE_NOT_FOUND, or why it cannot be opened. */
+hf_code look_for(const std::string &name);
+
 /* Has the tables stay as they are until the transaction, or what the server does outside of one, is over. False if somebody is changing one;
    who waits gets the error said. */
 bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, bool wait);

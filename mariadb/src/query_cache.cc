@@ -9,6 +9,7 @@
    any more it does not know the tables: then they all go. */
 
 #include "query_cache.h"
+#include "references.h"
 #include "sql_table.h"
 
 namespace holdfast {
@@ -16,17 +17,13 @@ namespace holdfast {
 /* Forgets the results that need a table, which the engine knows by the names of the server's files. */
 extern "C" void forget_results_of(void *thd, hf_slice name, hf_slice)
 {
-  std::string path((const char *) name.data, name.len);
-  size_t slash= path.find('/');
-  if (slash == std::string::npos)
+  std::string table((const char *) name.data, name.len);
+  if (table.find('/') == std::string::npos)
     return;
-  std::string schema= path.substr(0, slash), table= path.substr(slash + 1);
   // Results are those of the whole table.
   table.resize(MY_MIN(table.size(), table.find("#P#")));
-  char key[2 * (SAFE_NAME_LEN + 1)];
-  size_t n= filename_to_tablename(schema.c_str(), key, SAFE_NAME_LEN, true) + 1;
-  n+= filename_to_tablename(table.c_str(), key + n, SAFE_NAME_LEN, true) + 1;
-  mysql_query_cache_invalidate4(static_cast<THD *>(thd), key, (uint) n, false);
+  std::string key= schema_of(table) + '\0' + table_of(table) + '\0';
+  mysql_query_cache_invalidate4(static_cast<THD *>(thd), key.data(), (uint) key.size(), false);
 }
 
 void forget_cached_results()

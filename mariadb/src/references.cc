@@ -92,7 +92,7 @@ std::string name_in_engine(const LEX_CSTRING &schema, const LEX_CSTRING &table)
 
 static std::string part_of_name(const std::string &file)
 {
-  char name[NAME_LEN + 1];
+  char name[SAFE_NAME_LEN + 1];
   return std::string(name, filename_to_tablename(file.c_str(), name, sizeof(name), true));
 }
 
