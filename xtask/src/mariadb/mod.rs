@@ -17,6 +17,7 @@ mod references;
 mod replication;
 mod smoke;
 mod spider;
+mod stories;
 
 use clap::Subcommand;
 use holdfast_server::{Cache, Profile, apt, build, build_as, server};

@@ -1,6 +1,6 @@
 //! Random rows in tables that refer to each other, the same on this engine and on InnoDB: what is refused and what follows has to be the same.
 //!
-//! A few tables with FOREIGN KEYs of all actions, to each other and to themselves, live for [`STEPS_OF_A_SCHEMA`] steps. Rows come, go and change,
+//! A few tables with FOREIGN KEYs of all actions, to each other and to themselves, live for 400 steps. Rows come, go and change,
 //! transactions are rolled back, references, indexes and names change. For which of several reasons a row is refused is not compared, only that it
 //! is. Now and then the server is killed and comes up again. A seed names all that happens.
 
@@ -14,12 +14,16 @@ use holdfast_server::{Cache, Server};
 use holdfast_workload::rng::Rng;
 
 use self::schema::Schema;
+use super::stories::{Stories, Story, same_on_both};
 
-const PORT: u16 = 13338;
-const STEPS_OF_A_SCHEMA: u64 = 400;
-const STEPS_BETWEEN_LOOKS: u64 = 10;
-const STEPS_BETWEEN_KILLS: u64 = 1000;
-const UP: [&str; 1] = ["--holdfast-flush-log-at-trx-commit=1"];
+const STORIES: Stories = Stories {
+    name: "references",
+    port: 13338,
+    options: &["--holdfast-flush-log-at-trx-commit=1"],
+    steps: 400,
+    steps_between_kills: 1000,
+    counted: "refused",
+};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -33,71 +37,58 @@ pub struct Options {
 
 /// As much of it as takes a few seconds.
 pub fn short(cache: &Cache) -> anyhow::Result<()> {
-    run(cache, &Options { steps: STEPS_OF_A_SCHEMA, seed: 1 })
+    run(cache, &Options { steps: STORIES.steps, seed: 1 })
 }
 
 /// Runs it; stops the server again.
 pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
-    let server = Server::new(cache, "references").bound_to_us();
-    server.up(PORT, true, &UP.map(String::from))?;
-    let result = schemas(&server, options).with_context(|| format!("seed {}", options.seed));
-    match &result {
-        Ok(()) => server.down()?,
-        Err(_) => println!("log of the server:\n{}", server.log_tail()),
-    }
-    result
+    STORIES.run(cache, options.steps, options.seed, |rng| {
+        let (schema, statements) = Schema::create(rng);
+        Referring { schema, statements, told: 0, refused: 0 }
+    })
 }
 
-fn schemas(server: &Server<'_>, options: &Options) -> anyhow::Result<()> {
-    let (mut done, mut refused) = (0, 0);
-    while done < options.steps {
-        let mut rng = Rng::for_part(options.seed, done);
-        let steps = STEPS_OF_A_SCHEMA.min(options.steps - done);
-        refused += one_schema(server, &mut rng, steps)?;
-        done += steps;
-        println!("{done} steps, {refused} of them refused: both engines have the same");
-    }
-    Ok(())
+/// The story of a schema.
+struct Referring {
+    schema: Schema,
+    statements: Vec<String>,
+    /// How many of them have been carried out.
+    told: usize,
+    refused: u64,
 }
 
-/// The story of a schema; how many of its statements were refused.
-fn one_schema(server: &Server<'_>, rng: &mut Rng, steps: u64) -> anyhow::Result<usize> {
-    let (mut schema, mut story) = Schema::create(rng);
-    let (mut told, mut refused) = (0, 0);
-    for step in 1..=steps {
-        story.push(schema.step(rng));
-        if step % STEPS_BETWEEN_LOOKS != 0 && step != steps {
-            continue;
-        }
+impl Story for Referring {
+    fn step(&mut self, rng: &mut Rng) {
+        self.statements.push(self.schema.step(rng));
+    }
+
+    fn look(&mut self, server: &Server<'_>) -> anyhow::Result<()> {
         // What happens between two looks is one transaction at most.
-        story.push("COMMIT".into());
-        refused += same_on_both(server, &schema, &story[told..])
-            .with_context(|| format!("the tables so far:\n{};", story.join(";\n").replace("$ENGINE", "HOLDFAST")))?;
-        told = story.len();
-        if rng.below(STEPS_BETWEEN_KILLS / STEPS_BETWEEN_LOOKS) == 0 {
-            server.kill()?;
-            server.up(PORT, false, &UP.map(String::from))?;
-        }
+        self.statements.push("COMMIT".into());
+        self.refused += self.compare(server).with_context(|| {
+            format!("the tables so far:\n{};", self.statements.join(";\n").replace("$ENGINE", "HOLDFAST"))
+        })?;
+        self.told = self.statements.len();
+        Ok(())
     }
-    Ok(refused)
+
+    /// How many of its statements were refused.
+    fn end(self) -> u64 {
+        self.refused
+    }
 }
 
-/// Carries the statements out on both engines; what they say and the tables have to be the same. How many were refused.
-fn same_on_both(server: &Server<'_>, schema: &Schema, statements: &[String]) -> anyhow::Result<usize> {
-    let [ours, theirs] = ["HOLDFAST", "InnoDB"].map(|engine| {
-        let name = engine.to_lowercase();
-        let mut sql = format!("CREATE DATABASE IF NOT EXISTS {name};\nUSE {name};\n");
-        for statement in statements {
-            sql += &format!("{};\n", statement.replace("$ENGINE", engine));
-        }
-        answers(server, &(sql + &schema.questions())).with_context(|| format!("on {engine}"))
-    });
-    let (ours, theirs) = (ours?, theirs?);
-    let differs = ours.lines().zip(theirs.lines()).find(|(a, b)| a != b);
-    ensure!(ours == theirs, "the tables differ: {differs:?}");
-    let checked = server.query(&format!("USE holdfast; CHECK TABLE {} EXTENDED", schema.tables()))?;
-    ensure!(checked.lines().all(|line| line.ends_with("status\tOK")), "{checked}");
-    Ok(ours.lines().filter(|line| line.starts_with("refused")).count())
+impl Referring {
+    /// How many of the new statements were refused, by both.
+    fn compare(&self, server: &Server<'_>) -> anyhow::Result<u64> {
+        let said = same_on_both(|engine, schema| {
+            let statements = self.statements[self.told..].join(";\n").replace("$ENGINE", engine);
+            answers(server, &format!("USE {schema};\n{statements};\n{}", self.schema.questions()))
+        })?;
+        let checked = server.query(&format!("USE holdfast; CHECK TABLE {} EXTENDED", self.schema.tables()))?;
+        ensure!(checked.lines().all(|line| line.ends_with("status\tOK")), "{checked}");
+        Ok(said.lines().filter(|line| line.starts_with("refused")).count() as u64)
+    }
 }
 
 /// What the client prints, and which lines were refused.
