@@ -73,7 +73,7 @@ pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)], wit
     // when that is on the list of such transactions.
     keep_writers_out(shared, &table)?;
     table.store.file.gate.reopen();
-    let entered = Some(table.store.enter(name)?);
+    let entered = Some(table.enter()?);
     let count = if with_deltas { 2 * add.len() } else { add.len() };
     let ids: Vec<IndexId> = (next.index..).take(count).map(IndexId).collect();
     if !ids.is_empty() {
@@ -193,7 +193,7 @@ pub(crate) fn commit(
     if !done {
         // Until they are given up they keep the tables as they are.
         for (alteration, _) in alterations {
-            alteration.entered = alteration.table.store.enter(&alteration.table.name).ok();
+            alteration.entered = alteration.table.enter().ok();
         }
     }
     (done, result)

@@ -97,7 +97,7 @@ impl Context {
     pub(crate) fn enter(&self, table: &TableHandle) -> Result<()> {
         let mut entered = self.entered.lock();
         if !entered.iter().any(|e| e.is_of(&table.store)) {
-            entered.push(table.store.enter(&table.name)?);
+            entered.push(table.enter()?);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::IndexId;
+use holdfast_metrics::{Local, Spread, local};
 use holdfast_tree::{Lifetime, SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
 use parking_lot::RwLock;
@@ -83,13 +84,26 @@ pub(crate) struct TableHandle {
     pub name: String,
     pub record: TableRecord,
     pub store: Arc<TableStore>,
+    /// References to `store` for those who write to it, made for each group of threads when one of them does.
+    references: Spread<OnceLock<Local<Arc<TableStore>>>>,
     /// The types of the last program that was found to mean this table: names are compared once.
     known: OnceLock<(TypeId, TypeId)>,
 }
 
 impl TableHandle {
     pub(crate) fn new(name: String, record: TableRecord, store: Arc<TableStore>) -> TableHandle {
-        TableHandle { name, record, store, known: OnceLock::new() }
+        TableHandle { name, record, store, references: Spread::default(), known: OnceLock::new() }
+    }
+
+    /// Makes the caller a writer of the table.
+    pub(crate) fn enter(&self) -> Result<Entered> {
+        let Some(group) = self.store.file.gate.enter() else {
+            return Err(Error::TableNotFound(self.name.clone()));
+        };
+        let store = self.references.mine().get_or_init(|| local(Arc::clone(&self.store)));
+        let entered = Entered { store: Arc::clone(store), group };
+        self.store.check_current(&self.name)?;
+        Ok(entered)
     }
 
     fn mismatch(&self, what: String) -> Error {
@@ -181,22 +195,26 @@ pub(crate) enum Origin {
 }
 
 /// A place in the gate of a table.
-pub(crate) struct Entered(Arc<TableStore>);
+pub(crate) struct Entered {
+    store: Local<Arc<TableStore>>,
+    /// See [`WriterGate::enter`](crate::table_file::WriterGate::enter).
+    group: usize,
+}
 
 impl Entered {
     pub(crate) fn is_of(&self, store: &Arc<TableStore>) -> bool {
-        Arc::ptr_eq(&self.0, store)
+        Arc::ptr_eq(&**self.store, store)
     }
 
     /// Whether what is written to the table need not outlive a crash.
     pub(crate) fn is_temporary(&self) -> bool {
-        self.0.file.lifetime == Lifetime::Temporary
+        self.store.file.lifetime == Lifetime::Temporary
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.0.file.gate.leave();
+        self.store.file.gate.leave(self.group);
     }
 }
 
@@ -268,16 +286,6 @@ impl TableStore {
             return Err(Error::TableMismatch { table: table.into(), what });
         }
         Ok(())
-    }
-
-    /// Makes the caller a writer of the table `table`.
-    pub(crate) fn enter(self: &Arc<TableStore>, table: &str) -> Result<Entered> {
-        if !self.file.gate.enter() {
-            return Err(Error::TableNotFound(table.into()));
-        }
-        let entered = Entered(Arc::clone(self));
-        self.check_current(table)?;
-        Ok(entered)
     }
 
     /// The clustered index, then the secondary ones.

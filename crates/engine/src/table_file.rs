@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_base::SpaceId;
 use holdfast_io::Disk;
+use holdfast_metrics::{Spread, thread_group};
 use holdfast_tree::{Lifetime, SpaceFile};
 use parking_lot::{Condvar, Mutex};
 
@@ -22,7 +23,7 @@ pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
     (file_name(id) == file).then_some(id)
 }
 
-/// How many write transactions use a table, and whether more may come.
+/// How many write transactions of one group of threads use a table, and whether more may come.
 #[derive(Default)]
 struct Writers {
     count: usize,
@@ -31,49 +32,68 @@ struct Writers {
     closed: bool,
 }
 
-/// Counts the write transactions that use a table, so that it can be dropped when there are none.
+/// One group's way through the gate.
 #[derive(Default)]
-pub(crate) struct WriterGate {
+struct Wing {
     writers: Mutex<Writers>,
     changed: Condvar,
 }
 
+/// Counts the write transactions that use a table, so that it can be dropped when there are none. Each group of threads has a
+/// wing of its own: transactions come through here one by one, and many of them use one table.
+#[derive(Default)]
+pub(crate) struct WriterGate(Spread<Wing>);
+
 impl WriterGate {
-    /// Whether the caller may write to the table, until it calls [`WriterGate::leave`].
-    pub(crate) fn enter(&self) -> bool {
-        let mut writers = self.writers.lock();
-        if !writers.closed {
-            writers.count += 1;
-            writers.entered += 1;
+    /// If the caller may write to the table, until it calls [`WriterGate::leave`] with the number that this returns.
+    pub(crate) fn enter(&self) -> Option<usize> {
+        let group = thread_group();
+        let mut writers = self.0.of(group).writers.lock();
+        if writers.closed {
+            return None;
         }
-        !writers.closed
+        writers.count += 1;
+        writers.entered += 1;
+        Some(group)
     }
 
-    pub(crate) fn leave(&self) {
-        self.writers.lock().count -= 1;
-        self.changed.notify_all();
+    pub(crate) fn leave(&self, group: usize) {
+        let wing = self.0.of(group);
+        wing.writers.lock().count -= 1;
+        wing.changed.notify_all();
     }
 
-    /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between.
+    /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between (who came to one
+    /// wing while others were looked at is inside, or counted, the second time).
     pub(crate) fn quiet(&self) -> Option<u64> {
-        let writers = self.writers.lock();
-        if writers.count == 0 { Some(writers.entered) } else { None }
+        self.0.all().try_fold(0, |entered, wing| {
+            let writers = wing.writers.lock();
+            (writers.count == 0).then_some(entered + writers.entered)
+        })
     }
 
     /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.
     pub(crate) fn close(&self, timeout: Duration) -> Result<()> {
-        let mut writers = self.writers.lock();
-        writers.closed = true;
-        let wait = self.changed.wait_while_for(&mut writers, |w| w.count > 0, timeout);
-        if wait.timed_out() && writers.count > 0 {
-            writers.closed = false;
-            return Err(Error::LockTimeout);
+        self.0.all().for_each(|wing| wing.writers.lock().closed = true);
+        // None: so far away that it does not come.
+        let until = Instant::now().checked_add(timeout);
+        for wing in self.0.all() {
+            let mut writers = wing.writers.lock();
+            match until {
+                Some(until) => drop(wing.changed.wait_while_until(&mut writers, |w| w.count > 0, until)),
+                None => wing.changed.wait_while(&mut writers, |w| w.count > 0),
+            }
+            if writers.count > 0 {
+                drop(writers);
+                self.reopen();
+                return Err(Error::LockTimeout);
+            }
         }
         Ok(())
     }
 
     pub(crate) fn reopen(&self) {
-        self.writers.lock().closed = false;
+        self.0.all().for_each(|wing| wing.writers.lock().closed = false);
     }
 }
 
@@ -146,14 +166,35 @@ mod tests {
     #[test]
     fn a_closed_gate_lets_nobody_in() {
         let gate = WriterGate::default();
-        assert!(gate.enter());
+        let first = gate.enter().unwrap();
         assert!(matches!(gate.close(Duration::from_millis(1)), Err(Error::LockTimeout)));
-        assert!(gate.enter());
-        gate.leave();
-        gate.leave();
+        let second = gate.enter().unwrap();
+        gate.leave(first);
+        gate.leave(second);
         gate.close(Duration::ZERO).unwrap();
-        assert!(!gate.enter());
+        assert!(gate.enter().is_none());
         gate.reopen();
-        assert!(gate.enter());
+        assert!(gate.enter().is_some());
+    }
+
+    #[test]
+    fn it_closes_when_the_last_of_all_threads_has_left() {
+        let gate = WriterGate::default();
+        let groups: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..5).map(|_| scope.spawn(|| gate.enter().unwrap())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(gate.quiet(), None);
+        for &group in &groups {
+            assert!(matches!(gate.close(Duration::ZERO), Err(Error::LockTimeout)));
+            gate.leave(group);
+        }
+        assert_eq!(gate.quiet(), Some(5));
+        let last = gate.enter().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| gate.leave(last));
+            gate.close(Duration::from_secs(60)).unwrap();
+        });
+        assert_eq!(gate.quiet(), Some(6));
     }
 }

@@ -21,4 +21,4 @@ pub use catalogue::{Counter, Derived, Description, Gauge, Kind, Timing, Unit, Wa
 pub use histogram::Distribution;
 pub use metrics::{Metrics, WaitTimer};
 pub use snapshot::{Snapshot, WaitTotals};
-pub use thread::{Local, Spread, local, thread_group, thread_number};
+pub use thread::{GROUPS, Local, Spread, local, thread_group, thread_number};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// Groups of threads.
-const GROUPS: usize = 16;
+pub const GROUPS: usize = 16;
 
 /// The calling thread's number: threads are numbered from 0 as they first ask.
 #[inline]

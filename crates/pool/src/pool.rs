@@ -25,6 +25,9 @@ use crate::stats::{FrameInfo, Owner, PoolStats, Resident};
 use crate::{cleaner, readahead};
 
 /// The buffer pool of one database.
+// In cache lines of its own: whoever looks at a page comes through here, and must not wait for a thread that writes to what the
+// allocator has put beside it, or to the count of references.
+#[repr(align(128))]
 pub struct Pool {
     core: Arc<Core>,
     threads: Mutex<Vec<JoinHandle<()>>>,

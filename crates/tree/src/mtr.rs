@@ -35,7 +35,7 @@ struct Latched<'a> {
 pub struct Mtr<'a> {
     store: &'a Store,
     acc: &'a Access<'a>,
-    ticket: Option<SpaceTicket>,
+    ticket: Option<SpaceTicket<'a>>,
     pages: Vec<Latched<'a>>,
     records: Vec<u8>,
     last: Option<PageId>,
@@ -50,7 +50,7 @@ thread_local! {
 }
 
 impl<'a> Mtr<'a> {
-    pub(crate) fn new(store: &'a Store, ticket: SpaceTicket, acc: &'a Access<'a>) -> Mtr<'a> {
+    pub(crate) fn new(store: &'a Store, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
         let records = SPARE.take();
         Mtr { store, acc, ticket: Some(ticket), pages: Vec::with_capacity(2), records, last: None }
     }
@@ -154,7 +154,7 @@ impl<'a> Mtr<'a> {
     }
 
     /// Ends a mini-transaction that has changed nothing; the log space can be used for another one.
-    pub(crate) fn give_up(mut self) -> SpaceTicket {
+    pub(crate) fn give_up(mut self) -> SpaceTicket<'a> {
         self.ticket.take().expect("only the end takes the ticket")
     }
 

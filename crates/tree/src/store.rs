@@ -11,6 +11,9 @@ use crate::mtr::Mtr;
 
 /// Pool, log and counters of one database.
 #[derive(Debug)]
+// In cache lines of its own: every step down a tree comes through here, and must not wait for a thread that writes to what the
+// allocator has put beside it, or to the count of references.
+#[repr(align(128))]
 pub struct Store {
     pool: Arc<Pool>,
     wal: Arc<Wal>,
@@ -52,12 +55,12 @@ impl Store {
     ///
     /// # Errors
     /// Those of the log: poisoned, closed, or more than it can ever give.
-    pub fn reserve(&self, bytes: usize, class: SpaceClass) -> Result<SpaceTicket> {
+    pub fn reserve(&self, bytes: usize, class: SpaceClass) -> Result<SpaceTicket<'_>> {
         self.wal.reserve(Wal::group_bytes(bytes), class)
     }
 
     /// Begins a mini-transaction that may log as much as `ticket` promises.
-    pub fn begin<'a>(&'a self, ticket: SpaceTicket, acc: &'a Access<'a>) -> Mtr<'a> {
+    pub fn begin<'a>(&'a self, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
         Mtr::new(self, ticket, acc)
     }
 

@@ -410,10 +410,12 @@ impl RowCursor {
             return Err(Error::Interrupted);
         }
         self.forget_batch();
-        let system = Arc::clone(&self.system);
-        let index = Arc::clone(&self.index);
-        let acc = access(&system, &index, self.statement, self.plan);
-        self.decide_scan(&acc)?;
+        let scan = self.decide_scan()?;
+        let acc = access(&self.system, &self.index, self.statement, self.plan);
+        if let Some(pages) = scan {
+            acc.begin_scan(pages);
+            self.plan = acc.scan_plan();
+        }
         let forward = self.direction == Direction::Forward;
         let start = if forward { &self.from } else { &self.to };
         let start = match &self.last {
@@ -440,9 +442,9 @@ impl RowCursor {
         Ok(())
     }
 
-    /// Declares the scan to the pool, once it is known to be one. What matters is how large the whole range is, not how much
+    /// Whether this is known to be a scan now, and was not before: its pages. What matters is how large the whole range is, not how much
     /// of it is left.
-    fn decide_scan(&mut self, acc: &Access<'_>) -> Result<()> {
+    fn decide_scan(&self) -> Result<Option<u64>> {
         let wanted = match self.scan {
             Scan::Never => false,
             Scan::Declared => true,
@@ -452,14 +454,11 @@ impl RowCursor {
             }
         };
         if !wanted || self.plan.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let probe = self.system.store.pool().access(AccessKind::Point).with_statement(self.statement);
         let (from, to) = (borrow(&self.from), borrow(&self.to));
-        let pages = self.index.tree().estimate(from, to, &probe)?.leaves;
-        acc.begin_scan(pages);
-        self.plan = acc.scan_plan();
-        Ok(())
+        Ok(Some(self.index.tree().estimate(from, to, &probe)?.leaves))
     }
 
     /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false if there is none.

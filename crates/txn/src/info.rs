@@ -5,8 +5,9 @@ use std::time::Duration;
 use holdfast_base::{CommitNo, TxnId};
 
 use crate::lock::{Serial, Session, WantedLock};
+use crate::open::OpenTxn;
 use crate::options::Isolation;
-use crate::system::{OpenTxn, TxnSystem};
+use crate::system::TxnSystem;
 
 /// One open transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,6 +38,8 @@ mod load;
 #[cfg_attr(shuttle, allow(dead_code))]
 pub mod lock;
 #[cfg(not(shuttle))]
+mod open;
+#[cfg(not(shuttle))]
 mod options;
 #[cfg(not(shuttle))]
 mod prepared;

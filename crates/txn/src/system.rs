@@ -15,9 +15,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use foldhash::{HashMap, HashMapExt};
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
-use holdfast_metrics::{Counter, Gauge, Local, Metrics, Spread, local};
+use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
@@ -27,7 +28,8 @@ use crate::background::Background;
 use crate::commit_map::CommitMap;
 use crate::index::TableIndex;
 use crate::lock::{LockManager, Owner, Serial};
-use crate::options::{Durability, Isolation, TxnConfig, TxnOptions};
+use crate::open::{OpenTxn, OpenTxns};
+use crate::options::{Durability, TxnConfig, TxnOptions};
 use crate::purge::PurgeState;
 use crate::recovery::{Checkpointed, PreparedTxn};
 use crate::txn::Txn;
@@ -113,14 +115,11 @@ impl HistoryQueue {
     }
 }
 
-/// The transactions that have not ended, by serial number.
-type OpenTxns = Spread<Mutex<HashMap<Serial, OpenTxn>>>;
-
 /// The database has stopped: whoever waits for a lock waits in vain. Runs on the thread that noticed; the list of owners and
 /// their wait states are locks under which nobody calls the log.
 fn stop_waits(open: &OpenTxns, poison: &Poison) {
     if let Err(error) = poison.check() {
-        open.all().for_each(|some| some.lock().values().for_each(|txn| txn.owner.stop(error.clone())));
+        open.stop(&error);
     }
 }
 
@@ -129,14 +128,6 @@ fn stop_waits(open: &OpenTxns, poison: &Poison) {
 pub(crate) struct Loser {
     pub owner: Arc<Owner>,
     pub log: UndoLog,
-}
-
-/// A transaction that has not ended.
-#[derive(Clone)]
-pub(crate) struct OpenTxn {
-    pub owner: Arc<Owner>,
-    pub isolation: Isolation,
-    pub read_only: bool,
 }
 
 /// The transaction system. One per database, shared by all its transactions.
@@ -153,11 +144,10 @@ pub struct TxnSystem {
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
-    active: Spread<Mutex<HashMap<TxnId, Arc<Owner>>>>,
-    serial: AtomicU64,
-    commit: Mutex<CommitNo>,
-    pub(crate) history: HistoryQueue,
-    pub(crate) purge: Mutex<PurgeState>,
+    /// What every commit writes stands apart from what everybody reads.
+    commit: CachePadded<Mutex<CommitNo>>,
+    pub(crate) history: CachePadded<HistoryQueue>,
+    pub(crate) purge: CachePadded<Mutex<PurgeState>>,
     pub(crate) losers: Mutex<Vec<Loser>>,
     /// Threads that are rolling losers back; those in their hands are not in the list.
     pub(crate) rolling_back: AtomicUsize,
@@ -219,7 +209,7 @@ impl TxnSystem {
         active: &[TxnId],
     ) -> Arc<TxnSystem> {
         let metrics = Arc::clone(store.metrics());
-        let open: Arc<OpenTxns> = Arc::new(Spread::new(|| Mutex::new(HashMap::new())));
+        let open = Arc::new(OpenTxns::new());
         let (waiting, poison) = (Arc::clone(&open), Arc::clone(store.wal().shared_poison()));
         store.wal().shared_poison().on_set(move || stop_waits(&waiting, &poison));
         let map = CommitMap::new(config.commit_window, TxnId(from.max_txn.0 + 1), active);
@@ -236,11 +226,9 @@ impl TxnSystem {
             indexes: RwLock::new(HashMap::new()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
-            active: Spread::new(|| Mutex::new(HashMap::new())),
-            serial: AtomicU64::new(1),
-            commit: Mutex::new(from.last_commit),
-            history: HistoryQueue::default(),
-            purge: Mutex::new(PurgeState::default()),
+            commit: CachePadded::new(Mutex::new(from.last_commit)),
+            history: CachePadded::default(),
+            purge: CachePadded::default(),
             losers: Mutex::new(Vec::new()),
             rolling_back: AtomicUsize::new(0),
             prepared: Mutex::new(BTreeMap::new()),
@@ -313,18 +301,12 @@ impl TxnSystem {
 
     /// The lock side of a transaction, which is entered in the lists if `listed`.
     pub(crate) fn new_owner(&self, options: &TxnOptions, listed: bool) -> Arc<Owner> {
-        let owner = Owner::new(self.serial.fetch_add(1, Ordering::Relaxed));
         if listed {
-            let open =
-                OpenTxn { owner: Arc::clone(&owner), isolation: options.isolation, read_only: options.read_only };
-            let mut some = self.open.by(owner.serial()).lock();
-            some.insert(owner.serial(), open);
             // Either the hook finds the owner in the list, or the poison is found set here.
-            if let Err(error) = self.store.wal().check_poisoned() {
-                owner.stop(error);
-            }
+            self.open.begin(options, || self.store.wal().check_poisoned())
+        } else {
+            self.open.unlisted()
         }
-        owner
     }
 
     /// Gives `owner` a transaction id.
@@ -358,12 +340,12 @@ impl TxnSystem {
 
     pub(crate) fn adopt_active(&self, id: TxnId, owner: &Arc<Owner>) {
         owner.set_txn(id);
-        self.active.by(id.0).lock().insert(id, Arc::clone(owner));
+        self.open.writes(owner, id);
     }
 
     /// Who writes under `id`, if that transaction has not ended.
     pub(crate) fn owner_of(&self, id: TxnId) -> Option<Arc<Owner>> {
-        self.active.by(id.0).lock().get(&id).cloned()
+        self.open.writer(id)
     }
 
     pub(crate) fn open_view(reference: &Local<Arc<TxnSystem>>, read_only: bool) -> OpenView {
@@ -409,12 +391,9 @@ impl TxnSystem {
     /// Lets go of everything that an ended transaction still has: its locks, its place in the lists. Its end must have
     /// been published.
     pub(crate) fn end_owner(&self, owner: &Owner) {
-        let id = owner.txn();
-        if id != TxnId::NONE {
-            self.active.by(id.0).lock().remove(&id);
-        }
+        self.open.writes_no_more(owner);
         self.locks.release_all(owner);
-        self.open.by(owner.serial()).lock().remove(&owner.serial());
+        self.open.end(owner);
     }
 
     /// Waits until the log is as durable as asked for.
@@ -429,8 +408,7 @@ impl TxnSystem {
     /// Interrupts the lock wait of a transaction, now or the next one of its statement.
     /// Returns whether there is such a transaction.
     pub fn kill(&self, serial: Serial) -> bool {
-        let owner = self.open.by(serial).lock().get(&serial).map(|open| Arc::clone(&open.owner));
-        owner.inspect(|o| o.kill()).is_some()
+        self.open.find(serial).inspect(|owner| owner.kill()).is_some()
     }
 
     /// The locks.
@@ -441,10 +419,7 @@ impl TxnSystem {
 
     /// Those that have not ended, oldest first.
     pub(crate) fn open_txns(&self) -> Vec<OpenTxn> {
-        let mut open: Vec<OpenTxn> = Vec::new();
-        self.open.all().for_each(|some| open.extend(some.lock().values().cloned()));
-        open.sort_unstable_by_key(|txn| txn.owner.serial());
-        open
+        self.open.all()
     }
 
     /// The prepared transactions of an earlier run, waiting for somebody to decide.

@@ -10,6 +10,10 @@
 //! A leader does not wait for LSNs beyond its own: a thread that lost its core between getting its LSN and filling it holds
 //! up those who come after it, not those before.
 //!
+//! A leader whose work is short - the log is in memory, or handed to the system and no more - is done before a thread has gone to sleep, and
+//! to put one to sleep and wake it again costs more than his work. So a caller who finds somebody leading looks a few times whether he
+//! is done, if the last work was short and there is a second core for the leader, and only then enters the list.
+//!
 //! Invariant: while callers wait, somebody leads, or one has been called to lead and not looked yet. Whoever leaves without
 //! leading while nobody leads calls another one.
 //!
@@ -17,17 +21,31 @@
 //! hand-over.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::sync::Mutex;
-use holdfast_base::sync::atomic::{AtomicU64, Ordering};
+use holdfast_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use holdfast_base::sync::{Mutex, spin_loop};
 use holdfast_base::{Result, Waiter, Wake};
 
 /// See the module.
 pub struct GroupCommit {
     durable: CachePadded<AtomicU64>,
-    state: Mutex<State>,
+    /// How often somebody has led; changed under the lock.
+    turns: CachePadded<AtomicU64>,
+    /// Whether it is worth looking before lining up.
+    short: AtomicBool,
+    many_cores: bool,
+    state: CachePadded<Mutex<State>>,
 }
+
+/// Times that a caller looks whether the leader is done: some microseconds.
+#[cfg(not(loom))]
+const LOOKS: u32 = 64;
+#[cfg(loom)]
+const LOOKS: u32 = 1;
+/// Work that takes no longer is short.
+const SHORT: Duration = Duration::from_micros(5);
 
 struct State {
     leading: bool,
@@ -47,7 +65,13 @@ impl GroupCommit {
     /// Everything below `durable` is durable.
     pub fn new(durable: u64) -> GroupCommit {
         let state = State { leading: false, waiting: Vec::new() };
-        GroupCommit { durable: CachePadded::new(AtomicU64::new(durable)), state: Mutex::new(state) }
+        GroupCommit {
+            durable: CachePadded::new(AtomicU64::new(durable)),
+            turns: CachePadded::new(AtomicU64::new(0)),
+            short: AtomicBool::new(cfg!(loom)),
+            many_cores: cfg!(loom) || std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+            state: CachePadded::new(Mutex::new(state)),
+        }
     }
 
     /// What is durable.
@@ -72,6 +96,7 @@ impl GroupCommit {
         work: impl FnOnce(u64) -> Result<u64>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<()> {
+        let mut looks = if self.many_cores && self.short.load(Ordering::Relaxed) { LOOKS } else { 0 };
         loop {
             let mut state = self.state.lock();
             // Under the lock: a leader publishes how far it came before it looks whom it served.
@@ -88,6 +113,15 @@ impl GroupCommit {
                 drop(state);
                 return self.lead(lsn, work);
             }
+            if looks > 0 {
+                let turn = self.turns.load(Ordering::Relaxed);
+                drop(state);
+                while looks > 0 && self.turns.load(Ordering::Relaxed) == turn {
+                    spin_loop();
+                    looks -= 1;
+                }
+                continue;
+            }
             let waiter = Waiter::new(lsn);
             state.waiting.push(waiter.clone());
             drop(state);
@@ -98,13 +132,18 @@ impl GroupCommit {
     }
 
     fn lead(&self, lsn: u64, work: impl FnOnce(u64) -> Result<u64>) -> Result<()> {
+        let began = Instant::now();
         let done = work(lsn);
+        if cfg!(not(loom)) {
+            self.short.store(began.elapsed() <= SHORT, Ordering::Relaxed);
+        }
         if let Ok(durable) = done {
             self.durable.store(durable, Ordering::Release);
         }
         let durable = self.durable();
         let mut state = self.state.lock();
         state.leading = false;
+        self.turns.fetch_add(1, Ordering::Relaxed);
         let (served, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|w| w.wants <= durable);
         state.waiting = waiting;
         let next = state.next_leader();

@@ -107,13 +107,13 @@ impl Lines {
 
 impl SpaceGate {
     /// Nothing is promised yet.
-    pub fn new(sizes: Arc<Sizes>) -> Arc<SpaceGate> {
-        Arc::new(SpaceGate {
+    pub fn new(sizes: Arc<Sizes>) -> SpaceGate {
+        SpaceGate {
             outstanding: CachePadded::new(AtomicU64::new(0)),
             waiting: AtomicU64::new(0),
             sizes,
             lines: Mutex::default(),
-        })
+        }
     }
 
     /// Bytes promised and not yet given back.
@@ -129,11 +129,11 @@ impl SpaceGate {
     /// Takes a ticket if the class's limit allows it now, and nobody waits in front.
     #[inline]
     pub fn try_take(
-        self: &Arc<Self>,
+        &self,
         bytes: u64,
         class: SpaceClass,
         position: impl Fn() -> Position,
-    ) -> Result<SpaceTicket, Refusal> {
+    ) -> Result<SpaceTicket<'_>, Refusal> {
         if class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0 {
             return Err(Refusal::Wait);
         }
@@ -141,8 +141,8 @@ impl SpaceGate {
     }
 
     /// What was promised.
-    fn ticket(self: &Arc<Self>, bytes: u64) -> SpaceTicket {
-        SpaceTicket { gate: self.clone(), left: bytes }
+    fn ticket(&self, bytes: u64) -> SpaceTicket<'_> {
+        SpaceTicket { gate: self, left: bytes }
     }
 
     fn promise(&self, bytes: u64, class: SpaceClass, position: &impl Fn() -> Position) -> Result<(), Refusal> {
@@ -188,14 +188,14 @@ impl SpaceGate {
     /// # Errors
     /// Of `prepare` and `stop`; that of [`SpaceGate::fail`] if there is no room.
     pub fn wait(
-        self: &Arc<Self>,
+        &self,
         bytes: u64,
         class: SpaceClass,
         failures: u64,
         position: impl Fn() -> Position,
         prepare: impl Fn(u64) -> Result<()>,
         stop: impl Fn() -> Result<()>,
-    ) -> Result<SpaceTicket> {
+    ) -> Result<SpaceTicket<'_>> {
         let waiter = Waiter::new(bytes);
         let mut lines = self.lines.lock();
         self.waiting.fetch_add(1, Ordering::AcqRel);
@@ -261,12 +261,12 @@ impl SpaceGate {
 
     /// Steps out of line because of an error; with a ticket all the same, if it was served just now.
     fn leave(
-        self: &Arc<Self>,
+        &self,
         mut lines: MutexGuard<'_, Lines>,
         waiter: &Arc<Waiter<u64>>,
         class: SpaceClass,
         error: Error,
-    ) -> Result<SpaceTicket> {
+    ) -> Result<SpaceTicket<'_>> {
         let line = lines.of(class);
         let Some(place) = line.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
             return Ok(self.ticket(waiter.wants));
@@ -293,12 +293,12 @@ impl SpaceGate {
 ///
 /// Take it before latching anything, and hold one at a time: a thread that holds a ticket while it waits for a
 /// second one may wait for itself.
-pub struct SpaceTicket {
-    gate: Arc<SpaceGate>,
+pub struct SpaceTicket<'g> {
+    gate: &'g SpaceGate,
     left: u64,
 }
 
-impl SpaceTicket {
+impl SpaceTicket<'_> {
     /// Bytes that it still promises.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -323,13 +323,13 @@ impl SpaceTicket {
     }
 }
 
-impl Drop for SpaceTicket {
+impl Drop for SpaceTicket<'_> {
     fn drop(&mut self) {
         self.give_back(self.left);
     }
 }
 
-impl fmt::Debug for SpaceTicket {
+impl fmt::Debug for SpaceTicket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SpaceTicket").field("left", &self.left).finish_non_exhaustive()
     }

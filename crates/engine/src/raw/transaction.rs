@@ -96,9 +96,8 @@ impl RawTransaction {
     }
 
     fn enter(&mut self, table: &RawTable) -> Result<()> {
-        let store = &table.handle.store;
-        if !self.entered.iter().any(|e| e.is_of(store)) {
-            self.entered.push(store.enter(table.name())?);
+        if !self.entered.iter().any(|e| e.is_of(&table.handle.store)) {
+            self.entered.push(table.handle.enter()?);
         }
         Ok(())
     }

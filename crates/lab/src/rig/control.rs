@@ -24,6 +24,7 @@ fn burn(block: &[u8], rounds: u64) -> u32 {
 }
 
 /// A session that uses so much processor time per transaction and does nothing else.
+#[repr(align(128))]
 pub struct Burner {
     block: Vec<u8>,
     rounds: u64,
@@ -89,6 +90,7 @@ pub struct PageLoop<'a> {
 }
 
 /// A session that reads and writes pages at random places, synchronously.
+#[repr(align(128))]
 struct PageUser {
     read: File,
     write: Option<(File, f64)>,

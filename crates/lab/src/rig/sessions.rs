@@ -18,6 +18,7 @@ pub const SEL2: usize = 1;
 /// The class of UPDATEs.
 pub const UPDATE: usize = 2;
 
+#[repr(align(128))]
 struct DbStress<'d> {
     session: dbstress::Session,
     rows: EmbeddedRows<'d>,
@@ -49,6 +50,7 @@ pub fn dbstress<'d>(db: &'d Database, site: &'d Site, options: dbstress::Options
     Load::new(DBSTRESS_CLASSES, (0..options.sessions).map(session).collect())
 }
 
+#[repr(align(128))]
 struct Sysbench<'d> {
     client: Client,
     sql: RowSql<EmbeddedRows<'d>>,

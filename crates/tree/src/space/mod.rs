@@ -55,6 +55,8 @@ pub struct SpaceInfo {
 }
 
 /// An open space: the pool's view of the file, and the allocation of its pages.
+// In cache lines of its own, as a `Store` is.
+#[repr(align(128))]
 pub struct SpaceFile {
     store: Arc<Store>,
     space: Arc<Space>,

@@ -84,7 +84,7 @@ impl Tree {
     fn change(
         &self,
         leaf: ExclusiveGuard<'_>,
-        ticket: SpaceTicket,
+        ticket: SpaceTicket<'_>,
         key: &[u8],
         acc: &Access<'_>,
         decide: &mut dyn FnMut(Option<&[u8]>) -> Result<Action>,

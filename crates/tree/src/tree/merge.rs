@@ -62,7 +62,7 @@ impl Tree {
         key: &[u8],
         level: u8,
         acc: &Access<'_>,
-        ticket: SpaceTicket,
+        ticket: SpaceTicket<'_>,
         height: &mut u8,
     ) -> Result<Option<u8>> {
         let _structure = self.lock_structure();

@@ -28,7 +28,7 @@ impl Tree {
         moved
     }
 
-    fn relocate(&self, no: PageNo, acc: &Access<'_>, ticket: holdfast_wal::SpaceTicket) -> Result<Option<PageNo>> {
+    fn relocate(&self, no: PageNo, acc: &Access<'_>, ticket: holdfast_wal::SpaceTicket<'_>) -> Result<Option<PageNo>> {
         let _structure = self.lock_structure();
         let space = self.space.space();
         let Some((level, key)) = self.first_key(no, acc)? else { return Ok(None) };

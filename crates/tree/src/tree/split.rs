@@ -61,7 +61,7 @@ impl Tree {
         key: &[u8],
         payload_len: usize,
         acc: &Access<'_>,
-        ticket: SpaceTicket,
+        ticket: SpaceTicket<'_>,
         height: &mut u8,
     ) -> Result<bool> {
         let _structure = self.lock_structure();

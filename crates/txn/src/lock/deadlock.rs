@@ -68,7 +68,7 @@ impl LockManager {
                 continue;
             }
             // The cheapest to roll back; among equals the youngest.
-            let cost = |o: &&Arc<Owner>| (o.undo_records(), std::cmp::Reverse(o.serial()));
+            let cost = |o: &&Arc<Owner>| (o.undo_records(), std::cmp::Reverse(o.seniority()));
             let Some(victim) = cycle.iter().min_by_key(cost) else { return };
             let report = self.describe(&cycle, victim);
             if victim.end_wait(Outcome::Deadlock) {

@@ -37,6 +37,7 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use foldhash::{HashMap, HashMapExt};
 use holdfast_base::sync::Mutex;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
@@ -143,7 +144,7 @@ pub struct LockManager {
     graph: Mutex<deadlock::Graph>,
     sessions: OnceLock<Box<FindSession>>,
     observer: OnceLock<Box<dyn WaitObserver>>,
-    used: AtomicUsize,
+    used: CachePadded<AtomicUsize>,
     budget: usize,
     metrics: Arc<Metrics>,
 }
@@ -168,7 +169,7 @@ impl LockManager {
             graph: Mutex::new(deadlock::Graph::default()),
             sessions: OnceLock::new(),
             observer: OnceLock::new(),
-            used: AtomicUsize::new(0),
+            used: CachePadded::new(AtomicUsize::new(0)),
             budget,
             metrics,
         }

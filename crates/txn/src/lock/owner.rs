@@ -206,6 +206,11 @@ impl Owner {
         changes
     }
 
+    /// Orders owners by when they began, the oldest first.
+    pub(crate) fn seniority(&self) -> (Instant, Serial) {
+        (self.begun, self.serial)
+    }
+
     /// For how long it has existed.
     #[must_use]
     pub fn age(&self) -> Duration {

@@ -15,10 +15,12 @@
 
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageNo, Result, RollPtr, TxnId};
+use holdfast_metrics::thread_group;
 use holdfast_pool::Access;
 use holdfast_tree::op::PageOp;
 use holdfast_tree::{Mtr, PageRef};
 use holdfast_wal::SpaceClass;
+use smallvec::{SmallVec, smallvec};
 
 use super::page::{self, LogState, OFF_OWNER, OFF_STATE, UndoPage, XID_MAX};
 use super::space::{FoundLog, SMALL_MTR, UndoSpace};
@@ -35,7 +37,10 @@ struct LogPage {
 #[derive(Debug)]
 pub(crate) struct UndoLog {
     txn: TxnId,
-    pages: Vec<LogPage>,
+    /// One for most: whoever lets go of the log then frees no memory that another thread has allocated.
+    pages: SmallVec<[LogPage; 1]>,
+    /// The group of threads that is to have the first page again.
+    group: usize,
     /// Records in the last page, and where they end.
     count: u16,
     end: u16,
@@ -48,10 +53,11 @@ pub(crate) struct UndoLog {
 impl UndoLog {
     /// A log for `txn`, not yet written to.
     pub fn new(space: &UndoSpace, txn: TxnId, acc: &Access<'_>) -> Result<UndoLog> {
-        let first = space.take_log(acc)?;
+        let group = thread_group();
+        let first = space.take_log(group, acc)?;
         space.count_pages(1);
-        let pages = vec![LogPage { no: first, before: 0 }];
-        Ok(UndoLog { txn, pages, count: 0, end: page::body(true), begun: false, asks_purge: false })
+        let pages = smallvec![LogPage { no: first, before: 0 }];
+        Ok(UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, asks_purge: false })
     }
 
     /// The log of an earlier run, described again.
@@ -76,7 +82,7 @@ impl UndoLog {
             no = undo.prev();
         }
         counts.reverse();
-        let (mut before, mut pages) = (0, Vec::with_capacity(counts.len()));
+        let (mut before, mut pages) = (0, SmallVec::with_capacity(counts.len()));
         for (no, count) in &counts {
             pages.push(LogPage { no: *no, before });
             before += u64::from(*count);
@@ -84,7 +90,7 @@ impl UndoLog {
         space.count_pages(pages.len() as i64);
         let count = counts.last().map_or(0, |c| c.1);
         let end = end.unwrap_or(page::body(true));
-        Ok(UndoLog { txn: found.txn, pages, count, end, begun: true, asks_purge: true })
+        Ok(UndoLog { txn: found.txn, pages, group: thread_group(), count, end, begun: true, asks_purge: true })
     }
 
     pub fn txn(&self) -> TxnId {
@@ -351,7 +357,7 @@ impl UndoLog {
         while self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
         }
-        space.put_log(self.first());
+        space.put_log(self.group, self.first());
         space.count_pages(-1);
         Ok(())
     }

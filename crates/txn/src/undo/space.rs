@@ -12,8 +12,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, PageId, PageNo, Result, RollPtr, TxnId};
+use holdfast_metrics::Spread;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::op::PageOp;
 use holdfast_tree::{Mtr, PageRef, SpaceFile, Store};
@@ -45,7 +47,8 @@ struct DirectoryState {
     max_removed: TxnId,
 }
 
-/// The logs that nobody uses.
+/// Logs that nobody uses, of one group of threads: a log goes back to the group that had it, whose cores may still have its page in
+/// their caches.
 #[derive(Default)]
 struct FreeLogs {
     /// Last freed last.
@@ -58,10 +61,10 @@ struct FreeLogs {
 pub(crate) struct UndoSpace {
     store: Arc<Store>,
     file: Arc<SpaceFile>,
-    free: Mutex<FreeLogs>,
+    free: Spread<Mutex<FreeLogs>>,
     directory: Mutex<DirectoryState>,
     removal: Mutex<()>,
-    pages: AtomicU64,
+    pages: CachePadded<AtomicU64>,
 }
 
 /// A log that is not free, as found at open.
@@ -104,10 +107,10 @@ impl UndoSpace {
         UndoSpace {
             store: Arc::clone(store),
             file: Arc::clone(file),
-            free: Mutex::default(),
+            free: Spread::default(),
             directory: Mutex::new(directory),
             removal: Mutex::new(()),
-            pages: AtomicU64::new(0),
+            pages: CachePadded::new(AtomicU64::new(0)),
         }
     }
 
@@ -149,7 +152,7 @@ impl UndoSpace {
             }
         }
         free.reverse();
-        *space.free.lock() = FreeLogs { logs: free, idle: 0 };
+        space.free.mine().lock().logs = free;
         drop(acc);
         Ok((space, found, max))
     }
@@ -188,20 +191,21 @@ impl UndoSpace {
         Error::damaged_page(PageId::new(self.file.id(), no), "it is not the undo page that it should be")
     }
 
-    /// The first page of a log that nobody uses; a new one if all are in use.
-    pub fn take_log(&self, acc: &Access<'_>) -> Result<PageNo> {
-        let taken = {
-            let mut free = self.free.lock();
+    /// The first page of a log that nobody uses, if possible one of `group`; a new one if all are in use.
+    pub fn take_log(&self, group: usize, acc: &Access<'_>) -> Result<PageNo> {
+        let take = |free: &Mutex<FreeLogs>| {
+            let mut free = free.lock();
             let taken = free.logs.pop();
             free.idle = free.idle.min(free.logs.len());
             taken
         };
+        let taken = take(self.free.of(group)).or_else(|| self.free.all().find_map(take));
         taken.map_or_else(|| self.add_log(acc), Ok)
     }
 
-    /// Puts a freed log's first page back.
-    pub fn put_log(&self, first: PageNo) {
-        self.free.lock().logs.push(first);
+    /// Puts a freed log's first page back, for `group`.
+    pub fn put_log(&self, group: usize, first: PageNo) {
+        self.free.of(group).lock().logs.push(first);
     }
 
     /// Allocates the first page of a new log and enters it in the directory, in one mini-transaction.
@@ -249,21 +253,24 @@ impl UndoSpace {
     /// Those of the log and of reading pages; what was not given back stays free.
     pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
         let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
-        let (mut idle, more) = {
-            let mut free = self.free.lock();
-            let n = free.idle.saturating_sub(KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
-            let idle: Vec<PageNo> = free.logs.drain(..n).collect();
+        let idle: usize = self.free.all().map(|free| free.lock().idle).sum();
+        let n = idle.saturating_sub(KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
+        let (mut idle, mut left) = (Vec::new(), 0);
+        for free in self.free.all() {
+            let mut free = free.lock();
+            let some = free.idle.min(n - idle.len());
+            idle.extend(free.logs.drain(..some));
             free.idle = free.logs.len();
-            (idle, free.logs.len() > KEPT_LOGS)
-        };
+            left += free.logs.len();
+        }
         while let Some(first) = idle.pop() {
             if let Err(error) = self.remove_log(first, acc) {
                 idle.push(first);
-                self.free.lock().logs.splice(..0, idle);
+                self.free.mine().lock().logs.splice(..0, idle);
                 return Err(error);
             }
         }
-        Ok(more)
+        Ok(left > KEPT_LOGS)
     }
 
     /// Takes a free log out of the directory and gives its page back, in one mini-transaction.

@@ -28,7 +28,7 @@ impl Wal {
     /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no segment can be
     /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says: also what kept the
     /// checkpoint from moving ([`Wal::checkpoint_failed`]), if there is no room without that.
-    pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket> {
+    pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket<'_>> {
         if let Some(ticket) = self.try_reserve(bytes, class)? {
             return Ok(ticket);
         }
@@ -44,7 +44,7 @@ impl Wal {
     ///
     /// # Errors
     /// As [`Wal::reserve`].
-    pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket>> {
+    pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket<'_>>> {
         self.check_appendable()?;
         if bytes > self.gate.limit(class) {
             let max = self.gate.limit(class);

@@ -65,7 +65,7 @@ pub struct Wal {
     /// Bytes below are with the system, so that their place in the ring is free. Advances by whole writes.
     freed: CachePadded<AtomicU64>,
     /// As `freed`, but only at ends of groups.
-    written: AtomicU64,
+    written: CachePadded<AtomicU64>,
     commit: GroupCommit,
     phase: AtomicU8,
     mode: AtomicU8,
@@ -78,9 +78,9 @@ pub struct Wal {
     seed: u32,
     ring: Ring,
     slots: WriterSlots,
-    gate: Arc<SpaceGate>,
+    gate: SpaceGate,
     segments: SegmentSet,
-    writer: Mutex<Writer>,
+    writer: CachePadded<Mutex<Writer>>,
     checkpoint: Mutex<CheckpointFile>,
     growth: Mutex<Vec<Growth>>,
     flusher: Flusher,
@@ -145,7 +145,7 @@ impl Wal {
         let wal = Arc::new(Wal {
             next: CachePadded::new(AtomicU64::new(lsn)),
             freed: CachePadded::new(AtomicU64::new(lsn)),
-            written: AtomicU64::new(lsn),
+            written: CachePadded::new(AtomicU64::new(lsn)),
             commit: GroupCommit::new(lsn),
             phase: AtomicU8::new(Phase::Recovering as u8),
             mode: AtomicU8::new(config.flush as u8),
@@ -158,7 +158,7 @@ impl Wal {
             ring,
             slots: WriterSlots::new(WRITER_SLOTS),
             segments,
-            writer: Mutex::new(Writer::at(lsn)),
+            writer: CachePadded::new(Mutex::new(Writer::at(lsn))),
             checkpoint: Mutex::new(file),
             growth: Mutex::default(),
             flusher: Flusher::new(),
