@@ -57,6 +57,8 @@ mod header;
 #[cfg(not(any(loom, shuttle)))]
 mod miss;
 #[cfg(not(any(loom, shuttle)))]
+mod mutex;
+#[cfg(not(any(loom, shuttle)))]
 mod pacing;
 #[cfg(not(any(loom, shuttle)))]
 mod partition;

@@ -6,15 +6,16 @@
 //! Lock order: frame latch -> policy mutex; frame latch -> dirty mutex; never one of the two mutexes inside the other.
 //! Under the policy mutex frame latches are only ever tried.
 
+use parking_lot::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use holdfast_base::Lsn;
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::dirty::{AgeCounts, DirtyPages};
 use crate::frames::Frames;
 use crate::header::{FrameHeader, WRITING};
+use crate::mutex::Mutex;
 
 /// See the module's description.
 pub(crate) struct Partition {

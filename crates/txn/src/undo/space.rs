@@ -10,7 +10,7 @@
 //! follow what a directory page says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::page::PageType;
@@ -47,24 +47,29 @@ struct DirectoryState {
     max_removed: TxnId,
 }
 
-/// Logs that nobody uses, of one group of threads: a log goes back to the group that had it, whose cores may still have its page in
-/// their caches.
+/// Logs that nobody uses, of one group of threads, the last freed last: a log goes back to the group that had it, whose cores may
+/// still have its page in their caches.
+type FreeLogs = Mutex<Vec<PageNo>>;
+
+/// What is in use.
 #[derive(Default)]
-struct FreeLogs {
-    /// Last freed last.
-    logs: Vec<PageNo>,
-    /// The fewest that there were since somebody looked: so many lay at the bottom and nobody needed them.
-    idle: usize,
+struct InUse {
+    /// Pages of logs that are not free.
+    pages: AtomicU64,
+    /// Logs that are not free.
+    logs: AtomicUsize,
+    /// The most that there were since somebody looked: all beyond them lay there and nobody needed them.
+    peak: AtomicUsize,
 }
 
 /// The undo space of one database.
 pub(crate) struct UndoSpace {
     store: Arc<Store>,
     file: Arc<SpaceFile>,
-    free: Spread<Mutex<FreeLogs>>,
+    free: Spread<FreeLogs>,
     directory: Mutex<DirectoryState>,
     removal: Mutex<()>,
-    pages: CachePadded<AtomicU64>,
+    in_use: CachePadded<InUse>,
 }
 
 /// A log that is not free, as found at open.
@@ -110,7 +115,7 @@ impl UndoSpace {
             free: Spread::default(),
             directory: Mutex::new(directory),
             removal: Mutex::new(()),
-            pages: CachePadded::new(AtomicU64::new(0)),
+            in_use: CachePadded::default(),
         }
     }
 
@@ -152,7 +157,8 @@ impl UndoSpace {
             }
         }
         free.reverse();
-        space.free.mine().lock().logs = free;
+        space.in_use.logs.store(found.len(), Ordering::Relaxed);
+        *space.free.mine().lock() = free;
         drop(acc);
         Ok((space, found, max))
     }
@@ -176,14 +182,14 @@ impl UndoSpace {
 
     /// Pages of logs that are not free.
     pub fn pages_in_use(&self) -> u64 {
-        self.pages.load(Ordering::Relaxed)
+        self.in_use.pages.load(Ordering::Relaxed)
     }
 
     pub fn count_pages(&self, by: i64) {
         if by >= 0 {
-            self.pages.fetch_add(by.unsigned_abs(), Ordering::Relaxed);
+            self.in_use.pages.fetch_add(by.unsigned_abs(), Ordering::Relaxed);
         } else {
-            self.pages.fetch_sub(by.unsigned_abs(), Ordering::Relaxed);
+            self.in_use.pages.fetch_sub(by.unsigned_abs(), Ordering::Relaxed);
         }
     }
 
@@ -193,19 +199,20 @@ impl UndoSpace {
 
     /// The first page of a log that nobody uses, if possible one of `group`; a new one if all are in use.
     pub fn take_log(&self, group: usize, acc: &Access<'_>) -> Result<PageNo> {
-        let take = |free: &Mutex<FreeLogs>| {
-            let mut free = free.lock();
-            let taken = free.logs.pop();
-            free.idle = free.idle.min(free.logs.len());
-            taken
-        };
+        let take = |free: &FreeLogs| free.lock().pop();
         let taken = take(self.free.of(group)).or_else(|| self.free.all().find_map(take));
-        taken.map_or_else(|| self.add_log(acc), Ok)
+        let first = taken.map_or_else(|| self.add_log(acc), Ok)?;
+        let logs = self.in_use.logs.fetch_add(1, Ordering::Relaxed) + 1;
+        if logs > self.in_use.peak.load(Ordering::Relaxed) {
+            self.in_use.peak.fetch_max(logs, Ordering::Relaxed);
+        }
+        Ok(first)
     }
 
     /// Puts a freed log's first page back, for `group`.
     pub fn put_log(&self, group: usize, first: PageNo) {
-        self.free.of(group).lock().logs.push(first);
+        self.free.of(group).lock().push(first);
+        self.in_use.logs.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Allocates the first page of a new log and enters it in the directory, in one mini-transaction.
@@ -253,20 +260,21 @@ impl UndoSpace {
     /// Those of the log and of reading pages; what was not given back stays free.
     pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
         let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
-        let idle: usize = self.free.all().map(|free| free.lock().idle).sum();
-        let n = idle.saturating_sub(KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
+        let logs = self.in_use.logs.load(Ordering::Relaxed);
+        let needed = self.in_use.peak.swap(logs, Ordering::Relaxed).saturating_sub(logs);
+        let free: usize = self.free.all().map(|free| free.lock().len()).sum();
+        let n = free.saturating_sub(needed + KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
         let (mut idle, mut left) = (Vec::new(), 0);
-        for free in self.free.all() {
-            let mut free = free.lock();
-            let some = free.idle.min(n - idle.len());
-            idle.extend(free.logs.drain(..some));
-            free.idle = free.logs.len();
-            left += free.logs.len();
+        for logs in self.free.all() {
+            let mut logs = logs.lock();
+            let share = (logs.len() * n).div_ceil(free.max(1)).min(n - idle.len()).min(logs.len());
+            idle.extend(logs.drain(..share));
+            left += logs.len();
         }
         while let Some(first) = idle.pop() {
             if let Err(error) = self.remove_log(first, acc) {
                 idle.push(first);
-                self.free.mine().lock().logs.splice(..0, idle);
+                self.free.mine().lock().splice(..0, idle);
                 return Err(error);
             }
         }
