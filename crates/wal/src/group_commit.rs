@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::sync::{Mutex, spin_loop};
 use holdfast_base::{Result, Waiter, Wake};
 
@@ -33,8 +33,6 @@ pub struct GroupCommit {
     durable: CachePadded<AtomicU64>,
     /// How often somebody has led; changed under the lock.
     turns: CachePadded<AtomicU64>,
-    /// Whether it is worth looking before lining up.
-    short: AtomicBool,
     many_cores: bool,
     state: CachePadded<Mutex<State>>,
 }
@@ -49,6 +47,8 @@ const SHORT: Duration = Duration::from_micros(5);
 
 struct State {
     leading: bool,
+    /// The last work was short, so it is worth looking before lining up.
+    short: bool,
     /// Each wants everything below an LSN to be durable.
     waiting: Vec<Arc<Waiter<u64>>>,
 }
@@ -64,12 +64,11 @@ impl State {
 impl GroupCommit {
     /// Everything below `durable` is durable.
     pub fn new(durable: u64) -> GroupCommit {
-        let state = State { leading: false, waiting: Vec::new() };
+        let state = State { leading: false, short: cfg!(loom), waiting: Vec::new() };
         GroupCommit {
             durable: CachePadded::new(AtomicU64::new(durable)),
             turns: CachePadded::new(AtomicU64::new(0)),
-            short: AtomicBool::new(cfg!(loom)),
-            many_cores: cfg!(loom) || std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+            many_cores: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
             state: CachePadded::new(Mutex::new(state)),
         }
     }
@@ -96,7 +95,7 @@ impl GroupCommit {
         work: impl FnOnce(u64) -> Result<u64>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let mut looks = if self.many_cores && self.short.load(Ordering::Relaxed) { LOOKS } else { 0 };
+        let mut looks = LOOKS;
         loop {
             let mut state = self.state.lock();
             // Under the lock: a leader publishes how far it came before it looks whom it served.
@@ -113,7 +112,7 @@ impl GroupCommit {
                 drop(state);
                 return self.lead(lsn, work);
             }
-            if looks > 0 {
+            if looks > 0 && state.short {
                 let turn = self.turns.load(Ordering::Relaxed);
                 drop(state);
                 while looks > 0 && self.turns.load(Ordering::Relaxed) == turn {
@@ -134,15 +133,13 @@ impl GroupCommit {
     fn lead(&self, lsn: u64, work: impl FnOnce(u64) -> Result<u64>) -> Result<()> {
         let began = Instant::now();
         let done = work(lsn);
-        if cfg!(not(loom)) {
-            self.short.store(began.elapsed() <= SHORT, Ordering::Relaxed);
-        }
+        let short = cfg!(loom) || self.many_cores && began.elapsed() <= SHORT;
         if let Ok(durable) = done {
             self.durable.store(durable, Ordering::Release);
         }
         let durable = self.durable();
         let mut state = self.state.lock();
-        state.leading = false;
+        (state.leading, state.short) = (false, short);
         self.turns.fetch_add(1, Ordering::Relaxed);
         let (served, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|w| w.wants <= durable);
         state.waiting = waiting;

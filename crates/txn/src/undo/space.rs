@@ -267,7 +267,7 @@ impl UndoSpace {
         let (mut idle, mut left) = (Vec::new(), 0);
         for logs in self.free.all() {
             let mut logs = logs.lock();
-            let share = (logs.len() * n).div_ceil(free.max(1)).min(n - idle.len()).min(logs.len());
+            let share = (logs.len() * n).div_ceil(free.max(1)).min(n - idle.len());
             idle.extend(logs.drain(..share));
             left += logs.len();
         }
