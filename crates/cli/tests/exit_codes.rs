@@ -39,3 +39,22 @@ fn what_cannot_be_done_is_1_and_says_why() {
         assert!(message.starts_with("holdfast: ") && message.contains(dir), "{command}: {message}");
     }
 }
+
+#[test]
+fn what_an_experiment_does_not_take_is_said_before_anything_runs() {
+    for (args, said) in [
+        (&["lab", "sessions", "--log-mib", "32"][..], "--log-mib is for flush"),
+        (&["lab", "flush", "--workload", "dbt2"], "--workload is for flush and sessions on servers"),
+        (&["lab", "soak", "--target", "mysql55"], "runs on the embedded engine only"),
+        (&["lab", "purge", "--target", "mysql56", "--disk", "model"], "the disk of that server is what it is"),
+    ] {
+        let out = holdfast(args);
+        let message = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {message}");
+        assert!(message.contains(said), "{args:?}: {message}");
+    }
+    for wrong in [&["--target", "mysql57"], &["--log-mib", "0"]] {
+        let args = [&["lab", "flush"], &wrong[..]].concat();
+        assert_eq!(holdfast(&args).status.code(), Some(2), "{args:?}");
+    }
+}

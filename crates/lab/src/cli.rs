@@ -100,17 +100,14 @@ impl std::str::FromStr for TargetArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<TargetArg, String> {
-        match text {
-            "embedded" => Ok(TargetArg::Embedded),
-            "mariadb" => Ok(TargetArg::MariaDb),
-            "mysql55" => Ok(TargetArg::Historic(Historic::Mysql55)),
-            "mysql56" => Ok(TargetArg::Historic(Historic::Mysql56)),
-            _ => match text.strip_prefix("dsn:") {
-                Some(url) => foreign::parse(url).map(TargetArg::Server),
-                None => {
-                    Err("give embedded, mariadb, mysql55, mysql56 or dsn:mysql://user:password@host:port/".to_owned())
-                }
-            },
+        if let Some(server) = Historic::ALL.into_iter().find(|server| server.target() == text) {
+            return Ok(TargetArg::Historic(server));
+        }
+        match (text, text.strip_prefix("dsn:")) {
+            ("embedded", _) => Ok(TargetArg::Embedded),
+            ("mariadb", _) => Ok(TargetArg::MariaDb),
+            (_, Some(url)) => foreign::parse(url).map(TargetArg::Server),
+            _ => Err("give embedded, mariadb, mysql55, mysql56 or dsn:mysql://user:password@host:port/".to_owned()),
         }
     }
 }
@@ -319,7 +316,7 @@ impl SideloadArgs {
                     128 << 20
                 };
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                server::historic::run(*server, pool, &Cores::new(!common.no_pin), &make, progress)
+                server::historic::sideload(*server, pool, &Cores::new(!common.no_pin), &make, progress)
             }
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");

@@ -29,12 +29,24 @@ pub enum Historic {
 }
 
 impl Historic {
+    /// All of them.
+    pub const ALL: [Historic; 2] = [Historic::Mysql55, Historic::Mysql56];
+
     /// Its name and version.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Historic::Mysql55 => "MySQL 5.5.9",
             Historic::Mysql56 => "MySQL 5.6.14",
+        }
+    }
+
+    /// Its name in `--target`.
+    #[must_use]
+    pub fn target(self) -> &'static str {
+        match self {
+            Historic::Mysql55 => "mysql55",
+            Historic::Mysql56 => "mysql56",
         }
     }
 

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use compile::Profile;
-pub use historic::Historic;
+pub use historic::{Historic, HistoricServer};
 pub use server::Server;
 
 /// Makes the plugin, fetching what that needs; returns its path.

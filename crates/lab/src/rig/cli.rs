@@ -31,6 +31,10 @@ pub struct RigArgs {
     /// With --target mariadb or dsn: (flush, sessions): what the sessions do
     #[arg(long, value_enum, default_value_t = WorkloadArg::Dbstress)]
     pub workload: WorkloadArg,
+    /// Capacities of the redo log, in MiB (flush): several on the embedded engine and with --target mariadb [default: 32,256; with --full
+    /// also 2048; with --quick on servers 32]
+    #[arg(long, value_delimiter = ',', value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=65_536))]
+    pub log_mib: Vec<u64>,
 }
 
 /// What sessions do.
@@ -91,6 +95,10 @@ impl RigExperiment {
             has_a_choice || self.args().workload == WorkloadArg::Dbstress,
             "--workload is for flush and sessions on servers: --target mariadb or dsn:"
         );
+        ensure!(
+            self.args().log_mib.is_empty() || matches!(self, RigExperiment::Flush(_)),
+            "--log-mib is for flush: it is about the redo log"
+        );
         match &self.args().common.target {
             TargetArg::Embedded => self.embedded(progress),
             TargetArg::MariaDb => self.on_servers(progress),
@@ -98,8 +106,8 @@ impl RigExperiment {
                 let engine = self.args().engines.first().copied().unwrap_or(Engine::Innodb);
                 there::run(self.on_a_server_that_is_there()?, address, engine, progress)
             }
-            TargetArg::Historic(_) => {
-                bail!("this experiment does not run on that server; --target dsn: takes any that runs")
+            TargetArg::Historic(server) => {
+                server::historic::in_turns(*server, self.on_a_server_that_is_there()?, progress)
             }
         }
     }
@@ -165,6 +173,12 @@ impl RigArgs {
         Duration::from_secs_f64(self.sized(quick, default, full))
     }
 
+    /// Capacities of the log, in bytes: those that were asked for, or of these, in MiB, the ones of the size.
+    fn capacities(&self, quick: &[u64], default: &[u64], full: &[u64]) -> Vec<u64> {
+        let asked = if self.log_mib.is_empty() { self.sized(quick, default, full) } else { &self.log_mib };
+        asked.iter().map(|mib| mib * MIB).collect()
+    }
+
     fn overflow(&self) -> overflow::Options {
         let all = || vec![0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25, 2.0];
         overflow::Options {
@@ -192,11 +206,7 @@ impl RigArgs {
         flush::Options {
             objects: self.sized(10_000, 20_000, 1_000_000),
             sessions: 32,
-            capacities: self.sized(
-                vec![32 * MIB, 256 * MIB],
-                vec![32 * MIB, 256 * MIB],
-                vec![32 * MIB, 256 * MIB, 2048 * MIB],
-            ),
+            capacities: self.capacities(&[32, 256], &[32, 256], &[32, 256, 2048]),
             speed: self.sized(20.0, 20.0, 1.0),
             settle: self.seconds(3.0, 10.0, 120.0),
             measured: self.seconds(10.0, 30.0, 300.0),
@@ -269,7 +279,7 @@ impl RigArgs {
             plan: self.plan(self.sized(3, 4, 6), self.seconds(8.0, 15.0, 60.0)),
             workload: self.server_workload(self.sized(10_000, 20_000, 1_000_000)),
             sessions: 32,
-            capacities: self.sized(vec![32 * MIB], vec![32 * MIB, 256 * MIB], vec![32 * MIB, 256 * MIB, 2048 * MIB]),
+            capacities: self.capacities(&[32], &[32, 256], &[32, 256, 2048]),
             modelled: (self.common.disk == Some(DiskArg::Model)).then_some(model),
         }
     }

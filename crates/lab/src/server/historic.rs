@@ -1,28 +1,66 @@
-//! The experiment on the servers that it was published about: downloaded, started with their own defaults, gone at the end.
+//! The experiments on the servers that they were published about: downloaded, started, gone at the end.
 
 use anyhow::Result;
-use holdfast_server::{Cache, Historic, apt};
+use holdfast_server::{Cache, Historic, HistoricServer, apt};
 
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::foreign;
 use super::sideload::Options;
+use super::turns::Place;
+use super::turns::side::FOR_MANY_SESSIONS;
+use super::turns::there::{self, What};
+use super::visit::Stay;
 use crate::document::Document;
 use crate::experiments::sideload::scale::Scale;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 
-/// Runs the experiment on `server` with a pool of `pool_bytes`, everything else as it was delivered.
+/// Runs sideload on `server` with a pool of `pool_bytes`, everything else as it was delivered.
 ///
 /// # Errors
 /// If the server cannot be had or does not come up; those of the experiment.
-pub fn run(
+pub fn sideload(
     server: Historic,
     pool_bytes: u64,
     cores: &Cores,
     make: &dyn Fn(Scale, f64, Vec<Contender>) -> Options,
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
+    let options = [format!("--innodb-buffer-pool-size={pool_bytes}")];
+    let (_running, address) = start(server, &options, cores, progress)?;
+    let name = format!("{} with its own defaults", server.name());
+    foreign::run(&name, &address, Engine::Innodb, None, make, progress)
+}
+
+/// Runs one of the other experiments on `server`, with a cache and a redo log of the experiment's size; everything else that matters is as
+/// it was delivered, but for O_DIRECT.
+///
+/// # Errors
+/// If the server cannot be had or does not come up; those of the experiment.
+pub fn in_turns(server: Historic, mut what: What, progress: &mut Progress) -> Result<(Document, String)> {
+    let mut options = vec![format!("--innodb-buffer-pool-size={}", what.pool_bytes())];
+    // Its redo log has two files.
+    options.extend(what.log_bytes().map(|bytes| format!("--innodb-log-file-size={}", bytes / 2)));
+    options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
+    options.push("--innodb-flush-method=O_DIRECT".to_owned());
+    let (_running, address) = start(server, &options, &what.plan().cores, progress)?;
+    let place = |stay: &Stay| Place {
+        target: server.target(),
+        words: format!("on {} with a cache of {} MB", server.name(), stay.pool_bytes >> 20),
+        pool_bytes: Some(stay.pool_bytes),
+        ..Place::private()
+    };
+    there::run_at(what, &address, Engine::Innodb, &place, progress)
+}
+
+/// A server that runs until the first value goes away.
+fn start(
+    server: Historic,
+    options: &[String],
+    cores: &Cores,
+    progress: &mut Progress,
+) -> Result<(HistoricServer, Address)> {
     let cache = Cache::of_the_project();
     progress.step(server.name());
     // Its programs need libraries that come with those of today.
@@ -30,10 +68,9 @@ pub fn run(
     server.fetch(&cache)?;
     let dump = Historic::dump_program(&cache)?;
     cores.pin(Role::Server);
-    let running = server.start(&cache, &[format!("--innodb-buffer-pool-size={pool_bytes}")]);
+    let running = server.start(&cache, options);
     cores.pin(Role::Clients);
     let running = running?;
     let address = Address::Historic { socket: running.socket_path(), dump };
-    let name = format!("{} with its own defaults", server.name());
-    foreign::run(&name, &address, Engine::Innodb, None, make, progress)
+    Ok((running, address))
 }

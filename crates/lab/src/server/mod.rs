@@ -16,7 +16,7 @@
 //! | `visit` | a server that the user names, and the schema on it |
 //! | [`health`] | what a server's counters say in words, and which setting would help |
 //! | [`foreign`] | sideload on a server that the user names |
-//! | [`historic`] | the experiment on servers of the past |
+//! | [`historic`] | the experiments on servers of the past |
 //! | [`outcome`] | its results as document and text, with verdicts |
 
 pub mod address;

@@ -66,6 +66,12 @@ const LARGEST_POOL: u64 = 1 << 30;
 /// Bytes of a row, when the table is made: what it really takes is asked afterwards.
 const ROW_BYTES: f64 = 230.0;
 
+/// The pool for which [`there`] makes a table of the rows that were asked for.
+pub(super) fn pool_for(options: &Options) -> u64 {
+    let most = options.shares.iter().copied().fold(1.0, f64::min);
+    ((f64::from(options.rows) * ROW_BYTES * most) as u64).max(SMALLEST)
+}
+
 /// Runs it on a server that is there; `asked` if the pool may have any size.
 ///
 /// # Errors

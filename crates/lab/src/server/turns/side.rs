@@ -426,7 +426,7 @@ fn in_words(values: &Values) -> String {
 const LOAD_POOL: u64 = 256 << 20;
 
 /// For hundreds of sessions that come at the same moment, the same for all engines.
-const FOR_MANY_SESSIONS: [&str; 6] = [
+pub const FOR_MANY_SESSIONS: [&str; 6] = [
     "--skip-networking",
     "--max-connections=1100",
     "--back-log=1100",

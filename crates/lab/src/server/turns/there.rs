@@ -1,4 +1,4 @@
-//! The experiments in turns on a server that the user names: one engine, in a schema that the lab creates and drops.
+//! The experiments in turns on a server that is there already: one engine, in a schema that the lab creates and drops.
 //!
 //! The server is neither restarted nor told anything: its cache, its redo log and its durability are what they are, and the report says so.
 //! With one server there is no ratio, and nothing is judged; what the counters say is said in words, with the settings that would help.
@@ -36,7 +36,8 @@ pub enum What {
 }
 
 impl What {
-    fn plan(&mut self) -> &mut Plan {
+    /// Its plan.
+    pub fn plan(&mut self) -> &mut Plan {
         match self {
             What::Sessions(options) => &mut options.plan,
             What::Purge(options) => &mut options.plan,
@@ -44,30 +45,71 @@ impl What {
             What::Overflow { options, .. } => &mut options.plan,
         }
     }
+
+    /// The cache of a server that is started for it, in bytes.
+    #[must_use]
+    pub fn pool_bytes(&self) -> u64 {
+        match self {
+            What::Sessions(options) => options.workload.bytes(),
+            What::Purge(options) => options.pool_bytes,
+            What::Flush(options) => options.workload.bytes(),
+            What::Overflow { options, .. } => overflow::pool_for(options),
+        }
+    }
+
+    /// Capacity of its redo log, in bytes, where that is a part of the question: the first of several.
+    #[must_use]
+    pub fn log_bytes(&self) -> Option<u64> {
+        match self {
+            What::Flush(options) => options.capacities.first().copied(),
+            What::Sessions(_) | What::Purge(_) | What::Overflow { .. } => None,
+        }
+    }
 }
 
-/// Runs it on the server at `address`, with the tables in `engine`. Returns the document and what is printed.
+/// Runs it on somebody's server at `address`, with the tables in `engine`. Returns the document and what is printed.
 ///
 /// # Errors
 /// If the server cannot be reached, has a schema of that name, or refuses what the experiment needs; if sysbench cannot be had.
 pub fn run(mut what: What, address: &Address, engine: Engine, progress: &mut Progress) -> Result<(Document, String)> {
+    what.plan().cores = Cores::new(false);
+    run_at(what, address, engine, &somebodys, progress)
+}
+
+/// Runs it on the server at `address`, which is what `place` says.
+///
+/// # Errors
+/// As [`run`].
+pub(in crate::server) fn run_at(
+    mut what: What,
+    address: &Address,
+    engine: Engine,
+    place: &dyn Fn(&Stay) -> Place,
+    progress: &mut Progress,
+) -> Result<(Document, String)> {
     let cache = Cache::of_the_project();
     let visit = Visit::reach(address, engine)?;
     apt::fetch(&cache).context("sysbench is fetched by apt, and its library comes with MariaDB")?;
     apt::fetch_sysbench(&cache)?;
-    *what.plan() = Plan { contenders: vec![visit.contender], cores: Cores::new(false), ..what.plan().clone() };
+    what.plan().contenders = vec![visit.contender];
     let stay = visit.begin()?;
-    let measured = measure(&mut what, &stay, &cache, progress);
+    let measured = measure(&mut what, &stay, place(&stay), &cache, progress);
     stay.end()?;
     measured
 }
 
 /// The connections are closed when this is done, so that the schema can be dropped.
-fn measure(what: &mut What, stay: &Stay, cache: &Cache, progress: &mut Progress) -> Result<(Document, String)> {
+fn measure(
+    what: &mut What,
+    stay: &Stay,
+    place: Place,
+    cache: &Cache,
+    progress: &mut Progress,
+) -> Result<(Document, String)> {
     let plan = what.plan().clone();
     let name = engine_name(stay.contender);
     let side = Side::there(cache, &plan.cores, &name, stay.contender, stay.address.clone(), stay.connect()?);
-    let (mut sides, place) = ([side], place(stay));
+    let mut sides = [side];
     let mut findings: Findings = match what {
         What::Sessions(options) => sessions::there(options, stay, place, cache, &mut sides, progress)?,
         What::Purge(options) => purge::there(options, place, cache, &mut sides, progress)?,
@@ -80,7 +122,7 @@ fn measure(what: &mut What, stay: &Stay, cache: &Cache, progress: &mut Progress)
     Ok((document, text))
 }
 
-fn place(stay: &Stay) -> Place {
+fn somebodys(stay: &Stay) -> Place {
     let version = stay.before.setting("version").unwrap_or("of some version");
     let (name, pool) = (engine_name(stay.contender), stay.pool_bytes);
     Place {
