@@ -15,10 +15,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
+use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use holdfast_base::{Error, Result};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -126,8 +127,8 @@ pub(crate) struct DataFile {
     /// Of requests past the page cache, if it takes those.
     demands: Option<Arc<Demands>>,
     all: Arc<OpenFiles>,
-    /// The file, if it is open; locked for reading by those who use it.
-    slot: RwLock<Slot>,
+    /// The file, if it is open; locked for reading by those who use it, who mostly do not meet in it.
+    slot: ShardedLock<Slot>,
     /// Since the hand came by.
     used: AtomicBool,
     /// Written since the last sync.
@@ -152,7 +153,7 @@ impl DataFile {
             origin,
             demands,
             all: Arc::clone(all),
-            slot: RwLock::new(Slot { file, keep: false }),
+            slot: ShardedLock::new(Slot { file, keep: false }),
             used: AtomicBool::new(true),
             unsynced: AtomicBool::new(false),
             failed: Mutex::default(),
@@ -165,7 +166,7 @@ impl DataFile {
     /// Lets `f` use the file.
     fn with<T>(&self, f: impl FnOnce(&OsFile) -> Result<T>) -> Result<T> {
         loop {
-            let slot = self.slot.read();
+            let slot = self.slot.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(file) = &slot.file {
                 if !self.used.load(Ordering::Relaxed) {
                     self.used.store(true, Ordering::Relaxed);
@@ -173,8 +174,13 @@ impl DataFile {
                 return f(file);
             }
             drop(slot);
-            self.open(&mut self.slot.write())?;
+            self.open(&mut self.lock())?;
         }
+    }
+
+    /// Waits until nobody uses the file.
+    fn lock(&self) -> ShardedLockWriteGuard<'_, Slot> {
+        self.slot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets `f` change the file.
@@ -203,7 +209,7 @@ impl DataFile {
     }
 
     fn keep_open(&self) -> Result<()> {
-        let mut slot = self.slot.write();
+        let mut slot = self.lock();
         self.open(&mut slot)?;
         slot.keep = true;
         Ok(())
@@ -211,7 +217,11 @@ impl DataFile {
 
     /// Closes the file; false if it is in use or not open.
     fn close(&self) -> bool {
-        let Some(mut slot) = self.slot.try_write() else { return false };
+        let mut slot = match self.slot.try_write() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
         if slot.keep {
             return false;
         }
@@ -233,7 +243,7 @@ pub(crate) fn descriptor(dir: &OwnedFd, name: &str, read_only: bool, create: OFl
 
 impl Drop for DataFile {
     fn drop(&mut self) {
-        if self.slot.get_mut().file.is_some() {
+        if self.slot.get_mut().unwrap_or_else(PoisonError::into_inner).file.is_some() {
             self.all.open.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -45,7 +45,7 @@ impl Core {
             self.sync_space(space)?;
         }
         self.doublewrite.forget(space.id());
-        self.spaces.write().remove(&space.id());
+        self.spaces_mut().remove(&space.id());
         Ok(())
     }
 

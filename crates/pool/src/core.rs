@@ -1,15 +1,16 @@
 //! The pool's shared state: what guards, accesses and the background threads refer to.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use holdfast_base::{Lsn, PageId, Result, SpaceId};
-use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
+use holdfast_metrics::{Counter, Gauge, Metrics, Spread, WaitClass};
 use holdfast_policy::{Policy, PolicyStats, TouchEffect, TouchRules};
 use holdfast_wal::Wal;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::checkpoint::{CheckpointPayload, Unsynced};
 use crate::cleaner::Signals;
@@ -29,8 +30,9 @@ use crate::supply::Supply;
 pub(crate) struct Core {
     pub(crate) frames: Frames,
     pub(crate) partitions: Box<[CachePadded<Partition>]>,
-    pub(crate) supply: Supply,
-    pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<Space>>>,
+    pub(crate) supply: CachePadded<Supply>,
+    /// Those who evict pages of one space at the same moment mostly do not meet in it.
+    spaces: ShardedLock<HashMap<SpaceId, Arc<Space>>>,
     pub(crate) wal: Arc<Wal>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: PoolConfig,
@@ -41,11 +43,11 @@ pub(crate) struct Core {
     pub(crate) signals: Signals,
     pub(crate) read_ahead: ReadAheadQueue,
     /// Pages that came in, those of declared scans not included.
-    turnover: AtomicU64,
+    turnover: Spread<AtomicU64>,
     /// What the metrics know of the policies' counts.
     pub(crate) policy_counted: Mutex<PolicyStats>,
     /// Victims taken so far: the cleaner's measure of the demand for frames.
-    pub(crate) evicted: AtomicU64,
+    pub(crate) evicted: CachePadded<AtomicU64>,
 }
 
 impl Core {
@@ -63,8 +65,8 @@ impl Core {
             doublewrite: DoubleWriter::open(&config, active)?,
             frames,
             partitions,
-            supply: Supply::new(active),
-            spaces: RwLock::default(),
+            supply: CachePadded::new(Supply::new(active)),
+            spaces: ShardedLock::default(),
             wal,
             metrics,
             reservations: Reservations::default(),
@@ -72,9 +74,9 @@ impl Core {
             payload: CheckpointPayload::default(),
             signals: Signals::default(),
             read_ahead: ReadAheadQueue::default(),
-            turnover: AtomicU64::new(0),
+            turnover: Spread::default(),
             policy_counted: Mutex::default(),
-            evicted: AtomicU64::new(0),
+            evicted: CachePadded::default(),
             config,
         })
     }
@@ -103,16 +105,26 @@ impl Core {
 
     /// Pages that came in so far, those of declared scans not included.
     pub(crate) fn turnover(&self) -> u64 {
-        self.turnover.load(Ordering::Relaxed)
+        self.turnover.all().map(|own| own.load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn count_turnover(&self) {
-        self.turnover.fetch_add(1, Ordering::Relaxed);
+        self.turnover.mine().fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The open spaces. Nothing else is locked while one holds this.
+    pub(crate) fn spaces(&self) -> ShardedLockReadGuard<'_, HashMap<SpaceId, Arc<Space>>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, to open or close one.
+    pub(crate) fn spaces_mut(&self) -> ShardedLockWriteGuard<'_, HashMap<SpaceId, Arc<Space>>> {
+        self.spaces.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The open space of this number.
     pub(crate) fn space(&self, id: SpaceId) -> Option<Arc<Space>> {
-        self.spaces.read().get(&id).cloned()
+        self.spaces().get(&id).cloned()
     }
 
     /// Tells the policy of an access to the page in a frame, and counts it. For a hot page that is a look at its header.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use holdfast_base::{Error, PageId, Result};
 use holdfast_metrics::{Counter, WaitClass};
 use holdfast_policy::{Policy, Queue, TouchRules};
+use smallvec::SmallVec;
 
 use crate::core::Core;
 use crate::header::WRITING;
@@ -27,11 +28,16 @@ const FOREGROUND_WRITES: usize = 8;
 const FOREGROUND_CANDIDATES: usize = 64;
 /// Times that a search for victims is repeated in one partition: each looks further.
 const SEARCHES: usize = 3;
+/// Victims of one pass at most.
+const MOST_VICTIMS: usize = 32;
+
+/// Frames taken in one pass.
+type Victims = SmallVec<[u32; MOST_VICTIMS]>;
 
 impl Core {
     /// Victims taken in one pass: at most about 0.4 % of the pool, so that free frames are no waste.
     fn eviction_batch(&self) -> usize {
-        (self.active_frames() / 256).clamp(1, 32)
+        (self.active_frames() / 256).clamp(1, MOST_VICTIMS)
     }
 
     /// Steps 1 to 3. `None`: only step 4 is left.
@@ -66,7 +72,7 @@ impl Core {
             return Some(frame);
         }
         self.metrics.inc(Counter::ForegroundEvictions);
-        let mut victims = Vec::with_capacity(self.eviction_batch());
+        let mut victims = Victims::new();
         let first = self.next_partition();
         for i in 0..self.partitions.len() {
             let partition = &self.partitions[(first + i) % self.partitions.len()];
@@ -88,7 +94,7 @@ impl Core {
     }
 
     /// Evicts up to `n` clean pages; their frames belong to the caller then.
-    fn evict_clean(&self, partition: &Partition, n: usize, out: &mut Vec<u32>) {
+    fn evict_clean(&self, partition: &Partition, n: usize, out: &mut Victims) {
         let before = out.len();
         let mut ring = 0;
         partition.with_policy(|policy| {

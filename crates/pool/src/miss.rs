@@ -323,9 +323,7 @@ impl Core {
     pub(crate) fn release_frame(&self, frame: u32, id: PageId) {
         let header = self.frames.header(frame);
         header.clear_page();
-        if let Some(space) = self.space(id.space)
-            && let Some(entry) = space.translation.entry(id.no)
-        {
+        if let Some(entry) = self.spaces().get(&id.space).and_then(|space| space.translation.entry(id.no)) {
             entry.store(0, Ordering::SeqCst);
         }
         if header.clear(READ_AHEAD) {

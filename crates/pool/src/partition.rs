@@ -6,11 +6,12 @@
 //! Lock order: frame latch -> policy mutex; frame latch -> dirty mutex; never one of the two mutexes inside the other.
 //! Under the policy mutex frame latches are only ever tried.
 
-use parking_lot::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use holdfast_base::Lsn;
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
+use parking_lot::MutexGuard;
 
 use crate::dirty::{AgeCounts, DirtyPages};
 use crate::frames::Frames;
@@ -19,12 +20,17 @@ use crate::mutex::Mutex;
 
 /// See the module's description.
 pub(crate) struct Partition {
-    rules: AtomicU64,
+    hints: CachePadded<Hints>,
     clock: AtomicU32,
-    per_row_touches: AtomicBool,
     policy: Mutex<AnyPolicy>,
     dirty: Mutex<DirtyPages>,
     dirty_len: AtomicU32,
+}
+
+/// What hits and cursors read, and what hardly ever changes: in a cache line that no miss writes to.
+struct Hints {
+    rules: AtomicU64,
+    per_row_touches: AtomicBool,
 }
 
 /// The policy words live in the frame headers.
@@ -43,10 +49,13 @@ impl Words for HeaderWords<'_> {
 impl Partition {
     pub(crate) fn new(kind: PolicyKind, frames: usize, log_capacity: u64) -> Partition {
         let policy = build(kind, frames);
-        Partition {
+        let hints = Hints {
             rules: AtomicU64::new(policy.rules().to_bits()),
-            clock: AtomicU32::new(policy.clock()),
             per_row_touches: AtomicBool::new(policy.per_row_touches()),
+        };
+        Partition {
+            hints: CachePadded::new(hints),
+            clock: AtomicU32::new(policy.clock()),
             policy: Mutex::new(policy),
             dirty: Mutex::new(DirtyPages::new(log_capacity)),
             dirty_len: AtomicU32::new(0),
@@ -55,7 +64,7 @@ impl Partition {
 
     #[inline]
     pub(crate) fn rules(&self) -> TouchRules {
-        TouchRules::from_bits(self.rules.load(Ordering::Relaxed))
+        TouchRules::from_bits(self.hints.rules.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -72,7 +81,10 @@ impl Partition {
     pub(crate) fn with_policy<T>(&self, f: impl FnOnce(&mut AnyPolicy) -> T) -> T {
         let mut policy = self.policy.lock();
         let result = f(&mut policy);
-        self.rules.store(policy.rules().to_bits(), Ordering::Relaxed);
+        let rules = policy.rules().to_bits();
+        if self.hints.rules.load(Ordering::Relaxed) != rules {
+            self.hints.rules.store(rules, Ordering::Relaxed);
+        }
         self.clock.store(policy.clock(), Ordering::Relaxed);
         result
     }
@@ -83,11 +95,11 @@ impl Partition {
             change(policy);
             policy.per_row_touches()
         });
-        self.per_row_touches.store(per_row_touches, Ordering::Relaxed);
+        self.hints.per_row_touches.store(per_row_touches, Ordering::Relaxed);
     }
 
     pub(crate) fn per_row_touches(&self) -> bool {
-        self.per_row_touches.load(Ordering::Relaxed)
+        self.hints.per_row_touches.load(Ordering::Relaxed)
     }
 
     pub(crate) fn insert(&self, frame: u32, key: u64, touch: &Touch, frames: &Frames) {

@@ -107,7 +107,7 @@ impl Core {
             clean: resident.saturating_sub(dirty),
             policy,
             partitions: self.partitions.len(),
-            translation_bytes: self.spaces.read().values().map(|s| s.translation_bytes()).sum(),
+            translation_bytes: self.spaces().values().map(|s| s.translation_bytes()).sum(),
             header_bytes: u64::from(self.frames.max()) * 64,
             oldest_dirty: self.oldest_dirty(),
         }
