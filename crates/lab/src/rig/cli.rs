@@ -185,7 +185,7 @@ impl RigArgs {
             rows: self.sized(150_000, 300_000, 1_000_000),
             shares: self.sized(vec![0.25, 0.5, 0.9, 2.0], all(), all()),
             threads: vec![1, 8, 40],
-            turn: self.seconds(2.0, 4.0, 20.0),
+            turn: self.seconds(1.0, 2.0, 10.0),
             dir: self.common.dir.clone(),
             seed: self.common.seed,
         }

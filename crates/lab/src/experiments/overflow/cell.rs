@@ -1,13 +1,19 @@
 //! One pool size with every number of threads.
+//!
+//! The turns of a cell alternate with turns of a loop that only reads: a disk that gives more for some seconds than for good, or whose
+//! other users come and go, is the one that the engine had just then.
 
 use anyhow::Result;
 use holdfast::Database;
 use holdfast::metrics::Counter;
 
 use super::references::PageMap;
-use super::{Options, Outcome, mix, simulated};
+use super::{Options, mix, simulated};
+use crate::figures::Chart;
+use crate::measure::Figure;
 use crate::progress::Progress;
-use crate::rig::control;
+use crate::rig::control::{self, PageLoop, Rate};
+use crate::rig::load;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
@@ -17,98 +23,168 @@ use crate::rig::site::{Settings, Site};
 pub(super) struct Cell {
     pub pool_bytes: u64,
     pub threads: usize,
+    pub turns: Vec<Turn>,
+    /// Pages read per transaction by the policy alone, for the same references.
+    pub simulated: f64,
+    /// Share of the frames that have no page and that nobody has taken for one.
+    pub idle: f64,
+    pub free_waits: u64,
+}
+
+/// One turn of the engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
     pub tps: f64,
     /// The most that CPU and disk allow.
     pub bound: f64,
     pub cpu_us: f64,
     /// Pages of data read, per transaction.
     pub misses: f64,
-    pub simulated: f64,
-    /// Share of the frames that have no page and that nobody has taken for one.
-    pub idle: f64,
     /// Cores that sessions that only compute got, just before.
     pub cores: f64,
-    pub free_waits: u64,
-    pub p99_ms: Option<f64>,
+    /// Reads per second without an engine, just before and just after; 0 if everything is in the pool.
+    pub device: f64,
+    pub p99_ms: f64,
+}
+
+impl Turn {
+    fn new(threads: usize, turn: &load::Turn, reads: u64, limits: Limits) -> Turn {
+        // Sessions finish their last transaction after the turn: the misses of those are in `reads`, too.
+        let misses = reads as f64 / (turn.transactions + threads as u64 / 2).max(1) as f64;
+        Turn {
+            tps: turn.tps(),
+            bound: limits.bound(threads, turn.cpu_us(), misses),
+            cpu_us: turn.cpu_us(),
+            misses,
+            cores: limits.cores,
+            device: limits.device.map_or(0.0, |device| device.per_second),
+            p99_ms: turn.latencies.transaction_ms(99.0).unwrap_or(0.0),
+        }
+    }
+
+    /// Of what CPU and disk allow.
+    pub(super) fn of_bound(&self) -> f64 {
+        self.tps / self.bound
+    }
 }
 
 impl Cell {
+    /// The median turn's.
+    pub(super) fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
+        Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |figure| figure.median)
+    }
+
+    /// Pages read, of the simulator's, where that reads any.
     pub(super) fn misses_of_simulated(&self) -> Option<f64> {
-        (self.simulated >= 0.5).then(|| self.misses / self.simulated)
+        (self.simulated >= 0.5).then(|| self.median(|turn| turn.misses) / self.simulated)
     }
 }
 
-/// What is needed to run cells.
-pub(super) struct Run<'a> {
+/// What every pool is run with.
+#[derive(Clone, Copy)]
+pub(super) struct Bench<'a> {
     pub site: &'a Site,
     pub options: &'a Options,
-    pub outcome: &'a mut Outcome,
     pub map: &'a PageMap,
-    /// Whether the seconds of this pool are charted.
+    /// What reads without an engine.
+    pub bare: PageLoop<'a>,
+}
+
+/// Turns of the engine in a cell.
+const TURNS: usize = 3;
+/// A turn of the loop is so many times shorter.
+const SHORTER: u32 = 4;
+
+/// A pool, by how much of the data it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub bytes: u64,
+    /// Whether it does not hold all.
+    pub tight: bool,
+    /// Whether its seconds are charted.
     pub charted: bool,
 }
 
-impl Run<'_> {
-    /// Runs the cells of one pool size.
-    pub(super) fn pool(&mut self, pool_bytes: u64, progress: &mut Progress) -> Result<()> {
-        let db = self.site.open(&Settings::pool(pool_bytes))?;
-        self.cells(&db, pool_bytes, progress)?;
+impl Bench<'_> {
+    /// Runs the cells of one pool size. With the seconds of that with the most threads, if they are to be charted.
+    pub(super) fn pool(&self, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
+        let db = self.site.open(&Settings::pool(size.bytes))?;
+        let found = self.cells(&db, size, progress)?;
         db.close()?;
-        Ok(())
+        Ok(found)
     }
 
-    fn cells(&mut self, db: &Database, pool_bytes: u64, progress: &mut Progress) -> Result<()> {
+    fn cells(&self, db: &Database, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
         let options = self.options;
-        let mut sampler = Sampler::new(db);
         let most = options.threads.iter().copied().max().unwrap_or(1);
         let warmer = sysbench(db, self.site, mix(), options.rows, most.min(16), options.seed + 1);
-        warmer.run(options.turn, &mut |_| Ok(()))?;
+        warmer.run(options.turn * 2, &mut |_| Ok(()))?;
+        let alone = self.bare(1, size)?;
         let frames = usize::try_from(db.cache_stats().0.frames)?;
+        let (mut sampler, mut charts, mut cells) = (Sampler::new(db), Vec::new(), Vec::new());
         for &threads in &options.threads {
-            let cores = control::cores(threads)?;
             let load = sysbench(db, self.site, mix(), options.rows, threads, options.seed);
-            let from = sampler.samples.len();
-            let before = db.metrics_snapshot();
-            let turn = sampler.run(&format!("{threads} threads"), &load, options.turn, progress)?;
-            let did = db.metrics_snapshot().delta(&before);
-            // Sessions finish their last transaction after the turn: the misses of those are in `did`, too.
-            let per_transaction = |n: u64| n as f64 / (turn.transactions + threads as u64 / 2).max(1) as f64;
-            let misses = per_transaction(did.get(Counter::PagesRead));
-            let idle: u64 = sampler.samples[from..].iter().map(|s| s.idle_pages).sum();
-            let simulated = simulated(self.map, options, threads, frames, self.map.pages())?;
-            let cell = Cell {
-                pool_bytes,
-                threads,
-                tps: turn.tps(),
-                bound: self.bound(threads, cores, turn.cpu_us(), misses),
-                cores,
-                cpu_us: turn.cpu_us(),
-                misses,
-                simulated,
-                idle: idle as f64 / (sampler.samples.len() - from).max(1) as f64 / frames as f64,
-                free_waits: did.get(Counter::FreeWaits),
-                p99_ms: turn.latencies.transaction_ms(99.0),
-            };
-            if self.charted && threads == most {
-                self.outcome.charts = sampler.charts("Half the data", &load);
+            let (from, before) = (sampler.samples.len(), db.metrics_snapshot());
+            let mut turns = Vec::new();
+            let mut device = self.bare(threads, size)?;
+            for _ in 0..TURNS {
+                let cores = control::cores(threads)?;
+                let before = db.metrics_snapshot();
+                let turn = sampler.run(&format!("{threads} threads"), &load, options.turn, progress)?;
+                let reads = db.metrics_snapshot().delta(&before).get(Counter::PagesRead);
+                let again = self.bare(threads, size)?;
+                let limits = Limits { cores, device: device.zip(again).map(mean), alone };
+                turns.push(Turn::new(threads, &turn, reads, limits));
+                device = again;
             }
-            self.outcome.cells.push(cell);
+            let did = db.metrics_snapshot().delta(&before);
+            let samples = &sampler.samples[from..];
+            let idle: u64 = samples.iter().map(|s| s.idle_pages).sum();
+            if size.charted && threads == most {
+                charts = sampler.charts("Half the data", &load);
+            }
+            cells.push(Cell {
+                pool_bytes: size.bytes,
+                threads,
+                simulated: simulated(self.map, options, threads, frames, self.map.pages())?,
+                idle: idle as f64 / samples.len().max(1) as f64 / frames as f64,
+                free_waits: did.get(Counter::FreeWaits),
+                turns,
+            });
         }
-        Ok(())
+        Ok((cells, charts))
     }
 
-    /// The operational law of a closed system: neither processor nor disk can do more than all of its time, and a
-    /// session cannot compute while it waits.
-    fn bound(&self, threads: usize, cores: f64, cpu_us: f64, misses: f64) -> f64 {
-        let of_cpu = cores * 1e6 / cpu_us.max(1e-9);
-        let Some(device) = self.outcome.prices.iter().find(|p| p.threads == threads).map(|p| p.device) else {
-            return of_cpu;
-        };
+    /// What the disk gives to so many threads that do nothing but read, if the engine will have to ask it.
+    fn bare(&self, threads: usize, size: Size) -> Result<Option<Rate>> {
+        size.tight.then(|| self.bare.run(threads, self.options.turn / SHORTER)).transpose()
+    }
+}
+
+fn mean((a, b): (Rate, Rate)) -> Rate {
+    Rate { per_second: (a.per_second + b.per_second) / 2.0, cpu_us: (a.cpu_us + b.cpu_us) / 2.0 }
+}
+
+/// What was measured beside a turn without the engine.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Cores that sessions that only compute get.
+    cores: f64,
+    /// What as many threads read, and what one does.
+    device: Option<Rate>,
+    alone: Option<Rate>,
+}
+
+impl Limits {
+    /// The operational law of a closed system, in transactions per second: neither processor nor disk can do more than all of its time, and
+    /// a thread cannot compute while it waits.
+    fn bound(&self, threads: usize, cpu_us: f64, misses: f64) -> f64 {
+        let of_cpu = self.cores * 1e6 / cpu_us.max(1e-9);
+        let Some((device, alone)) = self.device.zip(self.alone) else { return of_cpu };
         let of_disk = device.per_second / misses.max(1e-9);
         // The time of a read when nobody else reads, without the processor time that is in `cpu_us` already.
-        let alone = self.outcome.prices.iter().min_by_key(|p| p.threads).map_or(device, |p| p.device);
         let read_us = (1e6 / alone.per_second - alone.cpu_us).max(0.0);
-        let of_thread = threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);
-        of_cpu.min(of_disk).min(of_thread)
+        let of_threads = threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);
+        of_cpu.min(of_disk).min(of_threads)
     }
 }

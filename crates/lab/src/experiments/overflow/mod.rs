@@ -23,7 +23,7 @@ use holdfast::FlushMethod;
 use holdfast_workload::sysbench::Mix;
 use serde_json::json;
 
-use self::cell::{Cell, Run as CellRun};
+use self::cell::{Bench, Cell, Size, Turn};
 use self::price::Price;
 use self::references::{PageMap, Plan};
 use crate::document::{Bar, Document, Run, Verdict, metrics};
@@ -31,6 +31,7 @@ use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::measure::human;
 use crate::progress::Progress;
+use crate::rig::control::PageLoop;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 
 /// Everything that can be chosen.
@@ -42,7 +43,7 @@ pub struct Options {
     pub shares: Vec<f64>,
     /// Threads.
     pub threads: Vec<usize>,
-    /// Length of a cell, after its warm-up.
+    /// Length of a turn.
     pub turn: Duration,
     /// Directory of the disk.
     pub dir: PathBuf,
@@ -114,15 +115,18 @@ fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Ou
     let path = site.path().context("a real disk has a directory")?.join(&file);
     let mut outcome = Outcome { data_bytes, prices: Vec::new(), cells: Vec::new(), charts: Vec::new() };
     progress.step("the price of a miss");
-    outcome.prices = price::prices(site, options, &path, progress)?;
+    let bare = PageLoop { path: &path, page_bytes: 16 << 10, direct: true, writes: None };
+    outcome.prices = price::prices(site, options, &bare, progress)?;
     let sizes = options.shares.iter().map(|share| ((data_bytes as f64 * share) as u64).max(SMALLEST));
     let mut pools: Vec<u64> = [SMALLEST].into_iter().chain(sizes).collect();
     pools.dedup();
-    for pool_bytes in pools {
-        progress.step(&format!("pool {} MB", human(pool_bytes as f64 / 1e6)));
-        let wanted = (pool_bytes as f64 / data_bytes as f64 - 0.5).abs() < 0.01;
-        let mut run = CellRun { site, options, outcome: &mut outcome, map: &map, charted: wanted };
-        run.pool(pool_bytes, progress)?;
+    let bench = Bench { site, options, map: &map, bare };
+    for bytes in pools {
+        progress.step(&format!("pool {} MB", human(bytes as f64 / 1e6)));
+        let charted = (bytes as f64 / data_bytes as f64 - 0.5).abs() < 0.01;
+        let (cells, charts) = bench.pool(Size { bytes, tight: bytes < data_bytes, charted }, progress)?;
+        outcome.cells.extend(cells);
+        outcome.charts.extend(charts);
     }
     Ok(outcome)
 }
@@ -142,15 +146,18 @@ fn document_run(cell: &Cell) -> Run {
         metrics: metrics(json!({
             "pool_bytes": cell.pool_bytes,
             "threads": cell.threads,
-            "tps": cell.tps,
-            "bound_tps": cell.bound,
-            "cpu_us_per_transaction": cell.cpu_us,
-            "misses_per_transaction": cell.misses,
+            "tps": cell.median(|turn| turn.tps),
+            "bound_tps": cell.median(|turn| turn.bound),
+            "of_bound": cell.median(Turn::of_bound),
+            "of_bound_by_turn": cell.turns.iter().map(Turn::of_bound).collect::<Vec<_>>(),
+            "cpu_us_per_transaction": cell.median(|turn| turn.cpu_us),
+            "misses_per_transaction": cell.median(|turn| turn.misses),
             "simulated_misses_per_transaction": cell.simulated,
-            "cores": cell.cores,
+            "bare_reads_per_s": cell.median(|turn| turn.device),
+            "cores": cell.median(|turn| turn.cores),
             "idle_share": cell.idle,
             "free_waits": cell.free_waits,
-            "p99_ms": cell.p99_ms,
+            "p99_ms": cell.median(|turn| turn.p99_ms),
         })),
     }
 }
@@ -165,8 +172,8 @@ fn verdicts(outcome: &Outcome, options: &Options) -> Vec<Verdict> {
         let misses = worst(tight().filter_map(|c| c.misses_of_simulated()).collect(), true);
         let claim = format!("{threads} thread{s}: misses of the simulator's for the same references, worst pool");
         verdicts.push(Verdict::new(claim, misses, Bar::AtMost(1.1)));
-        let share = worst(cells().map(|c| c.tps / c.bound).collect(), false);
-        let claim = format!("{threads} thread{s}: throughput of what CPU and disk allow, worst pool");
+        let share = worst(cells().map(|c| c.median(Turn::of_bound)).collect(), false);
+        let claim = format!("{threads} thread{s}: throughput of what CPU and disk allow, median of turns, worst pool");
         verdicts.push(Verdict::new(claim, share, Bar::AtLeast(0.9)));
         let price = outcome.prices.iter().find(|p| p.threads == threads).and_then(|p| p.ratio).map(|r| r.median);
         let claim =
@@ -192,7 +199,8 @@ fn figures(outcome: &Outcome) -> Figures {
         human(outcome.data_bytes as f64 / 1e6)
     );
     let note = "Bound: the least of cores / CPU per transaction, device rate / misses, threads / (CPU + misses x time of a read). \
-                Cores: what sessions that only compute got just before. Idle: frames without a page that nobody has taken for one.";
+                Bare reads: the device's rate, a loop just before and just after each turn. Cores: what sessions that only compute got just before. \
+                Idle: frames without a page that nobody has taken for one. Medians of turns.";
     let header = [
         "pool MB",
         "of data",
@@ -201,6 +209,7 @@ fn figures(outcome: &Outcome) -> Figures {
         "bound",
         "of bound",
         "p99 ms",
+        "bare reads/s",
         "cores",
         "CPU us/txn",
         "misses/txn",
@@ -210,19 +219,19 @@ fn figures(outcome: &Outcome) -> Figures {
         "waits for a frame",
     ];
     let mut grid = Grid::new("Every pool and number of threads", 0, &header, note);
-    let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
     for c in &outcome.cells {
         grid.rows.push(vec![
             human(c.pool_bytes as f64 / 1e6),
             format!("{:.2}", c.pool_bytes as f64 / outcome.data_bytes as f64),
             c.threads.to_string(),
-            human(c.tps),
-            human(c.bound),
-            format!("{:.2}", c.tps / c.bound),
-            opt(c.p99_ms),
-            format!("{:.2}", c.cores),
-            human(c.cpu_us),
-            human(c.misses),
+            human(c.median(|turn| turn.tps)),
+            human(c.median(|turn| turn.bound)),
+            format!("{:.2}", c.median(Turn::of_bound)),
+            human(c.median(|turn| turn.p99_ms)),
+            Some(c.median(|turn| turn.device)).filter(|&rate| rate > 0.0).map_or_else(|| "-".to_owned(), human),
+            format!("{:.2}", c.median(|turn| turn.cores)),
+            human(c.median(|turn| turn.cpu_us)),
+            human(c.median(|turn| turn.misses)),
             human(c.simulated),
             c.misses_of_simulated().map_or_else(|| "-".to_owned(), |r| format!("{r:.3}")),
             format!("{:.2}", c.idle * 100.0),
@@ -263,10 +272,11 @@ fn over_pools(outcome: &Outcome) -> Vec<Chart> {
     let mut charts = Vec::new();
     for p in &outcome.prices {
         let n = p.threads;
-        let tps = vec![line("TPS".into(), n, false, &|c| c.tps), line("bound".into(), n, true, &|c| c.bound)];
+        let measured = line("TPS".into(), n, false, &|c| c.median(|turn| turn.tps));
+        let tps = vec![measured, line("bound".into(), n, true, &|c| c.median(|turn| turn.bound))];
         let title = format!("Throughput, {n} thread{}", if n == 1 { "" } else { "s" });
         charts.push(Chart::over(&title, "MB of pool", "transactions per second", tps));
-        let measured = line("measured".into(), n, false, &|c| c.misses);
+        let measured = line("measured".into(), n, false, &|c| c.median(|turn| turn.misses));
         let misses = vec![measured, line("simulated".into(), n, true, &|c| c.simulated)];
         let title = format!("Misses, {n} thread{}", if n == 1 { "" } else { "s" });
         charts.push(Chart::over(&title, "MB of pool", "misses per transaction", misses));

@@ -43,7 +43,7 @@ const TURNS: usize = 3;
 pub(super) fn prices(
     site: &Site,
     options: &Options,
-    path: &std::path::Path,
+    bare: &PageLoop<'_>,
     progress: &mut Progress,
 ) -> Result<Vec<Price>> {
     let mut prices = Vec::new();
@@ -52,8 +52,7 @@ pub(super) fn prices(
         for _ in 0..TURNS {
             let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
             let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
-            let reads = PageLoop { path, page_bytes: 16 << 10, direct: true, writes: None };
-            let rate = reads.run(threads, options.turn / 4)?;
+            let rate = bare.run(threads, options.turn / 2)?;
             let miss_us = (select_us - hit_us) / misses.max(1e-9);
             progress.show(&format!(
                 "{threads} threads: {} us of CPU per miss, {} us per bare read",
@@ -82,12 +81,12 @@ fn selects(site: &Site, options: &Options, pool_bytes: u64, threads: usize) -> R
         if all_fits {
             // One pass over the table brings all of it in.
             let every_row = Mix { range_size: options.rows, simple_ranges: 1, point_selects: 0, ..Mix::POINT_SELECT };
-            sysbench(&db, site, every_row, 1, 1, options.seed).run(options.turn / 8, &mut |_| Ok(()))?;
+            sysbench(&db, site, every_row, 1, 1, options.seed).run(options.turn / 4, &mut |_| Ok(()))?;
         }
         let load = sysbench(&db, site, Mix::POINT_SELECT, options.rows, threads, options.seed);
-        load.run(options.turn / 8, &mut |_| Ok(()))?;
+        load.run(options.turn / 4, &mut |_| Ok(()))?;
         let before = db.metrics_snapshot();
-        let turn = load.run(options.turn / 4, &mut |_| Ok(()))?;
+        let turn = load.run(options.turn / 2, &mut |_| Ok(()))?;
         let read = db.metrics_snapshot().delta(&before).get(Counter::PagesRead) as f64;
         (turn.cpu_us(), read / (turn.transactions as f64).max(1.0), read / turn.seconds)
     };
