@@ -1,16 +1,14 @@
 //! A log-linear histogram of durations that many threads record into at once.
 //!
 //! Each power of two of nanoseconds is split into [`SUB`] equal buckets, so a quantile is known to within 1/8 of its
-//! value, from one nanosecond to centuries, in 4 KiB. Recording is two or three relaxed atomic operations, in one of a few
-//! copies, so that threads that record at the same moment mostly meet in no cache line; a snapshot adds the copies up, and
+//! value, from one nanosecond to centuries, in 4 KiB. Recording is two or three relaxed atomic operations, in the copy of the
+//! thread's group, so that threads that record at the same moment mostly meet in no cache line; a snapshot adds the copies up, and
 //! one taken while others record may be off by the records in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crossbeam_utils::CachePadded;
-
-use crate::thread::thread_number;
+use crate::thread::Spread;
 
 /// Buckets per power of two.
 const SUB: usize = 8;
@@ -37,11 +35,8 @@ fn upper_bound(bucket: usize) -> u64 {
     (first << shift) + ((1u64 << shift) - 1)
 }
 
-/// Copies of each histogram. More threads than this share copies, which is slower but not wrong.
-const SHARDS: usize = 8;
-
 /// The recording side.
-pub(crate) struct Histogram([CachePadded<Shard>; SHARDS]);
+pub(crate) struct Histogram(Spread<Shard>);
 
 struct Shard {
     buckets: Box<[AtomicU64]>,
@@ -51,14 +46,14 @@ struct Shard {
 
 impl Histogram {
     pub(crate) fn new() -> Histogram {
-        Histogram(std::array::from_fn(|_| {
+        Histogram(Spread::new(|| {
             let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-            CachePadded::new(Shard { buckets, sum: AtomicU64::new(0), max: AtomicU64::new(0) })
+            Shard { buckets, sum: AtomicU64::new(0), max: AtomicU64::new(0) }
         }))
     }
 
     pub(crate) fn record(&self, nanos: u64) {
-        let shard = &self.0[thread_number() % SHARDS];
+        let shard = self.0.mine();
         shard.buckets[bucket_of(nanos)].fetch_add(1, Relaxed);
         shard.sum.fetch_add(nanos, Relaxed);
         if nanos > shard.max.load(Relaxed) {
@@ -67,13 +62,13 @@ impl Histogram {
     }
 
     pub(crate) fn snapshot(&self) -> Distribution {
-        let sum = |of: &dyn Fn(&Shard) -> u64| self.0.iter().map(|shard| of(shard)).fold(0, u64::wrapping_add);
+        let sum = |of: &dyn Fn(&Shard) -> u64| self.0.all().map(of).fold(0, u64::wrapping_add);
         let buckets: Vec<u64> = (0..BUCKETS).map(|n| sum(&|shard| shard.buckets[n].load(Relaxed))).collect();
         Distribution {
             count: buckets.iter().sum(),
             buckets,
             sum: sum(&|shard| shard.sum.load(Relaxed)),
-            max: self.0.iter().map(|shard| shard.max.load(Relaxed)).max().unwrap_or(0),
+            max: self.0.all().map(|shard| shard.max.load(Relaxed)).max().unwrap_or(0),
         }
     }
 }
