@@ -69,10 +69,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     for side in &mut sides {
         side.load(Data::Of(options.workload), plan.seed, progress)?;
     }
+    let work = options.workload.load(&cache, options.sessions, 1, plan.seed)?;
     let mut cases = Vec::new();
-    for (n, &capacity) in options.capacities.iter().enumerate() {
-        // Other UPDATEs than with the last one: the same again would change nothing.
-        let work = options.workload.load(&cache, options.sessions, 1, plan.seed + 100 * n as u64)?;
+    for &capacity in &options.capacities {
         let settings = Settings {
             pool_bytes: options.workload.bytes(),
             log_bytes: Some(capacity),

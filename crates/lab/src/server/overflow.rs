@@ -98,14 +98,11 @@ pub(super) fn there(
         side.make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
         row_bytes = column_of_tables(side, "data_length")? as f64 / f64::from(options.rows);
     }
-    let (mut cells, mut seed) = (Vec::new(), plan.seed);
+    let mut cells = Vec::new();
     // The smallest active set first: what does not fit would have to leave again.
     for &share in options.shares.iter().rev() {
         let rows = ((pool as f64 / share / row_bytes) as u32).clamp(RANGE, options.rows);
-        let mut work = |threads| {
-            seed += 100;
-            work(rows, threads, seed)
-        };
+        let work = |threads| work(rows, threads, plan.seed);
         Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
         for &threads in &options.threads {
             let name = [pool_name(share), threads.to_string()];
@@ -199,18 +196,13 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
         data_bytes = data_bytes.max(column_of_tables(side, "data_length + index_length")?);
         side.stop()?;
     }
-    let mut seed = plan.seed;
     for &share in &options.shares {
         settings.pool_bytes = ((data_bytes as f64 * share) as u64).max(SMALLEST);
         for side in sides.iter_mut() {
             side.start(&settings)?;
         }
         let pool = pool_name(share);
-        // Every cell has references of its own: what another one left in the pool is no help.
-        let mut work = |threads| {
-            seed += 100;
-            work(options.rows, threads, seed)
-        };
+        let work = |threads| work(options.rows, threads, plan.seed);
         Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
         for &threads in &options.threads {
             cells.push(Cell::measure(&[&pool, &threads.to_string()], sides, &work(threads), plan, progress)?);

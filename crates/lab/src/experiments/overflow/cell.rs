@@ -57,7 +57,7 @@ impl Turn {
             cpu_us: turn.cpu_us(),
             misses,
             cores: limits.cores,
-            device: limits.device.map_or(0.0, |device| device.per_second),
+            device: limits.device.unwrap_or(0.0),
             p99_ms: turn.latencies.transaction_ms(99.0).unwrap_or(0.0),
         }
     }
@@ -124,20 +124,21 @@ impl Bench<'_> {
         let (mut sampler, mut charts, mut cells) = (Sampler::new(db), Vec::new(), Vec::new());
         for &threads in &options.threads {
             let load = sysbench(db, self.site, mix(), options.rows, threads, options.seed);
-            let (from, before) = (sampler.samples.len(), db.metrics_snapshot());
-            let mut turns = Vec::new();
+            let from = sampler.samples.len();
+            let (mut turns, mut free_waits) = (Vec::new(), 0);
             let mut device = self.bare(threads, size)?;
             for _ in 0..TURNS {
                 let cores = control::cores(threads)?;
                 let before = db.metrics_snapshot();
                 let turn = sampler.run(&format!("{threads} threads"), &load, options.turn, progress)?;
-                let reads = db.metrics_snapshot().delta(&before).get(Counter::PagesRead);
+                let did = db.metrics_snapshot().delta(&before);
+                free_waits += did.get(Counter::FreeWaits);
                 let again = self.bare(threads, size)?;
-                let limits = Limits { cores, device: device.zip(again).map(mean), alone };
-                turns.push(Turn::new(threads, &turn, reads, limits));
+                let around = device.zip(again).map(|(before, after)| (before.per_second + after.per_second) / 2.0);
+                let limits = Limits { cores, device: around, alone };
+                turns.push(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits));
                 device = again;
             }
-            let did = db.metrics_snapshot().delta(&before);
             let samples = &sampler.samples[from..];
             let idle: u64 = samples.iter().map(|s| s.idle_pages).sum();
             if size.charted && threads == most {
@@ -148,7 +149,7 @@ impl Bench<'_> {
                 threads,
                 simulated: simulated(self.map, options, threads, frames, self.map.pages())?,
                 idle: idle as f64 / samples.len().max(1) as f64 / frames as f64,
-                free_waits: did.get(Counter::FreeWaits),
+                free_waits,
                 turns,
             });
         }
@@ -161,17 +162,13 @@ impl Bench<'_> {
     }
 }
 
-fn mean((a, b): (Rate, Rate)) -> Rate {
-    Rate { per_second: (a.per_second + b.per_second) / 2.0, cpu_us: (a.cpu_us + b.cpu_us) / 2.0 }
-}
-
 /// What was measured beside a turn without the engine.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Cores that sessions that only compute get.
     cores: f64,
-    /// What as many threads read, and what one does.
-    device: Option<Rate>,
+    /// Reads per second of as many threads, and what one does.
+    device: Option<f64>,
     alone: Option<Rate>,
 }
 
@@ -181,7 +178,7 @@ impl Limits {
     fn bound(&self, threads: usize, cpu_us: f64, misses: f64) -> f64 {
         let of_cpu = self.cores * 1e6 / cpu_us.max(1e-9);
         let Some((device, alone)) = self.device.zip(self.alone) else { return of_cpu };
-        let of_disk = device.per_second / misses.max(1e-9);
+        let of_disk = device / misses.max(1e-9);
         // The time of a read when nobody else reads, without the processor time that is in `cpu_us` already.
         let read_us = (1e6 / alone.per_second - alone.cpu_us).max(0.0);
         let of_threads = threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);

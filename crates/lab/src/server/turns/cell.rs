@@ -41,10 +41,9 @@ impl Cell {
         progress.step(&phase);
         let mut turns: Vec<Vec<Turn>> = sides.iter().map(|_| Vec::new()).collect();
         for round in 0..plan.pairs {
-            let work = Oltp { seed: work.seed + round as u64, ..work.clone() };
             for n in 0..sides.len() {
                 let side = if round % 2 == 0 { n } else { sides.len() - 1 - n };
-                turns[side].push(sides[side].turn(&work, &phase, plan.turn, progress)?);
+                turns[side].push(sides[side].turn(work, &phase, plan.turn, progress)?);
             }
         }
         let memory_mb = sides.iter().map(Side::memory_mb).collect();
@@ -56,10 +55,8 @@ impl Cell {
     /// # Errors
     /// As [`Cell::measure`].
     pub fn warm_up(sides: &mut [Side<'_>], work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<()> {
-        // Other rows than those that will be counted.
-        let work = Oltp { seed: work.seed + 1000, ..work.clone() };
         for side in sides {
-            side.turn(&work, "warm-up", duration, progress)?;
+            side.turn(work, "warm-up", duration, progress)?;
             side.seconds.clear();
             side.spans.clear();
         }

@@ -110,6 +110,8 @@ pub struct Side<'c> {
     /// While it runs.
     up: Option<Up>,
     ran: f64,
+    /// Turns so far, those of warm-ups too: each has another seed.
+    turns: u64,
     /// The seconds of all turns.
     pub seconds: Vec<Second>,
     /// The turns.
@@ -176,7 +178,19 @@ impl<'c> Side<'c> {
         own: Option<Own<'c>>,
     ) -> Side<'c> {
         let (seconds, spans) = (Vec::new(), Vec::new());
-        Side { cache, cores, name: name.to_owned(), contender, address, own, up: None, ran: 0.0, seconds, spans }
+        Side {
+            cache,
+            cores,
+            name: name.to_owned(),
+            contender,
+            address,
+            own,
+            up: None,
+            ran: 0.0,
+            turns: 0,
+            seconds,
+            spans,
+        }
     }
 
     fn own(&self) -> Result<&Own<'c>> {
@@ -316,13 +330,16 @@ impl<'c> Side<'c> {
         Some(kib * 1024.0 / 1e6)
     }
 
-    /// A turn: `work` runs for `duration`, as part of `phase`.
+    /// A turn: `work` runs for `duration`, as part of `phase`. Its references are other ones than those of the turns before, whichever
+    /// load they had: the same UPDATE again would change nothing, and the same read would find its page in the cache.
     ///
     /// # Errors
     /// If sysbench fails or the server does not answer.
     pub fn turn(&mut self, work: &Oltp, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         self.pause(false);
-        let mut client = Sysbench::start(self.cache, &self.address, work)?;
+        self.turns += 1;
+        let work = Oltp { seed: work.seed + self.turns, ..work.clone() };
+        let mut client = Sysbench::start(self.cache, &self.address, &work)?;
         self.wait_for_transactions(&mut client)?;
         let (_, _) = (client.take_latencies(), client.take_p95());
         let (first, cpu, began) = (self.read()?, self.cpu_seconds(), Instant::now());
