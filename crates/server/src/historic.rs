@@ -244,6 +244,12 @@ impl HistoricServer {
         self.run.join("socket")
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn log(&self) -> String {
         let text = fs::read(self.run.join("error.log")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()

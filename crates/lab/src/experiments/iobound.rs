@@ -6,8 +6,8 @@
 //!
 //! On files past the system's cache and on files through it: first with everything in the pool, then with a pool of a tenth of what is visited,
 //! as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
-//! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets with as many requests under way, in the same
-//! proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs.
+//! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets before and after with as many requests under way, in the
+//! same proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs.
 //! Through it, throughput is compared with what is
 //! left of that with everything in the pool after the copy of each page has been paid: the same loop, on cached pages. The log is on the
 //! same disk and synced at each commit all the while.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use holdfast::metrics::Counter;
+use holdfast::metrics::{Counter, Snapshot};
 use holdfast::{Database, FlushMethod};
 use holdfast_workload::dbstress::{self, AntiDead, Table};
 use serde_json::json;
@@ -74,35 +74,70 @@ struct Case {
     charts: Vec<Chart>,
 }
 
-/// A turn of the engine, and one of each yardstick.
+/// A turn of the engine, and the yardsticks around it.
 struct Beside {
     engine: Turn,
+    moved: Moved,
+    around: Yardsticks,
+    cores: f64,
+}
+
+/// Pages that a turn of the engine moved.
+#[derive(Clone, Copy)]
+struct Moved {
     reads: u64,
     /// Pages written, and the copies of them that the double-write file got before.
     writes: u64,
     copies: u64,
-    page_loop: Rate,
-    /// Past the system's cache, and if there is one.
-    fio: Option<Rate>,
-    cores: f64,
 }
 
-impl Beside {
-    fn pages(&self) -> u64 {
+impl Moved {
+    fn during(did: &Snapshot) -> Moved {
+        Moved {
+            reads: did.get(Counter::PagesRead),
+            writes: did.get(Counter::PagesWritten),
+            copies: did.get(Counter::DblwrPagesWritten),
+        }
+    }
+
+    fn pages(self) -> u64 {
         self.reads + self.writes + self.copies
     }
 
+    fn write_share(self) -> f64 {
+        (self.writes + self.copies) as f64 / self.pages().max(1) as f64
+    }
+}
+
+/// What the same pages cost without an engine.
+#[derive(Clone, Copy)]
+struct Yardsticks {
+    page_loop: Rate,
+    /// Past the system's cache, and if there is one.
+    fio: Option<Rate>,
+}
+
+impl Yardsticks {
+    fn around(before: Yardsticks, after: Yardsticks) -> Yardsticks {
+        Yardsticks {
+            page_loop: Rate::around(before.page_loop, after.page_loop),
+            fio: before.fio.zip(after.fio).map(|(before, after)| Rate::around(before, after)),
+        }
+    }
+}
+
+impl Beside {
     fn pages_per_s(&self) -> f64 {
-        self.pages() as f64 / self.engine.seconds
+        self.moved.pages() as f64 / self.engine.seconds
     }
 
     /// The pages per second, of those that fio reads and writes, or else the loop.
     fn of_device(&self) -> f64 {
-        self.fio.map_or_else(|| self.of_loop(), |fio| self.pages_per_s() / fio.per_second)
+        self.around.fio.map_or_else(|| self.of_loop(), |fio| self.pages_per_s() / fio.per_second)
     }
 
     fn of_loop(&self) -> f64 {
-        self.pages_per_s() / self.page_loop.per_second
+        self.pages_per_s() / self.around.page_loop.per_second
     }
 
     fn per_transaction(&self, pages: u64) -> f64 {
@@ -127,13 +162,13 @@ impl Case {
 
     /// What fio reads and writes per second.
     fn fio_per_s(&self) -> Option<f64> {
-        Some(Figure::of(&self.turns.iter().filter_map(|b| Some(b.fio?.per_second)).collect::<Vec<_>>())?.median)
+        Some(Figure::of(&self.turns.iter().filter_map(|b| Some(b.around.fio?.per_second)).collect::<Vec<_>>())?.median)
     }
 
     /// Throughput, of what is left of that in memory after the copies have been paid.
     fn of_memory(&self) -> f64 {
         self.median(|b| {
-            let copies_s = b.per_transaction(b.pages()) * b.page_loop.cpu_us / 1e6 / b.cores;
+            let copies_s = b.per_transaction(b.moved.pages()) * b.around.page_loop.cpu_us / 1e6 / b.cores;
             b.engine.tps() * (1.0 / self.in_memory_tps() + copies_s)
         })
     }
@@ -231,29 +266,51 @@ fn beside(
     progress: &mut Progress,
 ) -> Result<()> {
     let mut sampler = Sampler::new(db);
-    sampler.run("warm-up", load, options.turn, progress)?;
-    let (depth, duration, page_bytes, direct) = (options.sessions as usize, options.turn, PAGE_BYTES, case.is_direct());
     let scratch = control::scratch(path)?;
-    for _ in 0..options.turns {
-        let cores = control::cores(depth)?;
+    let disk = Disk { path, scratch: scratch.path(), direct: case.is_direct(), options };
+    let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
         let before = db.metrics_snapshot();
-        let engine = sampler.run(case.mode, load, duration, progress)?;
-        let did = db.metrics_snapshot().delta(&before);
-        let (reads, writes) = (did.get(Counter::PagesRead), did.get(Counter::PagesWritten));
-        let copies = did.get(Counter::DblwrPagesWritten);
-        let write_share = (writes + copies) as f64 / (reads + writes + copies).max(1) as f64;
-        let fio = match &options.fio {
-            Ok(fio) if direct => {
-                Some(fio.run(&Job { file: scratch.path(), page_bytes, write_share, depth, duration })?)
-            }
-            _ => None,
-        };
-        let writing = (write_share > 0.0).then_some((scratch.path(), write_share));
-        let page_loop = PageLoop { path, page_bytes, direct, writes: writing }.run(depth, duration)?;
-        case.turns.push(Beside { engine, reads, writes, copies, page_loop, fio, cores });
+        let engine = sampler.run(name, load, options.turn, progress)?;
+        Ok((engine, Moved::during(&db.metrics_snapshot().delta(&before))))
+    };
+    let (_, warm) = turn("warm-up", progress)?;
+    let mut before = disk.yardsticks(warm)?;
+    for _ in 0..options.turns {
+        let cores = control::cores(options.sessions as usize)?;
+        let (engine, moved) = turn(case.mode, progress)?;
+        let after = disk.yardsticks(moved)?;
+        case.turns.push(Beside { engine, moved, around: Yardsticks::around(before, after), cores });
+        before = after;
     }
     case.charts = sampler.charts(case.mode, load);
     Ok(())
+}
+
+/// Where the yardsticks read and write.
+struct Disk<'a> {
+    /// HISTORY's file, which is read.
+    path: &'a Path,
+    /// One as long, which is written.
+    scratch: &'a Path,
+    direct: bool,
+    options: &'a Options,
+}
+
+impl Disk<'_> {
+    /// Runs them with the engine's proportion of reads and writes.
+    fn yardsticks(&self, moved: Moved) -> Result<Yardsticks> {
+        let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
+        let write_share = moved.write_share();
+        let fio = match &self.options.fio {
+            Ok(fio) if self.direct => {
+                Some(fio.run(&Job { file: self.scratch, page_bytes, write_share, depth, duration })?)
+            }
+            _ => None,
+        };
+        let writes = (write_share > 0.0).then_some((self.scratch, write_share));
+        let page_loop = PageLoop { path: self.path, page_bytes, direct: self.direct, writes }.run(depth, duration)?;
+        Ok(Yardsticks { page_loop, fio })
+    }
 }
 
 fn lead(options: &Options) -> String {
@@ -318,12 +375,12 @@ fn document_run(case: &Case) -> Run {
             "in_pool_tps": case.in_memory_tps(),
             "pages_per_s": case.median(Beside::pages_per_s),
             "fio_pages_per_s": case.fio_per_s(),
-            "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.fio?.cpu_us)).reduce(f64::min),
-            "loop_pages_per_s": case.median(|b| b.page_loop.per_second),
-            "loop_cpu_us": case.median(|b| b.page_loop.cpu_us),
-            "reads_per_transaction": case.median(|b| b.per_transaction(b.reads)),
-            "writes_per_transaction": case.median(|b| b.per_transaction(b.writes)),
-            "doubled_per_transaction": case.median(|b| b.per_transaction(b.copies)),
+            "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.around.fio?.cpu_us)).reduce(f64::min),
+            "loop_pages_per_s": case.median(|b| b.around.page_loop.per_second),
+            "loop_cpu_us": case.median(|b| b.around.page_loop.cpu_us),
+            "reads_per_transaction": case.median(|b| b.per_transaction(b.moved.reads)),
+            "writes_per_transaction": case.median(|b| b.per_transaction(b.moved.writes)),
+            "doubled_per_transaction": case.median(|b| b.per_transaction(b.moved.copies)),
             "of_device": case.median(Beside::of_device),
             "of_loop": case.median(Beside::of_loop),
             "of_memory_less_copies": case.of_memory(),
@@ -373,7 +430,7 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion. Both in turns with the engine. Doubled: pages written to the double-write file, which \
+         large, synchronously, in the same proportion. Both before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
          count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
          processor time on the cores that there were."
     );
@@ -388,13 +445,13 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
             human(c.median(|b| b.engine.tps())),
             human(c.in_memory_tps()),
             human(c.median(|b| b.engine.cpu_us())),
-            human(c.median(|b| b.per_transaction(b.reads))),
-            human(c.median(|b| b.per_transaction(b.writes))),
-            human(c.median(|b| b.per_transaction(b.copies))),
+            human(c.median(|b| b.per_transaction(b.moved.reads))),
+            human(c.median(|b| b.per_transaction(b.moved.writes))),
+            human(c.median(|b| b.per_transaction(b.moved.copies))),
             human(c.median(Beside::pages_per_s)),
             c.fio_per_s().map_or_else(|| "-".to_owned(), human),
-            human(c.median(|b| b.page_loop.per_second)),
-            human(c.median(|b| b.page_loop.cpu_us)),
+            human(c.median(|b| b.around.page_loop.per_second)),
+            human(c.median(|b| b.around.page_loop.cpu_us)),
             c.fio_per_s().map_or_else(|| "-".to_owned(), |_| share(c.median(Beside::of_device))),
             share(c.median(Beside::of_loop)),
             share(c.of_memory()),

@@ -76,6 +76,15 @@ pub struct Rate {
     pub cpu_us: f64,
 }
 
+impl Rate {
+    /// The mean of what was measured before and after something: a disk may give more for some seconds than for good.
+    #[must_use]
+    pub fn around(before: Rate, after: Rate) -> Rate {
+        let mean = |of: fn(&Rate) -> f64| (of(&before) + of(&after)) / 2.0;
+        Rate { per_second: mean(|r| r.per_second), cpu_us: mean(|r| r.cpu_us) }
+    }
+}
+
 /// What a loop over pages does.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLoop<'a> {

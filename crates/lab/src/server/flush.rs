@@ -1,8 +1,9 @@
 //! `flush` on private servers: dbSTRESS RW=1 (or dbt2) with redo logs of the same capacity, Holdfast beside InnoDB in turns.
 //!
 //! The log is filled before anything counts: a few connections update rows in no order, until it has been written round more than
-//! once at the rate of dbSTRESS's own target. Then the turns: the age of the checkpoint, and how even the seconds are. On somebody's server
-//! the capacity is what it is, and the log is filled with the durability that the server has.
+//! once at the rate of dbSTRESS's own target. The load itself writes much less; it runs until the checkpoint follows it. Then the turns: the age of
+//! the checkpoint, and how even the seconds are. On somebody's server the capacity is what it is, and the log is filled with the durability that the
+//! server has.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use serde_json::json;
 
 use super::contender::Contender;
 use super::health::Health;
+use super::load::Oltp;
 use super::turns::cell::{Cell, Column, grid, p99};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
@@ -49,6 +51,9 @@ const EVEN: f64 = 0.8;
 const EVEN_OF_OTHER: f64 = 0.95;
 /// Longest time for filling the log.
 const FILLING_MAX: Duration = Duration::from_secs(120);
+/// The checkpoint follows the log if the age moves within a turn by no more than this, of what was written; and the longest time until then.
+const FOLLOWS: f64 = 0.25;
+const SETTLING_MAX: Duration = Duration::from_secs(120);
 /// Connections that fill it.
 const FILLERS: u64 = 4;
 
@@ -87,7 +92,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             durable(side, 1)?;
             side.pause(true);
         }
-        Cell::warm_up(&mut sides, &work, plan.turn, progress)?;
+        settle(&mut sides, &work, plan.turn, progress)?;
         cases.push(Case { capacity, cell: Cell::measure(&[&name], &mut sides, &work, plan, progress)? });
         for side in &mut sides {
             side.stop()?;
@@ -119,7 +124,7 @@ pub(super) fn there(
         progress.step(&format!("filling the log of {} MB", capacity >> 20));
         full &= fill(side, options, capacity)?;
     }
-    Cell::warm_up(sides, &work, plan.turn, progress)?;
+    settle(sides, &work, plan.turn, progress)?;
     let name = format!("log {} MB", capacity >> 20);
     let case = Case { capacity, cell: Cell::measure(&[&name], sides, &work, plan, progress)? };
     let mut words = in_words(&case);
@@ -252,6 +257,22 @@ fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
     })
 }
 
+/// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many times as much, leaves the age elsewhere.
+fn settle(sides: &mut [Side<'_>], work: &Oltp, turn: Duration, progress: &mut Progress) -> Result<()> {
+    for side in sides {
+        let began = Instant::now();
+        while !follows(&side.warm_up(work, turn, progress)?) && began.elapsed() < SETTLING_MAX {}
+    }
+    Ok(())
+}
+
+/// Whether the checkpoint followed the log in a turn; so it is said of one that tells no age, too.
+fn follows(turn: &Turn) -> bool {
+    let ages: Vec<f64> = turn.each.iter().filter_map(|s| s.values[Meter::Age as usize]).collect();
+    let moved = ages.first().zip(ages.last()).map_or(0.0, |(from, to)| (to - from).abs());
+    moved <= FOLLOWS * turn.values[Meter::Log as usize].unwrap_or(0.0) * turn.seconds
+}
+
 fn written(side: &mut Side<'_>) -> Result<f64> {
     Ok(side.read()?[Meter::Log as usize].unwrap_or(0.0))
 }
@@ -330,7 +351,7 @@ fn age_grid(cases: &[Case], sides: &[Side<'_>]) -> Grid {
         "log MB/s",
         "pages written/s",
     ];
-    let note = "One-second samples of the turns, after the log was filled and a first turn. Swing: the farthest that the age is from its median, as a share of that. \
+    let note = "One-second samples of the turns, after the log was filled and the checkpoint follows it. Swing: the farthest that the age is from its median, as a share of that. \
                 Dips: seconds with a fifth less TPS than the median while the age fell.";
     let mut grid = Grid::new("Checkpoint age and evenness", 2, &header, note);
     let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));

@@ -44,11 +44,12 @@ pub fn in_turns(server: Historic, mut what: What, progress: &mut Progress) -> Re
     options.extend(what.log_bytes().map(|bytes| format!("--innodb-log-file-size={}", bytes / 2)));
     options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
     options.push("--innodb-flush-method=O_DIRECT".to_owned());
-    let (_running, address) = start(server, &options, &what.plan().cores, progress)?;
+    let (running, address) = start(server, &options, &what.plan().cores, progress)?;
     let place = |stay: &Stay| Place {
         target: server.target(),
         words: format!("on {} with a cache of {} MB", server.name(), stay.pool_bytes >> 20),
         pool_bytes: Some(stay.pool_bytes),
+        pid: Some(running.pid()),
         ..Place::private()
     };
     there::run_at(what, &address, Engine::Innodb, &place, progress)

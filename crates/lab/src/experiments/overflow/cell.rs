@@ -134,8 +134,8 @@ impl Bench<'_> {
                 let did = db.metrics_snapshot().delta(&before);
                 free_waits += did.get(Counter::FreeWaits);
                 let again = self.bare(threads, size)?;
-                let around = device.zip(again).map(|(before, after)| (before.per_second + after.per_second) / 2.0);
-                let limits = Limits { cores, device: around, alone };
+                let around = device.zip(again).map(|(before, after)| Rate::around(before, after));
+                let limits = Limits { cores, device: around.map(|rate| rate.per_second), alone };
                 turns.push(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits));
                 device = again;
             }

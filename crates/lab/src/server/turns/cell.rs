@@ -56,9 +56,7 @@ impl Cell {
     /// As [`Cell::measure`].
     pub fn warm_up(sides: &mut [Side<'_>], work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<()> {
         for side in sides {
-            side.turn(work, "warm-up", duration, progress)?;
-            side.seconds.clear();
-            side.spans.clear();
+            side.warm_up(work, duration, progress)?;
         }
         Ok(())
     }

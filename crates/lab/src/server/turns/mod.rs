@@ -130,6 +130,8 @@ pub struct Place {
     pub conditions: String,
     /// The engine's cache, where that is somebody else's choice.
     pub pool_bytes: Option<u64>,
+    /// Process of the server that is there, if it is known.
+    pub pid: Option<u32>,
 }
 
 impl Place {
@@ -137,7 +139,13 @@ impl Place {
     #[must_use]
     pub fn private() -> Place {
         let conditions = "a sync at every commit; O_DIRECT; no binary log".to_owned();
-        Place { target: "mariadb", words: "on private servers in turns".to_owned(), conditions, pool_bytes: None }
+        Place {
+            target: "mariadb",
+            words: "on private servers in turns".to_owned(),
+            conditions,
+            pool_bytes: None,
+            pid: None,
+        }
     }
 }
 

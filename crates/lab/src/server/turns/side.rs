@@ -129,8 +129,14 @@ struct Own<'c> {
 struct Up {
     /// For questions.
     conn: Conn,
-    /// The process of one of our own.
+    /// Its process, where that is known.
     pid: Option<Pid>,
+}
+
+impl Up {
+    fn new(conn: Conn, pid: Option<u32>) -> Up {
+        Up { conn, pid: pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) }
+    }
 }
 
 /// The private servers listen on their sockets only; the port is for their names.
@@ -154,7 +160,8 @@ impl<'c> Side<'c> {
         Ok(Side::new(cache, cores, name, contender, address, Some(Own { folder, server })))
     }
 
-    /// Somebody's server that runs, asked over `conn`; its schema is there. It is neither started nor stopped, and does not stand still.
+    /// Somebody's server that runs, asked over `conn`; its schema is there, its process is `pid`, if that is known. It is neither started nor stopped, and
+    /// does not stand still.
     #[must_use]
     pub fn there(
         cache: &'c Cache,
@@ -163,9 +170,10 @@ impl<'c> Side<'c> {
         contender: Contender,
         address: Address,
         conn: Conn,
+        pid: Option<u32>,
     ) -> Side<'c> {
         let mut side = Side::new(cache, cores, name, contender, address, None);
-        side.up = Some(Up { conn, pid: None });
+        side.up = Some(Up::new(conn, pid));
         side
     }
 
@@ -226,8 +234,8 @@ impl<'c> Side<'c> {
         };
         self.cores.pin(Role::Clients);
         up.with_context(|| format!("start a server for {}", self.name))?;
-        let pid = i32::try_from(own.server.pid()?).ok().and_then(Pid::from_raw);
-        self.up = Some(Up { conn: Conn::new(self.address.options()).context("connect to the server")?, pid });
+        let pid = own.server.pid()?;
+        self.up = Some(Up::new(Conn::new(self.address.options()).context("connect to the server")?, Some(pid)));
         Ok(())
     }
 
@@ -243,9 +251,9 @@ impl<'c> Side<'c> {
         }
     }
 
-    /// Lets it stand still, or go on.
+    /// Lets it stand still, or go on, if it is one of the lab's own.
     pub fn pause(&self, still: bool) {
-        if let Some(pid) = self.pid() {
+        if let Some(pid) = self.pid().filter(|_| self.own.is_some()) {
             // One that has ended needs no signal; the next question finds that out.
             let _ = kill_process(pid, if still { Signal::STOP } else { Signal::CONT });
         }
@@ -373,6 +381,17 @@ impl<'c> Side<'c> {
         self.spans.push(Span { from: begin, to: self.ran, label: phase.to_owned() });
         self.seconds.extend(each);
         self.pause(true);
+        Ok(turn)
+    }
+
+    /// A turn that does not count: it leaves no seconds behind.
+    ///
+    /// # Errors
+    /// As [`Side::turn`].
+    pub fn warm_up(&mut self, work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+        let turn = self.turn(work, "warm-up", duration, progress)?;
+        self.seconds.clear();
+        self.spans.clear();
         Ok(turn)
     }
 

@@ -108,7 +108,8 @@ fn measure(
 ) -> Result<(Document, String)> {
     let plan = what.plan().clone();
     let name = engine_name(stay.contender);
-    let side = Side::there(cache, &plan.cores, &name, stay.contender, stay.address.clone(), stay.connect()?);
+    let (address, conn) = (stay.address.clone(), stay.connect()?);
+    let side = Side::there(cache, &plan.cores, &name, stay.contender, address, conn, place.pid);
     let mut sides = [side];
     let mut findings: Findings = match what {
         What::Sessions(options) => sessions::there(options, stay, place, cache, &mut sides, progress)?,
@@ -130,6 +131,7 @@ fn somebodys(stay: &Stay) -> Place {
         words: format!("on a server that was there ({version}, {name}, a cache of {} MB), as it is set up", pool >> 20),
         conditions: "as the server has it".to_owned(),
         pool_bytes: Some(pool),
+        pid: None,
     }
 }
 
