@@ -72,7 +72,7 @@ impl Core {
             if writing {
                 // The end of the write is an event.
                 waiter.sleep();
-            } else if let (_, Some(e)) = self.write_all(&[frame], true, Counter::FlushedShutdown) {
+            } else if let (_, Some(e)) = self.write_all(&[frame], true, 1, Counter::FlushedShutdown) {
                 return Err(e);
             }
         }

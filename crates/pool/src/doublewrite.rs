@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, page};
-use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions, WriteAt};
+use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
 use parking_lot::{Condvar, Mutex};
 
@@ -117,28 +117,35 @@ impl DoubleWriter {
         }
     }
 
-    /// Writes the sealed images of these pages and makes them durable.
+    /// Writes sealed images of pages and makes them durable. `pages`: each with the position of its image in `images`, in that order.
     ///
     /// # Errors
     /// Of the write, with nothing taken; of the sync, which poisons the database.
-    pub(crate) fn write(&self, ids: &[PageId], images: &[&[u8]], core: &Core) -> Result<Slots> {
+    pub(crate) fn write(&self, pages: &[(PageId, usize)], images: &[u8], core: &Core) -> Result<Slots> {
         let Some(file) = &self.file else { return Err(Error::invalid("the double-write file is switched off")) };
         self.prepare(&**file)?;
-        let slots = self.allocate(ids, core)?;
-        let writes: Vec<WriteAt<'_>> = (slots.slots.iter().zip(images))
-            .map(|(&(_, slot), buf)| WriteAt { offset: self.offset(slot), buf })
-            .collect();
-        if let Err(e) = write_merged(&**file, &writes) {
+        let slots = self.allocate(pages, core)?;
+        if let Err(e) = self.write_slots(&**file, &slots, pages, images) {
             self.finish(slots, &[]);
             return Err(e);
         }
         core.metrics.inc(Counter::DblwrWrites);
-        core.metrics.add(Counter::DblwrPagesWritten, ids.len() as u64);
+        core.metrics.add(Counter::DblwrPagesWritten, pages.len() as u64);
         if let Err(e) = self.sync(&**file, core) {
             self.finish(slots, &[]);
             return Err(e);
         }
         Ok(slots)
+    }
+
+    /// One request for all that follow one another, in the file and in memory.
+    fn write_slots(&self, file: &dyn File, slots: &Slots, pages: &[(PageId, usize)], images: &[u8]) -> Result<()> {
+        let places: Vec<(u32, usize)> = slots.slots.iter().zip(pages).map(|(slot, page)| (slot.1, page.1)).collect();
+        for run in places.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
+            let (slot, image) = run[0];
+            file.write_at(self.offset(slot), &images[image * self.page_size..][..run.len() * self.page_size])?;
+        }
+        Ok(())
     }
 
     /// Before the first use: the file has its full length, so that it does not run out of space later.
@@ -160,11 +167,11 @@ impl DoubleWriter {
         u64::from(slot) * self.page_size as u64
     }
 
-    fn allocate(&self, ids: &[PageId], core: &Core) -> Result<Slots> {
+    fn allocate(&self, pages: &[(PageId, usize)], core: &Core) -> Result<Slots> {
         let mut state = self.state.lock();
         loop {
             let current = state.current;
-            if let Some(slots) = state.fit(ids, self.area) {
+            if let Some(slots) = state.fit(pages, self.area) {
                 state.in_flight[current] += 1;
                 return Ok(Slots { area: current, slots });
             }
@@ -241,22 +248,17 @@ impl DoubleWriter {
 
 impl State {
     /// Slots of the current area for these pages, if they fit.
-    fn fit(&mut self, ids: &[PageId], area: u32) -> Option<Vec<(PageId, u32)>> {
+    fn fit(&mut self, pages: &[(PageId, usize)], area: u32) -> Option<Vec<(PageId, u32)>> {
         let base = self.current as u32 * area;
         let mut free = (self.next..area).filter(|&s| !self.stuck.values().any(|&stuck| stuck == base + s));
-        let slots: Vec<(PageId, u32)> = ids.iter().map_while(|&id| Some((id, base + free.next()?))).collect();
+        let slots: Vec<(PageId, u32)> = pages.iter().map_while(|&(id, _)| Some((id, base + free.next()?))).collect();
         drop(free);
-        if slots.len() < ids.len() {
+        if slots.len() < pages.len() {
             return None;
         }
         self.next = slots.last().map_or(self.next, |&(_, slot)| slot - base + 1);
         Some(slots)
     }
-}
-
-/// Writes images that follow one another as one request: the file is written sequentially.
-fn write_merged(file: &dyn File, writes: &[WriteAt<'_>]) -> Result<()> {
-    file.write_batch(writes)
 }
 
 /// Whether the damaged page `home` says that it was `image`.

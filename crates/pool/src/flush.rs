@@ -108,13 +108,14 @@ impl Core {
         for image in batch.images.chunks_exact_mut(self.frames.page_size()) {
             page::seal(image);
         }
-        let ids: Vec<PageId> = batch.staged.iter().filter(|s| s.space.doublewrite).map(|s| s.id).collect();
-        if ids.is_empty() {
+        let doubled = batch.staged.iter().filter(|s| s.space.doublewrite);
+        let mut pages: Vec<(PageId, usize)> = doubled.map(|s| (s.id, s.image)).collect();
+        if pages.is_empty() {
             return Ok(None);
         }
-        let images: Vec<&[u8]> =
-            batch.staged.iter().filter(|s| s.space.doublewrite).map(|s| self.image(batch, s)).collect();
-        self.doublewrite.write(&ids, &images, self).map(Some)
+        // As they lie in memory: what follows one another there goes out as one request.
+        pages.sort_unstable_by_key(|&(_, image)| image);
+        self.doublewrite.write(&pages, &batch.images, self).map(Some)
     }
 
     fn image<'b>(&self, batch: &'b Batch, staged: &Staged) -> &'b [u8] {
@@ -166,21 +167,32 @@ impl Core {
         (written, failure)
     }
 
-    /// Writes the rest of the batch home, and lets go of it.
-    pub(crate) fn finish(&self, mut secured: Secured) -> (usize, Option<Error>) {
-        let result = self.write_home(&mut secured, BATCH);
+    /// Writes the rest of the batch home, `at_once` pages at a time, and lets go of it.
+    pub(crate) fn finish(&self, mut secured: Secured, at_once: usize) -> (usize, Option<Error>) {
+        let (mut written, mut failure) = (0, None);
+        while secured.next < secured.batch.staged.len() {
+            let (n, error) = self.write_home(&mut secured, at_once);
+            written += n;
+            failure = error.or(failure);
+        }
         let Secured { batch, slots, write, failed, .. } = secured;
         self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
         if let Some(slots) = slots {
             self.doublewrite.finish(slots, &failed);
         }
         self.doublewrite.give_buffer(batch.images);
-        result
+        (written, failure)
     }
 
-    /// Writes these frames' pages, as many of them as are dirty and not being written. How many were written, and the
-    /// last thing that went wrong. See [`Core::stage`] on `wait`.
-    pub(crate) fn write_all(&self, frames: &[u32], wait: bool, cause: Counter) -> (usize, Option<Error>) {
+    /// Writes these frames' pages, as many of them as are dirty and not being written, `at_once` of them at a time. How many were
+    /// written, and the last thing that went wrong. See [`Core::stage`] on `wait`.
+    pub(crate) fn write_all(
+        &self,
+        frames: &[u32],
+        wait: bool,
+        at_once: usize,
+        cause: Counter,
+    ) -> (usize, Option<Error>) {
         let (mut written, mut failure) = (0, None);
         for chunk in frames.chunks(BATCH) {
             let batch = self.stage(chunk, wait);
@@ -190,7 +202,7 @@ impl Core {
             }
             match self.secure(batch, cause) {
                 Ok(secured) => {
-                    let (n, error) = self.finish(secured);
+                    let (n, error) = self.finish(secured, at_once);
                     written += n;
                     failure = error.or(failure);
                 }
@@ -213,7 +225,7 @@ impl Core {
             Err(e) => return (0, Some(e)),
         };
         if !self.config.background {
-            return self.finish(secured);
+            return self.finish(secured, BATCH);
         }
         let (mut written, mut failure) = (0, None);
         while written == 0 && secured.next < secured.batch.staged.len() {
@@ -223,7 +235,7 @@ impl Core {
         }
         if let Some(secured) = self.signals.hand_over(secured) {
             // The finisher has stopped.
-            self.finish(secured);
+            self.finish(secured, BATCH);
         }
         (written, failure)
     }
@@ -268,7 +280,7 @@ impl Core {
             if frames.is_empty() {
                 return Ok(());
             }
-            let (written, error) = self.write_all(&frames, true, Counter::FlushedShutdown);
+            let (written, error) = self.write_all(&frames, true, BATCH, Counter::FlushedShutdown);
             error.map_or(Ok(()), Err)?;
             if written == 0 && !dirty().is_empty() {
                 // All of them are being written by others, whose end is an event.

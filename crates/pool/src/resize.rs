@@ -10,6 +10,7 @@ use holdfast_policy::{Policy, PolicyKind, Touch};
 use parking_lot::Mutex;
 
 use crate::core::Core;
+use crate::flush::BATCH;
 use crate::header::WRITING;
 use crate::partition::HeaderWords;
 
@@ -58,7 +59,7 @@ impl Core {
         let mut waiter = self.supply.waiter();
         loop {
             let dirty: Vec<u32> = (to..from).filter(|&f| self.frames.header(f).rec_lsn() != 0).collect();
-            if let (_, Some(e)) = self.write_all(&dirty, true, Counter::FlushedShutdown) {
+            if let (_, Some(e)) = self.write_all(&dirty, true, BATCH, Counter::FlushedShutdown) {
                 return Err(e);
             }
             let mut busy = false;
