@@ -6,9 +6,9 @@
 
 /* CHECK TABLE and OPTIMIZE TABLE.
 
-   A check has two parts. The engine reads every page of the file, walks every tree and looks whether the entries of the other
-   indexes lead to rows. What it cannot know is checked here, at the statement's snapshot: that every row is one, that it
-   has the entries which its columns give, and that there are no others. */
+   A check has two parts. The engine reads every page of the file and walks every tree. What it cannot know is checked here, at the
+   statement's snapshot: that every row is one, that it has the entries which its columns give, and that there are no others. The
+   entries that the rows give are summed up, and those that are there; so nothing is looked up unless something is wrong. */
 
 #include "errors.h"
 #include "ha_holdfast.h"
@@ -45,28 +45,43 @@ extern "C" void collect_finding(void *context, hf_slice finding)
   static_cast<Findings *>(context)->add((const char *) finding.data, finding.len);
 }
 
-/* How many entries an index has at the snapshot; negative: a server's error. */
-int ha_holdfast::count_entries(uint index, ha_rows *count)
+static bool operator==(const hf_entry_sum &a, const hf_entry_sum &b)
+{
+  return a.count == b.count && a.hashes == b.hashes;
+}
+
+/* Goes through what an index has at the snapshot. `each` is given keys and values; what it returns, if not 0, is the end of it. */
+template <class Each> int ha_holdfast::each_entry(uint index, Each each)
 {
   static const Bytes open;
-  *count= 0;
   if (int error= open_cursor(index))
     return error;
   is_scan= true;
   if (int error= seek(open, true, open, false, false))
     return error;
-  for (;;)
+  for (uint n= 0;; n++)
   {
+    if (n % 1024 == 0 && thd_kill_level(ha_thd()))
+      return HA_ERR_ABORTED_BY_USER;
     hf_slice key, value;
     hf_code code= hf_cursor_next(cursor, &key, &value);
     if (code == HF_NOT_FOUND)
       return 0;
-    if (code != HF_OK)
-      return fail(code);
-    ++*count;
-    if (*count % 1024 == 0 && thd_kill_level(ha_thd()))
-      return HA_ERR_ABORTED_BY_USER;
+    if (int error= fail(code))
+      return error;
+    if (int error= each(key, value))
+      return error;
   }
+}
+
+/* Goes through the rows. `each` finds the row in record[0] and its key in row_key, and is told whether it could be decoded. */
+template <class Each> int ha_holdfast::each_row(Each each)
+{
+  return each_entry(0, [&](const hf_slice &key, const hf_slice &value) {
+    row_key.assign(key.data, key.data + key.len);
+    auto decoded= share->layout.decode(table, table->record[0], value.data, value.len, true);
+    return each(decoded == Row_layout::DECODED);
+  });
 }
 
 /* Whether the row in record[0] has the entry of key `key_no`. */
@@ -86,74 +101,84 @@ int ha_holdfast::find_entry(uint key_no, bool *found)
   return 0;
 }
 
-/* Every row against its entries; `*rows` is their number. */
-int ha_holdfast::check_rows(Findings *findings, ha_rows *rows)
+/* The entries that the rows give, of every index. */
+int ha_holdfast::sum_rows(Findings *findings, std::vector<hf_entry_sum> *given)
 {
-  static const Bytes open;
-  *rows= 0;
-  if (int error= open_cursor(0))
-    return error;
-  is_scan= true;
-  if (int error= seek(open, true, open, false, false))
-    return error;
-  for (;;)
-  {
-    if (thd_kill_level(ha_thd()))
-      return HA_ERR_ABORTED_BY_USER;
-    hf_slice key, value;
-    hf_code code= hf_cursor_next(cursor, &key, &value);
-    if (code == HF_NOT_FOUND)
-      return 0;
-    if (code != HF_OK)
-      return fail(code);
-    ++*rows;
-    row_key.assign(key.data, key.data + key.len);
-    if (share->layout.decode(table, table->record[0], value.data, value.len, true) != Row_layout::DECODED)
+  ha_rows rows= 0;
+  return each_row([&](bool decoded) {
+    rows++;
+    if (!decoded)
     {
-      findings->add("row " + std::to_string(*rows) + " cannot be decoded");
-      continue;
+      findings->add("row " + std::to_string(rows) + " cannot be decoded");
+      return 0;
     }
     for (uint key_no= 0; key_no < table->s->keys; key_no++)
     {
-      bool found= true;
-      if (key_no != share->primary_key)
-      {
-        if (int error= find_entry(key_no, &found))
-          return error;
-      }
-      if (!found)
-        findings->add("row " + std::to_string(*rows) + " lacks its entry in index " + table->key_info[key_no].name.str);
+      if (key_no == share->primary_key)
+        continue;
+      size_t prefix;
+      make_entry(share->keys[key_no], table->record[0], row_key, &key_a, &rest_a, &prefix);
+      hf_entry_sum_add(&(*given)[key_no], slice(key_a), slice(rest_a));
     }
-  }
+    return 0;
+  });
 }
 
+/* Which rows lack their entry in an index. */
+int ha_holdfast::find_lacking(Findings *findings, uint key_no)
+{
+  ha_rows rows= 0;
+  return each_row([&](bool decoded) {
+    bool found= true;
+    rows++;
+    int error= decoded ? find_entry(key_no, &found) : 0;
+    if (!error && !found)
+      findings->add("row " + std::to_string(rows) + " lacks its entry in index " + table->key_info[key_no].name.str);
+    return error;
+  });
+}
+
+/* Rows and entries each in one scan; only where they do not agree, entry by entry. */
 int ha_holdfast::check_entries(Findings *findings)
 {
   if (int error= begin_transaction())
     return error;
   MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
-  ha_rows rows;
-  int error= check_rows(findings, &rows);
+  std::vector<hf_entry_sum> given(table->s->keys);
+  int error= sum_rows(findings, &given);
+  bool agree= true;
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {
-    ha_rows entries= rows;
-    if (key_no != share->primary_key)
-      error= count_entries(index_no_of(key_no), &entries);
-    if (!error && entries != rows)
-      findings->add(std::string("index ") + table->key_info[key_no].name.str + " has " + std::to_string(entries) +
-                    " entries for " + std::to_string(rows) + " rows");
+    if (key_no == share->primary_key)
+      continue;
+    hf_entry_sum there= {0, 0};
+    error= each_entry(index_no_of(key_no), [&](const hf_slice &key, const hf_slice &value) {
+      hf_entry_sum_add(&there, key, value);
+      return 0;
+    });
+    if (error || there == given[key_no])
+      continue;
+    agree= false;
+    findings->add("the " + std::to_string(there.count) + " entries of index " + table->key_info[key_no].name.str +
+                  " are not those of the " + std::to_string(given[key_no].count) + " rows");
+    error= find_lacking(findings, key_no);
   }
   tmp_restore_column_map(&table->read_set, columns);
   hf_cursor_release(cursor);
   at_entry= false;
-  return error;
+  return error || agree ? error : fail(verify(findings, true));
+}
+
+/* What the engine knows: pages and trees, and if `entries`, whether those of other indexes lead to rows. */
+hf_code ha_holdfast::verify(Findings *findings, bool entries)
+{
+  return hf_table_verify(database, slice(name), entries, collect_finding, findings);
 }
 
 int ha_holdfast::check(THD *thd, HA_CHECK_OPT *options)
 {
   Findings findings(thd);
-  hf_code code= hf_table_verify(database, slice(name), collect_finding, &findings);
-  if (code != HF_OK)
+  if (verify(&findings, false) != HF_OK)
   {
     findings.add(hf_error_message(), strlen(hf_error_message()));
     return HA_ADMIN_FAILED;

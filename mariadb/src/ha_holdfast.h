@@ -204,10 +204,13 @@ private:
                    holdfast::Bytes *to) const;
   void show_sizes(const holdfast::Statistics &counted, uint64_t rows);
   void set_rec_per_key(const holdfast::Statistics &counted);
-  int count_entries(uint index, ha_rows *count);
+  template <class Each> int each_entry(uint index, Each each);
+  template <class Each> int each_row(Each each);
   int find_entry(uint key_no, bool *found);
-  int check_rows(Findings *findings, ha_rows *rows);
+  int sum_rows(Findings *findings, std::vector<hf_entry_sum> *given);
+  int find_lacking(Findings *findings, uint key_no);
   int check_entries(Findings *findings);
+  hf_code verify(Findings *findings, bool entries);
 
   holdfast::Share *share= nullptr;
   holdfast::Connection *connection= nullptr;

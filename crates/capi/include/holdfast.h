@@ -184,8 +184,8 @@ hf_code hf_table_truncate(const hf_database *database, hf_slice name);
 hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name);
 hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name, hf_slice definition),
                       void *context);
-hf_code hf_table_verify(const hf_database *database, hf_slice name, void (*each)(void *context, hf_slice finding),
-                        void *context);
+hf_code hf_table_verify(const hf_database *database, hf_slice name, bool entries,
+                        void (*each)(void *context, hf_slice finding), void *context);
 hf_code hf_mark_get(const hf_table *table, hf_mark mark, uint64_t *out);
 hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64_t *out);
 hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next);
@@ -287,6 +287,15 @@ hf_code hf_cursor_release(hf_cursor *cursor);
 hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
 hf_code hf_cursor_is_given_unlocked(const hf_cursor *cursor, bool *out);
 hf_code hf_cursor_lock_given(hf_cursor *cursor, hf_slice *key, hf_slice *value);
+
+/* How many entries there are and what their hashes add up to, in any order: sets that are not the same have other sums, but for a
+   chance of 2^-64. It begins with zeros. */
+typedef struct {
+  uint64_t count;
+  uint64_t hashes;
+} hf_entry_sum;
+
+hf_code hf_entry_sum_add(hf_entry_sum *sum, hf_slice key, hf_slice value);
 hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 
 #ifdef __cplusplus

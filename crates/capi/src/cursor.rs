@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
+use crate::raw::EntrySum;
 use crate::{Code, Lock, Table, Transaction, raw};
 
 /// A position in an index of a table, with buffers of its own. It holds no page between calls.
@@ -83,6 +84,12 @@ entry_points! {
         let Some((found, content)) = take!(exclusive(cursor))?.raw.lock_given()? else { return Ok(Code::NotFound) };
         take!(put(key, Slice::of(found)));
         take!(put(value, Slice::of(content)));
+        Ok(Code::Ok)
+    }
+
+    /// Adds an entry to the sum of a set of entries.
+    fn hf_entry_sum_add(sum: *mut EntrySum, key: Slice, value: Slice) {
+        take!(exclusive(sum))?.add(take!(key.bytes()), take!(value.bytes()));
         Ok(Code::Ok)
     }
 

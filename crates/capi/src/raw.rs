@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast::metrics::{WaitClass, WaitTotals};
-pub use holdfast::raw::NewValue;
 use holdfast::raw::{
     Direction, Lifetime, Part, RawAlter, RawDatabase, RawLoad, RawLock, RawOptions, RawRead, RawTable, RawTransaction,
     Scan,
 };
+pub use holdfast::raw::{EntrySum, NewValue};
 use holdfast::{
     BackupOptions, BackupReport, Cell, Error, FlushAtCommit, Isolation, Listing, ReplacementPolicy, Result,
     VerifyOptions,
@@ -225,8 +225,9 @@ impl Database {
         self.0.set_options(definitions)
     }
 
-    pub fn verify_table(&self, name: &str) -> Result<Vec<String>> {
-        let report = self.0.database().verify(&VerifyOptions::new().table(name), &mut |_| {})?;
+    pub fn verify_table(&self, name: &str, entries: bool) -> Result<Vec<String>> {
+        let options = VerifyOptions::new().table(name).entries(entries);
+        let report = self.0.database().verify(&options, &mut |_| {})?;
         Ok(report.findings.into_iter().map(|finding| finding.what).collect())
     }
 

@@ -122,15 +122,16 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Reads all pages of a table and checks its trees, and that the entries of its indexes lead to rows; calls `each`
+    /// Reads all pages of a table and checks its trees, and if `entries`, that the entries of its indexes lead to rows; calls `each`
     /// with whatever is wrong.
     fn hf_table_verify(
         database: *const Database,
         name: Slice,
+        entries: bool,
         each: Option<extern "C" fn(context: *mut c_void, finding: Slice)>,
         context: *mut c_void,
     ) {
-        for finding in take!(shared(database))?.0.verify_table(take!(name.text())?)? {
+        for finding in take!(shared(database))?.0.verify_table(take!(name.text())?, entries)? {
             if let Some(each) = each {
                 each(context, Slice::of(finding.as_bytes()));
             }

@@ -105,6 +105,7 @@ mod database;
 mod ddl;
 mod definition;
 mod delta;
+mod entry_sum;
 mod index;
 mod listing;
 mod load;

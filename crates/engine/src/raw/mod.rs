@@ -30,6 +30,7 @@ pub use load::{Duplicate, RawLoad};
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawRead, RawTransaction};
 
+pub use crate::entry_sum::EntrySum;
 use marks::Marks;
 
 use crate::definition::{IndexSpec, TableDefinition};
