@@ -287,6 +287,7 @@ hf_code hf_cursor_release(hf_cursor *cursor);
 hf_code hf_cursor_seek(hf_cursor *cursor, hf_transaction *transaction, const hf_seek *seek);
 hf_code hf_cursor_is_given_unlocked(const hf_cursor *cursor, bool *out);
 hf_code hf_cursor_lock_given(hf_cursor *cursor, hf_slice *key, hf_slice *value);
+hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 
 /* How many entries there are and what their hashes add up to, in any order: sets that are not the same have other sums, but for a
    chance of 2^-64. It begins with zeros. */
@@ -296,7 +297,6 @@ typedef struct {
 } hf_entry_sum;
 
 hf_code hf_entry_sum_add(hf_entry_sum *sum, hf_slice key, hf_slice value);
-hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 
 #ifdef __cplusplus
 }

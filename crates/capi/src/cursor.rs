@@ -87,17 +87,17 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Adds an entry to the sum of a set of entries.
-    fn hf_entry_sum_add(sum: *mut EntrySum, key: Slice, value: Slice) {
-        take!(exclusive(sum))?.add(take!(key.bytes()), take!(value.bytes()));
-        Ok(Code::Ok)
-    }
-
     /// The next entry; [`Code::NotFound`] at the end of the range.
     fn hf_cursor_next(cursor: *mut Cursor, key: *mut Slice, value: *mut Slice) {
         let Some((found, content)) = take!(exclusive(cursor))?.raw.next()? else { return Ok(Code::NotFound) };
         take!(put(key, Slice::of(found)));
         take!(put(value, Slice::of(content)));
+        Ok(Code::Ok)
+    }
+
+    /// Adds an entry to the sum of a set of entries.
+    fn hf_entry_sum_add(sum: *mut EntrySum, key: Slice, value: Slice) {
+        take!(exclusive(sum))?.add(take!(key.bytes()), take!(value.bytes()));
         Ok(Code::Ok)
     }
 }

@@ -349,8 +349,8 @@ impl Run<'_> {
 fn differ(context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<bool> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut given = vec![EntrySum::default(); specs.len()];
-    let mut rows = context.row_cursor(table)?;
-    while rows.next(&mut key, &mut value)? {
+    let mut cursor = context.row_cursor(table)?;
+    while cursor.next(&mut key, &mut value)? {
         for (spec, given) in specs.iter().zip(&mut given) {
             for index_key in spec.keys(&key, &value)? {
                 let (entry, length) = rows::entry(&index_key, &key);
@@ -360,8 +360,8 @@ fn differ(context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> R
     }
     for (no, given) in given.iter().enumerate() {
         let mut there = EntrySum::default();
-        let mut entries = context.index_cursor(table, no)?;
-        while entries.next(&mut key, &mut value)? {
+        let mut cursor = context.index_cursor(table, no)?;
+        while cursor.next(&mut key, &mut value)? {
             there.add(&key, &value);
         }
         if there != *given {
