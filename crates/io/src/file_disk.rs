@@ -194,7 +194,7 @@ impl Disk for FileDisk {
             other => other.map_err(failed)?,
         };
         match retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
-            Ok(()) => Ok(DirLock::new(fd)),
+            Ok(()) => Ok(DirLock::new(Locked(fd))),
             Err(Errno::WOULDBLOCK) => Err(Error::AlreadyOpen(self.path.display().to_string())),
             Err(e) => Err(failed(e)),
         }
@@ -208,5 +208,37 @@ impl Disk for FileDisk {
         };
         let batches = self.batcher.describe().map(|b| format!(", batches by {b}")).unwrap_or_default();
         format!("{} ({how}{batches})", self.path.display())
+    }
+}
+
+/// A descriptor with the lock. It is unlocked, not merely closed: between `fork` and `exec` a child process has the descriptor, too, whoever in this
+/// process starts one, and would keep the lock for that moment.
+#[derive(Debug)]
+struct Locked(OwnedFd);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing does it then, as soon as nobody else has the descriptor.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who closed a database and opened it again while another thread started a process was now and then told that it is open.
+    #[test]
+    fn the_lock_ends_with_its_holder_even_if_a_child_process_has_the_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let fd = OwnedFd::from(std::fs::File::create(dir.path().join(LOCK_FILE)).unwrap());
+        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let of_the_child = fd.try_clone().unwrap();
+        let disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
+        let held = Locked(fd);
+        assert!(matches!(disk.lock(), Err(Error::AlreadyOpen(_))));
+        drop(held);
+        disk.lock().unwrap();
+        drop(of_the_child);
     }
 }
