@@ -51,7 +51,8 @@ const EVEN: f64 = 0.8;
 const EVEN_OF_OTHER: f64 = 0.95;
 /// Longest time for filling the log.
 const FILLING_MAX: Duration = Duration::from_secs(120);
-/// The checkpoint follows the log if the age moves within a turn by no more than this, of what was written; and the longest time until then.
+/// The checkpoint follows the log if the age moves within a turn by no more than this, of what was written; and the longest time until all
+/// sides are there.
 const FOLLOWS: f64 = 0.25;
 const SETTLING_MAX: Duration = Duration::from_secs(120);
 /// So many times round the log, as far as flushing lets it become: what is changed first is written ahead of its time in the first, and in time in
@@ -133,7 +134,7 @@ pub(super) fn there(
     let mut words = in_words(&case);
     if !full {
         words.push(format!(
-            "The log was not written round within {} s: flushing may not be what it is after a longer time.",
+            "The log was not written round often enough within {} s: flushing may not be what it is after a longer time.",
             FILLING_MAX.as_secs()
         ));
     }
@@ -261,10 +262,14 @@ fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
 }
 
 /// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many times as much, leaves the age elsewhere.
+/// In rounds, so that the sides have the same random numbers in the turns that count, too.
 fn settle(sides: &mut [Side<'_>], work: &Oltp, turn: Duration, progress: &mut Progress) -> Result<()> {
-    for side in sides {
-        let began = Instant::now();
-        while !follows(&side.warm_up(work, turn, progress)?) && began.elapsed() < SETTLING_MAX {}
+    let (began, mut follow) = (Instant::now(), false);
+    while !follow && began.elapsed() < SETTLING_MAX {
+        follow = true;
+        for side in sides.iter_mut() {
+            follow &= follows(&side.warm_up(work, turn, progress)?);
+        }
     }
     Ok(())
 }
