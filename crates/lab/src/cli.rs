@@ -17,6 +17,8 @@ use crate::report;
 use crate::rig::cli::{RigArgs, RigExperiment};
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
+use crate::server::turns::there::{self, What};
+use crate::server::turns::{self, Plan};
 use crate::server::{self, foreign};
 
 /// `holdfast lab`: the experiments.
@@ -61,12 +63,14 @@ Examples:
   holdfast lab scan
   holdfast lab scan --quick --check --report scan.html
   holdfast lab scan --disk real --dir /mnt/ssd
-  holdfast lab scan --target mariadb                  InnoDB with its knobs, and Holdfast, on private servers";
+  holdfast lab scan --target mariadb                  InnoDB with its knobs, and Holdfast, on private servers
+  holdfast lab scan --target mysql55                  InnoDB as it was in 2011";
 
 const QUERYCACHE_EXAMPLES: &str = "\
-Runs on a private MariaDB server, which is fetched by apt; --target and --disk say nothing here.
+The default is a private MariaDB server, which is fetched by apt.
 Examples:
   holdfast lab querycache --quick --check
+  holdfast lab querycache --target mysql55                   what the cache costs on a server of 2011
   holdfast lab querycache --full --report querycache.html    1,000,000 rows and turns of 60 s, as published";
 
 const ALL_EXAMPLES: &str = "\
@@ -198,7 +202,10 @@ pub struct QuerycacheArgs {
     /// OLTP sessions
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Size of the query cache while it is on, in MiB
+    /// With --target dsn: which engine has the table, the first of them [default: innodb]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
+    pub engines: Vec<Engine>,
+    /// Size of the query cache, in MiB; that of a server of yours is what it is
     #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub query_cache_mib: u64,
 }
@@ -329,6 +336,24 @@ impl SideloadArgs {
 }
 
 impl QuerycacheArgs {
+    /// On the target that was asked for; the embedded engine has no query cache, and the default is a private server.
+    fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        ensure!(self.common.disk != Some(DiskArg::Model), "querycache has its table in memory; leave --disk out");
+        let chosen = self.engines.first().copied();
+        ensure!(
+            chosen.is_none() || matches!(self.common.target, TargetArg::Server(_)),
+            "--engines is for a server of yours; on a private one InnoDB and Holdfast are compared"
+        );
+        let options = self.options();
+        match &self.common.target {
+            TargetArg::Embedded | TargetArg::MariaDb => server::querycache::run(&options, progress),
+            TargetArg::Historic(server) => server::historic::in_turns(*server, What::Querycache(options), progress),
+            TargetArg::Server(address) => {
+                there::run(What::Querycache(options), address, chosen.unwrap_or(Engine::Innodb), progress)
+            }
+        }
+    }
+
     fn options(&self) -> server::querycache::Options {
         let common = &self.common;
         let (rows, pairs, turn) = match (common.quick, common.full) {
@@ -336,15 +361,15 @@ impl QuerycacheArgs {
             (_, true) => (1_000_000, 7, 60),
             _ => (200_000, 9, 4),
         };
-        server::querycache::Options {
-            rows,
-            threads: usize::from(self.threads),
+        let plan = Plan {
+            contenders: turns::contenders(&[]),
             pairs,
             turn: Duration::from_secs(turn),
-            cache_bytes: self.query_cache_mib << 20,
             cores: Cores::new(!common.no_pin),
             seed: common.seed,
-        }
+        };
+        let (threads, cache_bytes) = (usize::from(self.threads), self.query_cache_mib << 20);
+        server::querycache::Options { plan, rows, threads, cache_bytes }
     }
 }
 
@@ -359,17 +384,24 @@ impl ScanArgs {
         let common = &self.common;
         match &common.target {
             TargetArg::Embedded => scan::run(&self.options(), progress),
-            // Smaller pools than the published one are below what InnoDB divides into young and old.
             TargetArg::MariaDb => {
-                // In the server's formats a row takes more than in the engine's own.
-                let options = scan::Options { factor: 1.0, new_order_warehouses: 18.0, ..self.options() };
                 let model = (common.disk == Some(DiskArg::Model)).then_some((Duration::from_millis(8), 100_000_000));
-                server::scan::run(&options, model, progress)
+                server::scan::run(&self.server_options(), model, progress)
             }
-            TargetArg::Server(_) | TargetArg::Historic(_) => {
-                anyhow::bail!("scan sets the server's cache; --target mariadb starts one for it")
+            TargetArg::Historic(server) => {
+                ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
+                server::scan::run_historic(*server, &self.server_options(), progress)
+            }
+            TargetArg::Server(_) => {
+                anyhow::bail!("scan sets the server's cache; --target mariadb, mysql55 or mysql56 start one for it")
             }
         }
+    }
+
+    /// Smaller pools than the published one are below what InnoDB divides into young and old, and a row takes more in the
+    /// servers' formats than in the engine's own.
+    fn server_options(&self) -> scan::Options {
+        scan::Options { factor: 1.0, new_order_warehouses: 18.0, ..self.options() }
     }
 
     fn options(&self) -> scan::Options {
@@ -420,7 +452,7 @@ fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, St
     let result = match one {
         Experiment::Sideload(args) => args.run(progress),
         Experiment::Scan(args) => args.run(progress),
-        Experiment::Querycache(args) => server::querycache::run(&args.options(), progress),
+        Experiment::Querycache(args) => args.run(progress),
         Experiment::Rig(one) => one.run(progress),
         Experiment::All(_) => bail!("all is not one experiment"),
     };

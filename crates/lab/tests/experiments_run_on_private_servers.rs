@@ -16,7 +16,7 @@ use holdfast_lab::server::contender::Engine;
 use holdfast_lab::server::turns::there::{self, What};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
-use holdfast_lab::server::{flush, overflow, purge, sessions};
+use holdfast_lab::server::{flush, overflow, purge, querycache, sessions};
 use holdfast_server::{Cache, Server};
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -45,6 +45,10 @@ fn overflow_options() -> overflow::Options {
     overflow::Options { plan: plan(TURN / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] }
 }
 
+fn querycache_options() -> querycache::Options {
+    querycache::Options { plan: plan(TURN / 2), rows: 3000, threads: 2, cache_bytes: 1 << 20 }
+}
+
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
     vec![
@@ -52,6 +56,7 @@ fn documents() -> Vec<Document> {
         purge::run(&purge_options(), &mut progress).expect("purge").0,
         flush::run(&flush_options(), &mut progress).expect("flush").0,
         overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
+        querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
     ]
 }
 
@@ -64,8 +69,10 @@ fn variables(conn: &mut Conn) -> BTreeMap<String, String> {
 /// The documents of the experiments on a server that was there, which is as it was.
 fn documents_there(cache: &Cache) -> Vec<Document> {
     let server = Server::new(cache, "lab/there-test").bound_to_us();
-    let small = ["--skip-networking", "--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"];
-    server.up(13395, true, &small.map(str::to_owned)).unwrap();
+    let mut options: Vec<String> =
+        ["--skip-networking", "--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"].map(str::to_owned).to_vec();
+    options.extend(querycache::with_query_cache(1 << 20));
+    server.up(13395, true, &options).unwrap();
     let address = Address::Socket(server.socket_path());
     let mut conn = Conn::new(address.options()).unwrap();
     let before = variables(&mut conn);
@@ -75,12 +82,16 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
         What::Purge(purge_options()),
         What::Flush(flush_options()),
         What::Overflow { options: overflow, any_pool: false },
+        What::Querycache(querycache_options()),
     ];
-    let run = |what| there::run(what, &address, Engine::Innodb, &mut Progress::hidden()).expect("there").0;
-    let documents: Vec<Document> = experiments.into_iter().map(run).collect();
+    let run = |what| there::run(what, &address, Engine::Innodb, &mut Progress::hidden());
+    let documents: Vec<Document> = experiments.into_iter().map(|what| run(what).expect("there").0).collect();
     assert_eq!(variables(&mut conn), before, "nothing of the server is changed");
     let schemas: Vec<String> = conn.query("SHOW DATABASES LIKE 'holdfast%'").unwrap();
     assert!(schemas.is_empty(), "{schemas:?}");
+    conn.query_drop("SET GLOBAL query_cache_type = OFF").unwrap();
+    let refused = run(What::Querycache(querycache_options())).unwrap_err().to_string();
+    assert!(refused.contains("does not use its query cache (query_cache_type OFF"), "{refused}");
     server.kill().unwrap();
     server.remove().unwrap();
     documents
@@ -102,12 +113,18 @@ fn every_experiment_runs_and_reports() {
     }
     let cache = Cache::of_the_project();
     let there = documents_there(&cache);
-    for (document, said) in
-        there.iter().zip(["throughput is highest with", "Purge ", "The checkpoint was", "8 clients: with a pool"])
-    {
+    let expected = [
+        ("InnoDB", "throughput is highest with"),
+        ("InnoDB", "Purge "),
+        ("InnoDB", "The checkpoint was"),
+        ("InnoDB", "8 clients: with a pool"),
+        ("query cache asked", "With statements prepared "),
+    ];
+    assert_eq!(there.len(), expected.len());
+    for (document, (side, said)) in there.iter().zip(expected) {
         let (name, lead, words) = (&document.experiment, &document.figures.lead, document.figures.words.join(" "));
         assert!(name.ends_with("-dsn") && document.verdicts.is_empty(), "{name}");
-        assert!(document.runs.iter().any(|r| r.policy == "InnoDB" && r.metrics.contains_key("tps")), "{name}");
+        assert!(document.runs.iter().any(|r| r.policy == side && r.metrics.contains_key("tps")), "{name}");
         assert!(words.contains(said) && lead.contains("a cache of 6 MB"), "{name}: {lead} {words}");
         assert_eq!(document.settings["server"]["innodb_buffer_pool_size"], "6291456", "{name}");
     }

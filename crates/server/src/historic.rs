@@ -14,8 +14,10 @@ use anyhow::{Context, bail};
 use zip::ZipArchive;
 
 use crate::Cache;
-use crate::run::{check, works};
+use crate::run::{bound_to_us, check, works};
 
+/// Where a server listens, beside its data.
+const SOCKET: &str = "socket";
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -150,29 +152,14 @@ impl Historic {
     /// If it was not fetched, or does not come up.
     pub fn start(self, cache: &Cache, options: &[String]) -> anyhow::Result<HistoricServer> {
         let folder = cache.path(self.folder());
-        let run = cache.path(self.folder()).join("run");
+        let run = folder.join("run");
         if run.exists() {
             fs::remove_dir_all(&run)?;
         }
         fs::create_dir_all(run.join("data/mysql"))?;
         self.install(cache, &folder, &run)?;
-        let log = fs::File::create(run.join("error.log"))?;
-        let socket = run.join("socket");
-        let mut command = self.command(cache, &folder, &run);
-        command.arg("--skip-networking").arg(format!("--socket={}", socket.display())).args(options);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().with_context(|| format!("{} could not be started", self.name()))?;
-        let mut server = HistoricServer { child, run };
-        let started = Instant::now();
-        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-            if let Some(status) = server.child.try_wait()? {
-                bail!("{} ended ({status}):\n{}", self.name(), server.log());
-            }
-            if started.elapsed() > PATIENCE {
-                bail!("{} does not answer:\n{}", self.name(), server.log());
-            }
-            sleep(Duration::from_millis(100));
-        }
+        let mut server = HistoricServer { historic: self, cache: cache.clone(), run, child: None };
+        server.launch(options)?;
         Ok(server)
     }
 
@@ -233,34 +220,77 @@ fn make_executable(path: &Path) -> anyhow::Result<()> {
 /// A server of the past that runs, with data that goes away with it.
 #[derive(Debug)]
 pub struct HistoricServer {
-    child: Child,
+    historic: Historic,
+    cache: Cache,
     run: PathBuf,
+    /// While it runs.
+    child: Option<Child>,
 }
 
 impl HistoricServer {
+    /// Shuts it down and starts it again on its data, with `options` instead of those that it had.
+    ///
+    /// # Errors
+    /// If it does not end, or does not come up.
+    pub fn restart(&mut self, options: &[String]) -> anyhow::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            let told = Command::new("kill").arg(child.id().to_string()).status()?.success();
+            let status = child.wait()?;
+            if !told || !status.success() {
+                bail!("{} did not shut down ({status}):\n{}", self.historic.name(), log_in(&self.run));
+            }
+        }
+        self.launch(options)
+    }
+
+    /// Starts it on the data that is there.
+    fn launch(&mut self, options: &[String]) -> anyhow::Result<()> {
+        let name = self.historic.name();
+        let log = fs::File::create(self.run.join("error.log"))?;
+        let folder = self.cache.path(self.historic.folder());
+        let mut command = self.historic.command(&self.cache, &folder, &self.run);
+        command.arg("--skip-networking").arg(format!("--socket={}", self.socket_path().display())).args(options);
+        let mut command = bound_to_us(&command, "KILL");
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = self.child.insert(command.spawn().with_context(|| format!("{name} could not be started"))?);
+        let started = Instant::now();
+        while std::os::unix::net::UnixStream::connect(self.run.join(SOCKET)).is_err() {
+            if let Some(status) = child.try_wait()? {
+                bail!("{name} ended ({status}):\n{}", log_in(&self.run));
+            }
+            if started.elapsed() > PATIENCE {
+                bail!("{name} does not answer:\n{}", log_in(&self.run));
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
     /// Where it listens; the user is root without a password.
     #[must_use]
     pub fn socket_path(&self) -> PathBuf {
-        self.run.join("socket")
+        self.run.join(SOCKET)
     }
 
-    /// Its process.
+    /// Its process; `None` if it did not come up again.
     #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
+}
 
-    fn log(&self) -> String {
-        let text = fs::read(self.run.join("error.log")).unwrap_or_default();
-        String::from_utf8_lossy(&text).into_owned()
-    }
+fn log_in(run: &Path) -> String {
+    let text = fs::read(run.join("error.log")).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 impl Drop for HistoricServer {
     fn drop(&mut self) {
         // Nobody needs its data.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
         let _ = fs::remove_dir_all(&self.run);
     }
 }

@@ -1,4 +1,5 @@
-//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS, dbt2 and the oltp test of sysbench 0.4.
+//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS, dbt2, the oltp test of sysbench 0.4,
+//! and that of 1.0 past the query cache.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ pub enum Script {
     Dbt2,
     /// The oltp test of sysbench 0.4.
     Oltp04,
+    /// The read-only test of sysbench 1.0 past the server's query cache.
+    ReadOnlyUncached,
 }
 
 /// What two of them load, from the folder that they are in.
@@ -19,7 +22,7 @@ const STATEMENT_TIMES: (&str, &str) = ("statement_times.lua", include_str!("../l
 
 impl Script {
     /// All of them.
-    pub const ALL: [Script; 3] = [Script::DbStress, Script::Dbt2, Script::Oltp04];
+    pub const ALL: [Script; 4] = [Script::DbStress, Script::Dbt2, Script::Oltp04, Script::ReadOnlyUncached];
 
     /// The name of its file.
     #[must_use]
@@ -28,6 +31,7 @@ impl Script {
             Script::DbStress => "dbstress.lua",
             Script::Dbt2 => "dbt2.lua",
             Script::Oltp04 => "oltp04.lua",
+            Script::ReadOnlyUncached => "oltp_read_only_uncached.lua",
         }
     }
 
@@ -38,6 +42,7 @@ impl Script {
             Script::DbStress => include_str!("../lua/dbstress.lua"),
             Script::Dbt2 => include_str!("../lua/dbt2.lua"),
             Script::Oltp04 => include_str!("../lua/oltp04.lua"),
+            Script::ReadOnlyUncached => include_str!("../lua/oltp_read_only_uncached.lua"),
         }
     }
 

@@ -6,6 +6,7 @@ use holdfast_server::{Cache, Historic, HistoricServer, apt};
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::foreign;
+use super::querycache;
 use super::sideload::Options;
 use super::turns::Place;
 use super::turns::side::FOR_MANY_SESSIONS;
@@ -42,6 +43,7 @@ pub fn in_turns(server: Historic, mut what: What, progress: &mut Progress) -> Re
     let mut options = vec![format!("--innodb-buffer-pool-size={}", what.pool_bytes())];
     // Its redo log has two files.
     options.extend(what.log_bytes().map(|bytes| format!("--innodb-log-file-size={}", bytes / 2)));
+    options.extend(what.query_cache_bytes().into_iter().flat_map(querycache::with_query_cache));
     options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
     options.push("--innodb-flush-method=O_DIRECT".to_owned());
     let (running, address) = start(server, &options, &what.plan().cores, progress)?;
@@ -49,14 +51,14 @@ pub fn in_turns(server: Historic, mut what: What, progress: &mut Progress) -> Re
         target: server.target(),
         words: format!("on {} with a cache of {} MB", server.name(), stay.pool_bytes >> 20),
         pool_bytes: Some(stay.pool_bytes),
-        pid: Some(running.pid()),
+        pid: running.pid(),
         ..Place::private()
     };
     there::run_at(what, &address, Engine::Innodb, &place, progress)
 }
 
 /// A server that runs until the first value goes away.
-fn start(
+pub(super) fn start(
     server: Historic,
     options: &[String],
     cores: &Cores,

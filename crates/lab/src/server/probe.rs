@@ -165,9 +165,21 @@ impl Probe {
             _ => "INNODB",
         };
         let sql = format!("SELECT {} FROM information_schema.{engine}_BUFFER_POOL_STATS", STATS.join(", "));
-        let row: Option<mysql::Row> = self.conn.query_first(sql).context("ask for the pool's statistics")?;
-        let row = row.context("the server has no statistics of the pool")?;
-        Ok(std::array::from_fn(|column| row.get::<u64, _>(column).unwrap_or(0)))
+        let row = if_told(self.conn.query_first::<mysql::Row, _>(sql)).context("ask for the pool's statistics")?;
+        match row.flatten() {
+            Some(row) => Ok(std::array::from_fn(|column| row.get::<u64, _>(column).unwrap_or(0))),
+            None => self.monitors_pool_stats(),
+        }
+    }
+
+    /// The same from InnoDB's monitor, which says them before 5.5.28, too.
+    fn monitors_pool_stats(&mut self) -> Result<[u64; STATS.len()]> {
+        let monitor = self.conn.query_first::<(String, String, String), _>("SHOW ENGINE INNODB STATUS");
+        let (_, _, text) = monitor?.context("the server has no statistics of the pool")?;
+        let requests = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'";
+        let (_, gets) =
+            self.conn.query_first::<(String, u64), _>(requests)?.context("the server counts no requests")?;
+        of_monitor(&text, gets).context("InnoDB's monitor says nothing of the pool")
     }
 
     /// Size of a page, in bytes.
@@ -202,6 +214,20 @@ impl Probe {
     }
 }
 
+/// The columns [`STATS`] in the text of InnoDB's monitor, but for the requests, which it gives as a rate.
+fn of_monitor(text: &str, gets: u64) -> Option<[u64; STATS.len()]> {
+    let pool = text.split_once("BUFFER POOL AND MEMORY")?.1;
+    // "Name 17" or "Name 17, another 4"
+    let number = |name: &str| {
+        let rest = pool.split_once(name)?.1.trim_start();
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    let young = ["Pages made young ", ", not young "].map(number);
+    let moved = ["Pages read ", ", created ", ", written "].map(number);
+    let pages = ["Buffer pool size ", "Free buffers ", "Database pages ", "Old database pages "].map(number);
+    Some([pages[0]?, pages[1]?, pages[2]?, pages[3]?, young[0]?, young[1]?, gets, moved[0]?, moved[1]?, moved[2]?])
+}
+
 /// `None` for what this user may not ask, and for what this server does not have: the experiment does without such figures.
 fn if_told<T>(answer: mysql::Result<T>) -> mysql::Result<Option<T>> {
     const DENIED: [u16; 3] = [1044, 1142, 1227];
@@ -210,5 +236,21 @@ fn if_told<T>(answer: mysql::Result<T>) -> mysql::Result<Option<T>> {
     match answer {
         Err(mysql::Error::MySqlError(said)) if DENIED.contains(&said.code) || UNKNOWN.contains(&said.code) => Ok(None),
         other => other.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monitor_of_old_tells_the_pools_statistics() {
+        let text = "LOG\n---\nPages read 1\n----------------------\nBUFFER POOL AND MEMORY\n----------------------\n\
+                    Total memory allocated 137363456; in additional pool allocated 0\nDictionary memory allocated 23006\n\
+                    Buffer pool size   8191\nFree buffers       8049\nDatabase pages     142\nOld database pages 52\n\
+                    Modified db pages  0\nPending reads 0\nPending writes: LRU 0, flush list 0, single page 0\n\
+                    Pages made young 7, not young 9\n0.00 youngs/s, 0.00 non-youngs/s\nPages read 141, created 1, written 3\n";
+        assert_eq!(of_monitor(text, 77), Some([8191, 8049, 142, 52, 7, 9, 77, 141, 1, 3]));
+        assert_eq!(of_monitor("nothing", 0), None);
     }
 }

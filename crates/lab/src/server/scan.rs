@@ -1,11 +1,11 @@
 //! `scan` on private servers: the experiment is that of [`crate::experiments::scan`], on InnoDB with its two knobs and on
-//! Holdfast with all defaults.
+//! Holdfast with all defaults; on a server of the past, on its InnoDB.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use holdfast_server::{Cache, Server};
+use holdfast_server::{Cache, Historic, HistoricServer, Server};
 use holdfast_workload::dbt2;
 use holdfast_workload::row::{Schema, Value};
 use mysql::Conn;
@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::address::Address;
 use super::contender::Contender;
 use super::data::SCHEMA;
+use super::historic;
 use super::probe::Probe;
 use crate::clock::PausableClock;
 use crate::document::Document;
@@ -35,6 +36,15 @@ pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Pro
         progress.step(&format!("{}: loading the tables", contender.engine()));
         site.load(contender, options, progress)?;
     }
+    scan::run_on(&site, options, progress)
+}
+
+/// Runs the experiment on a server of the past, on the real disk.
+///
+/// # Errors
+/// If the server cannot be had or does not come up, or a query fails.
+pub fn run_historic(server: Historic, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let site = HistoricSite::load(server, options, progress)?;
     scan::run_on(&site, options, progress)
 }
 
@@ -68,31 +78,15 @@ impl ServerSite {
         // From here on its end is the target's business.
         let address = Address::Socket(server.socket_path());
         up.with_context(|| format!("start a server for {contender}"))?;
-        let conn = Conn::new(address.options()).context("connect to the server")?;
-        let probe = Probe::new(&address, contender.engine())?;
-        let clock = Arc::new(PausableClock::new());
-        Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn), clock })
+        ServerTarget::reach(&address, contender, Some(server))
     }
 
     fn load(&self, contender: Contender, options: &Options, progress: &mut Progress) -> Result<()> {
         let server = ServerSite::server(contender);
         server.remove()?;
         let target = self.up(server, contender, &server_options(contender, options.pool_bytes() * 16))?;
-        let mut conn = target.conn.lock();
-        conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
-        conn.query_drop(format!("USE {SCHEMA}"))?;
-        for sql in [create_new_order(), create_stock()] {
-            conn.query_drop(format!("{sql} ENGINE={} CHARACTER SET latin1 COLLATE latin1_bin", contender.engine()))?;
-        }
-        let mut small = Insert::new(&mut conn, SMALL, 3, dbt2::new_order_schema());
-        dbt2::generate_new_order(options.small_warehouses(), |key, row| small.row(key, row, progress))?;
-        small.flush(progress)?;
-        let mut big = Insert::new(&mut conn, BIG, 2, dbt2::stock_schema());
-        dbt2::generate_stock(options.seed, options.big_warehouses(), |key, row| big.row(key, row, progress))?;
-        big.flush(progress)?;
-        conn.query_drop(format!("ANALYZE TABLE {SMALL}, {BIG}"))?;
-        drop(conn);
-        target.server.down()
+        fill(&mut target.conn.lock(), contender, options, progress)?;
+        target.server.as_ref().map_or(Ok(()), Server::down)
     }
 }
 
@@ -102,6 +96,22 @@ impl Drop for ServerSite {
             let _ = ServerSite::server(contender).remove();
         }
     }
+}
+
+/// Makes the schema and its tables.
+fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut Progress) -> Result<()> {
+    conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
+    conn.query_drop(format!("USE {SCHEMA}"))?;
+    for sql in [create_new_order(), create_stock()] {
+        conn.query_drop(format!("{sql} ENGINE={} CHARACTER SET latin1 COLLATE latin1_bin", contender.engine()))?;
+    }
+    let mut small = Insert::new(conn, SMALL, 3, dbt2::new_order_schema());
+    dbt2::generate_new_order(options.small_warehouses(), |key, row| small.row(key, row, progress))?;
+    small.flush(progress)?;
+    let mut big = Insert::new(conn, BIG, 2, dbt2::stock_schema());
+    dbt2::generate_stock(options.seed, options.big_warehouses(), |key, row| big.row(key, row, progress))?;
+    big.flush(progress)?;
+    conn.query_drop(format!("ANALYZE TABLE {SMALL}, {BIG}")).context("analyse the tables")
 }
 
 fn server_options(contender: Contender, pool_bytes: u64) -> Vec<String> {
@@ -131,23 +141,90 @@ impl Site for ServerSite {
     }
 
     fn policy_name(&self, policy: Policy) -> String {
-        match policy {
-            Policy::Midpoint { pct, time_ms } => format!("InnoDB (old_blocks_pct {pct}, time {time_ms} ms)"),
-            _ => "holdfast".to_owned(),
-        }
+        policy_name(policy)
     }
 
     fn set_slow(&self, _slow: bool) {}
+}
+
+/// A server of the past, which is started again on its data for each policy.
+struct HistoricSite {
+    historic: Historic,
+    running: Mutex<HistoricServer>,
+    address: Address,
+    cores: Cores,
+}
+
+impl HistoricSite {
+    fn load(historic: Historic, options: &Options, progress: &mut Progress) -> Result<HistoricSite> {
+        let cores = options.cores.clone();
+        let (running, address) =
+            historic::start(historic, &historic_options(options.pool_bytes() * 16), &cores, progress)?;
+        progress.step(&format!("{}: loading the tables", historic.name()));
+        fill(&mut Conn::new(address.options()).context("connect to the server")?, INNODB, options, progress)?;
+        Ok(HistoricSite { historic, running: Mutex::new(running), address, cores })
+    }
+}
+
+/// As published: files of their own for the tables, past the system's cache.
+fn historic_options(pool_bytes: u64) -> Vec<String> {
+    let pool = format!("--innodb-buffer-pool-size={pool_bytes}");
+    vec![pool, "--innodb-flush-method=O_DIRECT".to_owned(), "--innodb-file-per-table".to_owned()]
+}
+
+impl Site for HistoricSite {
+    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
+        let Policy::Midpoint { pct, time_ms } = spec.policy else { bail!("{} has InnoDB only", self.historic.name()) };
+        let mut options = historic_options(spec.pool_bytes);
+        options.push(format!("--innodb-old-blocks-pct={pct}"));
+        options.push(format!("--innodb-old-blocks-time={time_ms}"));
+        self.cores.pin(Role::Server);
+        let up = self.running.lock().restart(&options);
+        self.cores.pin(Role::Clients);
+        up?;
+        Ok(Arc::new(ServerTarget::reach(&self.address, INNODB, None)?))
+    }
+
+    fn target_name(&self) -> &'static str {
+        self.historic.target()
+    }
+
+    fn has(&self, policy: Policy) -> bool {
+        matches!(policy, Policy::Midpoint { .. })
+    }
+
+    fn policy_name(&self, policy: Policy) -> String {
+        policy_name(policy)
+    }
+
+    fn set_slow(&self, _slow: bool) {}
+}
+
+fn policy_name(policy: Policy) -> String {
+    match policy {
+        Policy::Midpoint { pct, time_ms } => format!("InnoDB (old_blocks_pct {pct}, time {time_ms} ms)"),
+        _ => "holdfast".to_owned(),
+    }
 }
 
 /// The server listens on its socket only; the port is for its name.
 const PORT: u16 = 13391;
 
 struct ServerTarget {
-    server: Server<'static>,
+    /// To be ended with it.
+    server: Option<Server<'static>>,
     probe: Mutex<Probe>,
     conn: Mutex<Conn>,
     clock: Arc<PausableClock>,
+}
+
+impl ServerTarget {
+    fn reach(address: &Address, contender: Contender, server: Option<Server<'static>>) -> Result<ServerTarget> {
+        let conn = Conn::new(address.options()).context("connect to the server")?;
+        let probe = Probe::new(address, contender.engine())?;
+        let clock = Arc::new(PausableClock::new());
+        Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn), clock })
+    }
 }
 
 impl Target for ServerTarget {
@@ -196,7 +273,9 @@ impl Target for ServerTarget {
 
 impl Drop for ServerTarget {
     fn drop(&mut self) {
-        let _ = self.server.kill();
+        if let Some(server) = &self.server {
+            let _ = server.kill();
+        }
     }
 }
 

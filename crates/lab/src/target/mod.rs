@@ -82,6 +82,11 @@ pub trait Site {
     /// Name of the kind of targets, for the document.
     fn target_name(&self) -> &'static str;
 
+    /// Whether its targets can have this policy.
+    fn has(&self, _policy: Policy) -> bool {
+        true
+    }
+
     /// What a policy is called there.
     fn policy_name(&self, policy: Policy) -> String {
         policy.to_string()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use holdfast_server::statistics::{Summary, summary};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::Plan;
 use super::meters::Meter;
@@ -23,6 +23,8 @@ pub struct Cell {
     pub turns: Vec<Vec<Turn>>,
     /// Megabytes of memory of the servers at the end, by side.
     pub memory_mb: Vec<Option<f64>>,
+    /// What else was counted in the turns, by side, for the document.
+    pub counted: Vec<Map<String, Value>>,
 }
 
 impl Cell {
@@ -39,15 +41,29 @@ impl Cell {
     ) -> Result<Cell> {
         let phase = name.join(", ");
         progress.step(&phase);
+        Cell::of_turns(name, sides, plan.pairs, |_, side| side.turn(work, &phase, plan.turn, progress))
+    }
+
+    /// Gives each side `rounds` turns, which `turn` makes of the side's number and the side.
+    ///
+    /// # Errors
+    /// Those of `turn`.
+    pub fn of_turns<'c>(
+        name: &[&str],
+        sides: &mut [Side<'c>],
+        rounds: usize,
+        mut turn: impl FnMut(usize, &mut Side<'c>) -> Result<Turn>,
+    ) -> Result<Cell> {
         let mut turns: Vec<Vec<Turn>> = sides.iter().map(|_| Vec::new()).collect();
-        for round in 0..plan.pairs {
+        for round in 0..rounds {
             for n in 0..sides.len() {
                 let side = if round % 2 == 0 { n } else { sides.len() - 1 - n };
-                turns[side].push(sides[side].turn(work, &phase, plan.turn, progress)?);
+                turns[side].push(turn(side, &mut sides[side])?);
             }
         }
         let memory_mb = sides.iter().map(Side::memory_mb).collect();
-        Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb })
+        let counted = vec![Map::new(); sides.len()];
+        Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb, counted })
     }
 
     /// Lets `work` run on all sides without counting.
@@ -77,10 +93,8 @@ impl Cell {
     /// A run per side, for the document.
     #[must_use]
     pub fn runs(&self, target: &str, sides: &[Side<'_>]) -> Vec<Run> {
-        let run = |(n, side): (usize, &Side<'_>)| Run {
-            target: target.to_owned(),
-            policy: side.name.clone(),
-            metrics: metrics(json!({
+        let run = |(n, side): (usize, &Side<'_>)| {
+            let mut measured = metrics(json!({
                 "cell": self.name.join(", "),
                 "tps": self.figure(n, |t| Some(t.tps())),
                 "p99_ms": self.figure(n, p99),
@@ -89,7 +103,9 @@ impl Cell {
                 "pages_read_per_transaction": self.figure(n, |t| t.per_transaction(Meter::Reads)),
                 "log_bytes_per_transaction": self.figure(n, |t| t.per_transaction(Meter::Log)),
                 "memory_mb": self.memory_mb.get(n).copied().flatten(),
-            })),
+            }));
+            measured.extend(self.counted.get(n).cloned().unwrap_or_default());
+            Run { target: target.to_owned(), policy: side.name.clone(), metrics: measured }
         };
         sides.iter().enumerate().map(run).collect()
     }
@@ -145,4 +161,35 @@ pub fn grid(title: &str, words: &[&str], sides: &[Side<'_>], columns: &[Column<'
         grid.rows.push(row);
     }
     grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::load::Latencies;
+
+    fn turn(transactions: f64) -> Turn {
+        Turn {
+            seconds: 1.0,
+            transactions,
+            cpu_seconds: None,
+            values: [None; Meter::ALL.len()],
+            latencies: Latencies::new(0),
+            p95_ms: Vec::new(),
+            each: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_rounds_with_both_sides_make_a_ratio() {
+        let ratio = |ours: &[f64], theirs: &[f64]| {
+            let turns = [ours, theirs].map(|side| side.iter().map(|&tps| turn(tps)).collect()).to_vec();
+            let cell = Cell { name: Vec::new(), turns, memory_mb: Vec::new(), counted: Vec::new() };
+            cell.ratio(0, 1, |t| Some(t.tps()))
+        };
+        assert!(ratio(&[1.0], &[1.0]).is_none(), "one round has no spread");
+        assert!(ratio(&[1.0, 2.0], &[0.0, 2.0]).is_none());
+        let sure = ratio(&[2.0, 4.0, 3.0], &[1.0, 2.0, 1.5]).unwrap();
+        assert!((sure.lower_bound - 2.0).abs() < 1e-9);
+    }
 }

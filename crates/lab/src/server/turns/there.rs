@@ -16,7 +16,7 @@ use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
 use crate::server::health::Health;
 use crate::server::visit::{Stay, Visit};
-use crate::server::{flush, overflow, purge, sessions};
+use crate::server::{flush, overflow, purge, querycache, sessions};
 
 /// What is run, with the sizes; cores and engines of its plan do not count.
 pub enum What {
@@ -33,6 +33,8 @@ pub enum What {
         /// Whether that may have any size.
         any_pool: bool,
     },
+    /// See [`querycache`].
+    Querycache(querycache::Options),
 }
 
 impl What {
@@ -43,6 +45,7 @@ impl What {
             What::Purge(options) => &mut options.plan,
             What::Flush(options) => &mut options.plan,
             What::Overflow { options, .. } => &mut options.plan,
+            What::Querycache(options) => &mut options.plan,
         }
     }
 
@@ -54,6 +57,7 @@ impl What {
             What::Purge(options) => options.pool_bytes,
             What::Flush(options) => options.workload.bytes(),
             What::Overflow { options, .. } => overflow::pool_for(options),
+            What::Querycache(options) => querycache::pool_bytes(options),
         }
     }
 
@@ -62,7 +66,24 @@ impl What {
     pub fn log_bytes(&self) -> Option<u64> {
         match self {
             What::Flush(options) => options.capacities.first().copied(),
-            What::Sessions(_) | What::Purge(_) | What::Overflow { .. } => None,
+            What::Sessions(_) | What::Purge(_) | What::Overflow { .. } | What::Querycache(_) => None,
+        }
+    }
+
+    /// Size of its query cache, in bytes, where that is a part of the question.
+    #[must_use]
+    pub fn query_cache_bytes(&self) -> Option<u64> {
+        match self {
+            What::Querycache(options) => Some(options.cache_bytes),
+            What::Sessions(_) | What::Purge(_) | What::Flush(_) | What::Overflow { .. } => None,
+        }
+    }
+
+    /// What the sides are called that the server with this engine is measured as.
+    fn sides(&self, engine: String) -> Vec<String> {
+        match self {
+            What::Querycache(_) => querycache::SIDES.map(str::to_owned).to_vec(),
+            What::Sessions(_) | What::Purge(_) | What::Flush(_) | What::Overflow { .. } => vec![engine],
         }
     }
 }
@@ -107,15 +128,17 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
     let plan = what.plan().clone();
-    let name = engine_name(stay.contender);
-    let (address, conn) = (stay.address.clone(), stay.connect()?);
-    let side = Side::there(cache, &plan.cores, &name, stay.contender, address, conn, place.pid);
-    let mut sides = [side];
+    let mut sides = Vec::new();
+    for name in what.sides(engine_name(stay.contender)) {
+        let (address, conn) = (stay.address.clone(), stay.connect()?);
+        sides.push(Side::there(cache, &plan.cores, &name, stay.contender, address, conn, place.pid));
+    }
     let mut findings: Findings = match what {
         What::Sessions(options) => sessions::there(options, stay, place, cache, &mut sides, progress)?,
         What::Purge(options) => purge::there(options, place, cache, &mut sides, progress)?,
         What::Flush(options) => flush::there(options, stay, place, cache, &mut sides, progress)?,
         What::Overflow { options, any_pool } => overflow::there(options, *any_pool, place, &mut sides, progress)?,
+        What::Querycache(options) => querycache::there(options, stay, place, cache, &mut sides, progress)?,
     };
     findings.words.extend(stay.findings()?);
     let (mut document, text) = findings.report(&plan, &sides);
@@ -136,8 +159,8 @@ fn somebodys(stay: &Stay) -> Place {
 }
 
 /// Of the server.
-const SETTINGS: [&str; 6] =
-    ["version", "version_comment", "max_connections", "log_bin", "sync_binlog", "query_cache_type"];
+const SETTINGS: [&str; 7] =
+    ["version", "version_comment", "max_connections", "log_bin", "sync_binlog", "query_cache_type", "query_cache_size"];
 /// Of the engine, behind its prefix; not every engine has all of them.
 const OF_ENGINE: [&str; 11] = [
     "buffer_pool_size",
