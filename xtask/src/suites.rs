@@ -1,5 +1,6 @@
 //! The test suites, in the order in which they find mistakes fastest.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -44,6 +45,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
     Suite { name: "lab-server", budget_minutes: 15.0, long: true, job: lab_server },
+    Suite { name: "lab-historic", budget_minutes: 8.0, long: true, job: lab_historic },
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
 ];
 
@@ -146,7 +148,7 @@ fn crash_short() -> anyhow::Result<Outcome> {
 const CHROMIUM: Need = Need {
     package: "chromium",
     reason: "the lab's report is looked at in a browser",
-    is_there: || works(std::process::Command::new("chromium").arg("--version")),
+    is_there: || works(Command::new("chromium").arg("--version")),
 };
 
 /// The lab's report in a real browser.
@@ -171,6 +173,30 @@ fn lab_server() -> anyhow::Result<Outcome> {
     let sideload = "sideload --engines holdfast --scale 64";
     for experiment in [sideload, &format!("{sideload} --disk model"), "scan", "querycache"] {
         let run = format!("run --release -p holdfast-cli -- lab {experiment} --target mariadb --quick --no-report");
+        check(&mut cargo(&run))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+const JAVA: Need = Need {
+    package: "default-jre-headless",
+    reason: "Maven runs on it",
+    is_there: || works(Command::new("java").arg("-version")),
+};
+
+const MAVEN: Need = Need {
+    package: "maven",
+    reason: "it downloads the servers of the past",
+    is_there: || works(Command::new("mvn").arg("--version")),
+};
+
+/// Servers of the past are downloaded, come up, are started again on their data, and are measured.
+fn lab_historic() -> anyhow::Result<Outcome> {
+    if let Err(error) = packages::provide(&[JAVA, MAVEN]) {
+        return Ok(Outcome::Skipped(format!("{error:#}")));
+    }
+    for experiment in ["scan --target mysql55", "querycache --target mysql56"] {
+        let run = format!("run --release -p holdfast-cli -- lab {experiment} --quick --no-report");
         check(&mut cargo(&run))?;
     }
     Ok(Outcome::Passed)

@@ -34,8 +34,8 @@ pub fn sideload(
     foreign::run(&name, &address, Engine::Innodb, None, make, progress)
 }
 
-/// Runs one of the other experiments on `server`, with a cache and a redo log of the experiment's size; everything else that matters is as
-/// it was delivered, but for O_DIRECT.
+/// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the experiment's size; everything else that
+/// matters is as it was delivered, but for O_DIRECT.
 ///
 /// # Errors
 /// If the server cannot be had or does not come up; those of the experiment.

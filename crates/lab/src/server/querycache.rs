@@ -112,12 +112,13 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Adds what was counted from `from` to `to`.
+    /// Adds what was counted from `from` to `to`. The server's sessions count some of it without a lock: one that was put off its core on the
+    /// way takes back what the others have counted meanwhile.
     fn add(&mut self, from: &Counts, to: &Counts) {
-        self.hits += to.hits - from.hits;
-        self.inserts += to.inserts - from.inserts;
-        self.prunes += to.prunes - from.prunes;
-        self.not_cached += to.not_cached - from.not_cached;
+        self.hits += to.hits.saturating_sub(from.hits);
+        self.inserts += to.inserts.saturating_sub(from.inserts);
+        self.prunes += to.prunes.saturating_sub(from.prunes);
+        self.not_cached += to.not_cached.saturating_sub(from.not_cached);
     }
 
     /// What they say.
@@ -409,5 +410,14 @@ mod tests {
         assert_eq!(words(0, 0, 1_105_842), "nothing was cached");
         assert_eq!(words(10, 3, 0), "used");
         assert_eq!(words(0, 0, 0), "not asked");
+    }
+
+    #[test]
+    fn a_counter_that_fell_counted_nothing() {
+        let (from, to) =
+            (Counts { not_cached: 117, ..Counts::default() }, Counts { hits: 3, not_cached: 5, ..Counts::default() });
+        let mut counts = Counts::default();
+        counts.add(&from, &to);
+        assert_eq!(counts, Counts { hits: 3, ..Counts::default() });
     }
 }
