@@ -16,7 +16,7 @@ use holdfast_lab::server::contender::Engine;
 use holdfast_lab::server::turns::there::{self, What};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
-use holdfast_lab::server::{flush, overflow, purge, querycache, sessions};
+use holdfast_lab::server::{flush, iobound, overflow, purge, querycache, sessions};
 use holdfast_server::{Cache, Server};
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -49,6 +49,10 @@ fn querycache_options() -> querycache::Options {
     querycache::Options { plan: plan(TURN / 2), rows: 3000, threads: 2, cache_bytes: 1 << 20 }
 }
 
+fn iobound_options() -> iobound::Options {
+    iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3 }
+}
+
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
     vec![
@@ -57,6 +61,7 @@ fn documents() -> Vec<Document> {
         flush::run(&flush_options(), &mut progress).expect("flush").0,
         overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
         querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
+        iobound::run(&iobound_options(), &mut progress).expect("iobound").0,
     ]
 }
 

@@ -53,14 +53,14 @@ pub struct Options {
 }
 
 /// AntiDEAD of the published runs: in memory, and ten times the pages.
-const WIDTHS: [u32; 2] = [2000, 200];
+pub const WIDTHS: [u32; 2] = [2000, 200];
 /// Page size of the database.
 const PAGE_BYTES: usize = 16 << 10;
 /// The ways to the files, for people and for the engine.
 const METHODS: [(&str, FlushMethod); 2] =
     [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
 /// The modes, and WRITEs per READ of each.
-const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
+pub const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 
 /// One workload on files, beside the loop and with everything in the pool.
 struct Case {

@@ -24,7 +24,7 @@ pub struct RigArgs {
     /// What all experiments take.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb (overflow, purge, flush, sessions): which engines [default: innodb,holdfast]; with dsn: the first of them
+    /// With --target mariadb (overflow, purge, flush, sessions, iobound): which engines [default: innodb,holdfast]; with dsn: the first of them
     /// [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
@@ -119,9 +119,8 @@ impl RigExperiment {
             RigExperiment::Purge(_) => server::purge::run(&args.server_purge(), progress),
             RigExperiment::Flush(_) => server::flush::run(&args.server_flush(), progress),
             RigExperiment::Overflow(_) => server::overflow::run(&args.server_overflow(), progress),
-            RigExperiment::Iobound(_) | RigExperiment::Soak(_) => {
-                bail!("this experiment runs on the embedded engine only; leave --target out")
-            }
+            RigExperiment::Iobound(_) => server::iobound::run(&args.server_iobound(), progress),
+            RigExperiment::Soak(_) => bail!("soak runs on the embedded engine only; leave --target out"),
         }
     }
 
@@ -135,9 +134,10 @@ impl RigExperiment {
             RigExperiment::Overflow(_) => {
                 Ok(What::Overflow { options: args.server_overflow(), any_pool: args.common.full })
             }
-            RigExperiment::Iobound(_) | RigExperiment::Soak(_) => {
-                bail!("this experiment runs on the embedded engine only; leave --target out")
+            RigExperiment::Iobound(_) => {
+                bail!("iobound sets the server's cache; --target mariadb starts servers for it")
             }
+            RigExperiment::Soak(_) => bail!("soak runs on the embedded engine only; leave --target out"),
         }
     }
 
@@ -294,6 +294,14 @@ impl RigArgs {
                 vec![0.25, 0.5, 0.75, 0.9, 1.25, 2.0],
             ),
             threads: vec![1, 8, 40],
+        }
+    }
+
+    fn server_iobound(&self) -> server::iobound::Options {
+        server::iobound::Options {
+            plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
+            objects: self.sized(50_000, 100_000, 10_000_000),
+            sessions: 32,
         }
     }
 

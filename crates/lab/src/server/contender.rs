@@ -91,6 +91,19 @@ impl Contender {
         options
     }
 
+    /// Options that have its files read and written through the system's cache.
+    #[must_use]
+    pub fn buffered(self) -> [&'static str; 2] {
+        match self {
+            Contender::Holdfast | Contender::InnoDb { .. } => {
+                ["--innodb-flush-method=fsync", "--loose-holdfast-flush-method=fsync"]
+            }
+            Contender::MyRocks => {
+                ["--rocksdb-use-direct-reads=OFF", "--rocksdb-use-direct-io-for-flush-and-compaction=OFF"]
+            }
+        }
+    }
+
     /// Statements after the tables were loaded: everything to where a server that has run for long has it.
     #[must_use]
     pub fn settle(self) -> &'static [&'static str] {

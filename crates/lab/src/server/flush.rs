@@ -86,6 +86,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             log_bytes: Some(capacity),
             size: 1.0,
             modelled: options.modelled,
+            ..Settings::default()
         };
         let name = format!("log {} MB", capacity >> 20);
         for side in &mut sides {
@@ -219,7 +220,7 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>
             "disk": if options.modelled.is_some() { "modelled" } else { "real" },
         })),
         grids,
-        charts: vec![("Second by second, the last capacity".to_owned(), turns::charts(sides))],
+        charts: vec![("Second by second".to_owned(), turns::charts(sides))],
         verdicts,
         cells,
     }

@@ -10,9 +10,9 @@
 //! | [`instance`] | a private server under load, sampled |
 //! | [`sideload`] | the experiment on private servers |
 //! | [`scan`] | the experiment `scan` on private servers |
-//! | [`querycache`] | the experiment `querycache`, both engines in one private server |
-//! | [`turns`] | engines on private servers in turns, sampled: what the next four share |
-//! | [`sessions`], [`purge`], [`flush`], [`overflow`] | the experiments of these names in such turns |
+//! | [`querycache`] | the experiment `querycache`: both engines in one private server, or one server with and without |
+//! | [`turns`] | engines on private servers in turns, sampled: what the next five share |
+//! | [`sessions`], [`purge`], [`flush`], [`overflow`], [`iobound`] | the experiments of these names in such turns |
 //! | `visit` | a server that the user names, and the schema on it |
 //! | [`health`] | what a server's counters say in words, and which setting would help |
 //! | [`foreign`] | sideload on a server that the user names |
@@ -28,6 +28,7 @@ pub mod foreign;
 pub mod health;
 pub mod historic;
 pub mod instance;
+pub mod iobound;
 pub mod load;
 pub mod outcome;
 pub mod overflow;

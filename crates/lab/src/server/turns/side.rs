@@ -44,6 +44,8 @@ pub struct Settings {
     pub log_bytes: Option<u64>,
     /// How many times smaller than the published pool it is.
     pub size: f64,
+    /// Whether files are read and written through the system's cache instead of past it.
+    pub buffered: bool,
     /// Seek and bytes per second of a modelled disk, if it is to be on one.
     pub modelled: Option<(Duration, u64)>,
 }
@@ -212,6 +214,9 @@ impl<'c> Side<'c> {
     pub fn start(&mut self, settings: &Settings) -> Result<()> {
         let mut options = self.contender.options(settings.pool_bytes, settings.size);
         options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
+        if settings.buffered {
+            options.extend(self.contender.buffered().map(str::to_owned));
+        }
         if let Some(bytes) = settings.log_bytes {
             options.push(format!("--innodb-log-file-size={bytes}"));
             options.push(format!("--loose-holdfast-log-file-size={bytes}"));
@@ -384,14 +389,16 @@ impl<'c> Side<'c> {
         Ok(turn)
     }
 
-    /// A turn that does not count: it leaves no seconds behind.
+    /// A turn that does not count: it leaves no seconds behind, and takes no time of the charts.
     ///
     /// # Errors
     /// As [`Side::turn`].
     pub fn warm_up(&mut self, work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+        let (seconds, spans, ran) = (self.seconds.len(), self.spans.len(), self.ran);
         let turn = self.turn(work, "warm-up", duration, progress)?;
-        self.seconds.clear();
-        self.spans.clear();
+        self.seconds.truncate(seconds);
+        self.spans.truncate(spans);
+        self.ran = ran;
         Ok(turn)
     }
 

@@ -1,0 +1,209 @@
+//! `iobound` on private servers: dbSTRESS that visits ten times as many objects, with everything in the pool and with a pool of a tenth of
+//! what is visited, Holdfast beside InnoDB in turns; on files past the system's cache and on files through it.
+//!
+//! Through it, the system supplies the bytes: what throughput loses there is the price of the engine's page management. Read-only and RW=1.
+
+use anyhow::{Context, Result};
+use holdfast_server::Cache;
+use mysql::prelude::Queryable;
+use serde_json::json;
+
+use super::contender::Contender;
+use super::load::Oltp;
+use super::turns::cell::{Cell, Column, grid, p99};
+use super::turns::meters::Meter;
+use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::workload::Workload;
+use super::turns::{self, Findings, Place, Plan};
+use crate::document::{Bar, Document, Verdict};
+use crate::experiments::iobound::{MODES, WIDTHS};
+use crate::progress::Progress;
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
+    /// OBJECTs.
+    pub objects: u32,
+    /// Sessions.
+    pub sessions: u32,
+}
+
+/// The ways to the files, and whether the system's cache is on them.
+const METHODS: [(&str, bool); 2] = [("past the system's cache", false), ("through the system's cache", true)];
+/// The published pool: InnoDB's reserve of free pages shrinks as the pool does.
+const PUBLISHED_POOL: f64 = 8e9;
+/// What the smallest pool of either engine is not below.
+const SMALLEST: u64 = 6 << 20;
+/// Page size of both engines.
+const PAGE_BYTES: u64 = 16 << 10;
+/// Where everything is in the pool, and where a tenth of it is.
+const POOLS: [&str; 2] = ["holds all", "a tenth"];
+/// The bar: with the small pool never below another engine.
+const SHARE: f64 = 1.0;
+
+impl Options {
+    fn workload(&self) -> Workload {
+        Workload::DbStress { objects: self.objects }
+    }
+
+    fn load(&self, cache: &Cache, rw_ratio: u32, width: u32) -> Result<Oltp> {
+        let mut load = self.workload().load(cache, self.sessions, rw_ratio, self.plan.seed)?;
+        load.asked.push(format!("--anti-dead={width}"));
+        Ok(load)
+    }
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages cannot be had, a server does not come up, or a client fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = turns::equip(progress)?;
+    let mut sides = turns::sides(&cache, &options.plan)?;
+    for side in &mut sides {
+        side.load(Data::Of(options.workload()), options.plan.seed, progress)?;
+    }
+    let (mut cells, mut visited) = (Vec::new(), 0);
+    for (method, buffered) in METHODS {
+        let roomy = settings(options.workload().bytes(), buffered);
+        with_servers(&mut sides, &roomy, |sides| {
+            for (mode, rw_ratio) in MODES {
+                for width in WIDTHS {
+                    let load = options.load(&cache, rw_ratio, width)?;
+                    let name = [method, mode, POOLS[0], &width.to_string()];
+                    cells.push(cell(&name, sides, &load, &options.plan, progress)?);
+                }
+            }
+            visited = sides
+                .iter_mut()
+                .map(resident_bytes)
+                .try_fold(0, |most, bytes| Ok::<_, anyhow::Error>(bytes?.max(most)))?;
+            Ok(())
+        })?;
+        with_servers(&mut sides, &settings(small_pool(visited), buffered), |sides| {
+            for (mode, rw_ratio) in MODES {
+                let load = options.load(&cache, rw_ratio, WIDTHS[1])?;
+                let name = [method, mode, POOLS[1], &WIDTHS[1].to_string()];
+                cells.push(cell(&name, sides, &load, &options.plan, progress)?);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(findings(options, visited, cells, &sides).report(&options.plan, &sides))
+}
+
+fn small_pool(visited: u64) -> u64 {
+    (visited / 10).max(SMALLEST)
+}
+
+fn settings(pool_bytes: u64, buffered: bool) -> Settings {
+    Settings { pool_bytes, buffered, size: PUBLISHED_POOL / pool_bytes as f64, ..Settings::default() }
+}
+
+/// Starts all servers, has `work` done, and shuts them down.
+fn with_servers(
+    sides: &mut [Side<'_>],
+    settings: &Settings,
+    work: impl FnOnce(&mut [Side<'_>]) -> Result<()>,
+) -> Result<()> {
+    for side in sides.iter_mut() {
+        side.start(settings)?;
+    }
+    work(sides)?;
+    sides.iter_mut().try_for_each(Side::stop)
+}
+
+fn cell(name: &[&str], sides: &mut [Side<'_>], load: &Oltp, plan: &Plan, progress: &mut Progress) -> Result<Cell> {
+    progress.step(&name.join(", "));
+    Cell::warm_up(sides, load, plan.turn, progress)?;
+    Cell::measure(name, sides, load, plan, progress)
+}
+
+/// Bytes of pages in a server's cache; 0 where it does not tell.
+fn resident_bytes(side: &mut Side<'_>) -> Result<u64> {
+    let variable = match side.contender {
+        Contender::Holdfast => "Holdfast_buffer_pool_pages_data",
+        Contender::InnoDb { .. } => "Innodb_buffer_pool_pages_data",
+        Contender::MyRocks => return Ok(0),
+    };
+    let row = side.conn()?.query_first::<(String, u64), _>(format!("SHOW GLOBAL STATUS LIKE '{variable}'"))?;
+    let (_, pages) = row.with_context(|| format!("the server does not say {variable}"))?;
+    Ok(pages * PAGE_BYTES)
+}
+
+fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
+    let columns: [Column<'_>; 4] = [
+        ("TPS", &|t| Some(t.tps())),
+        ("p99 ms", &p99),
+        ("server's CPU us/txn", &Turn::cpu_us),
+        ("pages read/txn", &|t| t.per_transaction(Meter::Reads)),
+    ];
+    let mut place = Place::private();
+    "a sync at every commit; no binary log".clone_into(&mut place.conditions);
+    let what = format!(
+        "dbSTRESS, {} sessions, AntiDEAD {} instead of {}, so that ten times as many objects are visited; pools of {} MB and of {} MB",
+        options.sessions,
+        WIDTHS[1],
+        WIDTHS[0],
+        options.workload().bytes() >> 20,
+        small_pool(visited) >> 20
+    );
+    let published = "Published in 2010: all engines peak at the in-memory 20,000 TPS read-only and 35,000 at RW=1, then fall to 10,000 with the \
+                     smaller pool, even with every byte in the file system's cache.";
+    let words = ["files", "mode", "pool", "AntiDEAD"];
+    Findings {
+        name: ("iobound", "The same workload, ten times the pages, on a server"),
+        place,
+        lead: (what, published.to_owned()),
+        words: in_words(&cells, sides),
+        settings: options.workload().settings(json!({
+            "anti_dead": WIDTHS,
+            "sessions": options.sessions,
+            "visited_bytes": visited,
+            "pool_bytes": [options.workload().bytes(), small_pool(visited)],
+        })),
+        grids: vec![grid("Both kinds of files, both modes, both pools", &words, sides, &columns, &cells)],
+        charts: vec![("Second by second".to_owned(), turns::charts(sides))],
+        verdicts: verdicts(&cells, sides),
+        cells,
+    }
+}
+
+/// The cells with the small pool, each with that where everything is in the pool.
+fn pairs(cells: &[Cell]) -> impl Iterator<Item = (&Cell, &Cell)> {
+    let small = cells.iter().filter(|c| c.name[2] == POOLS[1]);
+    small.filter_map(|small| {
+        let same = |c: &&Cell| c.name[2] == POOLS[0] && [0, 1, 3].iter().all(|&word| c.name[word] == small.name[word]);
+        Some((small, cells.iter().find(same)?))
+    })
+}
+
+/// What is left of each engine's throughput with the small pool.
+fn in_words(cells: &[Cell], sides: &[Side<'_>]) -> Vec<String> {
+    let tps = |cell: &Cell, side| Some(cell.figure(side, |t| Some(t.tps()))?.median);
+    let sentence = |(small, roomy): (&Cell, &Cell)| {
+        let left = |(n, side): (usize, &Side<'_>)| {
+            Some(format!("{} keeps {:.0} %", side.name, tps(small, n)? / tps(roomy, n)? * 100.0))
+        };
+        let left: Vec<String> = sides.iter().enumerate().filter_map(left).collect();
+        format!("{}, {}: with a tenth of the pages in the pool {}.", small.name[0], small.name[1], left.join(", "))
+    };
+    pairs(cells).map(sentence).collect()
+}
+
+fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (other, side) in sides.iter().enumerate().skip(1) {
+        for (small, _) in pairs(cells) {
+            let ratio = small.ratio(0, other, |t| Some(t.tps())).map(|r| r.median);
+            let claim = format!(
+                "{}, {}, a tenth of the pages in the pool: TPS of Holdfast, of {}'s",
+                small.name[0], small.name[1], side.name
+            );
+            verdicts.push(Verdict::new(claim, ratio, Bar::AtLeast(SHARE)));
+        }
+    }
+    verdicts
+}
