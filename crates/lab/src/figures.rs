@@ -124,6 +124,6 @@ impl Figures {
     /// Whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.grids.is_empty() && self.charts.is_empty()
+        self.words.is_empty() && self.grids.is_empty() && self.charts.is_empty()
     }
 }
