@@ -348,6 +348,8 @@ fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&
     let cells: Vec<Cell> = measured.into_iter().map(|m| m.cell).collect();
     let what =
         format!("sysbench oltp read-only, {} rows, {} sessions", human(f64::from(options.rows)), options.threads);
+    let mut engines: Vec<&str> = sides.iter().map(|side| side.contender.engine()).collect();
+    engines.dedup();
     let published = "Published in 2010 for 1,000,000 rows and 4 threads: MySQL 5.0 1,309 tps, 5.1 425 tps; with the query cache off 1,305 and \
                      1,313. 5.1 had begun to cache prepared statements: 298,916 results inserted, 291,970 thrown out for want of room, 76,349 \
                      hits at most (5.0: 1,105,842 not cached).";
@@ -357,6 +359,7 @@ fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&
         words: Vec::new(),
         settings: json!({
             "workload": "sysbench oltp_read_only",
+            "tables_in": engines,
             "rows": options.rows,
             "distribution": "uniform",
             "sessions": options.threads,
