@@ -143,7 +143,10 @@ int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
 int ha_holdfast::reset()
 {
   if (cursor)
+  {
+    pass_shown();
     hf_cursor_release(cursor);
+  }
   at_entry= false;
   is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= links_known= false;
   hf_load_free(load);
@@ -167,7 +170,8 @@ int ha_holdfast::open_cursor(uint index)
 {
   if (int error= begin_transaction())
     return error;
-  at_entry= is_at_row= false;
+  at_entry= is_at_row= ends_with_range= false;
+  pass_shown();
   if (cursor && cursor_index == index && cursor_generation == share->generation())
     return 0;
   hf_cursor_close(cursor);
@@ -179,8 +183,10 @@ int ha_holdfast::open_cursor(uint index)
 
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
-  is_at_row= given_unlocked= false;
+  pass_shown();
+  is_at_row= given_unlocked= ends_with_range= false;
   cursor_heads= wants_heads();
+  cursor_locks= read_lock != HF_LOCK_NONE;
   bool committed_if_locked= is_semi_consistent && cursor_index == 0;
   hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, cursor_heads,
                   committed_if_locked, read_lock};
@@ -192,6 +198,7 @@ int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bo
 int ha_holdfast::seek_from_here(bool backward)
 {
   cursor_bounded= false;
+  keep_key();
   static const Bytes open;
   return backward ? seek(open, true, entry_key, false, true) : seek(entry_key, false, open, false, false);
 }
@@ -214,9 +221,57 @@ bool ha_holdfast::wants_heads() const
   return read_lock == HF_LOCK_NONE && !heads_refused && share->layout.heads_do(table);
 }
 
-/* The next entry of the cursor. If the last one was locked by others and the server wants it, that one again, as soon as it is not. */
-hf_code ha_holdfast::next_entry(hf_slice *key, hf_slice *value)
+/* Keeps the key of the entry read last: the cursor is going to use its memory for other things. */
+void ha_holdfast::keep_key()
 {
+  if (!key_in_cursor.data)
+    return;
+  entry_key.assign(key_in_cursor.data, key_in_cursor.data + key_in_cursor.len);
+  if (cursor_index == 0)
+    row_key= entry_key;
+  key_in_cursor.data= nullptr;
+}
+
+/* The entries that were shown ahead count no more, but for those that have been given. */
+void ha_holdfast::pass_shown()
+{
+  keep_key();
+  if (shown_at)
+    hf_cursor_look_ahead(cursor, shown_at, nullptr, 0, nullptr);
+  shown_at= shown_count= 0;
+  shown_next= 1;
+}
+
+/* Lets the cursor show what comes next, behind the entries that have been given. */
+hf_code ha_holdfast::show_entries()
+{
+  keep_key();
+  bool all_given= shown_at == shown_count;
+  shown_next= all_given ? MY_MIN(shown_next * 2, SHOWN_MAX) : 1;
+  size_t given= shown_at, count= 0;
+  shown_at= shown_count= 0;
+  hf_code code= hf_cursor_look_ahead(cursor, given, shown, shown_next, &count);
+  shown_count= count;
+  shown_changes= hf_cursor_changes(cursor);
+  return code;
+}
+
+/* The next entry of the cursor. If the last one was locked by others and the server wants it, that one again, as soon as it is not. */
+inline hf_code ha_holdfast::next_entry(hf_slice *key, hf_slice *value)
+{
+  if (!cursor_locks && !has_shown())
+  {
+    hf_code code= show_entries();
+    if (code != HF_OK)
+      return code;
+  }
+  if (shown_at < shown_count)
+  {
+    *key= shown[shown_at].key;
+    *value= shown[shown_at].value;
+    shown_at++;
+    return HF_OK;
+  }
   if (given_unlocked)
   {
     given_unlocked= false;
@@ -241,7 +296,9 @@ int ha_holdfast::fetch(uchar *record, int not_found)
     hf_code code= next_entry(&key, &value);
     if (code != HF_OK)
       return fail(code, not_found);
-    entry_key.assign(key.data, key.data + key.len);
+    key_in_cursor= key;
+    if (cursor_locks)
+      keep_key();
     at_entry= true;
     row_was_got= false;
     int error= show_entry(record, key, value);
@@ -290,10 +347,7 @@ int ha_holdfast::check_pushed_condition()
 int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
 {
   if (cursor_index == 0)
-  {
-    row_key.assign(key.data, key.data + key.len);
     return show_row(record, value, cursor_heads, HA_ERR_KEY_NOT_FOUND);
-  }
   size_t prefix;
   if (!find_row_key(key, value, &row_key, &prefix))
     return damaged();
@@ -371,6 +425,7 @@ int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not
   if (decoded == Row_layout::CUT && head_only)
   {
     heads_refused= true;
+    keep_key();
     return read_by_row_key(record, not_found);
   }
   return decoded == Row_layout::DECODED ? 0 : damaged();
@@ -423,7 +478,10 @@ void ha_holdfast::position(const uchar *record)
   if (share->has_primary_key())
     primary_key().encode_record(table, record, &key_a);
   else
+  {
+    keep_key();
     key_a= row_key;
+  }
   memset(ref, 0, ref_length);
   if (key_a.size() == ref_length)
   {
@@ -438,6 +496,7 @@ int ha_holdfast::rnd_pos(uchar *record, uchar *position)
 {
   if (int error= begin_transaction())
     return error;
+  keep_key();
   bool fixed= !share->has_primary_key() || primary_key().is_fixed();
   if (fixed)
     row_key.assign(position, position + ref_length);
@@ -485,6 +544,8 @@ int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bo
 
 int ha_holdfast::read_range_next()
 {
+  if (ends_with_range)
+    return ha_index_next(table->record[0]);
   if (!is_end_loose)
     return handler::read_range_next();
   for (;;)
@@ -557,13 +618,15 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   default:
     return HA_ERR_WRONG_COMMAND;
   }
-  if (range_end_known && !backward && !cursor_bounded)
+  bool to_range_end= range_end_known && !backward && !cursor_bounded;
+  if (to_range_end)
   {
     to= &range_end;
     cursor_bounded= true;
   }
   if (int error= seek(*from, true, *to, false, backward))
     return error;
+  ends_with_range= to_range_end && !is_end_loose;
   // Where there is no such entry, the index stands before the next one.
   entry_key= lower;
   if (!is_loose)
@@ -623,6 +686,7 @@ int ha_holdfast::index_first(uchar *record)
   cursor_bounded= range_end_known;
   if (int error= seek(open, true, range_end_known ? range_end : open, false, false))
     return error;
+  ends_with_range= range_end_known && !is_end_loose;
   return fetch(record, HA_ERR_END_OF_FILE);
 }
 

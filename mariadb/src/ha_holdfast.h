@@ -146,6 +146,10 @@ private:
   int seek(const holdfast::Bytes &from, bool from_included, const holdfast::Bytes &to, bool to_included,
            bool backward);
   int seek_from_here(bool backward);
+  void keep_key();
+  void pass_shown();
+  bool has_shown() const { return shown_at < shown_count && shown_changes == hf_cursor_changes(cursor); }
+  hf_code show_entries();
   hf_code next_entry(hf_slice *key, hf_slice *value);
   int fetch(uchar *record, int not_found);
   int fetch_agreeing(uchar *record, const uchar *key, uint length, enum ha_rkey_function find, int not_found);
@@ -228,6 +232,12 @@ private:
   uint cursor_index= 0, cursor_generation= 0;
   bool cursor_backward= false;
   bool cursor_heads= false;    // it was told that the heads of rows do
+  bool cursor_locks= false;    // it locks what it reads
+  /* Entries that the cursor has shown ahead: those before `shown_at` have been given. More are asked for while all are used. */
+  static const size_t SHOWN_MAX= 32;
+  hf_entry shown[SHOWN_MAX];
+  size_t shown_at= 0, shown_count= 0, shown_next= 1;
+  uint64_t shown_changes= 0;
   /* The cursor's range ends before its index does: what comes behind has to be sought. */
   bool cursor_bounded= false;
   /* What is looked for was cut: the cursor meets other keys, too. */
@@ -238,6 +248,8 @@ private:
   bool row_was_got= false;     // by its key, not by the cursor
   holdfast::Bytes entry_key;   // where the index stands
   holdfast::Bytes row_key;     // of the row read last
+  /* Both are this one, in the memory of the cursor, and not kept yet: nobody may ask for them. */
+  hf_slice key_in_cursor= {nullptr, 0};
   holdfast::Bytes new_row_key;
   holdfast::Bytes row_bytes;
   size_t row_head= 0;          // of that, in bytes
@@ -245,6 +257,7 @@ private:
   holdfast::Bytes key_a, key_b, rest_a, rest_b;
   holdfast::Bytes range_end;   // of the range that is being read; where it is known
   bool range_end_known= false;
+  bool ends_with_range= false; // the cursor ends where the range does that the server reads
   bool is_end_loose= false;    // it was cut: what comes behind an entry that is too great may be in the range
   hf_buffer *row= nullptr;
   hf_load *load= nullptr;      // while a copy fills the table

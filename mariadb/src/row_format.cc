@@ -132,9 +132,9 @@ void Row_layout::put(const TABLE *table, const Column &column, uchar *record, co
     break;
   case CHAR:
   {
-    CHARSET_INFO *charset= table->field[column.field_no]->charset();
     memcpy(to, value, n);
-    charset->fill((char *) to + n, column.width - n, ' ');
+    if (n < column.width)
+      table->field[column.field_no]->charset()->fill((char *) to + n, column.width - n, ' ');
     break;
   }
   case VARCHAR:
@@ -157,19 +157,6 @@ void Row_layout::put(const TABLE *table, const Column &column, uchar *record, co
 void Row_layout::put_null(const TABLE *table, const Column &column, uchar *record)
 {
   memcpy(record + column.offset, table->s->default_values + column.offset, column.width);
-}
-
-/* Whether so many bytes can be a value of the column. */
-bool Row_layout::fits(const Column &column, size_t n)
-{
-  switch (column.kind) {
-  case FIXED:
-    return n == column.width;
-  case BLOB:
-    return true;
-  default:
-    return n <= column.width - column.length_bytes;
-  }
 }
 
 /* From how many bytes on columns of the row in `record` are to be in its tail. */
@@ -279,6 +266,18 @@ inline Row_layout::Decoded Row_layout::take_column(const TABLE *table, const Col
   return take_value(table, column, record, &row->tail, row->end, n, wanted) ? DECODED : DAMAGED;
 }
 
+/* The number of the last column of the table that is to be read; -1 if none is. */
+static int last_to_read(const TABLE *table)
+{
+  const MY_BITMAP *columns= table->read_set;
+  for (uint word= no_words_in_map(columns); word-- > 0;)
+  {
+    if (my_bitmap_map bits= columns->bitmap[word])
+      return (int) (word * my_bitmap_map_bits) + 63 - __builtin_clzll(bits);
+  }
+  return -1;
+}
+
 Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const
 {
   if (length < 2 || (row[0] != ROW_FORMAT && row[0] != ROW_WITH_TAIL) || row[1] > history.layouts.size())
@@ -300,9 +299,12 @@ Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar 
     return DAMAGED;
   memcpy(record, rest.from, null_bytes);
   rest.from+= null_bytes;
+  int last= all ? INT_MAX : last_to_read(table);
   for (size_t i= 0; i < columns.size(); i++)
   {
     const Column &column= columns[i];
+    if ((int) column.field_no > last)
+      break;
     if (column.run_columns > 1)
     {
       if (!take_run(column, record, &rest))

@@ -134,7 +134,20 @@ private:
   static void put(const TABLE *table, const Column &column, uchar *record, const uchar *value, size_t n);
   static void put_null(const TABLE *table, const Column &column, uchar *record);
   void find_runs();
-  static bool fits(const Column &column, size_t n);
+
+  /* Whether so many bytes can be a value of the column. */
+  static bool fits(const Column &column, size_t n)
+  {
+    switch (column.kind) {
+    case FIXED:
+      return n == column.width;
+    case BLOB:
+      return true;
+    default:
+      return n <= column.width - column.length_bytes;
+    }
+  }
+
   static bool take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end, size_t n,
                          bool wanted);
   static bool take_run(const Column &column, uchar *record, Rest *row);

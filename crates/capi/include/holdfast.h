@@ -289,6 +289,14 @@ hf_code hf_cursor_is_given_unlocked(const hf_cursor *cursor, bool *out);
 hf_code hf_cursor_lock_given(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 hf_code hf_cursor_next(hf_cursor *cursor, hf_slice *key, hf_slice *value);
 
+typedef struct {
+  hf_slice key;
+  hf_slice value;
+} hf_entry;
+
+hf_code hf_cursor_look_ahead(hf_cursor *cursor, size_t passed, hf_entry *out, size_t max, size_t *count);
+uint64_t hf_cursor_changes(const hf_cursor *cursor);
+
 /* How many entries there are and what their hashes add up to, in any order: sets that are not the same have other sums, but for a
    chance of 2^-64. It begins with zeros. */
 typedef struct {

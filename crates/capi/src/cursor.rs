@@ -11,6 +11,16 @@ pub struct Cursor {
     raw: raw::Cursor,
 }
 
+/// An entry that a cursor shows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its key.
+    pub key: Slice,
+    /// Its value.
+    pub value: Slice,
+}
+
 /// Where a cursor is to go.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -95,9 +105,33 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Shows entries that `hf_cursor_next` would give: as many as can be shown at once, `max` at most, those behind the first
+    /// `passed` of what was shown before, which count as given. They are good until the next call, and as long as
+    /// `hf_cursor_changes` stays the same. With none, it is `hf_cursor_next` that knows why; it must not be called before those that
+    /// were shown have been passed.
+    fn hf_cursor_look_ahead(cursor: *mut Cursor, passed: usize, out: *mut Entry, max: usize, count: *mut usize) {
+        let cursor = take!(exclusive(cursor))?;
+        let (mut to, max) = (out, if out.is_null() { 0 } else { max });
+        let shown = cursor.raw.look_ahead(passed, max, |key, value| {
+            take!(put(to, Entry { key: Slice::of(key), value: Slice::of(value) }));
+            to = to.wrapping_add(1);
+        })?;
+        take!(put(count, shown));
+        Ok(Code::Ok)
+    }
+
     /// Adds an entry to the sum of a set of entries.
     fn hf_entry_sum_add(sum: *mut EntrySum, key: Slice, value: Slice) {
         take!(exclusive(sum))?.add(take!(key.bytes()), take!(value.bytes()));
         Ok(Code::Ok)
     }
+}
+
+/// A number that grows with every change that the cursor's transaction makes or undoes.
+///
+/// # Safety
+/// [The rules](crate#rules).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hf_cursor_changes(cursor: *const Cursor) -> u64 {
+    take!(shared(cursor)).map_or(0, |cursor| cursor.raw.changes())
 }

@@ -428,6 +428,19 @@ impl Cursor {
         }
     }
 
+    /// See [`RowCursor::look_ahead`].
+    pub fn look_ahead(&mut self, passed: usize, max: usize, show: impl FnMut(&[u8], &[u8])) -> Result<usize> {
+        match &mut self.rows {
+            Some(rows) => rows.look_ahead(passed, max, show),
+            None => Ok(0),
+        }
+    }
+
+    /// See [`RowCursor::changes`].
+    pub fn changes(&self) -> u64 {
+        self.rows.as_ref().map_or(0, RowCursor::changes)
+    }
+
     /// The next entry, valid until the next call.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.rows {

@@ -48,6 +48,9 @@ pub trait PageRead {
         }
         Some(low)
     }
+    /// The `len` bytes at `off` are going to be read soon: the processor may begin to fetch them. It reads nothing, so it
+    /// does not matter what is there.
+    fn expect(&self, _off: usize, _len: usize) {}
     /// Copies the whole page into `out`, which must be as long as the page.
     fn copy_page(&self, out: &mut [u8]) -> Option<()> {
         (out.len() == self.page_len()).then_some(())?;
@@ -153,6 +156,23 @@ impl PageRead for OptPage<'_> {
     #[inline]
     fn u64(&self, off: usize) -> Option<u64> {
         self.load::<u64>(off).map(u64::from_le)
+    }
+
+    #[inline]
+    fn expect(&self, off: usize, len: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            const LINE: usize = 64;
+            let Some(at) = self.range(off, len.min(self.len.saturating_sub(off))) else { return };
+            for line in (0..len).step_by(LINE) {
+                // SAFETY: a hint, which is no access: it is allowed to name any address. This one is not formed by going
+                // beyond the page, for `wrapping_add` goes anywhere.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast()) };
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (off, len);
     }
 
     #[inline]

@@ -43,8 +43,9 @@ const BATCH_MIN: usize = 16;
 const BATCH_GROWTH: usize = 8;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 2048;
-/// Bytes after which a batch ends, whatever its entries: thousands of cursors may be open.
-const BATCH_BYTES: usize = 64 << 10;
+/// Bytes after which a batch ends, whatever its entries: it is to stay in the processor's first cache until it is used, and thousands
+/// of cursors may be open.
+const BATCH_BYTES: usize = 16 << 10;
 
 /// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -154,6 +155,8 @@ pub struct RowCursor {
     done: bool,
     /// Rows given that are not counted yet.
     rows_read: u64,
+    /// A transaction whose changes the view sees: mostly that of the next entry, too.
+    seen: TxnId,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -208,6 +211,7 @@ impl Txn {
             stale: false,
             at: 0,
             rows_read: 0,
+            seen: TxnId::NONE,
             batch_len: BATCH_MIN,
             last: None,
             done: false,
@@ -293,13 +297,54 @@ impl RowCursor {
         Ok(None)
     }
 
+    /// Shows entries that `next` would give, one after the other, as they lie in memory: `max` at most, those behind the first
+    /// `passed` of what was shown last, which count as given. They stay readable until the next call, and are what the transaction
+    /// sees until it changes something. Returns how many; none where there is more to do than to look: `next` does that.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`]; those of reading pages.
+    pub fn look_ahead(&mut self, passed: usize, max: usize, mut show: impl FnMut(&[u8], &[u8])) -> Result<usize> {
+        self.at = (self.at + passed).min(self.batch.len());
+        self.rows_read += passed as u64;
+        if self.locking.is_some() || max == 0 || !self.stand_before_entry()? || self.stale {
+            return Ok(0);
+        }
+        let mut shown = 0;
+        while shown < max && self.at + shown < self.batch.len() {
+            match self.look(self.at + shown) {
+                Ok(Newest::Seen(begin)) => {
+                    let (key, payload) = self.batch.get(self.at + shown);
+                    show(key, &payload[begin..]);
+                    shown += 1;
+                }
+                Ok(Newest::Absent) if shown == 0 => self.at += 1,
+                // Whatever it is, it is for `next`.
+                _ => break,
+            }
+        }
+        self.view.check()?;
+        Ok(shown)
+    }
+
+    /// A number that grows with every change that the cursor's transaction makes or undoes: what was shown ahead is good as long as
+    /// it stays the same.
+    #[must_use]
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.owner.changes()
+    }
+
     /// Judges entry `at` by its newest version.
-    fn look(&self, at: usize) -> Result<Newest> {
+    #[inline]
+    fn look(&mut self, at: usize) -> Result<Newest> {
         let (header, body) = split(&self.index, self.batch.get(at).1)?;
-        let me = self.owner.txn();
-        let own = header.txn == me && me != TxnId::NONE;
-        if !own && !self.view.sees(header.txn, &self.system.map) {
-            return Ok(Newest::Unclear);
+        if header.txn != self.seen {
+            let me = self.owner.txn();
+            let own = header.txn == me && me != TxnId::NONE;
+            if !own && !self.view.sees(header.txn, &self.system.map) {
+                return Ok(Newest::Unclear);
+            }
+            self.seen = header.txn;
         }
         let Some(begin) = values::begin_in_body(header.overflow, body, self.part) else {
             return Ok(Newest::Unclear);
@@ -354,6 +399,15 @@ impl RowCursor {
 
     /// The place in the batch of the next entry of the tree, whatever its version.
     fn next_entry(&mut self) -> Result<Option<usize>> {
+        if !self.stand_before_entry()? {
+            return Ok(None);
+        }
+        self.at += 1;
+        Ok(Some(self.at - 1))
+    }
+
+    /// Sees to it that the next entry of the tree is at its place in the batch; false at the end of the range.
+    fn stand_before_entry(&mut self) -> Result<bool> {
         let changes = self.owner.changes();
         if changes != self.changes_seen {
             self.changes_seen = changes;
@@ -361,15 +415,11 @@ impl RowCursor {
         }
         if self.at == self.batch.len() {
             if self.done {
-                return Ok(None);
+                return Ok(false);
             }
             self.fill()?;
-            if self.batch.is_empty() {
-                return Ok(None);
-            }
         }
-        self.at += 1;
-        Ok(Some(self.at - 1))
+        Ok(self.at < self.batch.len())
     }
 
     /// The transaction has changed something since the last call.

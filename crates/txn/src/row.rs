@@ -36,6 +36,7 @@ pub struct VersionHeader {
 impl VersionHeader {
     /// Splits `payload` into header and body; `None` if it is too short or has unknown flags.
     #[must_use]
+    #[inline]
     pub fn decode(payload: &[u8]) -> Option<(VersionHeader, &[u8])> {
         let flags = *payload.first()?;
         if flags & !(DELETED | OVERFLOW) != 0 {

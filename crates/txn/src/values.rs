@@ -95,6 +95,7 @@ pub(crate) fn reference(body: &[u8]) -> Result<&[u8]> {
 }
 
 /// Where in a version's body that begins which is wanted, if it is there and not in a chain.
+#[inline]
 pub(crate) fn begin_in_body(overflow: bool, body: &[u8], part: Part) -> Option<usize> {
     if !overflow {
         return Some(0);

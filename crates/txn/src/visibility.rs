@@ -33,9 +33,14 @@ pub(crate) enum Seen {
 }
 
 /// The header and body of a payload that a tree returned.
+#[inline]
 pub(crate) fn split<'p>(index: &TableIndex, payload: &'p [u8]) -> Result<(VersionHeader, &'p [u8])> {
-    VersionHeader::decode(payload)
-        .ok_or_else(|| Error::damaged_file(format!("index {}", index.id()), "an entry has no version header"))
+    VersionHeader::decode(payload).ok_or_else(|| no_header(index))
+}
+
+#[cold]
+fn no_header(index: &TableIndex) -> Error {
+    Error::damaged_file(format!("index {}", index.id()), "an entry has no version header")
 }
 
 impl TxnSystem {

@@ -42,6 +42,8 @@ fn value(n: u32) -> Vec<u8> {
 enum Step {
     Open(bool, bool),
     Next(u8),
+    /// Looks at so many entries ahead, and takes so many of them.
+    Ahead(u8, u8),
     Put(u16, u32),
     Delete(u16),
     /// A change of another index.
@@ -54,12 +56,17 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => (any::<bool>(), any::<bool>()).prop_map(|(reverse, lock)| Step::Open(reverse, lock)),
         8 => (1..40u8).prop_map(Step::Next),
+        8 => (1..90u8, 0..90u8).prop_map(|(max, taken)| Step::Ahead(max, taken)),
         4 => (0..KEYS, any::<u32>()).prop_map(|(k, v)| Step::Put(k, v)),
         2 => (0..KEYS).prop_map(Step::Delete),
         2 => (0..KEYS).prop_map(Step::Other),
         1 => Just(Step::Savepoint),
         1 => Just(Step::RollBack),
     ]
+}
+
+fn decode(key: &[u8], value: &[u8]) -> (u16, u32) {
+    (u16::from_be_bytes(key.try_into().unwrap()), u32::from_be_bytes(value[..4].try_into().unwrap()))
 }
 
 /// What the cursor should give next.
@@ -90,15 +97,27 @@ fn follow(steps: &[Step]) -> Result<()> {
             Step::Next(times) => {
                 for _ in 0..if over { 0 } else { times } {
                     let wanted = expected(&rows, at, direction);
-                    let given = cursor.next()?.map(|(k, v)| {
-                        (u16::from_be_bytes(k.try_into().unwrap()), u32::from_be_bytes(v[..4].try_into().unwrap()))
-                    });
+                    let given = cursor.next()?.map(|(k, v)| decode(k, v));
                     assert_eq!(given, wanted);
                     at_end = given.is_none();
                     let Some((key, _)) = given else { break };
                     at = Some(key);
                 }
             }
+            Step::Ahead(max, taken) if !over => {
+                let mut shown = Vec::new();
+                let count = cursor.look_ahead(0, usize::from(max), |k, v| shown.push(decode(k, v)))?;
+                assert!(count == shown.len() && count <= usize::from(max));
+                let mut from = at;
+                for entry in &shown {
+                    assert_eq!(Some(*entry), expected(&rows, from, direction));
+                    from = Some(entry.0);
+                }
+                shown.truncate(usize::from(taken));
+                assert_eq!(cursor.look_ahead(shown.len(), 0, |_, _| {})?, 0);
+                at = shown.last().map(|(key, _)| *key).or(at);
+            }
+            Step::Ahead(..) => {}
             Step::Put(k, v) => {
                 txn.upsert(&db.rows, &k.to_be_bytes(), &value(v), None)?;
                 rows.insert(k, v);

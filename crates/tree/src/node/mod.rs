@@ -366,6 +366,14 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         Some(out.len() - record.payload_len)
     }
 
+    /// The entry in slot `i`, of about `len` bytes, is going to be read soon.
+    #[inline]
+    pub(crate) fn expect_entry(&self, i: usize, len: usize) {
+        if let Some(slot) = self.slot(i) {
+            self.page.expect(slot.offset, len);
+        }
+    }
+
     /// Replaces `out` by the payload of slot `i`.
     #[inline]
     pub fn payload_to(&self, i: usize, out: &mut Vec<u8>) -> Option<()> {

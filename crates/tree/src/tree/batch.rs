@@ -17,10 +17,16 @@ use crate::node::NodeRef;
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// For each entry: where its key begins, where its payload begins.
-    entries: Vec<(usize, usize)>,
+    entries: Vec<Entry>,
     /// The leaves that they were copied from.
     leaves: Vec<CopiedLeaf>,
+}
+
+/// Where an entry begins in the bytes of a batch, which are no more than a few pages.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: u32,
+    payload: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +41,12 @@ struct CopiedLeaf {
 impl Batch {
     /// Key and payload of entry `i`.
     #[must_use]
+    #[inline]
     pub fn get(&self, i: usize) -> (&[u8], &[u8]) {
-        let (key, payload) = self.entries[i];
-        let end = self.entries.get(i + 1).map_or(self.bytes.len(), |next| next.0);
-        (&self.bytes[key..payload], &self.bytes[payload..end])
+        let (entry, next) = (self.entries[i], self.entries.get(i + 1));
+        let end = next.map_or(self.bytes.len(), |next| next.key as usize);
+        let (key, payload) = self.bytes[entry.key as usize..end].split_at((entry.payload - entry.key) as usize);
+        (key, payload)
     }
 
     /// Where entry `i` was copied from.
@@ -68,7 +76,7 @@ impl Batch {
     /// Bytes that it has memory for.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        let (entry, leaf) = (size_of::<(usize, usize)>(), size_of::<CopiedLeaf>());
+        let (entry, leaf) = (size_of::<Entry>(), size_of::<CopiedLeaf>());
         self.bytes.capacity() + self.entries.capacity() * entry + self.leaves.capacity() * leaf
     }
 
@@ -93,10 +101,11 @@ impl Batch {
     }
 
     /// Appends the entry in slot `i`. `None` for bytes that no leaf can hold.
+    #[inline]
     fn push<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>, i: usize) -> Option<()> {
-        let key = self.bytes.len();
-        let payload = node.entry_to(i, &mut self.bytes)?;
-        self.entries.push((key, payload));
+        let key = self.bytes.len() as u32;
+        let payload = node.entry_to(i, &mut self.bytes)? as u32;
+        self.entries.push(Entry { key, payload });
         Some(())
     }
 }
@@ -106,15 +115,25 @@ impl Batch {
 pub struct BatchLimit {
     /// Entries.
     pub entries: usize,
-    /// Bytes, exceeded by one entry at most.
+    /// Bytes after which no further leaf is begun. What a leaf has is taken whole if it can be, for it would have to be looked for
+    /// again: up to [`WITHIN_LEAF`] times these bytes, exceeded by one entry at most.
     pub bytes: usize,
 }
+
+/// See [`BatchLimit::bytes`]. Keys are longer than what a leaf keeps of them, and a leaf that is changed while it is read can look as if it
+/// had any number of bytes.
+const WITHIN_LEAF: usize = 4;
 
 impl BatchLimit {
     fn has_room(self, batch: &Batch) -> bool {
         batch.len() < self.entries && batch.bytes.len() < self.bytes
     }
 }
+
+/// So many entries ahead of the one that is copied the processor is told where they are,
+const EXPECTED: usize = 8;
+/// and of how many bytes of them at most: it guesses the rest of longer ones by itself.
+const EXPECTED_BYTES: usize = 256;
 
 /// Why no more was copied from a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +170,32 @@ impl CopyEntries<'_> {
         let slot = found.slot + usize::from(found.exact && behind_equal);
         Some(if self.direction == Direction::Forward { (0, slot) } else { (slot, count) })
     }
+
+    /// Copies the entries in `slots`, as many as there is room for. Returns whether these were all. Leaves of a large pool are in no
+    /// cache of the processor, and it does not guess where the next entry lies: it is told a few entries before.
+    #[inline]
+    fn copy<P, S>(&mut self, node: NodeRef<'_, P>, slots: S) -> Option<bool>
+    where
+        P: PageRead + ?Sized,
+        S: Iterator<Item = usize> + ExactSizeIterator + Clone,
+    {
+        let room = self.limit.entries.saturating_sub(self.batch.len());
+        let bytes_max = self.limit.bytes.saturating_mul(WITHIN_LEAF);
+        let all = slots.len() <= room;
+        let mut expected = slots.clone().take(room);
+        expected.by_ref().take(EXPECTED).for_each(|slot| node.expect_entry(slot, EXPECTED_BYTES));
+        for slot in slots.take(room) {
+            let before = self.batch.bytes.len();
+            if before >= bytes_max {
+                return Some(false);
+            }
+            self.batch.push(node, slot)?;
+            if let Some(slot) = expected.next() {
+                node.expect_entry(slot, (self.batch.bytes.len() - before).min(EXPECTED_BYTES));
+            }
+        }
+        Some(all)
+    }
 }
 
 impl LeafReader for CopyEntries<'_> {
@@ -163,27 +208,16 @@ impl LeafReader for CopyEntries<'_> {
         let (low, high) = self.within(node, count)?;
         let first_read = if self.direction == Direction::Forward { first } else { first.saturating_sub(1) };
         self.batch.begin_leaf(at, first_read, self.direction);
-        let ends = match self.direction {
-            Direction::Forward => {
-                for slot in first..high {
-                    if !self.limit.has_room(self.batch) {
-                        return Some((at, Stop::BatchFull));
-                    }
-                    self.batch.push(node, slot)?;
-                }
-                high < count
-            }
-            Direction::Reverse => {
-                for slot in (low..first).rev() {
-                    if !self.limit.has_room(self.batch) {
-                        return Some((at, Stop::BatchFull));
-                    }
-                    self.batch.push(node, slot)?;
-                }
-                low > 0
-            }
+        let (slots, ends) = match self.direction {
+            Direction::Forward => (first..high, high < count),
+            Direction::Reverse => (low..first, low > 0),
         };
-        Some((at, if ends { Stop::RangeEnds } else { Stop::LeafEnds }))
+        let stop = if ends { Stop::RangeEnds } else { Stop::LeafEnds };
+        let all = match self.direction {
+            Direction::Forward => self.copy(node, slots)?,
+            Direction::Reverse => self.copy(node, slots.rev())?,
+        };
+        Some((at, if all { stop } else { Stop::BatchFull }))
     }
 }
 

@@ -185,6 +185,7 @@ impl Owner {
     }
 
     /// A number that grows with every change it makes or undoes.
+    #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
