@@ -34,6 +34,9 @@ pub(crate) enum Fill {
     Zero,
 }
 
+/// One in so many frames may be filled by one batch of pages that a thread is going to read: many threads do that at a time.
+const TOGETHER_DIVISOR: usize = 64;
+
 /// Frames that belong to nobody else; those left go back to the free list on drop.
 pub(crate) struct Lease<'a> {
     core: &'a Core,
@@ -162,6 +165,19 @@ impl Core {
             }
         }
         brought
+    }
+
+    /// Brings those of `pages` in that are missing, in one batch of reads on the caller's thread, if they are more than one: as many as
+    /// the pool has room for without giving up others that came in just before.
+    pub(crate) fn bring_in_together(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
+        let room = self.active_frames() / TOGETHER_DIVISOR;
+        let end = space.file.len().unwrap_or(0);
+        let missing = pages.iter().filter(|&&no| space.translation.frame(no).is_none() && self.home(no) < end);
+        let wanted: Vec<_> = missing.take(room).map(|&no| (no, acc.touch(space.page_id(no)))).collect();
+        if wanted.len() > 1 {
+            let brought = self.bring_in_ahead(space, &wanted);
+            (0..brought).for_each(|_| acc.count_read());
+        }
     }
 
     /// Reads pages into frames that the caller has latched exclusively, in one batch; whether that worked.

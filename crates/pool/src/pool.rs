@@ -159,6 +159,18 @@ impl Pool {
         result
     }
 
+    /// As [`Pool::load`], for the first of several pages that are going to be read one after the other: those of them that are missing
+    /// come in with one batch of reads, as far as that needs no waiting and they are few for the pool. A batch costs the system hardly
+    /// more than a read, and a disk that does many things at once does them at once.
+    ///
+    /// # Errors
+    /// As [`Pool::load`], for the first page. The others are advice.
+    pub fn load_together(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) -> Result<()> {
+        let Some(&first) = pages.first() else { return Ok(()) };
+        self.core.bring_in_together(space, pages, acc);
+        self.load(space, first, acc)
+    }
+
     /// As [`Pool::load`], for a page that leads to others. A scan that goes through the ring comes back to it for each of those,
     /// so the page comes in as an ordinary one.
     ///

@@ -4,13 +4,17 @@
 //! for another half, in one call: a disk that seeks goes there once for all of them, and works while the walk does. The
 //! window belongs to the walk, not to a cursor: rows are read in batches of a few leaves, each with a cursor of its own.
 //!
+//! A short walk has no window. But if it is known where it ends, and it has come to its second leaf, then it comes to those between,
+//! too; so when one is missing, those that follow are brought in with it, in one batch that the walk waits for. To hand that over to
+//! other threads would cost more than it brings: a range of a thousand rows has fifteen leaves.
+//!
 //! What follows under the leaf's parent is noted on the way down, with the bounds; where that is less than the window,
 //! the children of the next parent are, too, if that is resident. (If not, it is asked for, to be there when the
 //! window reaches it again.) All of this is advice: what changes meanwhile costs a page read in vain, or waited for.
 
 use std::ops::Range;
 
-use holdfast_base::PageNo;
+use holdfast_base::{PageNo, Result};
 use holdfast_pool::{Access, PageRead};
 
 use super::Tree;
@@ -21,6 +25,8 @@ use crate::node::NodeRef;
 const WINDOW: usize = 64;
 /// Leaves that a walk must have visited before it has a window: a range of a hundred rows ends before.
 const WINDOW_AFTER: u64 = 4;
+/// Leaves of a walk with a known end that come in together.
+const TOGETHER: usize = 16;
 
 /// Where a walk goes, and where it ends if that is known.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +65,8 @@ pub(super) struct Ahead {
     under_parent: usize,
     /// The parent after it, if the walk comes there and the grandparent knows it.
     next_parent: Option<PageNo>,
+    /// The leaves come in together with the first of them that is missing.
+    together: bool,
 }
 
 impl Ahead {
@@ -89,6 +97,16 @@ impl Ahead {
         Some(())
     }
 
+    /// Brings in the leaf that the walk comes to now.
+    pub(super) fn load_leaf(&mut self, tree: &Tree, no: PageNo, acc: &Access<'_>) -> Result<()> {
+        let (pool, space) = (tree.store().pool(), tree.space.space());
+        if !self.together {
+            return pool.load(space, no, acc);
+        }
+        self.leaves.insert(0, no);
+        pool.load_together(space, &self.leaves, acc)
+    }
+
     /// The children of the next parent, given here, that are wanted too.
     fn note_next_parent<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>, course: Course<'_>) -> Option<()> {
         let first = match course.direction {
@@ -107,9 +125,15 @@ impl Cursor<'_> {
     /// Decides which leaves to look for on the way to the next one. The window grows with the walk: a range of a few leaves must not
     /// read many that it will not reach. What is known to be a scan goes far from the start.
     pub(super) fn look_ahead(&mut self) {
+        self.ahead.together = false;
         let window = match self.walk.leaves {
             _ if self.acc.is_ring_scan() => WINDOW,
             leaves @ WINDOW_AFTER.. => usize::try_from(leaves * 2).unwrap_or(WINDOW).min(WINDOW),
+            1.. if self.end.is_some() => {
+                self.ahead.together = true;
+                self.ahead.wanted = 0..TOGETHER - 1;
+                return;
+            }
             _ => 0,
         };
         // The leaf that is entered now is the first of those that were asked for.
@@ -120,7 +144,7 @@ impl Cursor<'_> {
     /// Asks the pool for what was found.
     pub(super) fn ask_ahead(&mut self, course: Course<'_>) {
         let (tree, acc, ahead) = (self.tree, self.acc, &mut self.ahead);
-        if ahead.wanted.is_empty() {
+        if ahead.wanted.is_empty() || ahead.together {
             return;
         }
         let (pool, space) = (tree.store().pool(), tree.space.space());

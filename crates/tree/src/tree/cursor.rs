@@ -80,7 +80,7 @@ pub struct Cursor<'t> {
     per_row_touches: bool,
     pub(super) ahead: Ahead,
     /// The walk ends here, if it is known where: nothing behind is read ahead.
-    end: Option<&'t [u8]>,
+    pub(super) end: Option<&'t [u8]>,
 }
 
 /// The key range of the leaf.
@@ -125,6 +125,10 @@ impl Way for ToPosition<'_> {
         }
         self.ahead.note(node, slot, self.course)?;
         Some(slot)
+    }
+
+    fn load_leaf(&mut self, tree: &Tree, no: PageNo, acc: &Access<'_>) -> Result<()> {
+        self.ahead.load_leaf(tree, no, acc)
     }
 }
 

@@ -18,6 +18,10 @@ pub(super) trait Way {
     fn start(&mut self) {}
     /// The slot of the child to go to; `None` for bytes that no inner node can hold.
     fn choose<P: PageRead + ?Sized>(&mut self, node: NodeRef<'_, P>) -> Option<usize>;
+    /// Brings in the leaf `no`, to which the way led last.
+    fn load_leaf(&mut self, tree: &Tree, no: PageNo, acc: &Access<'_>) -> Result<()> {
+        tree.store().pool().load(tree.space.space(), no, acc)
+    }
 }
 
 /// The way to the leaf whose range holds a key.
@@ -102,11 +106,10 @@ impl Tree {
             Walk::Leaf(guard) => Ok(Some(guard)),
             Walk::Changed => Ok(None),
             Walk::Missing(no, leaf) => {
-                let (pool, space) = (self.store().pool(), self.space.space());
                 if leaf {
-                    pool.load(space, no, acc)?
+                    way.load_leaf(self, no, acc)?;
                 } else {
-                    pool.load_inner(space, no, acc)?
+                    self.store().pool().load_inner(self.space.space(), no, acc)?;
                 }
                 Ok(None)
             }
