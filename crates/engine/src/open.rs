@@ -43,6 +43,10 @@ struct Ground {
     read_only: bool,
 }
 
+/// The double-write file grows to the log's capacity, because its images are of use until the next checkpoint, and no further than this: it is read when the
+/// database is opened.
+const DOUBLEWRITE_MAX: u64 = 128 << 20;
+
 impl Ground {
     fn new(settings: &Builder, disk: Arc<dyn Disk>, read_only: bool) -> Result<Ground> {
         let lock = disk.lock()?;
@@ -81,6 +85,7 @@ impl Ground {
         config.max_bytes = self.settings.cache_max();
         config.policy = policy_kind(self.settings.policy);
         config.clock = Arc::clone(&self.clock);
+        config.doublewrite_bytes = self.settings.log_capacity_bytes.min(DOUBLEWRITE_MAX);
         let pool = Pool::new(config, Arc::clone(wal), Arc::clone(&self.metrics))?;
         Ok(Store::new(pool, Arc::clone(wal), Arc::clone(&self.metrics)))
     }

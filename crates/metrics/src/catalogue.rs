@@ -146,6 +146,7 @@ catalogue! {
     FlushFailures, "buffer_pool_flush_failures", Count, "Page writes that failed; the pages stayed dirty.";
     CleanerWakeups, "buffer_pool_cleaner_wakeups", Count, "Times the page cleaner was woken by a watermark.";
     DblwrPagesWritten, "dblwr_pages_written", Pages, "Pages written to the double-write file.";
+    DblwrPagesSpared, "dblwr_pages_spared", Pages, "Pages written that did not go to the double-write file because an older image of theirs in it will do.";
     DblwrWrites, "dblwr_writes", Count, "Batches written to the double-write file.";
     DblwrPagesRestored, "dblwr_pages_restored", Pages, "Torn pages restored from the double-write file at open.";
 

@@ -4,11 +4,15 @@
 //! the file has been synced: until then the write's smallest rec_lsn stands in [`Unsynced`] and holds the checkpoint,
 //! and its slots in the double-write file are not reused.
 //!
+//! A write that relies on an older image of a page (see `doublewrite`) holds the checkpoint back to the rec_lsn of that. So that those who
+//! write the same pages over and over do not hold it for ever, a checkpoint begins with a *floor*: from then on nobody relies on an image
+//! with a smaller rec_lsn. Floor and holds are under one mutex: a hold comes before the checkpoint is claimed, or is refused.
+//!
 //! **Order.** A write enters `Unsynced` before its pages leave the dirty sets, and [`Core::oldest_dirty`] looks at
 //! the dirty sets first. The checkpoint asks the log for its oldest writer before that: a mini-transaction is in a
 //! writer slot until its pages are in the dirty sets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use holdfast_base::{Lsn, Result, SpaceId};
@@ -26,12 +30,24 @@ pub(crate) struct Unsynced {
     syncing: Mutex<()>,
 }
 
-#[derive(Default)]
 struct UnsyncedState {
     next: u64,
-    /// Smallest rec_lsn of each write, and whether it is done.
-    writes: BTreeMap<u64, (Lsn, bool)>,
+    /// No smaller rec_lsn is held any more: there may be a checkpoint up to here.
+    floor: Lsn,
+    /// Smallest rec_lsn of each write that is under way.
+    writes: HashMap<u64, Lsn>,
+    /// The smallest of those that are done, and of those whose sync is under way; [`Lsn::MAX`] if there are none.
+    done: Lsn,
+    syncing: Lsn,
+    /// Where the pages of those that are done lie.
     spaces: HashMap<SpaceId, Arc<Space>>,
+}
+
+impl Default for UnsyncedState {
+    fn default() -> UnsyncedState {
+        let (writes, spaces) = (HashMap::new(), HashMap::new());
+        UnsyncedState { next: 0, floor: Lsn(0), writes, done: Lsn::MAX, syncing: Lsn::MAX, spaces }
+    }
 }
 
 impl Unsynced {
@@ -40,16 +56,49 @@ impl Unsynced {
         let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
-        state.writes.insert(id, (rec_lsn, false));
+        state.writes.insert(id, rec_lsn);
         id
+    }
+
+    /// From where on an image can be relied on, unless a checkpoint begins.
+    pub(crate) fn floor(&self) -> Lsn {
+        self.state.lock().floor
+    }
+
+    /// The write that has begun needs the log from `rec_lsn` on until it is durable; whether it will be there.
+    pub(crate) fn hold(&self, id: u64, rec_lsn: Lsn) -> bool {
+        let mut state = self.state.lock();
+        let granted = rec_lsn >= state.floor;
+        if granted && let Some(write) = state.writes.get_mut(&id) {
+            *write = rec_lsn.min(*write);
+        }
+        granted
+    }
+
+    /// The write will not be done, and has changed nothing.
+    pub(crate) fn cancel(&self, id: u64) {
+        self.state.lock().writes.remove(&id);
+    }
+
+    /// From now on nobody gets hold of the log before `lsn`.
+    fn raise_floor(&self, lsn: Lsn) {
+        let mut state = self.state.lock();
+        state.floor = state.floor.max(lsn);
+    }
+
+    /// The least of `lsn` and of what is held: from now on the log before that may be gone.
+    fn claim(&self, lsn: Lsn) -> Lsn {
+        let mut state = self.state.lock();
+        let claimed = state.oldest().min(lsn);
+        state.floor = state.floor.max(claimed);
+        claimed
     }
 
     /// The write is done; its pages are in these spaces.
     pub(crate) fn done<'s>(&self, id: u64, spaces: impl Iterator<Item = &'s Arc<Space>>) {
         let mut state = self.state.lock();
-        if let Some(write) = state.writes.get_mut(&id) {
-            write.1 = true;
-        }
+        let rec_lsn = state.writes.remove(&id).unwrap_or(Lsn::MAX);
+        state.done = state.done.min(rec_lsn);
         for space in spaces {
             state.spaces.entry(space.id()).or_insert_with(|| space.clone());
         }
@@ -60,8 +109,15 @@ impl Unsynced {
         self.state.lock().spaces.remove(&space);
     }
 
-    fn oldest(&self) -> Option<Lsn> {
-        self.state.lock().writes.values().map(|&(lsn, _)| lsn).min()
+    /// What is held; [`Lsn::MAX`] if nothing is.
+    fn oldest(&self) -> Lsn {
+        self.state.lock().oldest()
+    }
+}
+
+impl UnsyncedState {
+    fn oldest(&self) -> Lsn {
+        self.writes.values().copied().fold(self.done.min(self.syncing), Lsn::min)
     }
 }
 
@@ -89,7 +145,7 @@ impl Core {
     /// writer slots. [`Lsn::MAX`] if no page is dirty.
     pub(crate) fn oldest_dirty(&self) -> Lsn {
         let dirty = self.oldest_in_memory();
-        dirty.min(self.unsynced.oldest().unwrap_or(Lsn::MAX))
+        dirty.min(self.unsynced.oldest())
     }
 
     /// The same but for writes that are done and not durable: those of the pages that are still to be written.
@@ -104,20 +160,19 @@ impl Core {
     pub(crate) fn sync_home(&self) -> Result<()> {
         self.wal.check_poisoned()?;
         let _syncing = self.unsynced.syncing.lock();
-        let (done, spaces) = {
+        let spaces = {
             let mut state = self.unsynced.state.lock();
-            let done: Vec<u64> = state.writes.iter().filter(|(_, w)| w.1).map(|(&id, _)| id).collect();
-            let spaces: Vec<Arc<Space>> =
-                if done.is_empty() { Vec::new() } else { std::mem::take(&mut state.spaces).into_values().collect() };
-            (done, spaces)
+            if state.done == Lsn::MAX {
+                return Ok(());
+            }
+            // If a sync fails it stays there: the database is poisoned, and there is no checkpoint any more.
+            state.syncing = std::mem::replace(&mut state.done, Lsn::MAX);
+            std::mem::take(&mut state.spaces)
         };
-        for space in &spaces {
+        for space in spaces.values() {
             self.sync_space(space)?;
         }
-        let mut state = self.unsynced.state.lock();
-        for id in done {
-            state.writes.remove(&id);
-        }
+        self.unsynced.state.lock().syncing = Lsn::MAX;
         Ok(())
     }
 
@@ -138,13 +193,46 @@ impl Core {
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let payload = self.payload.0.lock();
         let Some(provider) = payload.as_ref() else { return Ok(self.wal.checkpoint_lsn()) };
+        let floor = self.wal.oldest_writer().min(self.oldest_in_memory());
+        self.unsynced.raise_floor(floor);
         self.sync_home()?;
+        if self.unsynced.oldest() < floor {
+            // Those who relied on older images were not done when the sync began; most of them are now.
+            self.sync_home()?;
+        }
         // In this order: see the module's description.
         let writers = self.wal.oldest_writer();
-        let lsn = writers.min(self.oldest_dirty());
+        let lsn = self.unsynced.claim(writers.min(self.oldest_in_memory()));
         if lsn > self.wal.checkpoint_lsn() {
             self.wal.set_checkpoint(lsn, &provider(lsn))?;
         }
         Ok(lsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_stays_behind_what_is_held() {
+        let unsynced = Unsynced::default();
+        let write = unsynced.begin(Lsn(70));
+        assert!(unsynced.hold(write, Lsn(30)));
+        unsynced.raise_floor(Lsn(60));
+        assert_eq!(unsynced.claim(Lsn(90)), Lsn(30));
+        unsynced.cancel(write);
+        assert_eq!(unsynced.claim(Lsn(90)), Lsn(90));
+    }
+
+    #[test]
+    fn nobody_gets_hold_of_what_a_checkpoint_may_pass() {
+        let unsynced = Unsynced::default();
+        let write = unsynced.begin(Lsn(70));
+        unsynced.raise_floor(Lsn(50));
+        assert!(!unsynced.hold(write, Lsn(49)));
+        assert_eq!(unsynced.claim(Lsn(60)), Lsn(60));
+        assert!(!unsynced.hold(write, Lsn(59)) && unsynced.hold(write, Lsn(60)));
+        assert_eq!((unsynced.floor(), unsynced.claim(Lsn(90))), (Lsn(60), Lsn(60)));
     }
 }

@@ -35,6 +35,9 @@ pub struct PoolConfig {
     pub partitions: usize,
     /// Whether page writes go through the double-write file.
     pub doublewrite: DoubleWrite,
+    /// How far the double-write file may grow. The more images it holds, the longer each can be relied on; but for no longer than until the next
+    /// checkpoint, so more than the log's capacity is of little use.
+    pub doublewrite_bytes: u64,
     /// Whether the cleaner, the checkpointer and the read-ahead threads run. Without them everything still works, on
     /// the threads that call: for deterministic tests.
     pub background: bool,
@@ -58,6 +61,7 @@ impl PoolConfig {
             policy: PolicyKind::default(),
             partitions: 0,
             doublewrite: DoubleWrite::Auto,
+            doublewrite_bytes: 64 << 20,
             background: true,
             read_ahead_threads: 2,
             checkpoint_target_pct: 65,

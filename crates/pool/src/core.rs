@@ -62,7 +62,7 @@ impl Core {
         metrics.set(Gauge::PageSize, config.page_size as u64);
         metrics.set(Gauge::PagesTotal, u64::from(active));
         Ok(Core {
-            doublewrite: DoubleWriter::open(&config, active)?,
+            doublewrite: DoubleWriter::open(&config)?,
             frames,
             partitions,
             supply: CachePadded::new(Supply::new(active)),

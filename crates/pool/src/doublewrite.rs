@@ -1,31 +1,34 @@
-//! The double-write file: a copy of every page is durable here before the page is overwritten at home, so that a
-//! power cut in the middle of a page write leaves one good copy.
+//! The double-write file: a good copy of every page is durable here before the page is overwritten at home, so that a
+//! power cut in the middle of a page write leaves one.
 //!
 //! ```text
-//! file `doublewrite`:  | area 0: slot 0 .. n-1 | area 1: slot 0 .. n-1 |      a slot is one page image, sealed
+//! file `doublewrite`:  | area 0: 128 slots | area 1: 128 slots | ...      a slot is one page image, sealed
 //! ```
 //!
 //! A page image names its page and carries its own checksum, so the file needs no directory. Batches fill the current
-//! area slot by slot, each with one write and one sync (concurrent batches share syncs). When the area is full the
-//! other one becomes the current one, after everything written home from it has been synced there. The slot of a page whose home
-//! write failed is not reused until that page has been written after all.
+//! area slot by slot, each with one write and one sync (concurrent batches share syncs).
 //!
-//! At open, [`restore_torn_pages`] replaces pages that are damaged at home by their newest good image, if that image
-//! cannot be stale. Images stay in the file until their slot is used again, so the newest one that is found may be older than
-//! what was at home before a bit rotted there. Two things tell:
-//! - Its page LSN lies beyond the checkpoint: whatever changed the page later is in the log, and redo does it again.
-//!   A write that a power cut tore is always such a case, because it held the checkpoint.
-//! - The damaged page carries the image's LSN and checksum: it was that very image.
+//! **Images are relied on again.** A page that is written once more needs no other image as long as the one it has stands in the
+//! file and the log has all that changed the page since: if that write is torn, recovery starts from the older image, and redo brings the page to where it was (the log is
+//! durable up to what is written home, as always). The log has it as long as the checkpoint does not pass the *rec_lsn* of the image: the
+//! start of the first change that was not in the page's file before. So a batch relies on images only if
+//! [`Unsynced`](crate::checkpoint::Unsynced) holds the checkpoint back to there until its writes are durable, and has an
+//! image written where the checkpoint, or one that is being taken, is further. A page that goes out often has one image for each checkpoint.
 //!
-//! Otherwise the page stays damaged, and says so to those who read it: an old image would be a silent step back in time.
+//! **Areas are used in turn.** The file grows by an area when the last one is full, up to a limit and as long as the disk has room. From
+//! then on a quarter of the areas is *retired* at a time, the oldest images: nobody relies on them any more, those who do have
+//! written their pages home, and these are synced. The slot of a page whose home write
+//! failed is not reused until that page has been written after all.
+//!
+//! What becomes of the images at open: see [`restore`](crate::restore).
 //!
 //! Lock order: `state` is a leaf; nothing is waited for under it but its own condition variable, whose waiters wait
-//! for home writes of other threads.
+//! for home writes of other threads. A batch gets slots and images to rely on at one moment, so who has any waits for nobody's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, page};
+use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
 use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
 use parking_lot::{Condvar, Mutex};
@@ -36,25 +39,53 @@ use crate::flush::BATCH;
 
 /// The file's name.
 pub(crate) const NAME: &str = "doublewrite";
-/// Slots of an area: at least two batches, at most 4 MiB of 16 KiB pages.
-const AREA_MIN: u32 = 2 * BATCH as u32;
-const AREA_MAX: u32 = 256;
+/// Slots of an area: two batches.
+const AREA: u32 = 2 * BATCH as u32;
+/// Areas that there are at least: one is filled while another one is retired.
+const LEAST_AREAS: u32 = 2;
+/// Slots of the file at most, whatever the limit: what is known of an image takes a few dozen bytes of memory.
+const MOST_SLOTS: u64 = 8192;
 /// Buffers kept for reuse.
 const BUFFERS: usize = 4;
 
+/// A page of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Page {
+    pub(crate) id: PageId,
+    /// Position of its image in the batch's images.
+    pub(crate) image: usize,
+    /// Start of its first change that is not in its file.
+    pub(crate) rec_lsn: Lsn,
+}
+
+/// A durable image.
+#[derive(Clone, Copy)]
+struct Image {
+    slot: u32,
+    rec_lsn: Lsn,
+}
+
 #[derive(Default)]
 struct State {
-    current: usize,
+    /// Areas that the file has; 0 before the first use.
+    areas: u32,
+    current: u32,
+    /// First slot of the current area that was not used.
     next: u32,
-    /// Batches of each area that are not written home yet.
-    in_flight: [u32; 2],
+    /// Times that another area became the current one.
+    turns: u64,
+    /// Areas after the current one that are retired.
+    free: u32,
+    /// Pages of each area that are being written home: those whose images were written there and those that rely on one.
+    in_flight: Vec<u32>,
+    /// What can be relied on.
+    images: HashMap<PageId, Image>,
     /// Slots that hold the only good copy of a page, perhaps.
     stuck: HashMap<PageId, u32>,
     /// Writes to the file that wait for a sync, and that are synced: numbers of writes.
     written: u64,
     synced: u64,
     syncing: bool,
-    ready: bool,
 }
 
 /// See the module's description.
@@ -62,32 +93,48 @@ pub(crate) struct DoubleWriter {
     file: Option<Arc<dyn File>>,
     disk: Arc<dyn Disk>,
     page_size: usize,
-    area: u32,
+    most_areas: u32,
     state: Mutex<State>,
     changed: Condvar,
     buffers: Mutex<Vec<AlignedBuf>>,
 }
 
-/// Where the images of one batch are.
-pub(crate) struct Slots {
-    area: usize,
-    slots: Vec<(PageId, u32)>,
+/// The images that one batch has and relies on.
+pub(crate) struct Slots(Vec<Placed>);
+
+struct Placed {
+    page: Page,
+    image: Image,
+    /// Whether the image is still to be written.
+    new: bool,
+}
+
+impl Slots {
+    /// The checkpoint must not pass this while the page's home write is not durable.
+    pub(crate) fn rec_lsn(&self, id: PageId) -> Option<Lsn> {
+        self.0.iter().find(|p| p.page.id == id).map(|p| p.image.rec_lsn)
+    }
+
+    /// The oldest of those that were there before.
+    fn oldest_relied_on(&self) -> Option<Lsn> {
+        self.0.iter().filter(|p| !p.new).map(|p| p.image.rec_lsn).min()
+    }
 }
 
 impl DoubleWriter {
-    pub(crate) fn open(config: &PoolConfig, frames: u32) -> Result<DoubleWriter> {
-        let area = (frames / 4).clamp(AREA_MIN, AREA_MAX);
+    pub(crate) fn open(config: &PoolConfig) -> Result<DoubleWriter> {
         let file = if config.doublewrite == DoubleWrite::Off {
             None
         } else {
             let options = OpenOptions::new(FileKind::Data).create(Create::IfMissing);
             Some(config.disk.open(NAME, options)?)
         };
+        let slots = (config.doublewrite_bytes / config.page_size as u64).min(MOST_SLOTS);
         Ok(DoubleWriter {
             file,
             disk: config.disk.clone(),
             page_size: config.page_size,
-            area,
+            most_areas: (slots as u32 / AREA).max(LEAST_AREAS),
             state: Mutex::default(),
             changed: Condvar::new(),
             buffers: Mutex::default(),
@@ -117,30 +164,50 @@ impl DoubleWriter {
         }
     }
 
-    /// Writes sealed images of pages and makes them durable. `pages`: each with the position of its image in `images`, in that order.
+    /// Sees to it that each of these pages has a durable image that recovery can start from, until [`DoubleWriter::finish`]. `images`: sealed, those of
+    /// the pages in their order. `write`: the batch in [`Unsynced`](crate::checkpoint::Unsynced), which holds the checkpoint.
     ///
     /// # Errors
     /// Of the write, with nothing taken; of the sync, which poisons the database.
-    pub(crate) fn write(&self, pages: &[(PageId, usize)], images: &[u8], core: &Core) -> Result<Slots> {
+    pub(crate) fn protect(&self, pages: &[Page], images: &[u8], write: u64, core: &Core) -> Result<Slots> {
         let Some(file) = &self.file else { return Err(Error::invalid("the double-write file is switched off")) };
         self.prepare(&**file)?;
-        let slots = self.allocate(pages, core)?;
-        if let Err(e) = self.write_slots(&**file, &slots, pages, images) {
-            self.finish(slots, &[]);
+        let slots = self.place(&**file, pages, write, core)?;
+        let new = slots.0.iter().filter(|p| p.new).count();
+        core.metrics.add(Counter::DblwrPagesSpared, (pages.len() - new) as u64);
+        if new == 0 {
+            return Ok(slots);
+        }
+        if let Err(e) = self.write_new(&**file, &slots, images) {
+            self.let_go(&slots);
             return Err(e);
         }
         core.metrics.inc(Counter::DblwrWrites);
-        core.metrics.add(Counter::DblwrPagesWritten, pages.len() as u64);
+        core.metrics.add(Counter::DblwrPagesWritten, new as u64);
         if let Err(e) = self.sync(&**file, core) {
-            self.finish(slots, &[]);
+            self.let_go(&slots);
             return Err(e);
         }
+        let durable = slots.0.iter().filter(|p| p.new).map(|p| (p.page.id, p.image));
+        self.state.lock().images.extend(durable);
         Ok(slots)
     }
 
+    /// Slots for those of the pages that have no image which the batch may rely on.
+    fn place(&self, file: &dyn File, pages: &[Page], write: u64, core: &Core) -> Result<Slots> {
+        let slots = self.allocate(file, pages, core.unsynced.floor(), core)?;
+        if slots.oldest_relied_on().is_none_or(|oldest| core.unsynced.hold(write, oldest)) {
+            return Ok(slots);
+        }
+        // A checkpoint began meanwhile.
+        self.let_go(&slots);
+        self.allocate(file, pages, Lsn::MAX, core)
+    }
+
     /// One request for all that follow one another, in the file and in memory.
-    fn write_slots(&self, file: &dyn File, slots: &Slots, pages: &[(PageId, usize)], images: &[u8]) -> Result<()> {
-        let places: Vec<(u32, usize)> = slots.slots.iter().zip(pages).map(|(slot, page)| (slot.1, page.1)).collect();
+    fn write_new(&self, file: &dyn File, slots: &Slots, images: &[u8]) -> Result<()> {
+        let places: Vec<(u32, usize)> =
+            slots.0.iter().filter(|p| p.new).map(|p| (p.image.slot, p.page.image)).collect();
         for run in places.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
             let (slot, image) = run[0];
             file.write_at(self.offset(slot), &images[image * self.page_size..][..run.len() * self.page_size])?;
@@ -148,17 +215,21 @@ impl DoubleWriter {
         Ok(())
     }
 
-    /// Before the first use: the file has its full length, so that it does not run out of space later.
+    /// Before the first use: the file has its least length, so that it does not run out of space later.
     fn prepare(&self, file: &dyn File) -> Result<()> {
         let mut state = self.state.lock();
-        if !state.ready {
-            let len = self.offset(2 * self.area);
-            if file.len()? < len {
-                file.set_len(len)?;
+        if state.areas == 0 {
+            let len = file.len()?;
+            let least = self.offset(LEAST_AREAS * AREA);
+            if len < least {
+                file.set_len(least)?;
                 file.sync()?;
             }
             self.disk.sync_dir()?;
-            state.ready = true;
+            let there = u32::try_from(len / self.offset(AREA)).unwrap_or(u32::MAX);
+            state.areas = there.clamp(LEAST_AREAS, self.most_areas);
+            state.in_flight = vec![0; state.areas as usize];
+            state.free = state.areas - 1;
         }
         Ok(())
     }
@@ -167,33 +238,53 @@ impl DoubleWriter {
         u64::from(slot) * self.page_size as u64
     }
 
-    fn allocate(&self, pages: &[(PageId, usize)], core: &Core) -> Result<Slots> {
+    /// Images for all of these pages: those with a rec_lsn from `floor` on that there are, and slots for the others.
+    fn allocate(&self, file: &dyn File, pages: &[Page], floor: Lsn, core: &Core) -> Result<Slots> {
         let mut state = self.state.lock();
         loop {
-            let current = state.current;
-            if let Some(slots) = state.fit(pages, self.area) {
-                state.in_flight[current] += 1;
-                return Ok(Slots { area: current, slots });
+            if let Some(slots) = state.fit(pages, floor) {
+                return Ok(slots);
             }
             if state.next == 0 {
                 return Err(Error::DiskFull(
                     "writing pages: too many failed page writes keep the double-write file".into(),
                 ));
             }
-            let other = 1 - current;
-            if state.in_flight[other] > 0 {
+            if state.free > 0 || self.grow(file, &mut state) {
+                state.current = (state.current + 1) % state.areas;
+                state.turns += 1;
+                state.free -= 1;
+                state.next = 0;
+                self.changed.notify_all();
+                continue;
+            }
+            if state.retire() {
                 self.changed.wait(&mut state);
                 continue;
             }
-            // Everything written home from the other area so far is `done` in `Unsynced`.
+            // Everything written home with the help of these areas so far is `done` in `Unsynced`.
+            let (turns, retired) = (state.turns, state.oldest_areas());
             drop(state);
             core.sync_home()?;
             state = self.state.lock();
-            if state.current == current && state.in_flight[other] == 0 {
-                (state.current, state.next) = (other, 0);
-                self.changed.notify_all();
+            if state.turns == turns && state.free == 0 {
+                state.free = retired;
             }
         }
+    }
+
+    /// Gives the file another area, if the last one is current, the limit allows it and the disk has room. The sync after the first
+    /// write there makes the length durable, too.
+    fn grow(&self, file: &dyn File, state: &mut State) -> bool {
+        let more = state.current + 1 == state.areas
+            && state.areas < self.most_areas
+            && file.set_len(self.offset((state.areas + 1) * AREA)).is_ok();
+        if more {
+            state.areas += 1;
+            state.free = 1;
+            state.in_flight.push(0);
+        }
+        more
     }
 
     /// Waits until everything written to the file before is durable; concurrent callers share syncs.
@@ -226,117 +317,68 @@ impl DoubleWriter {
     /// The batch is written home, but for the pages `failed`.
     pub(crate) fn finish(&self, slots: Slots, failed: &[PageId]) {
         let mut state = self.state.lock();
-        for (id, slot) in slots.slots {
-            if failed.contains(&id) {
-                state.stuck.insert(id, slot);
+        for Placed { page, image, .. } in &slots.0 {
+            if failed.contains(&page.id) {
+                state.stuck.insert(page.id, image.slot);
             } else if !state.stuck.is_empty() {
-                state.stuck.remove(&id);
+                state.stuck.remove(&page.id);
             }
         }
-        state.in_flight[slots.area] -= 1;
+        drop(state);
+        self.let_go(&slots);
+    }
+
+    /// Nothing that needs these images is being written.
+    fn let_go(&self, slots: &Slots) {
+        let mut state = self.state.lock();
+        slots.0.iter().for_each(|p| state.in_flight[(p.image.slot / AREA) as usize] -= 1);
         drop(state);
         self.changed.notify_all();
     }
-}
 
-impl DoubleWriter {
     /// The space is gone: its pages need no good copy.
     pub(crate) fn forget(&self, space: SpaceId) {
-        self.state.lock().stuck.retain(|id, _| id.space != space);
+        let mut state = self.state.lock();
+        state.stuck.retain(|id, _| id.space != space);
+        state.images.retain(|id, _| id.space != space);
     }
 }
 
 impl State {
-    /// Slots of the current area for these pages, if they fit.
-    fn fit(&mut self, pages: &[(PageId, usize)], area: u32) -> Option<Vec<(PageId, u32)>> {
-        let base = self.current as u32 * area;
-        let mut free = (self.next..area).filter(|&s| !self.stuck.values().any(|&stuck| stuck == base + s));
-        let slots: Vec<(PageId, u32)> = pages.iter().map_while(|&(id, _)| Some((id, base + free.next()?))).collect();
-        drop(free);
-        if slots.len() < pages.len() {
-            return None;
+    /// Images with a rec_lsn from `floor` on, and slots of the current area for the pages that have none, if they fit.
+    fn fit(&mut self, pages: &[Page], floor: Lsn) -> Option<Slots> {
+        let base = self.current * AREA;
+        let mut free = (self.next..AREA).filter(|&s| !self.stuck.values().any(|&stuck| stuck == base + s));
+        let mut next = self.next;
+        let mut slots = Vec::with_capacity(pages.len());
+        for &page in pages {
+            let known = self.images.get(&page.id).filter(|image| image.rec_lsn >= floor);
+            let image = match known {
+                Some(&image) => image,
+                None => {
+                    let slot = free.next()?;
+                    next = slot + 1;
+                    Image { slot: base + slot, rec_lsn: page.rec_lsn }
+                }
+            };
+            slots.push(Placed { page, image, new: known.is_none() });
         }
-        self.next = slots.last().map_or(self.next, |&(_, slot)| slot - base + 1);
-        Some(slots)
+        self.next = next;
+        slots.iter().for_each(|p| self.in_flight[(p.image.slot / AREA) as usize] += 1);
+        Some(Slots(slots))
     }
-}
 
-/// Whether the damaged page `home` says that it was `image`.
-fn was_image(home: &[u8], image: &[u8]) -> bool {
-    [page::OFF_CHECKSUM..page::OFF_SPACE, page::OFF_LSN..page::OFF_INDEX]
-        .into_iter()
-        .all(|part| home[part.clone()] == image[part])
-}
+    /// How many areas are retired at a time: those that follow the current one.
+    fn oldest_areas(&self) -> u32 {
+        (self.areas / 4).max(1)
+    }
 
-/// What [`restore_torn_pages`] did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RestoreReport {
-    /// Good page images found in the double-write file.
-    pub images: usize,
-    /// Pages that were damaged at home and have been replaced by their images.
-    pub restored: Vec<PageId>,
-    /// Pages that are damaged at home and whose newest image may be older than what was there: left as they are.
-    pub stale: Vec<PageId>,
-}
-
-/// To be called when a database is opened, before redo and before its pool is made: replaces every page that is damaged
-/// in its file, and has a good image in the double-write file that is not stale, by that image. `checkpoint`: where redo will begin.
-/// `resolve` gives the file of a space, or `None` if the space does not exist any more.
-///
-/// # Errors
-/// Of the reads and writes.
-pub fn restore_torn_pages(
-    disk: &dyn Disk,
-    page_size: usize,
-    checkpoint: Lsn,
-    resolve: &mut dyn FnMut(SpaceId) -> Result<Option<Arc<dyn File>>>,
-) -> Result<RestoreReport> {
-    let mut report = RestoreReport::default();
-    if !disk.exists(NAME)? {
-        return Ok(report);
+    /// Whether an area that is to be retired is still needed. From now on nobody relies on what it has who does not already.
+    fn retire(&mut self) -> bool {
+        let (first, areas) = (self.current + 1, self.areas);
+        let oldest = |area: u32| (area + areas - first % areas) % areas < self.oldest_areas();
+        let retired: Vec<bool> = (0..areas).map(oldest).collect();
+        self.images.retain(|_, image| !retired[(image.slot / AREA) as usize]);
+        self.in_flight.iter().zip(&retired).any(|(&in_flight, &retired)| retired && in_flight > 0)
     }
-    let file = disk.open(NAME, OpenOptions::new(FileKind::Data))?;
-    let mut newest: HashMap<PageId, (Lsn, u64)> = HashMap::new();
-    let mut image = AlignedBuf::zeroed(page_size);
-    for slot in 0..file.len()? / page_size as u64 {
-        let offset = slot * page_size as u64;
-        file.read_at(offset, &mut image)?;
-        let Some(header) = page::PageHeader::decode(&image) else { continue };
-        if page::is_blank(&image) || page::check(&image, header.id).is_err() {
-            continue;
-        }
-        report.images += 1;
-        let known = newest.entry(header.id).or_insert((header.lsn, offset));
-        if known.0 < header.lsn {
-            *known = (header.lsn, offset);
-        }
-    }
-    let mut home = AlignedBuf::zeroed(page_size);
-    let mut images: Vec<(PageId, Lsn, u64)> = newest.into_iter().map(|(id, (lsn, offset))| (id, lsn, offset)).collect();
-    images.sort_unstable();
-    for (id, lsn, offset) in images {
-        let Some(target) = resolve(id.space)? else { continue };
-        let at = u64::from(id.no.0) * page_size as u64;
-        let damaged = match target.read_at(at, &mut home) {
-            Ok(()) => page::check(&home, id).is_err(),
-            // The file ends before or within the page.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
-                home.fill(0);
-                true
-            }
-            Err(e) => return Err(e),
-        };
-        if !damaged {
-            continue;
-        }
-        file.read_at(offset, &mut image)?;
-        if lsn <= checkpoint && !was_image(&home, &image) {
-            report.stale.push(id);
-            continue;
-        }
-        target.write_at(at, &image)?;
-        target.sync()?;
-        report.restored.push(id);
-    }
-    Ok(report)
 }

@@ -2,7 +2,7 @@
 //!
 //! Life of a write: *stage* - each page is copied under its shared latch, and marked WRITING; *secure* - the log is
 //! flushed up to the newest page LSN of the batch (one flush for all: the WAL rule), the copies are sealed with their
-//! checksums and written to the double-write file, which is synced; *home* - the copies are written to where they
+//! checksums, and those of pages that have no image in the double-write file to rely on are written to it, and it is synced; *home* - the copies are written to where they
 //! belong. A page that nobody changed since it was copied is clean then; one that was changed stays dirty from that
 //! change on. Nothing is latched after staging.
 //!
@@ -18,7 +18,7 @@ use holdfast_io::{AlignedBuf, WriteAt};
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
 use crate::core::Core;
-use crate::doublewrite::Slots;
+use crate::doublewrite::{Page, Slots};
 use crate::space::Space;
 use crate::translation::CLAIMED;
 
@@ -42,7 +42,7 @@ pub(crate) struct Batch {
     lsn: Lsn,
 }
 
-/// A batch whose copies are safe in the double-write file (or need not be): what is left is to write them home.
+/// A batch whose pages have good images in the double-write file (or need none): what is left is to write them home.
 pub(crate) struct Secured {
     batch: Batch,
     slots: Option<Slots>,
@@ -86,36 +86,35 @@ impl Core {
 
     /// Makes a batch safe; on failure its pages are dirty as before.
     fn secure(&self, mut batch: Batch, cause: Counter) -> Result<Secured, Error> {
-        match self.try_secure(&mut batch) {
-            Ok(slots) => {
-                let oldest = batch.staged.iter().map(|s| s.rec_lsn).min().unwrap_or(Lsn::MAX);
-                let write = self.unsynced.begin(oldest);
-                Ok(Secured { batch, slots, write, next: 0, failed: Vec::new(), cause })
-            }
+        let oldest = batch.staged.iter().map(|s| s.rec_lsn).min().unwrap_or(Lsn::MAX);
+        let write = self.unsynced.begin(oldest);
+        match self.try_secure(&mut batch, write) {
+            Ok(slots) => Ok(Secured { batch, slots, write, next: 0, failed: Vec::new(), cause }),
             Err(e) => {
                 self.metrics.add(Counter::FlushFailures, batch.staged.len() as u64);
                 for staged in &batch.staged {
-                    self.end_write(staged, false);
+                    self.end_failed(staged, None);
                 }
+                self.unsynced.cancel(write);
                 self.doublewrite.give_buffer(batch.images);
                 Err(e)
             }
         }
     }
 
-    fn try_secure(&self, batch: &mut Batch) -> Result<Option<Slots>, Error> {
+    fn try_secure(&self, batch: &mut Batch, write: u64) -> Result<Option<Slots>, Error> {
         self.wal.flush_to(batch.lsn)?;
         for image in batch.images.chunks_exact_mut(self.frames.page_size()) {
             page::seal(image);
         }
         let doubled = batch.staged.iter().filter(|s| s.space.doublewrite);
-        let mut pages: Vec<(PageId, usize)> = doubled.map(|s| (s.id, s.image)).collect();
+        let mut pages: Vec<Page> = doubled.map(|s| Page { id: s.id, image: s.image, rec_lsn: s.rec_lsn }).collect();
         if pages.is_empty() {
             return Ok(None);
         }
         // As they lie in memory: what follows one another there goes out as one request.
-        pages.sort_unstable_by_key(|&(_, image)| image);
-        self.doublewrite.write(&pages, &batch.images, self).map(Some)
+        pages.sort_unstable_by_key(|page| page.image);
+        self.doublewrite.protect(&pages, &batch.images, write, self).map(Some)
     }
 
     fn image<'b>(&self, batch: &'b Batch, staged: &Staged) -> &'b [u8] {
@@ -123,9 +122,18 @@ impl Core {
         &batch.images[staged.image * page_size..][..page_size]
     }
 
-    fn end_write(&self, staged: &Staged, done: bool) {
-        let header = self.frames.header(staged.frame);
-        self.partition(staged.id).end_write(staged.frame, header, done);
+    /// The page is written home.
+    fn end_home(&self, batch: &Batch, staged: &Staged) {
+        self.partition(staged.id).end_write(staged.frame, self.frames.header(staged.frame));
+        self.supply.event();
+        if self.image(batch, staged)[OFF_TYPE] == PageType::Free as u8 {
+            self.empty_frame(staged.frame, staged.id);
+        }
+    }
+
+    /// The write failed. `needed`: from where on the log is needed for what is in the page's file now.
+    fn end_failed(&self, staged: &Staged, needed: Option<Lsn>) {
+        self.partition(staged.id).fail_write(staged.frame, self.frames.header(staged.frame), needed);
         self.supply.event();
     }
 
@@ -146,18 +154,19 @@ impl Core {
             let took = start.elapsed();
             self.metrics.record_wait(WaitClass::WriteIo, took);
             self.metrics.record(Timing::PageWrite, took);
-            if let Err(e) = result {
-                self.metrics.add(Counter::FlushFailures, group.len() as u64);
-                secured.failed.extend(group.iter().map(|s| s.id));
-                failure = Some(e);
-            } else {
-                written += group.len();
-            }
-            let done = failure.is_none();
-            for staged in group {
-                self.end_write(staged, done);
-                if done && self.image(&secured.batch, staged)[OFF_TYPE] == PageType::Free as u8 {
-                    self.empty_frame(staged.frame, staged.id);
+            match result {
+                Ok(()) => {
+                    written += group.len();
+                    group.iter().for_each(|staged| self.end_home(&secured.batch, staged));
+                }
+                Err(e) => {
+                    self.metrics.add(Counter::FlushFailures, group.len() as u64);
+                    secured.failed.extend(group.iter().map(|s| s.id));
+                    failure = Some(e);
+                    for staged in group {
+                        let needed = secured.slots.as_ref().and_then(|slots| slots.rec_lsn(staged.id));
+                        self.end_failed(staged, needed);
+                    }
                 }
             }
             secured.next += group.len();

@@ -14,6 +14,7 @@
 //! | `guard`, `request`, `pool` | what the floors above see |
 //! | `miss`, `evict`, `supply`, `reserve` | how a page and its frame come together |
 //! | `flush`, `doublewrite`, `checkpoint`, `cleaner` | how changes reach the disk |
+//! | `restore` | pages that a power cut tore |
 //! | `readahead`, `warmup`, `resize`, `close`, `stats` | the rest |
 //!
 //! **Lock order**, from first to last; what is further right may be taken while what is left is held:
@@ -73,6 +74,8 @@ mod reserve;
 #[cfg(not(any(loom, shuttle)))]
 mod resize;
 #[cfg(not(any(loom, shuttle)))]
+mod restore;
+#[cfg(not(any(loom, shuttle)))]
 mod space;
 #[cfg(not(any(loom, shuttle)))]
 mod stats;
@@ -89,10 +92,10 @@ pub use holdfast_policy::{Queue, ScanPlan};
 pub use {
     access::{OptPage, PageRead},
     config::{DoubleWrite, PoolConfig},
-    doublewrite::{RestoreReport, restore_torn_pages},
     guard::{ExclusiveGuard, OptimisticGuard, PageStamp, Restart, SharedGuard},
     pool::Pool,
     request::{Access, AccessKind, AccessStats},
+    restore::{RestoreReport, restore_torn_pages},
     space::Space,
     stats::{FrameInfo, Owner, PoolStats, Resident},
 };

@@ -142,17 +142,32 @@ impl Partition {
         Some(Lsn(rec_lsn))
     }
 
-    /// The write begun by [`Partition::begin_write`] is done, or has failed: then the page stays as dirty as it was.
-    pub(crate) fn end_write(&self, frame: u32, header: &FrameHeader, done: bool) {
+    /// The write begun by [`Partition::begin_write`] is done.
+    pub(crate) fn end_write(&self, frame: u32, header: &FrameHeader) {
         let mut dirty = self.dirty.lock();
-        if done {
-            let next = header.next_rec_lsn();
-            dirty.remove(header.rec_lsn(), frame);
-            if next != 0 {
-                dirty.insert(next, frame);
-            }
-            header.set_rec_lsn(next);
+        let next = header.next_rec_lsn();
+        dirty.remove(header.rec_lsn(), frame);
+        if next != 0 {
+            dirty.insert(next, frame);
         }
+        header.set_rec_lsn(next);
+        self.settle(&dirty, header);
+    }
+
+    /// It has failed: the page stays as dirty as it was. If what is in its file now may be repaired only with all of the log from `needed` on, it is dirty
+    /// from there on.
+    pub(crate) fn fail_write(&self, frame: u32, header: &FrameHeader, needed: Option<Lsn>) {
+        let mut dirty = self.dirty.lock();
+        let rec_lsn = header.rec_lsn();
+        if let Some(needed) = needed.filter(|needed| needed.0 < rec_lsn) {
+            dirty.remove(rec_lsn, frame);
+            dirty.insert(needed.0, frame);
+            header.set_rec_lsn(needed.0);
+        }
+        self.settle(&dirty, header);
+    }
+
+    fn settle(&self, dirty: &DirtyPages, header: &FrameHeader) {
         header.set_next_rec_lsn(0);
         header.clear(WRITING);
         self.dirty_len.store(dirty.len(), Ordering::Relaxed);

@@ -1,5 +1,8 @@
 //! Model test: random work against a map, a power cut at any operation, recovery from what the disk kept. Every change
 //! whose log survived is there, nothing else is, and everything that was promised survived.
+//!
+//! Short lives try the beginnings. In long ones the same pages are written over and over, so that writes rely on older images in the
+//! double-write file, and checkpoints pass these; in wide ones there are more pages than the file has slots, and hardly anything but it has them synced.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;
@@ -11,27 +14,47 @@ use common::{PAGE, UUID, change, config, file_name, open_space, put_value, read,
 use holdfast_base::codec::get_u64;
 use holdfast_base::{Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{CrashDisk, Disk, FileKind, OpenOptions};
-use holdfast_metrics::Metrics;
+use holdfast_metrics::{Counter, Metrics};
 use holdfast_pool::{AccessKind, Pool, Space, restore_torn_pages};
 use holdfast_wal::Wal;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-const PAGES: u32 = 60;
-
 /// What was logged: end of the group, page, value.
 type Journal = Vec<(Lsn, u32, u64)>;
 
+/// What lives are like.
+#[derive(Clone, Copy)]
+struct Kind {
+    pages: u32,
+    steps: u32,
+    /// Operations of the disk before the power cut, at most.
+    operations: u64,
+    /// Of a hundred steps that may sync pages, those that do.
+    syncs: u32,
+}
+
+const SHORT: Kind = Kind { pages: 60, steps: 400, operations: 400, syncs: 100 };
+const LONG: Kind = Kind { steps: 6000, operations: 6000, syncs: 20, ..SHORT };
+const WIDE: Kind = Kind { pages: 400, syncs: 2, ..LONG };
+
 struct Life {
+    metrics: Arc<Metrics>,
     wal: Arc<Wal>,
     pool: Arc<Pool>,
     space: Arc<Space>,
 }
 
-fn work(life: &Life, rng: &mut SmallRng, journal: &mut Journal, model: &mut HashMap<u32, u64>) -> Result<()> {
-    let Life { pool, space, wal } = life;
-    for _ in 0..400 {
-        let no = rng.random_range(0..PAGES);
+fn work(
+    life: &Life,
+    kind: Kind,
+    rng: &mut SmallRng,
+    journal: &mut Journal,
+    model: &mut HashMap<u32, u64>,
+) -> Result<()> {
+    let Life { pool, space, wal, .. } = life;
+    for _ in 0..kind.steps {
+        let no = rng.random_range(0..kind.pages);
         match rng.random_range(0..100) {
             0..55 => {
                 let acc = pool.access(AccessKind::Point);
@@ -50,6 +73,7 @@ fn work(life: &Life, rng: &mut SmallRng, journal: &mut Journal, model: &mut Hash
                 }
             }
             90..94 => wal.flush_to(wal.next_lsn())?,
+            94.. if rng.random_range(0..100) >= kind.syncs => {}
             94..97 => drop(pool.checkpoint()?),
             97 => pool.flush_all()?,
             98 => pool.flush_space(space)?,
@@ -78,16 +102,19 @@ fn redo(pool: &Pool, space: &Space, payload: &[u8], end: Lsn, start: Lsn) -> Res
 fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
     let metrics = Metrics::new();
     let (wal, mut recovery) = Wal::open(disk.clone(), UUID, wal_config(), metrics.clone())?;
-    restore_torn_pages(&**disk, PAGE, recovery.checkpoint_lsn(), &mut |id| {
+    let torn = restore_torn_pages(&**disk, PAGE, recovery.checkpoint_lsn(), &mut |id| {
         let name = file_name(id);
         if !disk.exists(&name)? {
             return Ok(None);
         }
         disk.open(&name, OpenOptions::new(FileKind::Data)).map(Some)
     })?;
+    metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
     let mut config = config(disk, 24);
+    // As small as it can be.
+    config.doublewrite_bytes = 0;
     config.max_bytes = 64 * PAGE as u64;
-    let pool = Pool::new(config, wal.clone(), metrics)?;
+    let pool = Pool::new(config, wal.clone(), metrics.clone())?;
     let space = open_space(&pool, disk, SpaceId(16));
     let end = recovery.end_lsn();
     // First into memory: applying a group may write pages, which needs the log.
@@ -100,14 +127,16 @@ fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
         redo(&pool, &space, &payload, end, start)?;
     }
     pool.set_checkpoint_payload(|_| Vec::new());
-    Ok((Life { wal, pool, space }, end))
+    Ok((Life { metrics, wal, pool, space }, end))
 }
 
-fn one_life_after_another(seed: u64) {
+/// Pages that were written home, and did not go to the double-write file before, and pages that were torn.
+fn one_life_after_another(seed: u64, kind: Kind) -> [u64; 3] {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut disk = CrashDisk::new();
     drop(Wal::create(Arc::new(disk.clone()), UUID, wal_config(), Metrics::new()).unwrap());
     let (mut model, mut journal) = (HashMap::new(), Journal::new());
+    let mut counted = [0; 3];
     for _ in 0..3 {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let (life, end) = recover(&shared).unwrap();
@@ -117,14 +146,16 @@ fn one_life_after_another(seed: u64) {
         for (&no, &expected) in &model {
             assert_eq!(read(&life.pool, &life.space, no).unwrap(), expected, "seed {seed}, page {no}");
         }
-        disk.crash_after(rng.random_range(1..400));
-        let promised = match work(&life, &mut rng, &mut journal, &mut model) {
+        disk.crash_after(rng.random_range(1..kind.operations));
+        let promised = match work(&life, kind, &mut rng, &mut journal, &mut model) {
             Ok(()) => life.wal.durable_lsn(),
             Err(e) => {
                 assert!(disk.is_dead(), "seed {seed}: {e}");
                 life.wal.durable_lsn()
             }
         };
+        let what = [Counter::PagesWritten, Counter::DblwrPagesSpared, Counter::DblwrPagesRestored];
+        counted.iter_mut().zip(what).for_each(|(sum, counter)| *sum += life.metrics.get(counter));
         drop(life);
         let kept = disk.reboot(rng.random());
         let (wal, recovery) = Wal::open(Arc::new(kept.clone()), UUID, wal_config(), Metrics::new()).unwrap();
@@ -132,13 +163,38 @@ fn one_life_after_another(seed: u64) {
         drop((wal, recovery));
         disk = kept;
     }
+    counted
 }
 
 #[test]
 fn whatever_was_logged_survives_a_power_cut() {
     for seed in 0..if cfg!(miri) { 1 } else { 60 } {
-        one_life_after_another(seed);
+        one_life_after_another(seed, SHORT);
     }
+}
+
+/// Pages written, those of them that relied on older images, and pages that were torn, of sixty lives of this kind.
+fn sixty_lives(kind: Kind) -> [u64; 3] {
+    let mut counted = [0; 3];
+    for seed in 0..60 {
+        let more = one_life_after_another(seed, kind);
+        counted.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+    counted
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn pages_that_rely_on_older_images_survive_a_power_cut() {
+    let [written, spared, restored] = sixty_lives(LONG);
+    assert!(spared > written / 4 && restored > 50, "{written} written, {spared} spared, {restored} restored");
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn pages_whose_images_made_room_survive_a_power_cut() {
+    let [written, spared, restored] = sixty_lives(WIDE);
+    assert!(spared > written / 10 && restored > 50, "{written} written, {spared} spared, {restored} restored");
 }
 
 #[test]

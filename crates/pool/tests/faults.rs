@@ -86,6 +86,8 @@ fn a_full_disk_stops_those_who_need_frames_until_there_is_room() {
 fn a_failed_double_write_fails_the_flush_and_nothing_else() {
     let (bed, faults) = bed(64);
     bed.create_many(20);
+    // The images of before will not do any more.
+    bed.pool.checkpoint().unwrap();
     (0..20).for_each(|no| bed.update(no, 100).unwrap());
     faults.schedule(Fault::nth(FaultOp::Write, 1).on("doublewrite"));
     assert!(bed.pool.flush_all().is_err());
@@ -99,6 +101,7 @@ fn a_failed_sync_poisons() {
     for file in [TABLE, "doublewrite"] {
         let (bed, faults) = bed(64);
         bed.create_many(20);
+        bed.pool.checkpoint().unwrap();
         bed.update(3, 100).unwrap();
         faults.schedule(Fault::nth(FaultOp::Sync, 1).on(file));
         assert!(bed.pool.flush_all().is_err());

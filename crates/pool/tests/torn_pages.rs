@@ -3,14 +3,17 @@
 
 mod common;
 
-use common::{Bed, PAGE, value};
-use holdfast_base::page;
-use holdfast_pool::{DoubleWrite, restore_torn_pages};
+use std::sync::Arc;
+
+use common::{Bed, PAGE, open_space, value};
+use holdfast_base::{SpaceId, page};
+use holdfast_io::{Fault, FaultDisk, FaultKind, FaultOp, MemoryDisk};
+use holdfast_metrics::Counter;
+use holdfast_pool::{DoubleWrite, PoolConfig, Space, restore_torn_pages};
 
 fn restore(bed: &Bed) -> Vec<u32> {
-    let file = bed.space.file().clone();
-    let report =
-        restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut |_| Ok(Some(file.clone()))).unwrap();
+    let own = |id| Ok((id == bed.space.id()).then(|| bed.space.file().clone()));
+    let report = restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut { own }).unwrap();
     report.restored.iter().map(|id| id.no.0).collect()
 }
 
@@ -29,6 +32,8 @@ fn the_newest_image_replaces_a_torn_page() {
     let bed = Bed::new(64);
     bed.create_many(20);
     for round in 1..5 {
+        // From here on none of the older images will do.
+        bed.pool.checkpoint().unwrap();
         (0..20).for_each(|no| bed.update(no, round).unwrap());
         bed.pool.flush_all().unwrap();
     }
@@ -58,21 +63,45 @@ fn torn_images_and_dropped_spaces_are_passed_over() {
     assert!(report.restored.is_empty());
 }
 
-#[test]
-fn the_image_of_a_page_whose_write_failed_is_kept() {
-    use holdfast_io::{Fault, FaultDisk, FaultKind, FaultOp, MemoryDisk};
-    let faults = FaultDisk::new(std::sync::Arc::new(MemoryDisk::new()));
-    let bed = Bed::on(std::sync::Arc::new(faults.clone()), |c| c, 64);
+/// With a file as small as it can be, page 1 torn by a write that failed, and a second space of 300 pages.
+fn bed_with_a_torn_page() -> (Bed, FaultDisk, Arc<Space>) {
+    let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let bed = Bed::on(Arc::new(faults.clone()), |c| PoolConfig { doublewrite_bytes: 0, ..c }, 64);
     bed.create_many(2);
+    bed.pool.checkpoint().unwrap();
+    let other = open_space(&bed.pool, &bed.disk, SpaceId(17));
     bed.update(1, 77).unwrap();
     faults.schedule(Fault::nth(FaultOp::Write, 1).kind(FaultKind::Torn).on("t16.hf"));
     assert!(bed.pool.flush_all().is_err());
-    // The double-write file turns over several times.
-    for round in 0..600 {
-        bed.update(0, round).unwrap();
-        faults.schedule(Fault::nth(FaultOp::Write, 2).on("t16.hf"));
-        assert!(bed.pool.flush_all().is_err());
+    (bed, faults, other)
+}
+
+/// The double-write file turns over several times, while nobody writes page 1.
+fn turn_over(bed: &Bed, other: &Space) {
+    let before = bed.metrics.get(Counter::DblwrPagesWritten);
+    for no in 0..900 {
+        common::create(&bed.pool, other, no % 300, u64::from(no)).unwrap();
+        bed.pool.flush_space(other).unwrap();
     }
+    assert!(bed.metrics.get(Counter::DblwrPagesWritten) - before > 600);
+}
+
+#[test]
+fn the_image_of_a_page_whose_write_failed_is_kept() {
+    let (bed, _, other) = bed_with_a_torn_page();
+    turn_over(&bed, &other);
+    assert_eq!(restore(&bed), [1]);
+    assert_eq!(value(&home(&bed, 1)), 77);
+}
+
+/// A second failure, of the write to the double-write file, once gave the slot of the only good copy away.
+#[test]
+fn it_is_kept_if_the_double_write_file_fails_then() {
+    let (bed, faults, other) = bed_with_a_torn_page();
+    common::create(&bed.pool, &other, 0, 1).unwrap();
+    faults.schedule(Fault::nth(FaultOp::Write, 1).on("doublewrite"));
+    assert!(bed.pool.flush_all().is_err());
+    turn_over(&bed, &other);
     assert_eq!(restore(&bed), [1]);
     assert_eq!(value(&home(&bed, 1)), 77);
 }
@@ -88,6 +117,7 @@ fn a_stale_image_replaces_nothing() {
     let images = bed.disk.open("doublewrite", holdfast_io::OpenOptions::default()).unwrap();
     let mut old = vec![0; images.len().unwrap() as usize];
     images.read_at(0, &mut old).unwrap();
+    bed.pool.checkpoint().unwrap();
     bed.update(3, 200).unwrap();
     bed.pool.flush_all().unwrap();
     bed.pool.checkpoint().unwrap();
@@ -108,6 +138,7 @@ fn a_stale_image_replaces_nothing() {
 fn the_very_image_of_a_damaged_page_repairs_it() {
     let bed = Bed::new(64);
     bed.create_many(4);
+    bed.pool.checkpoint().unwrap();
     bed.update(3, 200).unwrap();
     bed.pool.flush_all().unwrap();
     bed.pool.checkpoint().unwrap();

@@ -1,0 +1,132 @@
+//! What the images in the double-write file are good for when a database is opened.
+//!
+//! [`restore_torn_pages`] replaces pages that are damaged at home by their newest good image, if that image
+//! cannot be stale. Images stay in the file until their slot is used again, so the newest one that is found may be older than
+//! what was at home before a bit rotted there. Two things tell:
+//! - Its page LSN lies beyond the checkpoint: whatever changed the page later is in the log, and redo does it again.
+//!   A write that a power cut tore is always such a case, because it held the checkpoint, be the image its own or an older one.
+//! - The damaged page carries the image's LSN and checksum: it was that very image.
+//!
+//! Otherwise the page stays damaged, and says so to those who read it: an old image would be a silent step back in time.
+//!
+//! The time that this takes is bounded: the file is read once, from its beginning to its end; of the pages whose images lie beyond the checkpoint, which redo
+//! is about to read anyway, each is looked at, and of the others those of the newest [`RECENT`] images.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, page};
+use holdfast_io::{AlignedBuf, Disk, File, FileKind, OpenOptions};
+
+use crate::doublewrite::NAME;
+
+/// Images that lie behind the checkpoint and may still repair the page that was that very image.
+const RECENT: usize = 512;
+/// Slots that are read at a time.
+const SLOTS: usize = 64;
+
+/// Where an image is, and its page LSN.
+struct Found {
+    id: PageId,
+    lsn: Lsn,
+    offset: u64,
+}
+
+/// Whether the damaged page `home` says that it was `image`.
+fn was_image(home: &[u8], image: &[u8]) -> bool {
+    [page::OFF_CHECKSUM..page::OFF_SPACE, page::OFF_LSN..page::OFF_INDEX]
+        .into_iter()
+        .all(|part| home[part.clone()] == image[part])
+}
+
+/// What [`restore_torn_pages`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Good page images found in the double-write file.
+    pub images: usize,
+    /// Pages that were damaged at home and have been replaced by their images.
+    pub restored: Vec<PageId>,
+    /// Pages that are damaged at home and whose newest image may be older than what was there: left as they are.
+    pub stale: Vec<PageId>,
+}
+
+/// To be called when a database is opened, before redo and before its pool is made: replaces every page that is damaged
+/// in its file, and has a good image in the double-write file that is not stale, by that image. `checkpoint`: where redo will begin.
+/// `resolve` gives the file of a space, or `None` if the space does not exist any more.
+///
+/// # Errors
+/// Of the reads and writes.
+pub fn restore_torn_pages(
+    disk: &dyn Disk,
+    page_size: usize,
+    checkpoint: Lsn,
+    resolve: &mut dyn FnMut(SpaceId) -> Result<Option<Arc<dyn File>>>,
+) -> Result<RestoreReport> {
+    let mut report = RestoreReport::default();
+    if !disk.exists(NAME)? {
+        return Ok(report);
+    }
+    let file = disk.open(NAME, OpenOptions::new(FileKind::Data))?;
+    let (images, newest) = find_images(&*file, page_size)?;
+    report.images = images;
+    let mut image = AlignedBuf::zeroed(page_size);
+    let mut home = AlignedBuf::zeroed(page_size);
+    for Found { id, lsn, offset } in worth_a_look(newest, checkpoint) {
+        let Some(target) = resolve(id.space)? else { continue };
+        let at = u64::from(id.no.0) * page_size as u64;
+        let damaged = match target.read_at(at, &mut home) {
+            Ok(()) => page::check(&home, id).is_err(),
+            // The file ends before or within the page.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+                home.fill(0);
+                true
+            }
+            Err(e) => return Err(e),
+        };
+        if !damaged {
+            continue;
+        }
+        file.read_at(offset, &mut image)?;
+        if lsn <= checkpoint && !was_image(&home, &image) {
+            report.stale.push(id);
+            continue;
+        }
+        target.write_at(at, &image)?;
+        target.sync()?;
+        report.restored.push(id);
+    }
+    Ok(report)
+}
+
+/// How many good images there are, and the newest one of each page.
+fn find_images(file: &dyn File, page_size: usize) -> Result<(usize, HashMap<PageId, Found>)> {
+    let mut newest: HashMap<PageId, Found> = HashMap::new();
+    let mut count = 0;
+    let slots = file.len()? / page_size as u64;
+    let mut buffer = AlignedBuf::zeroed(SLOTS * page_size);
+    for first in (0..slots).step_by(SLOTS) {
+        let some = &mut buffer[..(slots - first).min(SLOTS as u64) as usize * page_size];
+        file.read_at(first * page_size as u64, some)?;
+        for (slot, image) in (first..).zip(some.chunks_exact(page_size)) {
+            let Some(page::PageHeader { id, lsn, .. }) = page::PageHeader::decode(image) else { continue };
+            if page::is_blank(image) || page::check(image, id).is_err() {
+                continue;
+            }
+            count += 1;
+            if newest.get(&id).is_none_or(|known| known.lsn < lsn) {
+                newest.insert(id, Found { id, lsn, offset: slot * page_size as u64 });
+            }
+        }
+    }
+    Ok((count, newest))
+}
+
+/// Those whose pages are looked at, in the order of these.
+fn worth_a_look(newest: HashMap<PageId, Found>, checkpoint: Lsn) -> Vec<Found> {
+    let (mut images, mut older): (Vec<Found>, Vec<Found>) =
+        newest.into_values().partition(|image| image.lsn > checkpoint);
+    older.sort_unstable_by_key(|image| std::cmp::Reverse((image.lsn, image.id)));
+    images.extend(older.into_iter().take(RECENT));
+    images.sort_unstable_by_key(|image| image.id);
+    images
+}
