@@ -51,11 +51,8 @@ impl AlignedBuf {
 
     /// Makes the buffer shorter, or longer by zeros.
     pub fn resize(&mut self, len: usize) {
-        let (old, blocks) = (self.len, len.div_ceil(ALIGNMENT));
-        if blocks > self.blocks.len() {
-            self.blocks.resize(blocks, Block([0; ALIGNMENT]));
-        }
-        self.len = len;
+        let old = self.len;
+        self.set_len(len);
         if len > old {
             self[old..].fill(0);
         }
@@ -64,8 +61,17 @@ impl AlignedBuf {
     /// Appends `bytes`.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let old = self.len;
-        self.resize(old + bytes.len());
+        self.set_len(old + bytes.len());
         self[old..].copy_from_slice(bytes);
+    }
+
+    /// With whatever bytes the memory had before, if it is longer then.
+    fn set_len(&mut self, len: usize) {
+        let blocks = len.div_ceil(ALIGNMENT);
+        if blocks > self.blocks.len() {
+            self.blocks.resize(blocks, Block([0; ALIGNMENT]));
+        }
+        self.len = len;
     }
 
     /// Makes the buffer empty; its memory stays.

@@ -56,7 +56,6 @@ impl Core {
     /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being written. `wait`: also
     /// those that are latched exclusively now; the caller holds no latch then.
     pub(crate) fn stage(&self, frames: &[u32], wait: bool) -> Batch {
-        let page_size = self.frames.page_size();
         let mut batch = Batch { staged: Vec::new(), images: self.doublewrite.take_buffer(), lsn: Lsn(0) };
         for &frame in frames.iter().take(BATCH) {
             let header = self.frames.header(frame);
@@ -70,10 +69,9 @@ impl Core {
                 && let Some(rec_lsn) = self.partition(id).begin_write(header)
             {
                 let image = batch.staged.len();
-                batch.images.resize((image + 1) * page_size);
                 // SAFETY: this thread holds the latch shared.
                 let bytes = unsafe { self.frames.page(frame) };
-                batch.images[image * page_size..].copy_from_slice(bytes);
+                batch.images.extend_from_slice(bytes);
                 batch.lsn = batch.lsn.max(page::lsn(bytes));
                 batch.staged.push(Staged { frame, id, space, rec_lsn, image });
             }

@@ -152,7 +152,8 @@ impl Script<'_> {
             70..78 => self.read(which),
             78..81 => self.savepoint(which),
             81 => self.resize_log(),
-            82..85 => self.rollback_to(which),
+            82 => self.write_pages(),
+            83..85 => self.rollback_to(which),
             85..97 => self.commit(which),
             _ => {
                 let open = self.open.swap_remove(which);
@@ -178,6 +179,16 @@ impl Script<'_> {
     /// Gives the log another capacity, whatever is going on.
     fn resize_log(&mut self) -> anyhow::Result<Step> {
         self.db.set_log_capacity_bytes(self.rng.random_range(4 << 20..12 << 20))?;
+        Ok(Step::Done)
+    }
+
+    /// Has pages written that have been written before, with a checkpoint and, more often, without one: what is to be verified is written first.
+    fn write_pages(&mut self) -> anyhow::Result<Step> {
+        if self.rng.random_bool(0.3) {
+            self.db.checkpoint()?;
+        } else {
+            crate::verify(self.db)?;
+        }
         Ok(Step::Done)
     }
 
