@@ -116,7 +116,7 @@ pub struct BatchLimit {
     /// Entries.
     pub entries: usize,
     /// Bytes after which no further leaf is begun. What a leaf has is taken whole if it can be, for it would have to be looked for
-    /// again: up to [`WITHIN_LEAF`] times these bytes, exceeded by one entry at most.
+    /// again: up to four times these bytes, exceeded by one entry at most.
     pub bytes: usize,
 }
 
