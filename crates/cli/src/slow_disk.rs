@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use holdfast_io::DiskModel;
+use holdfast_slowdisk::Disk;
 
 /// `holdfast slow-disk`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,9 @@ pub struct SlowDiskArgs {
     /// Bytes per second
     #[arg(long, default_value_t = 100_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     bytes_per_second: u64,
+    /// The disk is slow only while this file exists
+    #[arg(long = "while", value_name = "FILE")]
+    switch: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -29,7 +33,8 @@ pub struct SlowDiskArgs {
 pub fn run(args: &SlowDiskArgs) -> anyhow::Result<bool> {
     let (program, arguments) = args.command.split_first().context("no program is named")?;
     let model = DiskModel { seek: Duration::from_micros(args.seek_us), bytes_per_second: args.bytes_per_second };
-    let (status, traffic) = holdfast_slowdisk::run(Command::new(program).args(arguments), &args.dir, model)?;
+    let disk = Disk { folder: &args.dir, model, switch: args.switch.as_deref() };
+    let (status, traffic) = holdfast_slowdisk::run(Command::new(program).args(arguments), &disk)?;
     let holdfast_slowdisk::Traffic { reads, writes, syncs, seeks } = traffic;
     eprintln!("{}: {reads} reads, {writes} writes, {syncs} syncs, {seeks} seeks", args.dir.display());
     Ok(status.success())

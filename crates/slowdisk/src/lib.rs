@@ -27,12 +27,24 @@ use holdfast_io::DiskModel;
 
 pub use supervisor::Traffic;
 
-/// Runs `command` until it ends, with `folder` on a disk like `model`. Returns how it ended and what it did to the disk.
+/// What lies on the modelled disk, and what it is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk<'a> {
+    /// The folder whose files are on it.
+    pub folder: &'a Path,
+    /// How fast it is.
+    pub model: DiskModel,
+    /// It is as fast as the disk below it while this file does not exist.
+    pub switch: Option<&'a Path>,
+}
+
+/// Runs `command` until it ends, with a folder on the modelled disk. Returns how it ended and what it did to the disk.
 ///
 /// # Errors
 /// If this system does not let programs be supervised, or the program cannot be started.
-pub fn run(command: &mut Command, folder: &Path, model: DiskModel) -> Result<(ExitStatus, Traffic)> {
-    let folder = folder.canonicalize().with_context(|| format!("there is no folder {}", folder.display()))?;
+pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffic)> {
+    let name = disk.folder.display();
+    let folder = &disk.folder.canonicalize().with_context(|| format!("there is no folder {name}"))?;
     // A filter is for the thread that installs it and for what that starts: this one is not to be supervised itself.
     let mut starter = |listener: std::sync::mpsc::Sender<seccomp::Listener>| -> Result<ExitStatus> {
         let _ = listener.send(seccomp::install().context("this system does not let a program be supervised")?);
@@ -43,7 +55,7 @@ pub fn run(command: &mut Command, folder: &Path, model: DiskModel) -> Result<(Ex
         let (sender, receiver) = std::sync::mpsc::channel();
         let child = scope.spawn(move || starter(sender));
         let traffic = match receiver.recv() {
-            Ok(listener) => supervisor::serve(&listener, &folder, model)?,
+            Ok(listener) => supervisor::serve(&listener, &Disk { folder, ..*disk })?,
             // The starter says why there is none.
             Err(_) => Traffic::default(),
         };

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use holdfast_io::DiskModel;
 use holdfast_io::spindle::{Extent, Spindle, Ticket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::Disk;
 use crate::seccomp::{Call, Listener};
 
 /// What was done to the disk.
@@ -26,10 +26,9 @@ pub struct Traffic {
     pub seeks: u64,
 }
 
-/// The disk, and who waits for it.
-struct Disk<'a> {
-    folder: &'a Path,
-    model: DiskModel,
+/// The disk at work, and who waits for it.
+struct Work<'a> {
+    disk: &'a Disk<'a>,
     arm: Spindle,
     files: HashMap<PathBuf, usize>,
     waiting: Vec<(u64, Ticket)>,
@@ -43,11 +42,11 @@ enum Access {
 }
 
 /// Serves until all supervised programs have ended.
-pub fn serve(listener: &Listener, folder: &Path, model: DiskModel) -> Result<Traffic> {
+pub fn serve(listener: &Listener, disk: &Disk<'_>) -> Result<Traffic> {
     let (arm, began) = (Spindle::default(), Instant::now());
-    let mut disk = Disk { folder, model, arm, files: HashMap::new(), waiting: Vec::new(), traffic: Traffic::default() };
+    let mut work = Work { disk, arm, files: HashMap::new(), waiting: Vec::new(), traffic: Traffic::default() };
     loop {
-        let next = disk.release(began.elapsed(), listener);
+        let next = work.release(began.elapsed(), listener);
         let timeout = next.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: i64::from(d.subsec_nanos()) });
         let mut polled = [PollFd::new(listener, PollFlags::IN)];
         match poll(&mut polled, timeout.as_ref()) {
@@ -57,18 +56,18 @@ pub fn serve(listener: &Listener, folder: &Path, model: DiskModel) -> Result<Tra
         let events = polled[0].revents();
         if events.contains(PollFlags::IN) {
             if let Some(call) = listener.receive()? {
-                match disk.submit(&call, began.elapsed()) {
-                    Some(ticket) => disk.waiting.push((call.id, ticket)),
+                match work.submit(&call, began.elapsed()) {
+                    Some(ticket) => work.waiting.push((call.id, ticket)),
                     None => listener.let_go(call.id),
                 }
             }
         } else if events.contains(PollFlags::HUP) {
-            return Ok(disk.traffic);
+            return Ok(work.traffic);
         }
     }
 }
 
-impl Disk<'_> {
+impl Work<'_> {
     /// Lets go what the arm is done with; returns how long the first of the others still takes.
     fn release(&mut self, now: Duration, listener: &Listener) -> Option<Duration> {
         let mut next: Option<Duration> = None;
@@ -90,20 +89,20 @@ impl Disk<'_> {
     fn submit(&mut self, call: &Call, now: Duration) -> Option<Ticket> {
         let access = access(call)?;
         let path = std::fs::read_link(format!("/proc/{}/fd/{}", call.thread, call.arguments[0])).ok()?;
-        if !path.starts_with(self.folder) {
+        if !path.starts_with(self.disk.folder) || self.disk.switch.is_some_and(|file| !file.exists()) {
             return None;
         }
         let ticket = match access {
             Access::Sync => {
                 self.traffic.syncs += 1;
-                self.arm.settle(now, &self.model)
+                self.arm.settle(now, &self.disk.model)
             }
             Access::Transfer { write, offset, bytes } => {
                 *(if write { &mut self.traffic.writes } else { &mut self.traffic.reads }) += 1;
                 let known = self.files.len();
                 let file = *self.files.entry(path).or_insert(known);
                 let extent = Extent { file, write, start: offset, end: offset.saturating_add(bytes) };
-                self.arm.submit(now, &self.model, extent)
+                self.arm.submit(now, &self.disk.model, extent)
             }
         };
         self.traffic.seeks += u64::from(ticket.seeks);

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use holdfast_io::DiskModel;
+use holdfast_slowdisk::{Disk, Traffic};
 
 const FOLDER: &str = "SLOWDISK_TEST_FOLDER";
 
@@ -28,24 +29,40 @@ fn program() {
     outside.read_exact_at(&mut back, 0).unwrap();
 }
 
-#[test]
-fn calls_are_counted_and_carried_out() {
-    let dir = tempfile::tempdir().unwrap();
+/// Runs the program on a modelled disk; `None` where that cannot be had.
+fn run(folder: &Path, switch: Option<&Path>) -> Option<Traffic> {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["program", "--exact", "--test-threads=1"]).env(FOLDER, dir.path());
+    command.args(["program", "--exact", "--test-threads=1"]).env(FOLDER, folder);
     let model = DiskModel { seek: Duration::from_micros(100), bytes_per_second: 1_000_000_000 };
-    let (status, traffic) = match holdfast_slowdisk::run(&mut command, dir.path(), model) {
-        Ok(ended) => ended,
+    match holdfast_slowdisk::run(&mut command, &Disk { folder, model, switch }) {
+        Ok((status, traffic)) => {
+            assert!(status.success(), "{status}");
+            Some(traffic)
+        }
         // Some sandboxes do not have the notifications; elsewhere this must work.
         Err(error) if error.to_string().contains("does not let a program be supervised") => {
             eprintln!("not tested: {error:#}");
-            return;
+            None
         }
         Err(error) => panic!("{error:#}"),
-    };
-    assert!(status.success(), "{status}");
+    }
+}
+
+#[test]
+fn calls_are_counted_and_carried_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(traffic) = run(dir.path(), None) else { return };
     assert_eq!((traffic.reads, traffic.writes, traffic.syncs), (3, 1, 1));
     // The write, the sync, the first read and the one that goes back; the second read follows the first.
     assert_eq!(traffic.seeks, 4);
     assert_eq!(std::fs::read(dir.path().join("inside")).unwrap(), [7; 8192]);
+}
+
+#[test]
+fn calls_go_past_a_disk_that_is_switched_off() {
+    let (dir, switch) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let Some(traffic) = run(dir.path(), Some(&dir.path().join("no such file"))) else { return };
+    assert_eq!(traffic, Traffic::default());
+    std::fs::remove_file(dir.path().join("inside")).unwrap();
+    assert_eq!(run(dir.path(), Some(switch.path())).unwrap().writes, 1);
 }

@@ -1,8 +1,8 @@
 //! `flush` on private servers: dbSTRESS RW=1 (or dbt2) with redo logs of the same capacity, Holdfast beside InnoDB in turns.
 //!
 //! The log is filled before anything counts: two connections update rows in no order, until it has been written round more than
-//! once. The load itself writes much less; it runs until the checkpoint follows it. Then the turns: the age of
-//! the checkpoint, and how even the seconds are. On somebody's server the capacity is what it is, and the log is filled with the durability that the
+//! once; a modelled disk is as fast as the real one meanwhile. The load itself writes much less; it runs until the checkpoint follows it.
+//! Then the turns: the age of the checkpoint, and how even the seconds are. On somebody's server the capacity is what it is, and the log is filled with the durability that the
 //! server has.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,6 +95,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             durable(side, 0)?;
             fill(side, options, capacity)?;
             durable(side, 1)?;
+            if options.modelled.is_some() {
+                side.slow_disk()?;
+            }
             side.pause(true);
         }
         settle(&mut sides, &work, plan.turn, progress)?;

@@ -43,6 +43,7 @@ pub mod turns;
 mod visit;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -63,11 +64,19 @@ pub fn run(options: &sideload::Options, progress: &mut Progress) -> Result<(Docu
     Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, verdicts))
 }
 
-/// `server`, to be started with its data on a modelled disk.
-fn on_slow_disk<'c>(server: Server<'c>, seek: Duration, bytes_per_second: u64) -> Result<Server<'c>> {
+/// `server`, to be started with its data on a modelled disk: while the file `switch` exists, if one is named.
+fn on_slow_disk<'c>(
+    server: Server<'c>,
+    seek: Duration,
+    bytes_per_second: u64,
+    switch: Option<&Path>,
+) -> Result<Server<'c>> {
     let (seek, rate) = (format!("--seek-us={}", seek.as_micros()), format!("--bytes-per-second={bytes_per_second}"));
     let mut starter: Vec<OsString> =
         vec![std::env::current_exe()?.into(), "slow-disk".into(), seek.into(), rate.into()];
+    if let Some(switch) = switch {
+        starter.extend(["--while".into(), switch.into()]);
+    }
     starter.extend(["--dir".into(), server.data_dir().into(), "--".into()]);
     Ok(server.started_by(starter))
 }

@@ -131,7 +131,7 @@ impl<'a> Stage<'a> {
         let mut server = self.server(OWN);
         if self.options.modelled {
             let scale = self.options.scale;
-            server = super::on_slow_disk(server, scale.seek(), scale.bytes_per_second())?;
+            server = super::on_slow_disk(server, scale.seek(), scale.bytes_per_second(), None)?;
         }
         self.start_server(server, contender, self.options.scale.pool_bytes())
     }

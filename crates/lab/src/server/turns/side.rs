@@ -46,7 +46,7 @@ pub struct Settings {
     pub size: f64,
     /// Whether files are read and written through the system's cache instead of past it.
     pub buffered: bool,
-    /// Seek and bytes per second of a modelled disk, if it is to be on one.
+    /// Seek and bytes per second of a modelled disk, if it is to be on one. It is as fast as the real one until [`Side::slow_disk`].
     pub modelled: Option<(Duration, u64)>,
 }
 
@@ -125,6 +125,13 @@ struct Own<'c> {
     /// Where its files are in the cache folder.
     folder: String,
     server: Server<'c>,
+}
+
+impl Own<'_> {
+    /// The modelled disk is slow while this file exists.
+    fn slow_disk(&self) -> PathBuf {
+        self.server.data_dir().with_extension("slow")
+    }
 }
 
 /// A server that runs.
@@ -232,7 +239,10 @@ impl<'c> Side<'c> {
         self.cores.pin(Role::Server);
         let up = match modelled {
             Some((seek, rate)) => {
-                crate::server::on_slow_disk(Server::new(self.cache, &own.folder).bound_to_us(), seek, rate)
+                let (server, switch) = (Server::new(self.cache, &own.folder).bound_to_us(), own.slow_disk());
+                // One that is not there is what is wanted.
+                let _ = std::fs::remove_file(&switch);
+                crate::server::on_slow_disk(server, seek, rate, Some(&switch))
                     .and_then(|server| server.up(PORT, false, options))
             }
             None => own.server.up(PORT, false, options),
@@ -242,6 +252,15 @@ impl<'c> Side<'c> {
         let pid = own.server.pid()?;
         self.up = Some(Up::new(Conn::new(self.address.options()).context("connect to the server")?, Some(pid)));
         Ok(())
+    }
+
+    /// From now on a server that was started on a modelled disk finds it slow.
+    ///
+    /// # Errors
+    /// If the file that says so cannot be made.
+    pub fn slow_disk(&self) -> Result<()> {
+        let switch = self.own()?.slow_disk();
+        std::fs::write(&switch, "").with_context(|| format!("make {}", switch.display()))
     }
 
     /// Shuts it down.
