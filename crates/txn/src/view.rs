@@ -392,9 +392,10 @@ impl Views {
     /// Gives up the oldest view of a read-only transaction. Returns what was kept for it, if there was one.
     pub fn cancel_oldest_read_only(&self) -> Option<Sweep> {
         while let Some(view) = self.oldest_of(|view| view.read_only) {
-            // Its holder may be closing it.
+            // Before others find that nobody needs what it needs.
+            view.cancelled.store(true, Ordering::Release);
+            // Else its holder is closing it, and reads no more.
             if self.remove(&view) {
-                view.cancelled.store(true, Ordering::Release);
                 return Some(view.end());
             }
         }
