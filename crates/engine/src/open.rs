@@ -73,6 +73,7 @@ impl Ground {
         let waiting = usize::try_from(pages / 8).unwrap_or(usize::MAX).min(config.purge_help_above);
         TxnConfig {
             purge_help_above: waiting,
+            shelf_bytes: (self.settings.cache_size_bytes / 8).min(config.shelf_bytes),
             lock_wait_timeout: self.settings.lock_wait_timeout,
             max_old_versions: self.settings.version_limit_bytes,
             max_undo_per_txn: self.settings.undo_limit_bytes,

@@ -212,6 +212,7 @@ impl Shared {
             (Gauge::HistoryListLength, txns.history_length as u64),
             (Gauge::VersionsStored, txns.versions),
             (Gauge::BytesVersions, txns.old_version_bytes),
+            (Gauge::MemoryShelf, txns.shelf_bytes),
             (Gauge::MemoryCommitMap, txns.commit_map_memory as u64),
         ];
         gauges.into_iter().for_each(|(gauge, value)| self.metrics.set(gauge, value));

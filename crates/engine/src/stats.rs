@@ -221,6 +221,8 @@ pub struct MemoryStats {
     pub lock_bytes: u64,
     /// Transaction id to commit number.
     pub commit_map_bytes: u64,
+    /// What older views may need of small transactions.
+    pub shelf_bytes: u64,
 }
 
 impl MemoryStats {
@@ -232,6 +234,7 @@ impl MemoryStats {
             + self.log_buffer_bytes
             + self.lock_bytes
             + self.commit_map_bytes
+            + self.shelf_bytes
     }
 }
 
@@ -397,5 +400,6 @@ fn memory(shared: &Shared, metrics: &Snapshot) -> MemoryStats {
         log_buffer_bytes: metrics.gauge(Gauge::MemoryLogBuffer),
         lock_bytes: shared.txns.locks().memory() as u64,
         commit_map_bytes: metrics.gauge(Gauge::MemoryCommitMap),
+        shelf_bytes: metrics.gauge(Gauge::MemoryShelf),
     }
 }

@@ -199,6 +199,7 @@ catalogue! {
     // Versions and purge.
     UndoRecords, "undo_records", Count, "Undo records written.";
     VersionReads, "version_reads", Count, "Old versions of rows read on behalf of a snapshot.";
+    LogsShelved, "purge_shelved", Count, "Small transactions of which purge kept in memory what older views may need, to use their undo pages again at once.";
     VersionsKept, "purge_versions_kept", Count, "Old versions copied to the version tree for a long view.";
     PurgedTransactions, "purge_trx", Count, "Undo logs of committed transactions purged.";
     PurgedUndoRecords, "purge_undo_records", Count, "Undo records purged.";
@@ -229,6 +230,7 @@ catalogue! {
     MemoryTranslation, "mem_translation", Bytes, "Memory of the page translation tables.";
     MemoryLocks, "mem_locks", Bytes, "Memory of explicit row locks.";
     MemoryCommitMap, "mem_commit_map", Bytes, "Memory of the map from transactions to commits.";
+    MemoryShelf, "mem_shelf", Bytes, "Memory of what older views may need of small transactions.";
     MemoryLogBuffer, "mem_log_buffer", Bytes, "Memory of the log buffer.";
     LsnCurrent, "lsn_current", Bytes, "Log sequence number of the next append.";
     LsnFlushed, "lsn_flushed", Bytes, "Log sequence number up to which the log is durable.";
@@ -239,7 +241,7 @@ catalogue! {
     RowLockCurrentWaits, "row_lock_current_waits", Count, "Transactions that wait for a row lock now.";
     HistoryListLength, "history_list_length", Count, "Committed transactions whose undo logs are not purged.";
     VersionsStored, "versions_stored", Count, "Old versions in the version tree.";
-    BytesVersions, "bytes_versions", Bytes, "Bytes of undo logs and of the version tree.";
+    BytesVersions, "bytes_versions", Bytes, "Bytes of undo logs, of the shelf and of the version tree.";
     RecoveryProgress, "recovery_progress", Bytes, "Bytes of log that recovery still has to read.";
     OpenTables, "open_tables", Count, "Tables that are open.";
 }

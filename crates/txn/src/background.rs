@@ -139,7 +139,8 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
         // Better put off the core here than inside, where that keeps the committers out.
         std::thread::yield_now();
     }
-    Ok(more)
+    // The end of the view that needs what is on the shelf wakes nobody.
+    Ok(more || !system.shelf.is_empty())
 }
 
 fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {

@@ -35,7 +35,7 @@ impl TxnSystem {
     pub fn keeps_nothing_old(&self) -> Result<bool> {
         // A log in the hands of purge is in no list.
         let _purge = self.purge.lock();
-        Ok(self.history.len() == 0 && !self.has_unfinished() && self.versions.is_empty()?)
+        Ok(self.history.len() == 0 && self.shelf.is_empty() && !self.has_unfinished() && self.versions.is_empty()?)
     }
 }
 

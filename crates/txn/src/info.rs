@@ -41,7 +41,9 @@ pub struct TxnStats {
     pub undo_pages: u64,
     /// Versions in the version tree.
     pub versions: u64,
-    /// Bytes of old versions: undo logs of committed transactions and the version tree.
+    /// Bytes of what is kept in memory of small committed transactions for older views.
+    pub shelf_bytes: u64,
+    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
     pub old_version_bytes: u64,
     /// Open views.
     pub views: usize,
@@ -84,6 +86,7 @@ impl TxnSystem {
             history_length: self.history_length(),
             undo_pages: self.undo.pages_in_use(),
             versions: self.versions.count(),
+            shelf_bytes: self.shelf.bytes(),
             old_version_bytes: self.old_version_bytes(),
             views: self.views.count(),
             oldest_view: self.views.oldest(),

@@ -4,7 +4,8 @@
 //! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s, savepoints, two-phase commit.
 //! * [`TableIndex`]: a tree of versioned entries; rows and secondary entries alike.
 //! * [`lock`]: row, range and table locks, deadlock detection. [`commit_map`], [`view`]: who sees what.
-//! * `undo`: records, pages, logs. [`versions`]: old versions kept for long views. [`purge`], [`rollback`], [`recovery`].
+//! * `undo`: records, pages, logs. [`shelf`]: what views need of small transactions, in memory. [`versions`]: old versions kept for long views.
+//! * [`purge`], [`rollback`], [`recovery`].
 //!
 //! The newest version of an entry is in its tree and names its writer and an undo record; older ones are reached through
 //! undo logs, or through the version tree once those are purged. The byte boxes, protocols and invariants are in
@@ -55,6 +56,10 @@ pub mod recovery;
 pub mod rollback;
 #[cfg(not(shuttle))]
 mod row;
+#[cfg(not(shuttle))]
+pub mod shelf;
+#[cfg(not(shuttle))]
+mod shelving;
 #[cfg(not(shuttle))]
 mod system;
 #[cfg(not(shuttle))]

@@ -35,7 +35,10 @@ pub struct TxnConfig {
     pub lock_memory: usize,
     /// How long a row lock is waited for when the caller gives no limit.
     pub lock_wait_timeout: Duration,
-    /// Bytes of undo logs and version tree above which the oldest read-only snapshot is given up.
+    /// Memory for what older views may need of small committed transactions, in bytes; beyond it, that goes to the version tree. No more than a quarter of
+    /// `max_old_versions` is used. 0: none.
+    pub shelf_bytes: u64,
+    /// Bytes of undo logs, shelf and version tree above which the oldest read-only snapshot is given up.
     pub max_old_versions: u64,
     /// Bytes of undo that one transaction may write; its next statement then fails with `LimitReached`.
     pub max_undo_per_txn: u64,
@@ -55,6 +58,7 @@ impl Default for TxnConfig {
         TxnConfig {
             lock_memory: 64 << 20,
             lock_wait_timeout: Duration::from_secs(50),
+            shelf_bytes: 32 << 20,
             max_old_versions: 4 << 30,
             max_undo_per_txn: 16 << 30,
             short_view_commits: 1024,

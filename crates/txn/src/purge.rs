@@ -8,6 +8,9 @@
 //! If no view is older than the commit, and no record put a delete mark or replaced an overflow chain, there is nothing to do: the
 //! records are not even read.
 //!
+//! If a view is older, and that is all that stands in the way of a log of one page, its records go to the [shelf](crate::shelf), whatever the
+//! age of the view, and the log is let go of. What follows is about the others, and about what moves on from the shelf.
+//!
 //! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
 //! before it is complete: a reader that finds a record gone trusts the version tree. Then a log that asks for nothing else is let go
 //! of, and any other is consumed from its end, like by a rollback. For each record, by its key:
@@ -107,6 +110,7 @@ impl TxnSystem {
     /// # Errors
     /// Those of reading and writing pages. What was not purged is purged later.
     pub fn purge(&self, limit: usize) -> Result<usize> {
+        self.tidy_shelf();
         let mut state = self.purge.lock();
         let done = self.purge_logs(limit, |_| true)?;
         self.sweep(&mut state)?;
@@ -115,32 +119,56 @@ impl TxnSystem {
         Ok(done)
     }
 
-    /// Purges about `limit` records of logs, as long as the next one is `wanted`.
+    /// Purges about `limit` records of logs, as long as the next one is `wanted`. Those that only older views stand in the way of go on the shelf.
     fn purge_logs(&self, limit: usize, wanted: impl Fn(&History) -> bool) -> Result<usize> {
         let mut left = limit;
         let mut taken = true;
         while left > 0 && std::mem::take(&mut taken) {
+            let oldest = self.views.oldest();
+            self.shelf.forget_unneeded(oldest);
             let horizon = self.classify_views();
             // Views to come see everything up to the horizon, and no short one is older; so these are all that may be.
             let older = self.views.older_than(horizon);
-            while left > 0
-                && let Some(mut next) = self.history.take_if(|front| front.no <= horizon && wanted(front))
-            {
-                taken = true;
-                match self.purge_log(&mut next, &older, &mut left) {
-                    Ok(true) => {
-                        left = left.saturating_sub(1);
-                        self.metrics.inc(Counter::PurgedTransactions);
-                    }
-                    Ok(false) => self.history.put_back(next),
-                    Err(e) => {
-                        self.history.put_back(next);
-                        return Err(e);
-                    }
+            self.thin_shelf(&mut left)?;
+            while left > 0 {
+                let mut waits = false;
+                let next = self.history.take_if(|front| {
+                    waits = wanted(front) && front.no > oldest && self.is_shelvable(front);
+                    !waits && wanted(front) && front.no <= horizon
+                });
+                let done = match next {
+                    Some(next) => self.purge_next(next, &older, &mut left)?,
+                    None => waits && self.shelve_some(&mut left)?,
+                };
+                if !done {
+                    break;
                 }
+                taken = true;
             }
         }
         Ok(limit - left)
+    }
+
+    /// Shelves some of the logs that only views stand in the way of. Returns whether there were any, and room for them.
+    fn shelve_some(&self, left: &mut usize) -> Result<bool> {
+        let shelved = self.shelve()?;
+        *left = left.saturating_sub(shelved);
+        Ok(shelved > 0)
+    }
+
+    /// Purges up to `left` records of the log that was first in the queue, and puts it back there if some remain. Returns whether to go on.
+    fn purge_next(&self, mut next: History, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
+        match self.purge_log(&mut next, older, left) {
+            Ok(true) => {
+                *left = left.saturating_sub(1);
+                self.metrics.inc(Counter::PurgedTransactions);
+                Ok(true)
+            }
+            other => {
+                self.history.put_back(next);
+                other
+            }
+        }
     }
 
     /// Makes views long that hold back too much; returns up to which commit logs can be purged.
@@ -163,6 +191,10 @@ impl TxnSystem {
     fn purge_log(&self, history: &mut History, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
         let long = &older[..older.partition_point(|view| view.commit_no() < history.no)];
+        // What is older goes first: see the shelf.
+        if !long.is_empty() && !self.clear_shelf(history.no, left)? {
+            return Ok(false);
+        }
         if history.phase == Phase::New && long.is_empty() && is_quiet(history) {
             let records = history.log.records();
             *left = left.saturating_sub(usize::try_from(records).unwrap_or(usize::MAX));
@@ -198,13 +230,20 @@ impl TxnSystem {
     }
 
     /// Lets go of a log that asks nothing of purge, after what old views need was copied.
-    fn retire_quiet(&self, history: &mut History, acc: &Access<'_>) -> Result<()> {
+    pub(crate) fn retire_quiet(&self, history: &mut History, acc: &Access<'_>) -> Result<()> {
         self.metrics.add(Counter::PurgedUndoRecords, history.log.records());
         history.log.retire(&self.undo, acc)
     }
 
-    /// First pass, only if there are views older than the commit: puts what they need into the version tree.
-    fn copy_record(&self, txn: TxnId, roll: RollPtr, bytes: &[u8], long: &[Arc<View>], acc: &Access<'_>) -> Result<()> {
+    /// Puts what views that are older than the commit need of a record into the version tree.
+    pub(crate) fn copy_record(
+        &self,
+        txn: TxnId,
+        roll: RollPtr,
+        bytes: &[u8],
+        long: &[Arc<View>],
+        acc: &Access<'_>,
+    ) -> Result<()> {
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
         let Some(index) = self.index(record.index) else { return Ok(()) };
         let Some(_pinned) = index.pin() else { return Ok(()) };
@@ -407,10 +446,10 @@ impl TxnSystem {
         Ok(())
     }
 
-    /// Bytes of old versions: undo logs of committed transactions and the version tree.
+    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
     #[must_use]
     pub fn old_version_bytes(&self) -> u64 {
-        self.history.pages() * self.undo.page_size() as u64 + self.versions.bytes()
+        self.history.pages() * self.undo.page_size() as u64 + self.shelf.bytes() + self.versions.bytes()
     }
 
     /// Gives the oldest read-only snapshots up while old versions take more than their limit.
@@ -423,6 +462,7 @@ impl TxnSystem {
             let Some(kept) = self.views.cancel_oldest_read_only() else { return Ok(()) };
             self.metrics.inc(Counter::TrxSnapshotTooOld);
             self.background.request_sweep(kept);
+            self.tidy_shelf();
             self.sweep(state)?;
         }
         Ok(())
@@ -432,6 +472,7 @@ impl TxnSystem {
         self.metrics.set(Gauge::HistoryListLength, self.history_length() as u64);
         self.metrics.set(Gauge::VersionsStored, self.versions.count());
         self.metrics.set(Gauge::BytesVersions, self.old_version_bytes());
+        self.metrics.set(Gauge::MemoryShelf, self.shelf.bytes());
     }
 
     /// Versions in the version tree.
@@ -445,24 +486,32 @@ impl TxnSystem {
         self.history_length() > self.config.purge_help_above
     }
 
-    /// Called by committers, holding nothing: gives back the logs that ask nothing of purge, a few at a time. So a load of small
-    /// transactions goes round on a few pages of undo, and wakes no thread for it. What has to be worked on is the purge thread's.
+    /// Called by committers, holding nothing: gives back the logs that ask nothing of purge, a few at a time, and shelves those that have to wait
+    /// for a view. So a load of small transactions goes round on a few pages of undo, and wakes no thread for it. None of this needs the purge
+    /// mutex, which somebody may have who was put off his core. It is asked for, but not waited for, where that was not enough: for logs of several
+    /// pages, and when the shelf gets full.
     pub(crate) fn give_back_quiet_logs(&self) {
         if self.history_length() < QUIET_BATCH {
             return;
         }
-        if let Some(_state) = self.purge.try_lock() {
-            // An error is purge's to report; the commit is done.
+        self.retire_unneeded(2 * QUIET_BATCH);
+        if self.history_length() < QUIET_BATCH {
+            return;
+        }
+        // An error is purge's to report; the commit is done.
+        let shelved = self.shelve().unwrap_or(0) > 0;
+        if (!shelved || self.shelf.is_nearly_full())
+            && let Some(_state) = self.purge.try_lock()
+        {
             let _ = self.purge_logs(2 * QUIET_BATCH, is_quiet);
-        } else {
-            self.retire_unneeded(2 * QUIET_BATCH);
         }
     }
 
-    /// Lets go of up to `n` logs without the purge mutex, which somebody has who may have been put off his core: quiet ones, older than every
-    /// view, of one page. There is nothing to read or to write for them, so it does not matter how far he is with the one before.
+    /// Lets go of up to `n` logs without the purge mutex: quiet ones, older than every view, of one page. There is nothing to read or to write for them, so
+    /// it does not matter how far the purge of the one before is. What is on the shelf of older ones is forgotten.
     fn retire_unneeded(&self, n: usize) {
         let oldest = self.views.oldest();
+        self.shelf.forget_unneeded(oldest);
         let unneeded = |front: &History| {
             front.no <= oldest && front.phase == Phase::New && is_quiet(front) && front.log.pages() == 1
         };

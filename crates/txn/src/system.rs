@@ -6,7 +6,7 @@
 //! order, log order and purge order are one. Waiting for the disk happens outside, for a group at a time.
 //!
 //! # Lock order
-//! page latch of a log's first page -> commit mutex -> (commit map | view registry | history). Purge mutex before all
+//! page latch of a log's first page -> commit mutex -> (commit map | view registry | history -> shelf). Purge mutex before all
 //! of these and before any page latch; nothing else is held when it is taken.
 
 use std::collections::VecDeque;
@@ -23,6 +23,7 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
 use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
 
 use crate::background::Background;
 use crate::commit_map::CommitMap;
@@ -32,6 +33,8 @@ use crate::open::{OpenTxn, OpenTxns};
 use crate::options::{Durability, TxnConfig, TxnOptions};
 use crate::purge::PurgeState;
 use crate::recovery::{Checkpointed, PreparedTxn};
+use crate::shelf::Shelf;
+use crate::shelving::BATCH_LOGS;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
 use crate::versions::VersionTree;
@@ -102,6 +105,33 @@ impl HistoryQueue {
         self.queue.lock().push_front(history);
     }
 
+    /// Shows the logs, oldest first, as long as `look` wants another one.
+    pub fn look(&self, look: impl FnMut(&History) -> bool) {
+        let _ = self.queue.lock().iter().all(look);
+    }
+
+    /// Takes the first `n` logs, if they are those from commit `first` to commit `last` and nobody has begun with them. Calls `place` before anybody
+    /// else can look.
+    pub fn take_run(
+        &self,
+        n: usize,
+        first: CommitNo,
+        last: CommitNo,
+        place: impl FnOnce(),
+    ) -> Option<SmallVec<[History; BATCH_LOGS]>> {
+        let mut queue = self.queue.lock();
+        let is = |at: usize, no: CommitNo| queue.get(at).is_some_and(|h| h.no == no && h.phase == Phase::New);
+        if !is(0, first) || !is(n.checked_sub(1)?, last) {
+            return None;
+        }
+        let taken: SmallVec<[History; BATCH_LOGS]> = queue.drain(..n).collect();
+        place();
+        drop(queue);
+        self.logs.fetch_sub(n, Ordering::Relaxed);
+        self.pages.fetch_sub(taken.iter().map(|h| h.log.pages() as u64).sum(), Ordering::Relaxed);
+        Some(taken)
+    }
+
     pub fn front_is(&self, what: impl FnOnce(&History) -> bool) -> bool {
         self.queue.lock().front().is_some_and(what)
     }
@@ -147,6 +177,7 @@ pub struct TxnSystem {
     /// What every commit writes stands apart from what everybody reads.
     commit: CachePadded<Mutex<CommitNo>>,
     pub(crate) history: CachePadded<HistoryQueue>,
+    pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<PurgeState>>,
     pub(crate) losers: Mutex<Vec<Loser>>,
     /// Threads that are rolling losers back; those in their hands are not in the list.
@@ -219,6 +250,8 @@ impl TxnSystem {
             map,
             views: Views::new(from.last_commit),
             locks: LockManager::new(config.lock_memory, Arc::clone(&metrics)),
+            // It counts among old versions: the shelf alone is never the reason to give up a snapshot.
+            shelf: Shelf::new(config.shelf_bytes.min(config.max_old_versions / 4)),
             config,
             metrics,
             undo,

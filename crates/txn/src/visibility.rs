@@ -1,9 +1,9 @@
-//! Which version of an entry a view sees: the newest, one of the undo logs, or one of the version tree.
+//! Which version of an entry a view sees: the newest, one of the undo logs or of the shelf, or one of the version tree.
 //!
 //! # Protocol
 //! The newest version comes from a copy of the leaf and may be out of date by the time it is judged. So the chain is
 //! followed defensively: a roll pointer is believed only if the undo page belongs to the version's writer and the record
-//! is about the key; if not, that log was purged - and what the view needs was put into the version tree before - or
+//! is about the key; if not, that log is on the shelf, or it was purged - and what the view needs was put into the version tree before - or
 //! rolled back. If it is the log of the newest version's writer, and that was active, start over. Else, if the version tree
 //! has nothing either: the log of a writer that had committed was purged, so there is nothing for this view; a newest
 //! version that has changed since means to start over.
@@ -135,7 +135,7 @@ impl TxnSystem {
             let prior = if version.roll.is_none() {
                 Prior::Absent
             } else {
-                self.undo.prior(version.txn, version.roll, index.id(), key, &acc, payload)?
+                self.prior(version.txn, version.roll, index.id(), key, &acc, payload)?
             };
             match prior {
                 Prior::Absent => return Ok(Seen::Nothing),

@@ -298,7 +298,11 @@ impl World {
     }
 }
 
-fn run(seed: u64, steps: usize, keys: u64, setup: Setup) {
+/// Bytes of the shelf: there is none, much goes on from there, nothing has to.
+const SHELVES: [u64; 3] = [0, 4 << 10, 32 << 20];
+
+fn run(seed: u64, steps: usize, keys: u64, mut setup: Setup) {
+    setup.txn.shelf_bytes = SHELVES[seed as usize % SHELVES.len()];
     let (rng, db) = (Rng::new(seed), Db::with(setup));
     let mut world = World { db, history: History::default(), open: Vec::new(), rng, keys, next_value: 1 };
     for _ in 0..steps {

@@ -126,6 +126,11 @@ impl UndoLog {
         self.tail().before + u64::from(self.count)
     }
 
+    /// Bytes of the records of a log of one page.
+    pub fn record_bytes(&self) -> usize {
+        usize::from(self.end.saturating_sub(page::body(true)))
+    }
+
     /// Number of pages.
     pub fn pages(&self) -> usize {
         self.pages.len()

@@ -118,6 +118,11 @@ impl<'a> UndoPage<'a> {
         get_u16(self.0, slot_offset(self.0.len(), slot))
     }
 
+    /// All records of a first page.
+    pub fn records(self) -> &'a [u8] {
+        self.0.get(BODY_FIRST..usize::from(self.end())).unwrap_or_default()
+    }
+
     /// The bytes from record `slot` on.
     pub fn record(self, slot: u16) -> Option<&'a [u8]> {
         self.0.get(usize::from(self.offset(slot)?)..usize::from(self.end()))

@@ -93,6 +93,20 @@ pub(crate) enum Prior {
     Gone,
 }
 
+impl Prior {
+    /// What the record at the beginning of `bytes` says about `key`; `None` if it is none.
+    pub fn of_record(bytes: &[u8], index: IndexId, key: &[u8], image: &mut Vec<u8>) -> Option<Prior> {
+        let record = UndoRecord::decode(bytes)?;
+        if record.index != index || record.key != key {
+            return Some(Prior::Gone);
+        }
+        image.clear();
+        let Some(prior) = record.prior else { return Some(Prior::Absent) };
+        image.extend_from_slice(prior);
+        Some(Prior::Image)
+    }
+}
+
 impl UndoSpace {
     /// Formats an empty space. Durable once the log is flushed.
     pub fn create(store: &Arc<Store>, file: &Arc<SpaceFile>) -> Result<UndoSpace> {
@@ -333,18 +347,7 @@ impl UndoSpace {
         let Some(bytes) = u16::try_from(roll.offset()).ok().and_then(|slot| undo.record(slot)) else {
             return Ok(Prior::Gone);
         };
-        let Some(record) = UndoRecord::decode(bytes) else { return Err(self.damaged(roll.page())) };
-        if record.index != index || record.key != key {
-            return Ok(Prior::Gone);
-        }
-        image.clear();
-        match record.prior {
-            None => Ok(Prior::Absent),
-            Some(prior) => {
-                image.extend_from_slice(prior);
-                Ok(Prior::Image)
-            }
-        }
+        Prior::of_record(bytes, index, key, image).ok_or_else(|| self.damaged(roll.page()))
     }
 
     /// Latches the first page of a log within `mtr`.

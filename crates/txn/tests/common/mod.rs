@@ -45,6 +45,8 @@ impl Default for Setup {
             background: false,
             commit_window: 64,
             short_view_commits: 8,
+            // So small that much goes on to the version tree.
+            shelf_bytes: 4 << 10,
             lock_wait_timeout: Duration::from_secs(30),
             ..TxnConfig::default()
         };

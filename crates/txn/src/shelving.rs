@@ -1,0 +1,167 @@
+//! How logs come on the shelf, and what moves on from there. The protocol is in [`crate::shelf`].
+
+use holdfast_base::{CommitNo, IndexId, PageNo, Result, RollPtr, TxnId};
+use holdfast_metrics::Counter;
+use holdfast_pool::{Access, AccessKind};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+use crate::shelf::{Batch, Shelf};
+use crate::system::{History, Phase, TxnSystem};
+use crate::undo::UndoPage;
+use crate::undo::space::Prior;
+
+/// Logs that are shelved at a time.
+pub(crate) const BATCH_LOGS: usize = 16;
+/// Bytes beyond which no further log is added to a batch: that is what purge moves on at a time.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// A log in the queue that may be shelved.
+struct Candidate {
+    txn: TxnId,
+    no: CommitNo,
+    page: PageNo,
+    size: usize,
+}
+
+impl TxnSystem {
+    /// Whether nothing but older views stands in the way of this log, and the shelf is for the likes of it.
+    pub(crate) fn is_shelvable(&self, history: &History) -> bool {
+        history.phase == Phase::New
+            && !history.log.asks_purge()
+            && history.log.pages() == 1
+            && self.shelf.takes(Shelf::size_of(&history.log))
+    }
+
+    /// Puts a batch of logs from the front of the queue on the shelf, if a view is older and there is room, and gives their pages back. Returns how
+    /// many; 0 also if somebody else was quicker.
+    ///
+    /// # Errors
+    /// Those of reading the logs; they stay where they are.
+    pub(crate) fn shelve(&self) -> Result<usize> {
+        let candidates = self.candidates();
+        if candidates.is_empty() {
+            return Ok(0);
+        }
+        let acc = self.store.pool().access(AccessKind::Purge);
+        let batch = Arc::new(self.copy_logs(&candidates, &acc)?);
+        let (n, mut crowded) = (batch.logs().len(), false);
+        let taken = self.history.take_run(n, batch.first(), batch.last(), || crowded = self.shelf.place(&batch));
+        let Some(taken) = taken else { return Ok(0) };
+        self.shelf.list(&batch);
+        for mut history in taken {
+            // Nothing that can fail: there is no extension to give back.
+            let _ = self.retire_quiet(&mut history, &acc);
+        }
+        self.metrics.add(Counter::PurgedTransactions, n as u64);
+        self.metrics.add(Counter::LogsShelved, n as u64);
+        if crowded {
+            self.background.wake();
+        }
+        Ok(n)
+    }
+
+    /// The logs at the front of the queue that are to be shelved: none if the first one waits for no view.
+    fn candidates(&self) -> SmallVec<[Candidate; BATCH_LOGS]> {
+        let (mut found, mut bytes, room) = (SmallVec::new(), 0, self.shelf.room());
+        let oldest = self.views.oldest();
+        self.history.look(|history| {
+            let size = Shelf::size_of(&history.log);
+            let fits = bytes + size <= room && (found.is_empty() || bytes + size <= BATCH_BYTES);
+            if found.len() == BATCH_LOGS || !fits || history.no <= oldest || !self.is_shelvable(history) {
+                return false;
+            }
+            bytes += size;
+            found.push(Candidate { txn: history.log.txn(), no: history.no, page: history.log.first(), size });
+            true
+        });
+        found
+    }
+
+    /// A batch of these logs, or of the first of them if one has gone meanwhile.
+    fn copy_logs(&self, candidates: &[Candidate], acc: &Access<'_>) -> Result<Batch> {
+        let mut batch = Batch::with_capacity(candidates.len(), candidates.iter().map(|c| c.size).sum());
+        for &Candidate { txn, no, page, .. } in candidates {
+            let latched = self.store.pool().fix_shared(self.undo.file().space(), page, acc)?;
+            let Some(undo) = UndoPage::new(&latched).filter(|undo| undo.owner() == txn) else { break };
+            if !batch.add(txn, no, page, undo) {
+                return Err(self.undo.damaged(page));
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Forgets all that no view needs any more.
+    pub(crate) fn tidy_shelf(&self) {
+        while self.shelf.forget_unneeded(self.views.oldest()) {}
+    }
+
+    /// Follows a roll pointer to the undo page, or to the shelf.
+    pub(crate) fn prior(
+        &self,
+        txn: TxnId,
+        roll: RollPtr,
+        index: IndexId,
+        key: &[u8],
+        acc: &Access<'_>,
+        image: &mut Vec<u8>,
+    ) -> Result<Prior> {
+        match self.undo.prior(txn, roll, index, key, acc, image)? {
+            Prior::Gone => {}
+            found => return Ok(found),
+        }
+        let slot = u16::try_from(roll.offset()).unwrap_or(u16::MAX);
+        match self.shelf.find(txn, slot, |record| Prior::of_record(record, index, key, image)) {
+            Some(found) => found.ok_or_else(|| self.undo.damaged(roll.page())),
+            None => Ok(Prior::Gone),
+        }
+    }
+
+    /// Moves what was shelved first to the version tree while the shelf is crowded. Returns whether it is not any more. The purge mutex must be
+    /// held, by one who has no log in his hands.
+    pub(crate) fn thin_shelf(&self, left: &mut usize) -> Result<bool> {
+        self.move_on(|_| !self.shelf.is_crowded(), left)
+    }
+
+    /// Moves all that is older than commit `no` to the version tree. Returns whether that was done. The purge mutex must be held, by one who has no
+    /// older log in his hands.
+    pub(crate) fn clear_shelf(&self, no: CommitNo, left: &mut usize) -> Result<bool> {
+        self.move_on(|first| first.first() > no, left)
+    }
+
+    /// Moves batch after batch on until the first one says that it is `enough`.
+    fn move_on(&self, enough: impl Fn(&Batch) -> bool, left: &mut usize) -> Result<bool> {
+        while let Some(first) = self.shelf.first() {
+            if enough(&first) {
+                return Ok(true);
+            }
+            // What purge has begun with, and put back, is first in the queue, and older.
+            let is_next = first.is_listed() && !self.history.front_is(|front| front.no < first.first());
+            // A view that does not see the last commit may be opened until that is published.
+            if *left == 0 || !is_next || first.last() > self.views.last() {
+                return Ok(false);
+            }
+            *left = left.saturating_sub(first.records());
+            self.keep_versions(&first)?;
+            self.shelf.forget(&first);
+        }
+        Ok(true)
+    }
+
+    /// Puts what views need of a batch into the version tree. They become long, if they are not, lest they hold up ids, too.
+    fn keep_versions(&self, batch: &Batch) -> Result<()> {
+        if self.views.short_horizon() < batch.last() {
+            self.metrics.add(Counter::ViewsMadeLong, self.views.make_long(batch.last(), &self.map));
+        }
+        let older = self.views.older_than(batch.last());
+        let acc = self.store.pool().access(AccessKind::Purge);
+        for log in batch.logs() {
+            let older = &older[..older.partition_point(|view| view.commit_no() < log.no)];
+            for slot in 0..if older.is_empty() { 0 } else { log.records } {
+                let record = batch.record(log, slot).ok_or_else(|| self.undo.damaged(log.page))?;
+                self.copy_record(log.txn, RollPtr::new(log.page, u32::from(slot)), record, older, &acc)?;
+            }
+        }
+        Ok(())
+    }
+}
