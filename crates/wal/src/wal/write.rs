@@ -172,25 +172,34 @@ impl Wal {
         let mut idle = 0;
         while self.written.load(Ordering::Acquire) < lsn {
             self.poison.check()?;
-            if self.write_ready(&mut self.writer.lock())? {
-                continue;
+            if !self.write_ready(&mut self.writer.lock())? {
+                wait_for_copying(&mut idle);
             }
-            // Somebody is still copying his group. The lock is not held: he may need it to make room in the ring.
-            idle += 1;
-            if idle < SPINS { spin_loop() } else { yield_now() }
         }
         Ok(())
     }
 
+    /// Writes what is complete until everything below `lsn` is with the system: in one request, as a rule. Returns the files that have been written to
+    /// since they were taken last, and up to where they were.
+    fn write_for_sync(&self, lsn: u64) -> Result<(Vec<Arc<Segment>>, u64)> {
+        let mut idle = 0;
+        loop {
+            self.poison.check()?;
+            {
+                let mut writer = self.writer.lock();
+                self.write_ready(&mut writer)?;
+                let written = self.written.load(Ordering::Acquire);
+                if written >= lsn {
+                    return Ok((std::mem::take(&mut writer.unsynced), written));
+                }
+            }
+            wait_for_copying(&mut idle);
+        }
+    }
+
     /// The leader's work: makes everything below `target` durable; returns what is.
     fn write_and_sync(&self, target: u64) -> Result<u64> {
-        self.write_through(target)?;
-        let (files, durable) = {
-            let mut writer = self.writer.lock();
-            // What is complete by now goes along. Some groups may be in part with the system, if the disk was full.
-            self.write_ready(&mut writer)?;
-            (std::mem::take(&mut writer.unsynced), self.written.load(Ordering::Acquire))
-        };
+        let (files, durable) = self.write_for_sync(target)?;
         for segment in &files {
             let started = Instant::now();
             let synced = segment.file.sync();
@@ -254,6 +263,12 @@ impl Wal {
         }
         Err(Error::damaged_file("the log", format!("it ends at {end}, but a page or a caller has seen {lsn}")))
     }
+}
+
+/// Somebody is still copying his group. Nothing may be locked: he may need the writer's lock to make room in the ring.
+fn wait_for_copying(idle: &mut u32) {
+    *idle += 1;
+    if *idle < SPINS { spin_loop() } else { yield_now() }
 }
 
 #[cfg(test)]
