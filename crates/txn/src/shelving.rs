@@ -117,10 +117,10 @@ impl TxnSystem {
         }
     }
 
-    /// Moves what was shelved first to the version tree while the shelf is crowded. Returns whether it is not any more. The purge mutex must be
-    /// held, by one who has no log in his hands.
-    pub(crate) fn thin_shelf(&self, left: &mut usize) -> Result<bool> {
-        self.move_on(|_| !self.shelf.is_crowded(), left)
+    /// Moves what was shelved first to the version tree while the shelf is crowded. The purge mutex must be held, by one who has no log in his
+    /// hands.
+    pub(crate) fn thin_shelf(&self, left: &mut usize) -> Result<()> {
+        self.move_on(|_| !self.shelf.is_crowded(), left).map(drop)
     }
 
     /// Moves all that is older than commit `no` to the version tree. Returns whether that was done. The purge mutex must be held, by one who has no

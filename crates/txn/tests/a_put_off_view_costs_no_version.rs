@@ -10,9 +10,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
-use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
-use holdfast_pool::AccessKind;
 use holdfast_txn::*;
 
 fn with_shelf(bytes: u64) -> Db {
@@ -141,17 +139,9 @@ fn what_is_shelved_beside_purge_leaves_after_what_purge_has_begun_with() {
     assert!(txn.delete(&db.rows, b"gone", None).unwrap());
     txn.commit(Durability::Lazy).unwrap();
     (0..9).for_each(|_| put("more"));
-    let acc = db.store.pool().access(AccessKind::Point);
-    let root = PageNo(u32::try_from(db.files[1].mark(0, &acc).unwrap()).unwrap());
-    drop(acc);
     let (latched, done) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|s| {
-        s.spawn(|| {
-            let acc = db.store.pool().access(AccessKind::Point);
-            let _page = db.store.pool().fix_exclusive(db.files[1].space(), root, &acc).unwrap();
-            latched.wait();
-            done.wait();
-        });
+        s.spawn(|| db.latch_root(1, &latched, &done));
         latched.wait();
         let waiting = db.sys.history_length();
         let purge = s.spawn(|| db.sys.purge(1).unwrap());

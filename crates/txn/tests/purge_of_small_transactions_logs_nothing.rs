@@ -7,8 +7,6 @@ mod common;
 use std::sync::Barrier;
 
 use common::*;
-use holdfast_base::PageNo;
-use holdfast_pool::AccessKind;
 use holdfast_txn::*;
 
 const LONG: usize = 9_000;
@@ -79,17 +77,9 @@ fn committers_give_back_quiet_logs_while_somebody_else_purges() {
     db.put(&[("gone", "1"), ("here", "1")]);
     db.purge();
     commit(&db, |txn| assert!(txn.delete(&db.rows, b"gone", None).unwrap()));
-    let acc = db.store.pool().access(AccessKind::Point);
-    let root = PageNo(u32::try_from(db.files[1].mark(0, &acc).unwrap()).unwrap());
-    drop(acc);
     let (latched, done) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|s| {
-        s.spawn(|| {
-            let acc = db.store.pool().access(AccessKind::Point);
-            let _page = db.store.pool().fix_exclusive(db.files[1].space(), root, &acc).unwrap();
-            latched.wait();
-            done.wait();
-        });
+        s.spawn(|| db.latch_root(1, &latched, &done));
         latched.wait();
         let purge = s.spawn(|| db.purge());
         // Until he has the log in his hands.

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use holdfast_base::{Error, IndexId, PageNo, Result, SpaceId};
@@ -202,6 +202,16 @@ impl Db {
             txn.upsert(&self.rows, k.as_bytes(), v.as_bytes(), None).unwrap();
         }
         txn.commit(Durability::Lazy).unwrap();
+    }
+
+    /// Keeps the root page of a file latched between the barriers: whoever needs it waits, with what he has in his hands.
+    pub fn latch_root(&self, file: usize, latched: &Barrier, done: &Barrier) {
+        let (pool, file) = (self.store.pool(), &self.files[file]);
+        let acc = pool.access(AccessKind::Point);
+        let root = PageNo(u32::try_from(file.mark(0, &acc).unwrap()).unwrap());
+        let _page = pool.fix_exclusive(file.space(), root, &acc).unwrap();
+        latched.wait();
+        done.wait();
     }
 
     /// Entries that are physically in a tree, delete marks included.
