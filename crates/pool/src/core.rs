@@ -17,8 +17,10 @@ use crate::cleaner::Signals;
 use crate::config::PoolConfig;
 use crate::dirty::AgeCounts;
 use crate::doublewrite::DoubleWriter;
+use crate::flush::BATCH;
 use crate::frames::Frames;
 use crate::header::{FrameHeader, READ_AHEAD};
+use crate::images::ImageMemory;
 use crate::partition::{HeaderWords, Partition};
 use crate::readahead::ReadAheadQueue;
 use crate::request::Access;
@@ -38,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) config: PoolConfig,
     pub(crate) reservations: Reservations,
     pub(crate) doublewrite: DoubleWriter,
+    pub(crate) image_memory: ImageMemory,
     pub(crate) unsynced: Unsynced,
     pub(crate) payload: CheckpointPayload,
     pub(crate) signals: Signals,
@@ -63,6 +66,7 @@ impl Core {
         metrics.set(Gauge::PagesTotal, u64::from(active));
         Ok(Core {
             doublewrite: DoubleWriter::open(&config)?,
+            image_memory: ImageMemory::new(BATCH, config.page_size),
             frames,
             partitions,
             supply: CachePadded::new(Supply::new(active)),

@@ -29,7 +29,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
-use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
+use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
 use parking_lot::{Condvar, Mutex};
 
@@ -45,8 +45,6 @@ const AREA: u32 = 2 * BATCH as u32;
 const LEAST_AREAS: u32 = 2;
 /// Slots of the file at most, whatever the limit: what is known of an image takes a few dozen bytes of memory.
 const MOST_SLOTS: u64 = 8192;
-/// Buffers kept for reuse.
-const BUFFERS: usize = 4;
 
 /// A page of a batch.
 #[derive(Clone, Copy)]
@@ -96,7 +94,6 @@ pub(crate) struct DoubleWriter {
     most_areas: u32,
     state: Mutex<State>,
     changed: Condvar,
-    buffers: Mutex<Vec<AlignedBuf>>,
 }
 
 /// The images that one batch has and relies on.
@@ -137,7 +134,6 @@ impl DoubleWriter {
             most_areas: (slots as u32 / AREA).max(LEAST_AREAS),
             state: Mutex::default(),
             changed: Condvar::new(),
-            buffers: Mutex::default(),
         })
     }
 
@@ -147,20 +143,6 @@ impl DoubleWriter {
             DoubleWrite::On => true,
             DoubleWrite::Off => false,
             DoubleWrite::Auto => file.atomic_write_unit() < self.page_size,
-        }
-    }
-
-    /// An empty buffer for images.
-    pub(crate) fn take_buffer(&self) -> AlignedBuf {
-        let mut buffer = self.buffers.lock().pop().unwrap_or_default();
-        buffer.clear();
-        buffer
-    }
-
-    pub(crate) fn give_buffer(&self, buffer: AlignedBuf) {
-        let mut buffers = self.buffers.lock();
-        if buffers.len() < BUFFERS {
-            buffers.push(buffer);
         }
     }
 

@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Error, Lsn, PageId, page};
-use holdfast_io::{AlignedBuf, WriteAt};
+use holdfast_io::WriteAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
 use crate::core::Core;
 use crate::doublewrite::{Page, Slots};
+use crate::images::Images;
 use crate::space::Space;
 use crate::translation::CLAIMED;
 
@@ -37,7 +38,7 @@ struct Staged {
 /// Copies of pages on their way to disk.
 pub(crate) struct Batch {
     staged: Vec<Staged>,
-    images: AlignedBuf,
+    images: Images,
     /// Newest page LSN.
     lsn: Lsn,
 }
@@ -55,8 +56,11 @@ pub(crate) struct Secured {
 impl Core {
     /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being written. `wait`: also
     /// those that are latched exclusively now; the caller holds no latch then.
-    pub(crate) fn stage(&self, frames: &[u32], wait: bool) -> Batch {
-        let mut batch = Batch { staged: Vec::new(), images: self.doublewrite.take_buffer(), lsn: Lsn(0) };
+    ///
+    /// # Errors
+    /// If there is no memory for the copies.
+    fn stage(&self, frames: &[u32], wait: bool) -> Result<Batch, Error> {
+        let mut batch = Batch { staged: Vec::new(), images: self.image_memory.take()?, lsn: Lsn(0) };
         for &frame in frames.iter().take(BATCH) {
             let header = self.frames.header(frame);
             if wait {
@@ -71,7 +75,7 @@ impl Core {
                 let image = batch.staged.len();
                 // SAFETY: this thread holds the latch shared.
                 let bytes = unsafe { self.frames.page(frame) };
-                batch.images.extend_from_slice(bytes);
+                batch.images.push(bytes);
                 batch.lsn = batch.lsn.max(page::lsn(bytes));
                 batch.staged.push(Staged { frame, id, space, rec_lsn, image });
             }
@@ -79,7 +83,17 @@ impl Core {
         }
         // Neighbours go to the disk one after the other.
         batch.staged.sort_by_key(|s| s.id);
-        batch
+        Ok(batch)
+    }
+
+    /// A safe batch of these frames' pages; `None` if there is nothing to write. See [`Core::stage`] on `wait`.
+    fn stage_and_secure(&self, frames: &[u32], wait: bool, cause: Counter) -> Result<Option<Secured>, Error> {
+        let batch = self.stage(frames, wait)?;
+        if batch.staged.is_empty() {
+            self.image_memory.give(batch.images);
+            return Ok(None);
+        }
+        self.secure(batch, cause).map(Some)
     }
 
     /// Makes a batch safe; on failure its pages are dirty as before.
@@ -94,7 +108,7 @@ impl Core {
                     self.end_failed(staged, None);
                 }
                 self.unsynced.cancel(write);
-                self.doublewrite.give_buffer(batch.images);
+                self.image_memory.give(batch.images);
                 Err(e)
             }
         }
@@ -102,7 +116,7 @@ impl Core {
 
     fn try_secure(&self, batch: &mut Batch, write: u64) -> Result<Option<Slots>, Error> {
         self.wal.flush_to(batch.lsn)?;
-        for image in batch.images.chunks_exact_mut(self.frames.page_size()) {
+        for image in batch.images.bytes_mut().chunks_exact_mut(self.frames.page_size()) {
             page::seal(image);
         }
         let doubled = batch.staged.iter().filter(|s| s.space.doublewrite);
@@ -112,12 +126,12 @@ impl Core {
         }
         // As they lie in memory: what follows one another there goes out as one request.
         pages.sort_unstable_by_key(|page| page.image);
-        self.doublewrite.protect(&pages, &batch.images, write, self).map(Some)
+        self.doublewrite.protect(&pages, batch.images.bytes(), write, self).map(Some)
     }
 
     fn image<'b>(&self, batch: &'b Batch, staged: &Staged) -> &'b [u8] {
         let page_size = self.frames.page_size();
-        &batch.images[staged.image * page_size..][..page_size]
+        &batch.images.bytes()[staged.image * page_size..][..page_size]
     }
 
     /// The page is written home.
@@ -187,7 +201,7 @@ impl Core {
         if let Some(slots) = slots {
             self.doublewrite.finish(slots, &failed);
         }
-        self.doublewrite.give_buffer(batch.images);
+        self.image_memory.give(batch.images);
         (written, failure)
     }
 
@@ -202,13 +216,9 @@ impl Core {
     ) -> (usize, Option<Error>) {
         let (mut written, mut failure) = (0, None);
         for chunk in frames.chunks(BATCH) {
-            let batch = self.stage(chunk, wait);
-            if batch.staged.is_empty() {
-                self.doublewrite.give_buffer(batch.images);
-                continue;
-            }
-            match self.secure(batch, cause) {
-                Ok(secured) => {
+            match self.stage_and_secure(chunk, wait, cause) {
+                Ok(None) => {}
+                Ok(Some(secured)) => {
                     let (n, error) = self.finish(secured, at_once);
                     written += n;
                     failure = error.or(failure);
@@ -222,13 +232,9 @@ impl Core {
     /// Writes these frames' pages and returns as soon as the first is written, if the finisher runs; latched pages are
     /// left out.
     pub(crate) fn write_first(&self, frames: &[u32], cause: Counter) -> (usize, Option<Error>) {
-        let batch = self.stage(frames, false);
-        if batch.staged.is_empty() {
-            self.doublewrite.give_buffer(batch.images);
-            return (0, None);
-        }
-        let mut secured = match self.secure(batch, cause) {
-            Ok(secured) => secured,
+        let mut secured = match self.stage_and_secure(frames, false, cause) {
+            Ok(Some(secured)) => secured,
+            Ok(None) => return (0, None),
             Err(e) => return (0, Some(e)),
         };
         if !self.config.background {

@@ -13,7 +13,7 @@
 //! | `partition` | replacement policy and dirty pages of a part of the pool |
 //! | `guard`, `request`, `pool` | what the floors above see |
 //! | `miss`, `evict`, `supply`, `reserve` | how a page and its frame come together |
-//! | `flush`, `doublewrite`, `checkpoint`, `cleaner` | how changes reach the disk |
+//! | `flush`, `images`, `doublewrite`, `checkpoint`, `cleaner` | how changes reach the disk |
 //! | `restore` | pages that a power cut tore |
 //! | `readahead`, `warmup`, `resize`, `close`, `stats` | the rest |
 //!
@@ -55,6 +55,8 @@ mod frames;
 mod guard;
 #[cfg(not(any(loom, shuttle)))]
 mod header;
+#[cfg(not(any(loom, shuttle)))]
+mod images;
 #[cfg(not(any(loom, shuttle)))]
 mod miss;
 #[cfg(not(any(loom, shuttle)))]
