@@ -46,8 +46,14 @@ pub(crate) struct UndoLog {
     end: u16,
     /// The first page says that the log is this transaction's.
     begun: bool,
-    /// A record, perhaps undone since, may ask something of purge; see [`UndoLog::asks_purge`].
-    asks_purge: bool,
+    /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit stands for all others. See
+    /// [`UndoLog::asks_purge`].
+    asking: u64,
+}
+
+/// The bit of record number `n` in [`UndoLog::asking`].
+fn asking_bit(n: u64) -> u64 {
+    1 << n.min(63)
 }
 
 impl UndoLog {
@@ -57,7 +63,7 @@ impl UndoLog {
         let first = space.take_log(group, acc)?;
         space.count_pages(1);
         let pages = smallvec![LogPage { no: first, before: 0 }];
-        Ok(UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, asks_purge: false })
+        Ok(UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, asking: 0 })
     }
 
     /// The log of an earlier run, described again.
@@ -90,7 +96,7 @@ impl UndoLog {
         space.count_pages(pages.len() as i64);
         let count = counts.last().map_or(0, |c| c.1);
         let end = end.unwrap_or(page::body(true));
-        Ok(UndoLog { txn: found.txn, pages, group: thread_group(), count, end, begun: true, asks_purge: true })
+        Ok(UndoLog { txn: found.txn, pages, group: thread_group(), count, end, begun: true, asking: u64::MAX })
     }
 
     pub fn txn(&self) -> TxnId {
@@ -113,12 +119,12 @@ impl UndoLog {
     /// Whether purge has to look at the records, if no old view does: one put a delete mark, or replaced a version whose
     /// overflow chain is to be freed, or nobody knows.
     pub fn asks_purge(&self) -> bool {
-        self.asks_purge
+        self.asking != 0
     }
 
-    /// A record asks purge for something.
+    /// The next record asks purge for something.
     pub fn ask_purge(&mut self) {
-        self.asks_purge = true;
+        self.asking |= asking_bit(self.records());
     }
 
     /// Number of records.
@@ -261,6 +267,15 @@ impl UndoLog {
         self.count == 0
     }
 
+    /// Pops the last records of a log of one page as long as they ask nothing of purge. Returns how many.
+    pub fn pop_quiet(&mut self) -> u64 {
+        let before = self.count;
+        while self.pages.len() == 1 && self.count > 0 && self.asking & asking_bit(u64::from(self.count) - 1) == 0 {
+            self.count -= 1;
+        }
+        u64::from(before - self.count)
+    }
+
     /// Makes the pages say what [`UndoLog::pop`] did: later records are gone, also after a crash.
     pub fn cut(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         while self.count == 0 && self.pages.len() > 1 {
@@ -365,5 +380,42 @@ impl UndoLog {
         space.put_log(self.group, self.first());
         space.count_pages(-1);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(count: u16, asking: &[u64]) -> UndoLog {
+        let pages = smallvec![LogPage { no: PageNo(7), before: 0 }];
+        let asking = asking.iter().fold(0, |bits, n| bits | asking_bit(*n));
+        UndoLog { txn: TxnId(9), pages, group: 0, count, end: page::body(true), begun: true, asking }
+    }
+
+    #[test]
+    fn records_that_ask_nothing_are_popped_up_to_one_that_asks() {
+        let mut log = log(6, &[2, 3]);
+        assert_eq!((log.pop_quiet(), log.records()), (2, 4));
+        assert_eq!((log.pop_quiet(), log.pop(), log.pop_quiet()), (0, false, 0));
+        assert_eq!((log.pop(), log.pop_quiet(), log.records()), (false, 2, 0));
+        assert_eq!(log.pop_quiet(), 0);
+    }
+
+    #[test]
+    fn of_many_records_the_later_ones_ask_as_one() {
+        let mut log = log(100, &[70]);
+        assert_eq!(log.pop_quiet(), 0, "one of those from 63 on asks, and nobody knows which");
+        for _ in 63..100 {
+            log.pop();
+        }
+        assert_eq!((log.pop_quiet(), log.records()), (63, 0));
+    }
+
+    #[test]
+    fn records_of_several_pages_are_all_read() {
+        let mut log = log(3, &[]);
+        log.pages.push(LogPage { no: PageNo(8), before: 5 });
+        assert_eq!((log.pop_quiet(), log.records()), (0, 8));
     }
 }
