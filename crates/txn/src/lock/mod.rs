@@ -31,6 +31,7 @@ mod report;
 mod rows;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
+mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -58,6 +59,7 @@ use owner::{Outcome, Target};
 use queue::{Mode, Queue, Verdict};
 use range::RangeLocks;
 use rows::{Row, RowLock, Rows};
+use table::TableState;
 
 const SHARDS: usize = 64;
 /// Bytes that one lock is taken to cost beside its key.
@@ -600,147 +602,6 @@ impl LockManager {
             let freed = self.ranges.release(owner, index);
             self.account(-(freed as isize));
         }
-    }
-}
-
-// Table locks and escalation.
-
-enum TableState {
-    Free,
-    Covered,
-    Busy,
-}
-
-impl LockManager {
-    fn table_state(&self, owner: &Owner, index: IndexId, mode: LockMode) -> TableState {
-        if self.table_locks.load(Ordering::SeqCst) == 0 {
-            return TableState::Free;
-        }
-        let tables = self.tables.lock();
-        let Some(queue) = tables.get(&index) else { return TableState::Free };
-        if queue.conflicts(owner, mode.intent()) {
-            TableState::Busy
-        } else if queue.mode_of(owner).is_some_and(|m| m.covers(mode.row())) {
-            TableState::Covered
-        } else {
-            TableState::Free
-        }
-    }
-
-    /// Locks the keys of `index` that nobody else has locked.
-    ///
-    /// # Errors
-    /// As [`LockManager::lock_row`].
-    pub fn lock_table(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, wait: WaitMode) -> Result<()> {
-        {
-            let mut tables = self.tables.lock();
-            let queue = tables.entry(index).or_default();
-            match queue.verdict(owner, mode.row()) {
-                Verdict::Held => return Ok(()),
-                Verdict::Free { .. } => {
-                    self.grant_table(queue, owner, index, mode.row());
-                    return Ok(());
-                }
-                Verdict::Busy { .. } if wait_limit(wait).is_none() => return Err(Error::WouldBlock),
-                Verdict::Busy { .. } => {}
-            }
-        }
-        self.enqueue_table(owner, index, mode.row(), true)?;
-        self.wait(owner, wait, &|| self.cancel_table(owner, index))
-    }
-
-    fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) {
-        let mut held = owner.held.lock();
-        if queue.grant(owner, mode) {
-            held.tables.push((index, mode));
-            self.table_locks.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, keep: bool) -> Result<()> {
-        let mut tables = self.tables.lock();
-        let queue = tables.entry(index).or_default();
-        owner.start_wait(Target::Table { index, mode })?;
-        let upgrade = keep && queue.mode_of(owner).is_some();
-        queue.enqueue(owner, mode, upgrade);
-        self.regrant_table(queue, index); // It may have become free since the caller looked.
-        Ok(())
-    }
-
-    fn regrant_table(&self, queue: &mut Queue, index: IndexId) {
-        queue.regrant(|owner, mode| {
-            self.table_locks.fetch_add(1, Ordering::SeqCst);
-            owner.held.lock().tables.push((index, mode));
-        });
-    }
-
-    /// Takes back a waiting request or a granted intent of `owner`.
-    fn cancel_table(&self, owner: &Owner, index: IndexId) {
-        let mut tables = self.tables.lock();
-        let Some(queue) = tables.get_mut(&index) else { return };
-        queue.remove_waiter(owner);
-        let intent = matches!(queue.mode_of(owner), Some(Mode::IntentShared | Mode::IntentExclusive));
-        if intent && queue.release(owner) {
-            self.table_locks.fetch_sub(1, Ordering::SeqCst);
-            owner.held.lock().tables.retain(|(i, _)| *i != index);
-        }
-        self.regrant_table(queue, index);
-        if queue.is_empty() {
-            tables.remove(&index);
-        }
-    }
-
-    fn release_table(&self, owner: &Owner, index: IndexId) {
-        let mut tables = self.tables.lock();
-        let Some(queue) = tables.get_mut(&index) else { return };
-        if queue.release(owner) {
-            self.table_locks.fetch_sub(1, Ordering::SeqCst);
-        }
-        self.regrant_table(queue, index);
-        if queue.is_empty() {
-            tables.remove(&index);
-        }
-    }
-
-    /// Replaces the owner's row locks in `index` by a table lock, if it holds enough of them.
-    fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
-        let rows: Vec<Arc<[u8]>> = {
-            let held = owner.held.lock();
-            if held.rows.len() < 2 * held.escalation_refused_at {
-                return Ok(());
-            }
-            held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect()
-        };
-        if rows.len() < ESCALATION_MIN {
-            return Ok(());
-        }
-        let exclusive = rows.iter().any(|key| {
-            let row = self.row(index, key);
-            self.shard(&row).lock().get(&row).and_then(|queue| queue.mode_of(owner)) == Some(Mode::Exclusive)
-        });
-        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
-        match self.lock_table(owner, index, mode, wait) {
-            Ok(()) => {}
-            // Who does not wait for a row does not wait for this either; the budget is passed for a while.
-            Err(Error::WouldBlock) => {
-                let mut held = owner.held.lock();
-                held.escalation_refused_at = held.rows.len();
-                return Ok(());
-            }
-            Err(e) => return Err(e),
-        }
-        self.metrics.inc(Counter::LockEscalations);
-        let rows: Vec<_> = {
-            let mut held = owner.held.lock();
-            let (rows, others) = std::mem::take(&mut held.rows).into_iter().partition(|(i, _)| *i == index);
-            held.rows = others;
-            rows
-        };
-        // Where others wait, they were promised that this lock is what they wait for.
-        let contended = rows.into_iter().filter(|(_, key)| !self.release_uncontended(owner, index, key));
-        let kept: Vec<_> = contended.collect();
-        owner.held.lock().rows.extend(kept);
-        Ok(())
     }
 }
 

@@ -11,27 +11,29 @@
 //! lock: whom it waits for may insert there. (Sessions that read the greatest key with a lock and insert the next one would all be in
 //! each other's way: who has the lock could not insert because of those who wait for it.)
 //!
-//! After some entries it locks those that follow as one, by a cover (see [`CoverId`]), up to one that is in somebody else's hands.
+//! After some entries it locks those that follow as one, by a cover (see [`CoverId`](crate::lock::CoverId)), up to one that is in somebody else's hands.
+
+mod locking;
 
 use std::fmt;
 use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_base::sync::Mutex;
 use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::{Counter, Local};
 use holdfast_pool::{Access, AccessKind, ScanPlan};
 
 pub use holdfast_tree::Direction;
-use holdfast_tree::{Batch, BatchLimit, Spot, Walk};
+use holdfast_tree::{Batch, BatchLimit, Walk};
 
+use self::locking::Locking;
 use crate::buffers::Buffers;
 use crate::index::{IndexKind, TableIndex};
-use crate::lock::{CoverId, IndexChanges, KeyRange, LockMode, Owner, RangeId, WaitMode};
+use crate::lock::{IndexChanges, KeyRange, LockMode, Owner, WaitMode};
 use crate::options::Isolation;
-use crate::reads::{LastRead, is_locked_by_others, lock_and_read, read_covered};
-use crate::row::{HEADER_LEN, VersionHeader};
+use crate::reads::lock_and_read;
+use crate::row::HEADER_LEN;
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
 use crate::values::{self, Part};
@@ -58,9 +60,6 @@ pub enum Scan {
     /// It is none, however long it gets.
     Never,
 }
-
-/// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue, of which others wait for single ones.
-const COVER_AFTER: usize = 64;
 
 /// Leaves after which a cursor counts as a scan, unless that is too many for the pool: then one in
 /// [`SCAN_AFTER_DIVISOR`] of the frames.
@@ -94,33 +93,6 @@ enum Newest {
     Absent,
     /// That takes more than a look.
     Unclear,
-}
-
-struct Locking {
-    mode: LockMode,
-    wait: WaitMode,
-    range: Option<RangeId>,
-    first_updater_wins: bool,
-    keep: bool,
-    /// Where the last entry was read, for the transaction to change it there.
-    read: Arc<Mutex<LastRead>>,
-    /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
-    is_new: bool,
-    /// See [`CursorOptions::committed_if_locked`].
-    committed_if_locked: bool,
-    /// The entry given last is such a one.
-    is_unlocked: bool,
-    /// Entries locked one by one since the last that was in somebody's way.
-    locked: usize,
-    /// Locks the entries that follow.
-    cover: Option<CoverId>,
-}
-
-impl Locking {
-    /// Whether entries may be locked as one: not where some are passed over or unlocked again.
-    fn may_cover(&self) -> bool {
-        self.keep && self.wait != WaitMode::SkipLocked
-    }
 }
 
 /// A cursor. Obtained from [`Txn::cursor`].
@@ -217,42 +189,6 @@ impl Txn {
             done: false,
             key,
             value,
-        })
-    }
-}
-
-impl Txn {
-    /// What a cursor over a range needs to lock its entries; registers the range.
-    fn locking(
-        &mut self,
-        index: &TableIndex,
-        mode: LockMode,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        options: CursorOptions,
-    ) -> Result<Locking> {
-        let read = Arc::clone(self.cursor_read.get_or_insert_default());
-        let wait = options.wait.unwrap_or(self.wait_mode());
-        let keep = self.options.isolation != Isolation::ReadCommitted;
-        let range = if keep {
-            self.system.locks.lock_range_in_turn(self.owner(), index.id(), KeyRange::new(from, to), wait)?
-        } else {
-            None
-        };
-        let first_updater_wins = self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
-        let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked;
-        Ok(Locking {
-            mode,
-            wait,
-            range,
-            first_updater_wins,
-            keep,
-            read,
-            is_new: false,
-            committed_if_locked,
-            is_unlocked: false,
-            locked: 0,
-            cover: None,
         })
     }
 }
@@ -530,139 +466,6 @@ impl RowCursor {
             Seen::Nothing => self.view.check().map(|()| false),
             Seen::Stale => self.read_entry(),
         }
-    }
-
-    /// As [`RowCursor::lock_entry`], by extending the cover, if nobody is in its way.
-    fn cover_entry(&mut self, at: usize, cover: CoverId) -> Result<bool> {
-        let Some(locking) = &self.locking else { return Ok(false) };
-        let (system, index) = (&self.system, &self.index);
-        if system.locks.cover_row(&self.owner, index.id(), cover, &self.key) {
-            let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
-            let mut payload = locking.read.lock().take_payload();
-            let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
-            let read = read_covered(system, &self.owner, index, &self.key, seen, &acc, &mut payload);
-            if let Ok(Some(spot)) = read {
-                let mut value = mem::take(&mut self.value);
-                let exists = self.value_of_locked(spot, payload, &acc, &mut value);
-                drop(acc);
-                self.value = value;
-                return exists;
-            }
-            locking.read.lock().give_buffer(payload);
-            system.locks.uncover_row(index.id(), cover);
-            read?;
-        }
-        if let Some(locking) = &mut self.locking {
-            (locking.cover, locking.locked) = (None, 0);
-        }
-        self.lock_entry(at)
-    }
-
-    /// Locks the entry, which is entry `at` of the batch, and reads its newest version; false if there is none, or if it is to be
-    /// skipped.
-    fn lock_entry(&mut self, at: usize) -> Result<bool> {
-        let Some(locking) = &mut self.locking else { return Ok(false) };
-        locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
-        locking.is_unlocked = false;
-        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
-        let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_));
-        let attempt = if gives_way || locking.committed_if_locked { WaitMode::NoWait } else { wait };
-        let mut payload = locking.read.lock().take_payload();
-        let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
-        match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
-            Ok(spot) => {
-                let mut value = mem::take(&mut self.value);
-                let exists = self.value_of_locked(spot, payload, &acc, &mut value);
-                drop(acc);
-                self.value = value;
-                if matches!(exists, Ok(true)) {
-                    self.count_locked();
-                }
-                exists
-            }
-            Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => Ok(false),
-            Err(e) if is_locked_by_others(&e) && gives_way => {
-                drop(acc);
-                self.wait_for_entry().map(|()| false)
-            }
-            Err(e) if is_locked_by_others(&e) && locking.committed_if_locked => {
-                (locking.is_new, locking.is_unlocked) = (false, true);
-                let view = TxnSystem::open_view(&self.system, false);
-                system.read_at(index, &self.key, &view, self.owner.txn(), Part::Whole, &acc, &mut self.value)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// An entry was locked by itself: after some of them the others are locked as one.
-    fn count_locked(&mut self) {
-        let Some(locking) = self.locking.as_mut().filter(|locking| locking.may_cover()) else { return };
-        locking.locked += 1;
-        if locking.locked == COVER_AFTER {
-            let (locks, mode) = (&self.system.locks, locking.mode);
-            locking.cover = locks.begin_cover(&self.owner, self.index.id(), mode, &self.key);
-            locking.locked = 0;
-        }
-    }
-
-    /// The value of what was read under its lock; false if that is no entry.
-    fn value_of_locked(&self, spot: Spot, payload: Vec<u8>, acc: &Access<'_>, value: &mut Vec<u8>) -> Result<bool> {
-        let Some(locking) = &self.locking else { return Ok(false) };
-        let (system, index) = (&self.system, &self.index);
-        let header: Option<VersionHeader> = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
-        if let Some(h) = header
-            && locking.first_updater_wins
-            && h.txn != self.owner.txn()
-            && !self.view.sees(h.txn, &system.map)
-        {
-            system.metrics.inc(Counter::TrxConflicts);
-            return Err(Error::Conflict);
-        }
-        if header.is_none_or(|h| h.deleted) {
-            // The range keeps the place free: a line of those who wait for a row that was deleted goes on at once.
-            if locking.keep {
-                system.locks.leave_to_range(&self.owner, index.id(), &self.key);
-            } else {
-                system.locks.unlock_row(&self.owner, index.id(), &self.key);
-            }
-            return Ok(false);
-        }
-        system.value_of(index, &payload, Part::Whole, None, acc, value)?;
-        locking.read.lock().remember(index, &self.key, spot, payload);
-        Ok(true)
-    }
-
-    /// Waits for the lock of the entry of `self.key`, keeping others out of what was read before it alone, and goes back to there.
-    fn wait_for_entry(&mut self) -> Result<()> {
-        self.at -= 1;
-        self.forget_batch();
-        self.done = false;
-        self.batch_len = BATCH_MIN;
-        let read = self.last.as_ref().map(|last| self.read_to(last));
-        let whole = KeyRange::new(borrow(&self.from), borrow(&self.to));
-        let Some(locking) = &mut self.locking else { return Ok(()) };
-        let (system, index, owner) = (&self.system, &self.index, &self.owner);
-        if let Some(id) = locking.range
-            && read.is_none()
-        {
-            system.locks.give_up_range(owner, index.id(), id);
-            locking.range = None;
-        } else if let Some(id) = locking.range {
-            system.locks.settle_range(owner, index.id(), id, read);
-        }
-        let acc = access(system, index, self.statement, self.plan);
-        let mut payload = Vec::new();
-        let got = lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, None, &acc, &mut payload)
-            .map(drop);
-        match locking.range {
-            Some(id) => system.locks.widen_range(owner, index.id(), id, whole),
-            None => locking.range = system.locks.lock_range(owner, index.id(), whole),
-        }
-        if got.is_err() {
-            self.last = Some(self.key.clone());
-        }
-        got
     }
 
     /// What was read if `last` was the last of it.
