@@ -8,8 +8,8 @@ use holdfast_base::{Error, Result};
 use memmap2::MmapMut;
 use parking_lot::Mutex;
 
-/// Mappings kept for reuse.
-const KEPT: usize = 4;
+/// Mappings kept for reuse, for each core: one that goes is taken out of the sight of every core that runs a thread of the process.
+const KEPT_PER_CORE: usize = 2;
 
 /// Images of pages, one behind the other.
 pub(crate) struct Images {
@@ -41,13 +41,15 @@ impl Images {
 /// Where they come from, and go.
 pub(crate) struct ImageMemory {
     bytes: usize,
+    most: usize,
     kept: Mutex<Vec<MmapMut>>,
 }
 
 impl ImageMemory {
     /// Memory for batches of up to `pages` pages.
     pub(crate) fn new(pages: usize, page_size: usize) -> ImageMemory {
-        ImageMemory { bytes: pages * page_size, kept: Mutex::default() }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        ImageMemory { bytes: pages * page_size, most: KEPT_PER_CORE * cores, kept: Mutex::default() }
     }
 
     /// Room for a batch.
@@ -64,7 +66,7 @@ impl ImageMemory {
     /// The batch is written.
     pub(crate) fn give(&self, images: Images) {
         let mut kept = self.kept.lock();
-        if kept.len() < KEPT {
+        if kept.len() < self.most {
             kept.push(images.map);
         }
     }
@@ -91,8 +93,8 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_a_few_writers_need() {
         let memory = ImageMemory::new(1, 4096);
-        let all: Vec<Images> = (0..2 * KEPT).map(|_| memory.take().unwrap()).collect();
+        let all: Vec<Images> = (0..2 * memory.most).map(|_| memory.take().unwrap()).collect();
         all.into_iter().for_each(|images| memory.give(images));
-        assert_eq!(memory.kept.lock().len(), KEPT);
+        assert_eq!(memory.kept.lock().len(), memory.most);
     }
 }
