@@ -496,7 +496,8 @@ impl TxnSystem {
     /// mutex, which somebody may have who was put off his core. It is asked for, but not waited for, where that was not enough: for logs of several
     /// pages, and when the shelf gets full.
     pub(crate) fn give_back_quiet_logs(&self) {
-        if self.history_length() < QUIET_BATCH {
+        // What comes first and asks for more is purge's, and the others wait behind it.
+        if self.history_length() < QUIET_BATCH || !self.history.front_is(is_quiet) {
             return;
         }
         self.retire_unneeded(2 * QUIET_BATCH);
