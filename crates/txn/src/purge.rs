@@ -13,7 +13,8 @@
 //!
 //! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
 //! before it is complete: a reader that finds a record gone trusts the version tree. Then a log that asks for nothing else is let go
-//! of, and any other is consumed from its end, like by a rollback. For each record, by its key:
+//! of, and any other is consumed from its end, like by a rollback. Of a log of one page, only the records that ask for something are
+//! read: the log knows which. For each record, by its key:
 //! * The prior image was written by T itself: nobody can see that version. Its overflow chain is freed.
 //! * The prior image was written before T, by W: it is the version before T. If some long view sees W (and, being older
 //!   than T's commit, not T), the image goes to the version tree, chain included; if not, its chain is freed.
@@ -288,8 +289,8 @@ impl TxnSystem {
         loop {
             // Most changes of a row ask nothing: those records are not read.
             let quiet = history.log.pop_quiet();
-            *left = left.saturating_sub(usize::try_from(quiet).unwrap_or(usize::MAX));
-            self.metrics.add(Counter::PurgedUndoRecords, quiet);
+            *left = left.saturating_sub(usize::from(quiet));
+            self.metrics.add(Counter::PurgedUndoRecords, u64::from(quiet));
             let Some(roll) = history.log.last_record(&self.undo, acc, bytes)? else { break };
             if *left == 0 {
                 history.log.cut(&self.undo, acc)?;

@@ -268,12 +268,12 @@ impl UndoLog {
     }
 
     /// Pops the last records of a log of one page as long as they ask nothing of purge. Returns how many.
-    pub fn pop_quiet(&mut self) -> u64 {
+    pub fn pop_quiet(&mut self) -> u16 {
         let before = self.count;
         while self.pages.len() == 1 && self.count > 0 && self.asking & asking_bit(u64::from(self.count) - 1) == 0 {
             self.count -= 1;
         }
-        u64::from(before - self.count)
+        before - self.count
     }
 
     /// Makes the pages say what [`UndoLog::pop`] did: later records are gone, also after a crash.
