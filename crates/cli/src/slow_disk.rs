@@ -24,6 +24,9 @@ pub struct SlowDiskArgs {
     /// The disk is slow only while this file exists
     #[arg(long = "while", value_name = "FILE")]
     switch: Option<PathBuf>,
+    /// Cores on which the disk is modelled, so that this takes nothing from the program [default: the program's]
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
+    cpus: Vec<usize>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -33,7 +36,7 @@ pub struct SlowDiskArgs {
 pub fn run(args: &SlowDiskArgs) -> anyhow::Result<bool> {
     let (program, arguments) = args.command.split_first().context("no program is named")?;
     let model = DiskModel { seek: Duration::from_micros(args.seek_us), bytes_per_second: args.bytes_per_second };
-    let disk = Disk { folder: &args.dir, model, switch: args.switch.as_deref() };
+    let disk = Disk { folder: &args.dir, model, switch: args.switch.as_deref(), cpus: &args.cpus };
     let (status, traffic) = holdfast_slowdisk::run(Command::new(program).args(arguments), &disk)?;
     let holdfast_slowdisk::Traffic { reads, writes, syncs, seeks } = traffic;
     eprintln!("{}: {reads} reads, {writes} writes, {syncs} syncs, {seeks} seeks", args.dir.display());

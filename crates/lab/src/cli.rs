@@ -294,8 +294,8 @@ impl SideloadArgs {
         let common = &self.common;
         let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
         let times = server::sideload::Times {
-            turn: seconds(2, 5),
-            turns: if common.quick { 5 } else { 8 },
+            turn: Duration::from_secs(1),
+            turns: if common.quick { 10 } else { 40 },
             alone: seconds(3, 10),
             patience: seconds(12, 60),
         };

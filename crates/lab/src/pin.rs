@@ -68,7 +68,7 @@ impl Cores {
     }
 
     /// The cores on which `role` runs; empty for all.
-    fn of(&self, role: Role) -> Vec<usize> {
+    pub(crate) fn of(&self, role: Role) -> Vec<usize> {
         let n = self.allowed.len();
         if n < 2 {
             return Vec::new();

@@ -24,6 +24,7 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
 use holdfast_io::DiskModel;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 pub use supervisor::Traffic;
 
@@ -36,6 +37,8 @@ pub struct Disk<'a> {
     pub model: DiskModel,
     /// It is as fast as the disk below it while this file does not exist.
     pub switch: Option<&'a Path>,
+    /// Cores on which the disk is modelled; empty for those of the program. A disk does not use up its computer's cores.
+    pub cpus: &'a [usize],
 }
 
 /// Runs `command` until it ends, with a folder on the modelled disk. Returns how it ended and what it did to the disk.
@@ -54,7 +57,10 @@ pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffi
     std::thread::scope(|scope| {
         let (sender, receiver) = std::sync::mpsc::channel();
         let child = scope.spawn(move || starter(sender));
-        let traffic = match receiver.recv() {
+        let listener = receiver.recv();
+        // The starter was on its way, and the program has the cores that this process was started with.
+        place(disk.cpus);
+        let traffic = match listener {
             Ok(listener) => supervisor::serve(&listener, &Disk { folder, ..*disk })?,
             // The starter says why there is none.
             Err(_) => Traffic::default(),
@@ -62,4 +68,14 @@ pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffi
         let status = child.join().map_err(|_| anyhow::anyhow!("the thread of the program panicked"))??;
         Ok((status, traffic))
     })
+}
+
+/// Puts the calling thread on `cpus`, if there are any.
+fn place(cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
+    if !cpus.is_empty() {
+        // Where it runs is not a condition of the model.
+        let _ = sched_setaffinity(None, &set);
+    }
 }

@@ -34,7 +34,7 @@ fn run(folder: &Path, switch: Option<&Path>) -> Option<Traffic> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["program", "--exact", "--test-threads=1"]).env(FOLDER, folder);
     let model = DiskModel { seek: Duration::from_micros(100), bytes_per_second: 1_000_000_000 };
-    match holdfast_slowdisk::run(&mut command, &Disk { folder, model, switch }) {
+    match holdfast_slowdisk::run(&mut command, &Disk { folder, model, switch, cpus: &[] }) {
         Ok((status, traffic)) => {
             assert!(status.success(), "{status}");
             Some(traffic)

@@ -102,6 +102,7 @@ fn measure(cache: &Cache, stay: &Stay, options: &Options, progress: &mut Progres
             options: Vec::new(),
             pool_bytes,
             big_rows: scale.big_rows(),
+            listed: true,
         };
         let own = Instance::attach(cache, &options.cores, stay.address.clone(), &spec)?;
         progress.step(if warm { "warm" } else { "cold" });

@@ -1,7 +1,7 @@
 //! A server under load, sampled.
 //!
 //! The server's time is that in which its clients run: between two calls of [`Instance::run_until`] they are stopped, so that two
-//! servers can be measured in turns on the same cores.
+//! servers can be measured in turns on the same cores. They are stopped, too, while the server lists what its pool holds.
 
 use std::time::{Duration, Instant};
 
@@ -84,6 +84,8 @@ pub struct Spec {
     pub pool_bytes: u64,
     /// Rows of the big table.
     pub big_rows: u32,
+    /// Whether the content of the pool is of interest.
+    pub listed: bool,
 }
 
 /// A server with its clients.
@@ -101,7 +103,8 @@ pub struct Instance<'c> {
     ran: f64,
     bytes_per_row: f64,
     big_rows: u32,
-    listing_every: u64,
+    /// Samples from one listing of the pool to the next; `None` for no listing.
+    listing_every: Option<u64>,
     listed: Vec<f64>,
     samples: Vec<Sample>,
     phases: Vec<Phase>,
@@ -146,7 +149,7 @@ impl<'c> Instance<'c> {
             ran: 0.0,
             bytes_per_row: BYTES_PER_ROW,
             big_rows: spec.big_rows,
-            listing_every: (spec.pool_bytes / (16 << 10) / PAGES_PER_LISTING).max(1),
+            listing_every: spec.listed.then(|| (spec.pool_bytes / (16 << 10) / PAGES_PER_LISTING).max(1)),
             listed: vec![0.0; segments().len()],
             samples: Vec::new(),
             phases: Vec::new(),
@@ -265,20 +268,22 @@ impl<'c> Instance<'c> {
         let first = self.mark()?;
         let before = self.ran;
         let began = Instant::now();
+        let mut listing = Duration::ZERO;
         self.stop_clients(false);
         let mut last = first.clone();
         let mut done = false;
-        while !done && began.elapsed() < duration {
-            std::thread::sleep(INTERVAL.min(duration.saturating_sub(began.elapsed())));
-            let mark = self.mark_at(before + began.elapsed().as_secs_f64())?;
+        while !done && began.elapsed() < duration + listing {
+            std::thread::sleep(INTERVAL.min((duration + listing).saturating_sub(began.elapsed())));
+            let mark = self.mark_at(before + (began.elapsed() - listing).as_secs_f64())?;
             self.check_clients()?;
             done = enough(self, &last, &mark);
             if mark.seconds_since(&last) >= INTERVAL.as_secs_f64() * 0.5 {
-                self.sample(&last, &mark, progress)?;
+                listing += self.list()?;
+                self.sample(&last, &mark, progress);
                 last = mark;
             }
         }
-        let end = self.mark_at(before + began.elapsed().as_secs_f64())?;
+        let end = self.mark_at(before + (began.elapsed() - listing).as_secs_f64())?;
         self.stop_clients(true);
         self.ran = end.t;
         if let Some(phase) = self.phases.last_mut() {
@@ -312,15 +317,25 @@ impl<'c> Instance<'c> {
         self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)
     }
 
-    fn sample(&mut self, last: &Mark, mark: &Mark, progress: &mut Progress) -> Result<()> {
-        if (self.samples.len() as u64).is_multiple_of(self.listing_every) {
-            let resident = self.resident()?;
-            let mb = |s: &Segment| {
-                let of = resident.iter().filter(|r| r.table == s.table && r.index == s.index);
-                of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
-            };
-            self.listed = segments().iter().map(mb).collect();
+    /// Lists the pool's content, if it is time for that, while the clients stand still. Returns how long they did.
+    fn list(&mut self) -> Result<Duration> {
+        let samples = self.samples.len() as u64;
+        if !self.listing_every.is_some_and(|every| samples.is_multiple_of(every)) {
+            return Ok(Duration::ZERO);
         }
+        let began = Instant::now();
+        self.stop_clients(true);
+        let resident = self.resident()?;
+        self.stop_clients(false);
+        let mb = |s: &Segment| {
+            let of = resident.iter().filter(|r| r.table == s.table && r.index == s.index);
+            of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+        };
+        self.listed = segments().iter().map(mb).collect();
+        Ok(began.elapsed())
+    }
+
+    fn sample(&mut self, last: &Mark, mark: &Mark, progress: &mut Progress) {
         let sample = Sample {
             t: mark.t,
             tps: mark.tps_since(last),
@@ -328,16 +343,16 @@ impl<'c> Instance<'c> {
             hot_reads_per_s: per_second(mark.hot_reads_since(last).unwrap_or(0), mark.seconds_since(last)),
             resident_mb: self.listed.clone(),
         };
+        let hot =
+            self.listing_every.map_or_else(String::new, |_| format!(", {:.1} MB of it in the pool", self.listed[0]));
         progress.show(&format!(
-            "{}: {} tps, dump {} rows/s, hot table {:.1} MB in the pool, {} reads/s of it",
+            "{}: {} tps, dump {} rows/s, hot table read {} times a second{hot}",
             self.name,
             human(sample.tps),
             human(sample.dump_rows_per_s),
-            self.listed[0],
             human(sample.hot_reads_per_s)
         ));
         self.samples.push(sample);
-        Ok(())
     }
 }
 

@@ -52,6 +52,7 @@ use serde_json::{Value, json};
 
 use crate::document::{Document, Verdict, metrics};
 use crate::machine::Machine;
+use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 
 /// Runs the experiment. Returns the document and what is printed.
@@ -67,6 +68,7 @@ pub fn run(options: &sideload::Options, progress: &mut Progress) -> Result<(Docu
 /// `server`, to be started with its data on a modelled disk: while the file `switch` exists, if one is named.
 fn on_slow_disk<'c>(
     server: Server<'c>,
+    cores: &Cores,
     seek: Duration,
     bytes_per_second: u64,
     switch: Option<&Path>,
@@ -76,6 +78,10 @@ fn on_slow_disk<'c>(
         vec![std::env::current_exe()?.into(), "slow-disk".into(), seek.into(), rate.into()];
     if let Some(switch) = switch {
         starter.extend(["--while".into(), switch.into()]);
+    }
+    let cpus: Vec<String> = cores.of(Role::Clients).iter().map(usize::to_string).collect();
+    if !cpus.is_empty() {
+        starter.extend(["--cpus".into(), cpus.join(",").into()]);
     }
     starter.extend(["--dir".into(), server.data_dir().into(), "--".into()]);
     Ok(server.started_by(starter))

@@ -61,11 +61,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// Number and length of the turns of a contender.
-    fn turns(&self, contender: Contender) -> (u32, Duration) {
+    /// Number of the turns of a contender, their length, and that of the ceiling's.
+    fn turns(&self, contender: Contender) -> (u32, Duration, Duration) {
         match contender {
-            Contender::Holdfast => (self.turns, self.turn),
-            Contender::InnoDb { .. } | Contender::MyRocks => (2, self.turn * self.turns / 3),
+            Contender::Holdfast => (self.turns, self.turn, self.turn),
+            Contender::InnoDb { .. } | Contender::MyRocks => {
+                let all = self.turn * self.turns;
+                (2, all / 3, all / 4)
+            }
         }
     }
 }
@@ -123,7 +126,7 @@ impl<'a> Stage<'a> {
 
     /// Starts a server on the real disk: one that loads tables, or whose pool holds them.
     fn start(&self, folder: &str, contender: Contender, pool_bytes: u64) -> Result<Instance<'a>> {
-        self.start_server(self.server(folder), contender, pool_bytes)
+        self.start_server(self.server(folder), contender, pool_bytes, false)
     }
 
     /// Starts the server that is measured.
@@ -131,12 +134,18 @@ impl<'a> Stage<'a> {
         let mut server = self.server(OWN);
         if self.options.modelled {
             let scale = self.options.scale;
-            server = super::on_slow_disk(server, scale.seek(), scale.bytes_per_second(), None)?;
+            server = super::on_slow_disk(server, &self.options.cores, scale.seek(), scale.bytes_per_second(), None)?;
         }
-        self.start_server(server, contender, self.options.scale.pool_bytes())
+        self.start_server(server, contender, self.options.scale.pool_bytes(), true)
     }
 
-    fn start_server(&self, server: Server<'a>, contender: Contender, pool_bytes: u64) -> Result<Instance<'a>> {
+    fn start_server(
+        &self,
+        server: Server<'a>,
+        contender: Contender,
+        pool_bytes: u64,
+        listed: bool,
+    ) -> Result<Instance<'a>> {
         let mut options = contender.options(pool_bytes, self.options.size);
         options.push("--skip-networking".into());
         let spec = Spec {
@@ -145,6 +154,7 @@ impl<'a> Stage<'a> {
             options,
             pool_bytes,
             big_rows: self.options.scale.big_rows(),
+            listed,
         };
         Instance::start(self.cache, &self.options.cores, server, &spec)
     }
@@ -286,8 +296,7 @@ impl Run<'_, '_> {
 
     /// Both at once, in turns with the ceiling.
     fn turns(&mut self) -> Result<Turns> {
-        let (n, length) = self.options.times.turns(self.contender);
-        let ceiling_length = length.min(self.options.times.turn * 2);
+        let (n, length, ceiling_length) = self.options.times.turns(self.contender);
         // Both begin with what only a beginning has.
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.start_oltp(&self.options.oltp)?;
@@ -297,14 +306,15 @@ impl Run<'_, '_> {
         self.own.run(BESIDE, SETTLE, self.progress)?;
         let start = self.own.mark()?;
         let mut turns = Turns::default();
-        for _ in 0..n {
-            let (from, to) = self.own.run(BESIDE, length, self.progress)?;
-            turns.tps.push(to.tps_since(&from));
-            turns.dump.push(to.dump_since(&from));
-            let Some(ceiling) = &mut self.ceiling else { continue };
-            let (from, to) = ceiling.run(BESIDE, ceiling_length, self.progress)?;
-            turns.ceiling_tps.push(to.tps_since(&from));
-            turns.ceiling_dump.push(to.dump_since(&from));
+        for turn in 0..n {
+            // The order changes, so that a machine that gets slower or faster favours neither.
+            if turn % 2 == 0 {
+                self.own_turn(length, &mut turns)?;
+                self.ceiling_turn(ceiling_length, &mut turns)?;
+            } else {
+                self.ceiling_turn(ceiling_length, &mut turns)?;
+                self.own_turn(length, &mut turns)?;
+            }
         }
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.stop_oltp();
@@ -315,6 +325,21 @@ impl Run<'_, '_> {
         turns.young = end.young_since(&start);
         turns.dumped_rows = self.own.rows((end.dumped - start.dumped) as f64);
         Ok(turns)
+    }
+
+    fn own_turn(&mut self, length: Duration, turns: &mut Turns) -> Result<()> {
+        let (from, to) = self.own.run(BESIDE, length, self.progress)?;
+        turns.tps.push(to.tps_since(&from));
+        turns.dump.push(to.dump_since(&from));
+        Ok(())
+    }
+
+    fn ceiling_turn(&mut self, length: Duration, turns: &mut Turns) -> Result<()> {
+        let Some(ceiling) = &mut self.ceiling else { return Ok(()) };
+        let (from, to) = ceiling.run(BESIDE, length, self.progress)?;
+        turns.ceiling_tps.push(to.tps_since(&from));
+        turns.ceiling_dump.push(to.dump_since(&from));
+        Ok(())
     }
 
     fn outcome(

@@ -242,7 +242,7 @@ impl<'c> Side<'c> {
                 let (server, switch) = (Server::new(self.cache, &own.folder).bound_to_us(), own.slow_disk());
                 // One that is not there is what is wanted.
                 let _ = std::fs::remove_file(&switch);
-                crate::server::on_slow_disk(server, seek, rate, Some(&switch))
+                crate::server::on_slow_disk(server, self.cores, seek, rate, Some(&switch))
                     .and_then(|server| server.up(PORT, false, options))
             }
             None => own.server.up(PORT, false, options),
