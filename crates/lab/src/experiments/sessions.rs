@@ -32,10 +32,18 @@ pub struct Options {
     pub counts: Vec<u32>,
     /// Turns of engine and control with each number.
     pub turns: usize,
-    /// Length of a turn.
+    /// Length of a turn. Up to 64 sessions each comes to a core every tenth of a second: these have four times as many
+    /// turns of a quarter of this, since a shared machine's speed changes from second to second.
     pub turn: Duration,
     /// Seed of data and load.
     pub seed: u64,
+}
+
+impl Options {
+    /// Number and length of the turns of so many sessions.
+    fn turns(&self, sessions: u32) -> (usize, Duration) {
+        if sessions <= FEW { (self.turns * 4, self.turn / 4) } else { (self.turns, self.turn) }
+    }
 }
 
 /// One number of sessions in one mode.
@@ -92,6 +100,8 @@ fn median<T>(turns: &[T], of: impl Fn(&T) -> Option<f64>) -> f64 {
     figure(turns, of).map_or(f64::NAN, |f| f.median)
 }
 
+/// Sessions up to which turns are short.
+const FEW: u32 = 64;
 /// Sessions up to which throughput and latency have a bar; more have to be survived.
 const MOST: u32 = 256;
 /// Transactions that are timed together: a transaction takes some 20 microseconds, a time slice of the scheduler 2 to 3 milliseconds.
@@ -121,12 +131,13 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             let before = db.metrics_snapshot();
             let mut step = Step { mode, sessions, engine: Vec::new(), control: Vec::new(), waits: Vec::new() };
             // What one session's transaction costs now, all threads of the engine included.
-            let price = || alone.run(options.turn, &mut |_| Ok(())).map(|turn| turn.cpu_us());
+            let (turns, length) = options.turns(sessions);
+            let price = || alone.run(length, &mut |_| Ok(())).map(|turn| turn.cpu_us());
             let mut before_us = price()?;
-            for _ in 0..options.turns {
-                step.engine.push(sampler.run(&sessions.to_string(), &engine, options.turn, progress)?);
+            for _ in 0..turns {
+                step.engine.push(sampler.run(&sessions.to_string(), &engine, length, progress)?);
                 let control = burners(before_us, sessions as usize).in_groups_of(GROUP);
-                let turn = control.run(options.turn, &mut |_| Ok(()))?;
+                let turn = control.run(length, &mut |_| Ok(()))?;
                 let after_us = price()?;
                 step.control.push(Control { turn, price_us: f64::midpoint(before_us, after_us) });
                 before_us = after_us;
