@@ -6,7 +6,8 @@
 //! thread of the process that started it; everything else runs as ever. The supervisor looks up which file a call is about,
 //! holds the call back until the modelled arm is done with it, and lets the kernel carry it out. It needs no special
 //! rights, and it works for every program, whatever library or language makes the calls. Asynchronous interfaces
-//! (`io_uring`, `libaio`) are answered with "not there", so that the program takes its other path.
+//! (`io_uring`, `libaio`) are answered with "not there", so that the program takes its other path. If the supervisor is killed,
+//! the program is, too: nobody would answer it.
 //!
 //! | module | what |
 //! |---|---|
@@ -51,6 +52,7 @@ pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffi
     // A filter is for the thread that installs it and for what that starts: this one is not to be supervised itself.
     let mut starter = |listener: std::sync::mpsc::Sender<seccomp::Listener>| -> Result<ExitStatus> {
         let _ = listener.send(seccomp::install().context("this system does not let a program be supervised")?);
+        seccomp::bind(command);
         let mut child = command.spawn().context("the program could not be started")?;
         Ok(child.wait()?)
     };

@@ -5,6 +5,8 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use libc::{c_long, c_uint, seccomp_data, seccomp_notif, seccomp_notif_resp, sock_filter, sock_fprog};
 
@@ -82,6 +84,13 @@ pub fn install() -> io::Result<Listener> {
     }
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
     Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+}
+
+/// Lets the program of `command` end with the thread that starts it: without a supervisor its reads and writes would all fail.
+pub fn bind(command: &mut Command) {
+    let end_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
+    // SAFETY: between fork and exec only one system call is made, with numbers; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(end_with_us) };
 }
 
 impl Listener {
