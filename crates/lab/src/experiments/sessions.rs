@@ -182,6 +182,7 @@ fn settings(options: &Options) -> serde_json::Value {
         "sessions": options.counts,
         "turns": options.turns,
         "turn_s": options.turn.as_secs_f64(),
+        "quarters_of_turns_up_to": FEW,
         "timed_together": GROUP,
         "disk": "memory",
         "active_set_of_pool": "all of it fits",
