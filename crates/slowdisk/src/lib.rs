@@ -11,7 +11,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `seccomp` | the filter and its notifications: all that is unsafe |
+//! | `seccomp` | the filter, its notifications, and what binds the program to us: all that is unsafe |
 //! | `supervisor` | which call waits how long |
 
 #![deny(unsafe_code)]
@@ -25,7 +25,7 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
 use holdfast_io::DiskModel;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 pub use supervisor::Traffic;
 
@@ -45,39 +45,62 @@ pub struct Disk<'a> {
 /// Runs `command` until it ends, with a folder on the modelled disk. Returns how it ended and what it did to the disk.
 ///
 /// # Errors
-/// If this system does not let programs be supervised, or the program cannot be started.
+/// If this system does not let programs be supervised, the program cannot be started, or the cores of the disk cannot be had.
 pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffic)> {
     let name = disk.folder.display();
     let folder = &disk.folder.canonicalize().with_context(|| format!("there is no folder {name}"))?;
     // A filter is for the thread that installs it and for what that starts: this one is not to be supervised itself.
+    let given = sched_getaffinity(None).context("the cores of this process are not known")?;
+    place(disk.cpus)?;
     let mut starter = |listener: std::sync::mpsc::Sender<seccomp::Listener>| -> Result<ExitStatus> {
+        // A thread begins on the cores of the one that starts it.
+        sched_setaffinity(None, &given)?;
         let _ = listener.send(seccomp::install().context("this system does not let a program be supervised")?);
         seccomp::bind(command);
         let mut child = command.spawn().context("the program could not be started")?;
         Ok(child.wait()?)
     };
-    std::thread::scope(|scope| {
+    let result = std::thread::scope(|scope| {
         let (sender, receiver) = std::sync::mpsc::channel();
         let child = scope.spawn(move || starter(sender));
-        let listener = receiver.recv();
-        // The starter was on its way, and the program has the cores that this process was started with.
-        place(disk.cpus);
-        let traffic = match listener {
+        let traffic = match receiver.recv() {
             Ok(listener) => supervisor::serve(&listener, &Disk { folder, ..*disk })?,
             // The starter says why there is none.
             Err(_) => Traffic::default(),
         };
         let status = child.join().map_err(|_| anyhow::anyhow!("the thread of the program panicked"))??;
         Ok((status, traffic))
-    })
+    });
+    sched_setaffinity(None, &given)?;
+    result
 }
 
-/// Puts the calling thread on `cpus`, if there are any.
-fn place(cpus: &[usize]) {
+/// Puts the calling thread on `cpus`, if any are named.
+fn place(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
-    cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
-    if !cpus.is_empty() {
-        // Where it runs is not a condition of the model.
-        let _ = sched_setaffinity(None, &set);
+    for &cpu in cpus {
+        anyhow::ensure!(cpu < CpuSet::MAX_CPU, "there is no core {cpu}");
+        set.set(cpu);
+    }
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    sched_setaffinity(None, &set).with_context(|| format!("a disk cannot be modelled on the cores {cpus:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_that_are_not_there_are_an_error_before_anything_is_started() {
+        let model = DiskModel { seek: std::time::Duration::ZERO, bytes_per_second: 1 };
+        let disk = |cpus| Disk { folder: Path::new("."), model, switch: None, cpus };
+        let error = |cpus| run(&mut Command::new("/nowhere/program"), &disk(cpus)).unwrap_err().to_string();
+        assert_eq!(error(&[CpuSet::MAX_CPU]), format!("there is no core {}", CpuSet::MAX_CPU));
+        assert_eq!(
+            error(&[CpuSet::MAX_CPU - 1]),
+            format!("a disk cannot be modelled on the cores [{}]", CpuSet::MAX_CPU - 1)
+        );
     }
 }

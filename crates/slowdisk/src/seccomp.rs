@@ -1,6 +1,7 @@
 //! The filter, and the notifications of the kernel about calls that it holds back.
 //!
-//! Every `unsafe` block is one system call with structures of its own, made and checked here.
+//! Every `unsafe` block is one system call with structures of its own, made and checked here; but for one that names the call
+//! which a child makes before it becomes the program.
 
 use std::io;
 use std::mem::{size_of, zeroed};

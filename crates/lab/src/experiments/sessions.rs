@@ -130,8 +130,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             let engine = dbstress_load(&db, &site, load(sessions), options.seed).in_groups_of(GROUP);
             let before = db.metrics_snapshot();
             let mut step = Step { mode, sessions, engine: Vec::new(), control: Vec::new(), waits: Vec::new() };
-            // What one session's transaction costs now, all threads of the engine included.
             let (turns, length) = options.turns(sessions);
+            // What one session's transaction costs now, all threads of the engine included.
             let price = || alone.run(length, &mut |_| Ok(())).map(|turn| turn.cpu_us());
             let mut before_us = price()?;
             for _ in 0..turns {

@@ -268,13 +268,15 @@ impl<'c> Instance<'c> {
         let first = self.mark()?;
         let before = self.ran;
         let began = Instant::now();
+        // How long the clients stood still meanwhile.
         let mut listing = Duration::ZERO;
+        let ran = |listing: Duration| began.elapsed().saturating_sub(listing);
         self.stop_clients(false);
         let mut last = first.clone();
         let mut done = false;
-        while !done && began.elapsed() < duration + listing {
-            std::thread::sleep(INTERVAL.min((duration + listing).saturating_sub(began.elapsed())));
-            let mark = self.mark_at(before + (began.elapsed() - listing).as_secs_f64())?;
+        while !done && ran(listing) < duration {
+            std::thread::sleep(INTERVAL.min(duration.saturating_sub(ran(listing))));
+            let mark = self.mark_at(before + ran(listing).as_secs_f64())?;
             self.check_clients()?;
             done = enough(self, &last, &mark);
             if mark.seconds_since(&last) >= INTERVAL.as_secs_f64() * 0.5 {
@@ -283,7 +285,7 @@ impl<'c> Instance<'c> {
                 last = mark;
             }
         }
-        let end = self.mark_at(before + (began.elapsed() - listing).as_secs_f64())?;
+        let end = self.mark_at(before + ran(listing).as_secs_f64())?;
         self.stop_clients(true);
         self.ran = end.t;
         if let Some(phase) = self.phases.last_mut() {
@@ -327,11 +329,7 @@ impl<'c> Instance<'c> {
         self.stop_clients(true);
         let resident = self.resident()?;
         self.stop_clients(false);
-        let mb = |s: &Segment| {
-            let of = resident.iter().filter(|r| r.table == s.table && r.index == s.index);
-            of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
-        };
-        self.listed = segments().iter().map(mb).collect();
+        self.listed = segments().iter().map(|s| Resident::mb_of(&resident, &s.table, &s.index)).collect();
         Ok(began.elapsed())
     }
 

@@ -80,8 +80,7 @@ impl Outcome {
     }
 
     pub(super) fn mb(&self, moment: usize, table: &str, index: &str) -> f64 {
-        let of = self.resident[moment].iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
-        of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+        Resident::mb_of(&self.resident[moment], table, index)
     }
 
     fn warm_text(&self) -> String {

@@ -26,6 +26,14 @@ pub struct Resident {
     pub mb: f64,
 }
 
+impl Resident {
+    /// What `index` of `table` takes, in 10^6 bytes; all indexes if none is named.
+    pub(super) fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
+        let of = all.iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
+        of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+    }
+}
+
 /// The counters at one moment. They only grow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {

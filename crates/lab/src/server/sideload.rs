@@ -110,13 +110,28 @@ struct Stage<'a> {
 /// What was measured in turns.
 #[derive(Default)]
 struct Turns {
-    tps: Vec<f64>,
-    dump: Vec<f64>,
-    ceiling_tps: Vec<f64>,
-    ceiling_dump: Vec<f64>,
+    own: Pace,
+    ceiling: Pace,
     hot_reads: Option<u64>,
     young: Option<(u64, u64)>,
     dumped_rows: f64,
+}
+
+/// Transactions and bytes of the dump per second, turn by turn.
+#[derive(Default)]
+struct Pace {
+    tps: Vec<f64>,
+    dump: Vec<f64>,
+}
+
+impl Pace {
+    /// A turn of `instance`.
+    fn turn(&mut self, instance: &mut Instance<'_>, length: Duration, progress: &mut Progress) -> Result<()> {
+        let (from, to) = instance.run(BESIDE, length, progress)?;
+        self.tps.push(to.tps_since(&from));
+        self.dump.push(to.dump_since(&from));
+        Ok(())
+    }
 }
 
 impl<'a> Stage<'a> {
@@ -308,12 +323,15 @@ impl Run<'_, '_> {
         let mut turns = Turns::default();
         for turn in 0..n {
             // The order changes, so that a machine that gets slower or faster favours neither.
-            if turn % 2 == 0 {
-                self.own_turn(length, &mut turns)?;
-                self.ceiling_turn(ceiling_length, &mut turns)?;
-            } else {
-                self.ceiling_turn(ceiling_length, &mut turns)?;
-                self.own_turn(length, &mut turns)?;
+            let own_first = turn % 2 == 0;
+            if own_first {
+                turns.own.turn(&mut self.own, length, self.progress)?;
+            }
+            if let Some(ceiling) = &mut self.ceiling {
+                turns.ceiling.turn(ceiling, ceiling_length, self.progress)?;
+            }
+            if !own_first {
+                turns.own.turn(&mut self.own, length, self.progress)?;
             }
         }
         if let Some(ceiling) = &mut self.ceiling {
@@ -325,21 +343,6 @@ impl Run<'_, '_> {
         turns.young = end.young_since(&start);
         turns.dumped_rows = self.own.rows((end.dumped - start.dumped) as f64);
         Ok(turns)
-    }
-
-    fn own_turn(&mut self, length: Duration, turns: &mut Turns) -> Result<()> {
-        let (from, to) = self.own.run(BESIDE, length, self.progress)?;
-        turns.tps.push(to.tps_since(&from));
-        turns.dump.push(to.dump_since(&from));
-        Ok(())
-    }
-
-    fn ceiling_turn(&mut self, length: Duration, turns: &mut Turns) -> Result<()> {
-        let Some(ceiling) = &mut self.ceiling else { return Ok(()) };
-        let (from, to) = ceiling.run(BESIDE, length, self.progress)?;
-        turns.ceiling_tps.push(to.tps_since(&from));
-        turns.ceiling_dump.push(to.dump_since(&from));
-        Ok(())
     }
 
     fn outcome(
@@ -359,10 +362,10 @@ impl Run<'_, '_> {
             start,
             tps_alone,
             dump_s_alone: self.own.dump_seconds(dump_alone),
-            dump_s_beside: seconds(&turns.dump),
-            ceiling_dump_s: seconds(&turns.ceiling_dump),
-            tps_beside: turns.tps,
-            ceiling_tps: turns.ceiling_tps,
+            dump_s_beside: seconds(&turns.own.dump),
+            ceiling_dump_s: seconds(&turns.ceiling.dump),
+            tps_beside: turns.own.tps,
+            ceiling_tps: turns.ceiling.tps,
             p95_ms: crate::measure::Figure::of(p95).map(|f| f.median),
             hot_reads: turns.hot_reads,
             turnovers: turns.dumped_rows / f64::from(scale.hot_rows()),
