@@ -60,8 +60,10 @@ fn flush(flush: Flush) -> FlushAtCommit {
 impl Database {
     pub fn open(path: &str, settings: &Settings) -> Result<Database> {
         let s = settings;
+        // The server switches huge pages off for its process once its engines have started.
         let mut builder = holdfast::Database::builder()
             .snapshot_isolation(false)
+            .populate_cache(true)
             .warm_up(s.warm_up)
             .scan_hints(s.scan_hints)
             .replacement_policy(policy(s.policy, s.old_blocks_pct, s.old_blocks_time)?)

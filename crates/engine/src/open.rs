@@ -83,6 +83,7 @@ impl Ground {
 
     fn store(&self, page_size: usize, wal: &Arc<Wal>) -> Result<Arc<Store>> {
         let mut config = PoolConfig::new(Arc::clone(&self.disk), page_size, self.settings.cache_size_bytes);
+        config.populate = self.settings.populate_cache;
         config.max_bytes = self.settings.cache_max();
         config.policy = policy_kind(self.settings.policy);
         config.clock = Arc::clone(&self.clock);

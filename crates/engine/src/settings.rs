@@ -50,6 +50,7 @@ pub(crate) type ProgressFn = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
 pub struct Builder {
     pub(crate) cache_size_bytes: u64,
     pub(crate) cache_size_max_bytes: Option<u64>,
+    pub(crate) populate_cache: bool,
     pub(crate) log_capacity_bytes: u64,
     pub(crate) log_buffer_bytes: u64,
     pub(crate) page_size: Option<usize>,
@@ -72,6 +73,7 @@ impl Default for Builder {
         Builder {
             cache_size_bytes: 128 << 20,
             cache_size_max_bytes: None,
+            populate_cache: false,
             log_capacity_bytes: 96 << 20,
             log_buffer_bytes: 8 << 20,
             page_size: None,
@@ -105,6 +107,15 @@ impl Builder {
     #[must_use]
     pub fn cache_size_max_bytes(mut self, bytes: u64) -> Builder {
         self.cache_size_max_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether the memory of the cache is taken from the system at open, not when it is first used. Default false. Of use
+    /// where it is only then to be had in huge pages; what [`Database::set_cache_size_bytes`] adds comes as it is used. A cache larger than
+    /// three quarters of the machine's memory is not populated.
+    #[must_use]
+    pub fn populate_cache(mut self, on: bool) -> Builder {
+        self.populate_cache = on;
         self
     }
 

@@ -29,6 +29,8 @@ pub struct PoolConfig {
     pub bytes: u64,
     /// Bytes of frames that [`resize`](crate::Pool::resize) can reach: address space, not memory.
     pub max_bytes: u64,
+    /// Whether the memory of the frames at the start is taken from the system when the pool opens, not when each is first used.
+    pub populate: bool,
     /// The replacement policy.
     pub policy: PolicyKind,
     /// Number of partitions of the miss path; 0 chooses by cores and frames.
@@ -58,6 +60,7 @@ impl PoolConfig {
             page_size,
             bytes,
             max_bytes: bytes.saturating_mul(4),
+            populate: false,
             policy: PolicyKind::default(),
             partitions: 0,
             doublewrite: DoubleWrite::Auto,

@@ -58,6 +58,9 @@ impl Core {
         let (active, max) = config.frames()?;
         let frames = Frames::reserve(max, config.page_size)?;
         frames.advise_used(0, active);
+        if config.populate {
+            frames.populate(0, active);
+        }
         let count = config.partition_count(active);
         let share = (active as usize).div_ceil(count);
         let partitions =

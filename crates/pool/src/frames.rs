@@ -15,6 +15,9 @@ use crate::header::FrameHeader;
 
 /// Alignment of the first frame, so that huge pages can back them.
 const ALIGN: usize = 2 << 20;
+/// Bytes that are not worth a thread of their own to be populated.
+#[cfg(all(not(miri), target_os = "linux"))]
+const POPULATE_PART_MIN: usize = 256 << 20;
 
 /// See the module's description.
 pub(crate) struct Frames {
@@ -108,6 +111,11 @@ impl Frames {
         self.mapping.advise_used((from as usize) << self.page_shift, (to as usize) << self.page_shift);
     }
 
+    /// Takes the memory of frames `from..to` from the system now, if it is not so much that the machine may lack it.
+    pub(crate) fn populate(&self, from: u32, to: u32) {
+        self.mapping.populate((from as usize) << self.page_shift, (to as usize) << self.page_shift);
+    }
+
     /// Gives the memory of frames `from..to` back to the system; nobody may hold their latches.
     pub(crate) fn give_back(&self, from: u32, to: u32) {
         self.mapping.give_back((from as usize) << self.page_shift, (to as usize) << self.page_shift);
@@ -119,6 +127,10 @@ struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
+
+// SAFETY: it knows where memory is that it owns, and tells the system about parts of it, which any thread may do.
+#[cfg(not(miri))]
+unsafe impl Sync for Mapping {}
 
 #[cfg(not(miri))]
 impl Mapping {
@@ -152,6 +164,27 @@ impl Mapping {
         self.advise(from, to, rustix::mm::Advice::LinuxHugepage);
         let _ = (from, to);
     }
+
+    /// Several threads at once: most of the time goes into zeroing.
+    #[cfg(target_os = "linux")]
+    fn populate(&self, from: usize, to: usize) {
+        let system = rustix::system::sysinfo();
+        if (to - from) as u64 > system.totalram as u64 * u64::from(system.mem_unit) / 4 * 3 {
+            return;
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let part = (to - from).div_ceil(threads).max(POPULATE_PART_MIN).next_multiple_of(ALIGN);
+        std::thread::scope(|scope| {
+            for start in (from..to).step_by(part) {
+                let populate = move || self.advise(start, to.min(start + part), rustix::mm::Advice::LinuxPopulateWrite);
+                // Without a thread the part comes when it is used.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, populate);
+            }
+        });
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn populate(&self, _from: usize, _to: usize) {}
 
     fn give_back(&self, from: usize, to: usize) {
         #[cfg(target_os = "linux")]
@@ -192,6 +225,8 @@ impl Mapping {
 
     fn advise_used(&self, _from: usize, _to: usize) {}
 
+    fn populate(&self, _from: usize, _to: usize) {}
+
     fn give_back(&self, _from: usize, _to: usize) {}
 }
 
@@ -206,6 +241,24 @@ impl Drop for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server that switches huge pages off once its engines have started leaves us only those that we have by then.
+    #[cfg(all(not(miri), target_os = "linux"))]
+    #[test]
+    fn populated_frames_are_resident() {
+        let frames = Frames::reserve(8, 4096).unwrap();
+        frames.advise_used(0, 8);
+        let resident = || {
+            let page = rustix::param::page_size();
+            let mut state = vec![0u8; (8 * 4096_usize).div_ceil(page)];
+            // SAFETY: the mapping of the frames, and room for a byte for each page of it.
+            assert_eq!(unsafe { libc::mincore(frames.bytes(0).as_ptr().cast(), 8 * 4096, state.as_mut_ptr()) }, 0);
+            state.iter().all(|state| state & 1 == 1)
+        };
+        assert!(!resident());
+        frames.populate(0, 8);
+        assert!(resident());
+    }
 
     #[test]
     fn frames_are_separate_zeroed_and_given_back() {
