@@ -16,8 +16,7 @@ use crate::header::FrameHeader;
 /// Alignment of the first frame, so that huge pages can back them.
 const ALIGN: usize = 2 << 20;
 /// Bytes that are not worth a thread of their own to be populated.
-#[cfg(all(not(miri), target_os = "linux"))]
-const POPULATE_PART_MIN: usize = 256 << 20;
+const POPULATE_PART_MIN: u32 = 256 << 20;
 
 /// See the module's description.
 pub(crate) struct Frames {
@@ -112,7 +111,23 @@ impl Frames {
     }
 
     /// Takes the memory of frames `from..to` from the system now, if it is not so much that the machine may lack it.
+    /// Several threads do it at once: most of the time goes into zeroing.
     pub(crate) fn populate(&self, from: u32, to: u32) {
+        if u64::from(to - from) << self.page_shift > machine_bytes() / 4 * 3 {
+            return;
+        }
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let part = (to - from).div_ceil(threads).max(POPULATE_PART_MIN >> self.page_shift);
+        std::thread::scope(|scope| {
+            for start in (from..to).step_by(part as usize) {
+                let populate = move || self.populate_part(start, to.min(start.saturating_add(part)));
+                // Without a thread the part comes when it is used.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, populate);
+            }
+        });
+    }
+
+    fn populate_part(&self, from: u32, to: u32) {
         self.mapping.populate((from as usize) << self.page_shift, (to as usize) << self.page_shift);
     }
 
@@ -122,15 +137,22 @@ impl Frames {
     }
 }
 
+/// The memory of the machine, in bytes; no bound where that is not known.
+fn machine_bytes() -> u64 {
+    #[cfg(all(not(miri), target_os = "linux"))]
+    {
+        let system = rustix::system::sysinfo();
+        system.totalram as u64 * u64::from(system.mem_unit)
+    }
+    #[cfg(any(miri, not(target_os = "linux")))]
+    u64::MAX
+}
+
 #[cfg(not(miri))]
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
-
-// SAFETY: it knows where memory is that it owns, and tells the system about parts of it, which any thread may do.
-#[cfg(not(miri))]
-unsafe impl Sync for Mapping {}
 
 #[cfg(not(miri))]
 impl Mapping {
@@ -165,26 +187,11 @@ impl Mapping {
         let _ = (from, to);
     }
 
-    /// Several threads at once: most of the time goes into zeroing.
-    #[cfg(target_os = "linux")]
     fn populate(&self, from: usize, to: usize) {
-        let system = rustix::system::sysinfo();
-        if (to - from) as u64 > system.totalram as u64 * u64::from(system.mem_unit) / 4 * 3 {
-            return;
-        }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let part = (to - from).div_ceil(threads).max(POPULATE_PART_MIN).next_multiple_of(ALIGN);
-        std::thread::scope(|scope| {
-            for start in (from..to).step_by(part) {
-                let populate = move || self.advise(start, to.min(start + part), rustix::mm::Advice::LinuxPopulateWrite);
-                // Without a thread the part comes when it is used.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, populate);
-            }
-        });
+        #[cfg(target_os = "linux")]
+        self.advise(from, to, rustix::mm::Advice::LinuxPopulateWrite);
+        let _ = (from, to);
     }
-
-    #[cfg(not(target_os = "linux"))]
-    fn populate(&self, _from: usize, _to: usize) {}
 
     fn give_back(&self, from: usize, to: usize) {
         #[cfg(target_os = "linux")]
