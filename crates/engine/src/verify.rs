@@ -18,7 +18,7 @@ use holdfast_base::{PageId, PageNo, page};
 use holdfast_io::AlignedBuf;
 use holdfast_metrics::local;
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::{PageSet, SpaceFile};
+use holdfast_tree::{PageSet, Severity, SpaceFile};
 use holdfast_txn::{TableIndex, values};
 
 use crate::context::Context;
@@ -247,40 +247,38 @@ impl Run<'_> {
 
     /// Step 2: what leads from page to page, and the allocation.
     fn structure(&mut self, name: &str, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<()> {
-        let mut agreed: Option<HashSet<String>> = None;
-        for look in 0..LOOKS {
-            let mut found = HashSet::new();
-            let counts = self.look(space, walk, &mut found)?;
-            let again = agreed.take().map_or(found.clone(), |earlier| &earlier & &found);
-            if again.is_empty() || look + 1 == LOOKS {
-                self.report.rows += counts.0;
-                self.report.entries += counts.1;
-                self.report.unreached_pages += counts.2;
-                let mut sorted: Vec<String> = again.into_iter().collect();
-                sorted.sort();
-                sorted.into_iter().take(self.options.max_findings).for_each(|what| self.find(name, what));
-                return Ok(());
+        let mut look = self.look(space, walk)?;
+        for _ in 1..LOOKS {
+            if look.found.is_empty() && look.unreached.is_empty() {
+                break;
             }
-            agreed = Some(again);
+            let next = self.look(space, walk)?;
+            look = next.agreeing_with(&look);
         }
+        self.report.rows += look.rows;
+        self.report.entries += look.entries;
+        self.report.unreached_pages += look.unreached.len();
+        let mut sorted: Vec<String> = look.found.into_iter().collect();
+        sorted.sort();
+        sorted.into_iter().take(self.options.max_findings).for_each(|what| self.find(name, what));
         Ok(())
     }
 
-    /// One look; (rows, entries, unreached pages).
-    fn look(&self, space: &SpaceFile, walk: &mut Walk<'_>, found: &mut HashSet<String>) -> Result<(u64, u64, u64)> {
+    fn look(&self, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<Look> {
         let access = self.shared.pool().access(AccessKind::Maintenance);
-        let mut reached = PageSet::new();
-        let mut unreached = 0;
-        let (rows, entries) = walk(&access, &mut reached, &mut |finding| {
-            found.insert(finding.to_string());
+        let (mut reached, mut look) = (PageSet::new(), Look::default());
+        (look.rows, look.entries) = walk(&access, &mut reached, &mut |finding| {
+            look.found.insert(finding.to_string());
         })?;
         space.verify(&reached, &access, &mut |finding| match finding.severity {
-            holdfast_tree::Severity::Leak => unreached += 1,
+            Severity::Leak => {
+                look.unreached.insert(finding.page.no);
+            }
             _ => {
-                found.insert(finding.to_string());
+                look.found.insert(finding.to_string());
             }
         })?;
-        Ok((rows, entries, unreached))
+        Ok(look)
     }
 
     /// Step 3: entries against rows, at one snapshot.
@@ -389,6 +387,24 @@ fn recheck(file: &dyn holdfast_io::File, id: PageId, bytes: &mut [u8]) -> Result
     Ok(wrong)
 }
 
+/// What one look at a space has shown.
+#[derive(Default)]
+struct Look {
+    rows: u64,
+    entries: u64,
+    found: HashSet<String>,
+    unreached: PageSet,
+}
+
+impl Look {
+    /// Of what is wrong, only what an earlier look has shown too.
+    fn agreeing_with(mut self, earlier: &Look) -> Look {
+        self.found.retain(|what| earlier.found.contains(what));
+        self.unreached.keep_common(&earlier.unreached);
+        self
+    }
+}
+
 /// The walk over the trees of a table, the one of the rows first.
 pub(crate) fn walk_trees(indexes: &[Arc<TableIndex>]) -> Box<Walk<'_>> {
     Box::new(move |access, reached, sink| {
@@ -405,4 +421,40 @@ pub(crate) fn walk_trees(indexes: &[Arc<TableIndex>]) -> Box<Walk<'_>> {
 fn hex(key: &[u8]) -> String {
     let shown: String = key.iter().take(24).map(|b| format!("{b:02x}")).collect();
     if key.len() > 24 { format!("{shown}...") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::raw::{Lifetime, RawDatabase};
+
+    /// Checks the structure of the catalog, where the first `blind` walks come too early to see what is there.
+    fn unreached_pages(db: &RawDatabase, blind: usize) -> (usize, u64) {
+        let shared = &db.database().shared;
+        let catalog = [Arc::clone(&shared.catalog.index)];
+        let (options, mut progress) = (VerifyOptions::new(), |_: &VerifyProgress| {});
+        let (at, report) = (VerifyProgress::default(), VerifyReport::default());
+        let mut run = Run { shared, options: &options, progress: &mut progress, at, report };
+        let mut walks = 0;
+        let mut walk = |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::Finding)| {
+            walks += 1;
+            if walks <= blind { Ok((0, 0)) } else { walk_trees(&catalog)(access, reached, sink) }
+        };
+        run.structure("the catalog", &shared.system, &mut walk).unwrap();
+        let pages = run.report.unreached_pages;
+        (walks, pages)
+    }
+
+    #[test]
+    fn pages_are_lost_if_every_look_says_so() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        assert_eq!(unreached_pages(&db, 0), (1, 0));
+        assert_eq!(unreached_pages(&db, 1), (2, 0));
+        assert_eq!(unreached_pages(&db, 2), (3, 0));
+        let (walks, pages) = unreached_pages(&db, LOOKS);
+        assert_eq!(walks, LOOKS);
+        assert!(pages > 0);
+    }
 }

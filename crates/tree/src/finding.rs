@@ -75,6 +75,13 @@ impl PageSet {
         self.words.get((no.0 / 64) as usize).is_some_and(|word| word & 1 << (no.0 % 64) != 0)
     }
 
+    /// Takes those out that `other` does not have.
+    pub fn keep_common(&mut self, other: &PageSet) {
+        let others = other.words.iter().copied().chain(std::iter::repeat(0));
+        self.words.iter_mut().zip(others).for_each(|(word, other)| *word &= other);
+        self.len = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+    }
+
     /// Its pages, ascending.
     pub fn iter(&self) -> impl Iterator<Item = PageNo> + '_ {
         let bits = |(n, &word): (usize, &u64)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| (n, bit));

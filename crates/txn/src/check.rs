@@ -2,7 +2,7 @@
 //! that are not free, and their records.
 //!
 //! Transactions come and go meanwhile. Each log is judged by a copy of its first page, which changes whenever a page is added to the
-//! log or taken from it: what does not fit together counts only if that page is still as it was.
+//! log or taken from it: what does not fit together counts only if that page is still as it was; otherwise the log is looked at again.
 
 use holdfast_base::{PageId, PageNo, Result};
 use holdfast_pool::Access;
@@ -11,6 +11,9 @@ use holdfast_tree::{Finding, OverflowRef, PageSet};
 use crate::system::TxnSystem;
 use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
 use crate::versions::spilled;
+
+/// Times that a log is looked at which becomes another under the eyes of the one who looks.
+const WALKS: usize = 64;
 
 /// Who is told what is wrong.
 type Sink<'a> = dyn FnMut(Finding) + 'a;
@@ -66,32 +69,51 @@ impl UndoSpace {
             sink(self.finding(first, "it begins two undo logs"));
             return Ok(());
         }
-        let Some(head) = self.copy(first, acc, sink)? else { return Ok(()) };
+        for _ in 0..WALKS {
+            let mut extensions = PageSet::new();
+            if !self.walk_log(first, acc, &mut extensions, sink)? {
+                continue;
+            }
+            for no in extensions.iter() {
+                if !reached.insert(no) {
+                    sink(self.finding(no, format!("it is in the undo log that begins at page {first}, and elsewhere")));
+                }
+            }
+            break;
+        }
+        Ok(())
+    }
+
+    /// Follows a log from its last page to its first, and adds those behind the first to `extensions`. False if the log has become
+    /// another meanwhile, so that what was met means nothing.
+    fn walk_log(&self, first: PageNo, acc: &Access<'_>, extensions: &mut PageSet, sink: &mut Sink<'_>) -> Result<bool> {
+        let Some(head) = self.copy(first, acc, sink)? else { return Ok(true) };
         let Some((log, state)) = UndoPage::new(&head).and_then(|log| Some((log, log.state()?))) else {
             sink(self.finding(first, "it should begin an undo log"));
-            return Ok(());
+            return Ok(true);
         };
         if state == LogState::Free {
-            return Ok(());
+            return Ok(true);
         }
         let mut no = log.last();
         loop {
             let page = if no == first { Some(head.clone()) } else { self.copy(no, acc, sink)? };
-            let Some(page) = page else { return Ok(()) };
+            let Some(page) = page else { return Ok(true) };
             let undo = UndoPage::new(&page).filter(|page| page.owner() == log.owner());
             let sound = undo.is_some_and(|page| {
                 (0..page.count())
                     .all(|slot| page.record(slot).is_some_and(|record| UndoRecord::decode(record).is_some()))
             });
-            if !sound || (no != first && !reached.insert(no)) {
-                if self.copy(first, acc, sink)?.is_some_and(|now| now == head) {
-                    sink(self.finding(no, format!("it does not fit the undo log that begins at page {first}")));
+            if !sound || (no != first && !extensions.insert(no)) {
+                if self.copy(first, acc, sink)?.is_some_and(|now| now != head) {
+                    return Ok(false);
                 }
-                return Ok(());
+                sink(self.finding(no, format!("it does not fit the undo log that begins at page {first}")));
+                return Ok(true);
             }
             match undo {
                 Some(page) if no != first => no = page.prev(),
-                _ => return Ok(()),
+                _ => return Ok(true),
             }
         }
     }
