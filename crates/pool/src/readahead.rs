@@ -21,6 +21,10 @@ use crate::space::Space;
 
 /// Most pages of a batch.
 const BATCH: usize = 64;
+/// How far readers step back behind other threads: two thirds of the weight of one that does not. With a third, a dump beside several busy
+/// sessions had to wait for its pages.
+#[cfg(all(target_os = "linux", not(miri)))]
+const NICENESS: i32 = 2;
 
 struct Job {
     space: Arc<Space>,
@@ -161,8 +165,35 @@ impl Core {
 
 /// Runs until the pool stops.
 pub(crate) fn run_reader(core: &Core) {
+    give_way();
     while let Some(jobs) = core.read_ahead.next() {
         core.read_ahead(&jobs);
         core.read_ahead.done(jobs.len());
+    }
+}
+
+/// Lets the calling thread have less of a core than those that have somebody to answer. A walk asks for its pages itself, at its own
+/// priority, when they are not there yet.
+fn give_way() {
+    // On Linux that is the thread's affair, not the process's. Nothing depends on it.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    let _ = rustix::process::nice(NICENESS);
+}
+
+#[cfg(all(test, target_os = "linux", not(miri), not(loom), not(shuttle)))]
+mod tests {
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_gives_way_and_nobody_else_does() {
+        let before = getpriority_process(None).unwrap();
+        let reader = std::thread::spawn(|| {
+            give_way();
+            getpriority_process(None).unwrap()
+        });
+        assert_eq!(reader.join().unwrap(), (before + NICENESS).min(19));
+        assert_eq!(getpriority_process(None).unwrap(), before);
     }
 }
