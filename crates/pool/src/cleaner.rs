@@ -1,7 +1,8 @@
 //! The background threads that write pages, and how they are woken: by watermarks, never by a timer.
 //!
 //! - **cleaner**: keeps clean pages ahead of the clock hand, so that threads without a frame find victims. Woken by
-//!   evictions. Its measure is demand: it looks as far ahead as frames are taken during twice the time of a batch.
+//!   evictions. Its measure is demand: it looks as far ahead as frames are taken during twice the time of a batch. While all is clean
+//!   farther than that, evictions leave it asleep until they come near the end of what it has seen, or meet a dirty page.
 //! - **checkpointer**: advances the checkpoint, oldest pages first. Woken by the growth of the log. See
 //!   [`pacing`](crate::pacing) for its rate.
 //! - **finisher**: writes home what threads without a frame left of their batches.
@@ -21,6 +22,8 @@ use crate::pacing::{Ages, Pacer};
 
 /// In so many rounds the checkpointer writes what it owes, as long as nothing is overdue.
 const ROUNDS: usize = 32;
+/// How far the cleaner looks while there is nothing for it to do: a partition's mutex is held meanwhile.
+const SIGHT: usize = 512;
 
 /// How many of the `owed` pages the checkpointer writes at once. On a disk with one arm the sync of a commit waits behind all that is under way. Who
 /// is behind owes more, and writes more at once.
@@ -123,12 +126,20 @@ impl Signals {
     }
 }
 
+/// How far the cleaner looks ahead, in candidates for eviction.
+struct Outlook {
+    /// The dirty ones among so many are written.
+    need: usize,
+    /// The last time, so many were all clean; 0 if not even those needed were.
+    clear: usize,
+}
+
 /// Runs until the pool stops.
 pub(crate) fn run_cleaner(core: &Core) {
-    let mut need = BATCH;
+    let mut outlook = Outlook { need: BATCH, clear: 0 };
     while core.signals.next_clean().is_some() {
         core.metrics.inc(Counter::CleanerWakeups);
-        need = core.clean_ahead(need);
+        core.clean_ahead(&mut outlook);
     }
 }
 
@@ -151,25 +162,41 @@ pub(crate) fn run_finisher(core: &Core) {
 }
 
 impl Core {
-    /// Evictions need clean pages: wakes the cleaner if any page is dirty.
-    pub(crate) fn signal_cleaner(&self) {
-        if self.config.background && self.dirty_pages() > 0 {
+    /// Evictions need clean pages: wakes the cleaner if any page is dirty, unless it has seen that those to come are clean. `met_dirty`:
+    /// they are not.
+    pub(crate) fn signal_cleaner(&self, met_dirty: bool) {
+        let due = met_dirty || self.evicted.load(Ordering::Relaxed) >= self.clean_until.load(Ordering::Relaxed);
+        if due && self.config.background && self.dirty_pages() > 0 {
             self.signals.wake_cleaner();
         }
     }
 
-    /// Writes the dirty pages among the next candidates for eviction; returns how far to look the next time.
-    fn clean_ahead(&self, need: usize) -> usize {
+    /// Writes the dirty pages among the next candidates for eviction; learns how far to look the next time, and when that is.
+    fn clean_ahead(&self, outlook: &mut Outlook) {
         let before = self.evicted.load(Ordering::Relaxed);
-        let per_partition = need.div_ceil(self.partitions.len());
-        let dirty = self.cold_dirty(per_partition);
+        let need = outlook.need;
+        let dirty = self.dirty_among(need);
         let (written, _) = self.write_all(&dirty, false, BATCH, Counter::FlushedLru);
         let demand = (self.evicted.load(Ordering::Relaxed) - before) as usize;
         let most = (self.active_frames() / 8).max(1);
         let least = BATCH.min(most);
         // Without a write there was no batch time to measure: keep the estimate, slowly giving it up.
         let next = if written > 0 { demand * 2 } else { need - need / 8 };
-        next.clamp(least, most)
+        outlook.need = next.clamp(least, most);
+        outlook.clear = if dirty.is_empty() { self.clear_sight(need, outlook.clear) } else { 0 };
+        let spare = outlook.clear.saturating_sub(outlook.need);
+        self.clean_until.store(before + spare as u64, Ordering::Relaxed);
+    }
+
+    /// How many candidates are clean, `need` of which are known to be. Looks twice as far as the last time; 0 if there is a dirty one.
+    fn clear_sight(&self, need: usize, last: usize) -> usize {
+        let farther = (2 * need.max(last)).min(SIGHT).min(self.active_frames() / 16);
+        if farther > need && self.dirty_among(farther).is_empty() { farther } else { 0 }
+    }
+
+    /// The dirty pages among the next `n` candidates of all partitions together.
+    fn dirty_among(&self, n: usize) -> Vec<u32> {
+        self.cold_dirty(n.div_ceil(self.partitions.len()))
     }
 
     /// One step of the checkpointer.

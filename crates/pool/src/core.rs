@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) policy_counted: Mutex<PolicyStats>,
     /// Victims taken so far: the cleaner's measure of the demand for frames.
     pub(crate) evicted: CachePadded<AtomicU64>,
+    /// Up to this many victims the cleaner has seen nothing to do.
+    pub(crate) clean_until: AtomicU64,
 }
 
 impl Core {
@@ -84,6 +86,7 @@ impl Core {
             turnover: Spread::default(),
             policy_counted: Mutex::default(),
             evicted: CachePadded::default(),
+            clean_until: AtomicU64::default(),
             config,
         })
     }

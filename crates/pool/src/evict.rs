@@ -74,14 +74,15 @@ impl Core {
         self.metrics.inc(Counter::ForegroundEvictions);
         let mut victims = Victims::new();
         let first = self.next_partition();
+        let mut met_dirty = false;
         for i in 0..self.partitions.len() {
             let partition = &self.partitions[(first + i) % self.partitions.len()];
-            self.evict_clean(partition, self.eviction_batch(), &mut victims);
+            met_dirty |= self.evict_clean(partition, self.eviction_batch(), &mut victims);
             if !victims.is_empty() {
                 break;
             }
         }
-        self.signal_cleaner();
+        self.signal_cleaner(met_dirty);
         let frame = victims.pop();
         self.supply.give(&victims);
         frame.or_else(|| self.supply.take())
@@ -93,10 +94,11 @@ impl Core {
         if self.partitions.len() == 1 { 0 } else { TURN.fetch_add(1, Ordering::Relaxed) % self.partitions.len() }
     }
 
-    /// Evicts up to `n` clean pages; their frames belong to the caller then.
-    fn evict_clean(&self, partition: &Partition, n: usize, out: &mut Victims) {
+    /// Evicts up to `n` clean pages; their frames belong to the caller then. Whether dirty pages were in the way.
+    fn evict_clean(&self, partition: &Partition, n: usize, out: &mut Victims) -> bool {
         let before = out.len();
         let mut ring = 0;
+        let mut met_dirty = false;
         partition.with_policy(|policy| {
             let mut searches = 0;
             while out.len() - before < n && searches < SEARCHES {
@@ -104,6 +106,7 @@ impl Core {
                 let victim = policy.victim(&HeaderWords(&self.frames), &mut |slot| {
                     let header = self.frames.header(slot);
                     from_ring = TouchRules::queue(header.policy.load(Ordering::Relaxed)) == Queue::Ring;
+                    met_dirty |= header.rec_lsn() != 0;
                     self.try_latch_clean(slot)
                 });
                 match victim {
@@ -127,6 +130,7 @@ impl Core {
         self.evicted.fetch_add(taken, Ordering::Relaxed);
         self.metrics.add(Counter::PagesEvictedRing, ring);
         self.metrics.add(Counter::PagesEvictedClean, taken - ring);
+        met_dirty
     }
 
     /// Takes the latch of a frame exclusively, if that is possible at once and its page is clean.
