@@ -3,24 +3,13 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::Bed;
-use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
 use holdfast_wal::SpaceClass;
 
-fn bed_with_threads() -> Bed {
-    let adjust = |mut c: holdfast_pool::PoolConfig| {
-        c.background = true;
-        c
-    };
-    Bed::on(Arc::new(MemoryDisk::new()), adjust, 256)
-}
-
 #[test]
 fn the_age_settles_and_nobody_runs_out_of_log() {
-    let bed = bed_with_threads();
+    let bed = Bed::with_threads(256);
     bed.create_many(200);
     let capacity = bed.wal.capacity();
     let (mut oldest, mut early) = (0, None);
@@ -49,7 +38,7 @@ fn the_age_settles_and_nobody_runs_out_of_log() {
 /// rows after a `DROP TABLE` took 3 to 6 s instead of 0.3.
 #[test]
 fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
-    let bed = bed_with_threads();
+    let bed = Bed::with_threads(256);
     bed.create_many(200);
     bed.pool.flush_all().unwrap();
     bed.update(0, 1).unwrap();

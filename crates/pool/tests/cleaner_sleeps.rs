@@ -3,23 +3,18 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::Bed;
-use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
 
 const FRAMES: u32 = 8192;
 const PAGES: u32 = 2 * FRAMES;
 
-/// Twice as many pages as frames, all clean, and the threads of a pool.
+/// Twice as many pages as frames, all clean but the first, which is hot.
 fn bed() -> Bed {
-    let adjust = |mut c: holdfast_pool::PoolConfig| {
-        c.background = true;
-        c
-    };
-    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, FRAMES as usize);
+    let bed = Bed::with_threads(FRAMES as usize);
     bed.create_many(PAGES);
+    bed.heat(1);
+    bed.update(0, 0).unwrap();
     bed
 }
 
@@ -32,8 +27,6 @@ fn evictions(bed: &Bed) -> u64 {
 #[test]
 fn a_hot_dirty_page_does_not_keep_the_cleaner_awake() {
     let bed = bed();
-    bed.heat(1);
-    bed.update(0, 0).unwrap();
     let (woken, evicted) = (bed.metrics.get(Counter::CleanerWakeups), evictions(&bed));
     for no in (1..PAGES).chain(1..PAGES) {
         bed.read(no).unwrap();
@@ -50,8 +43,6 @@ fn a_hot_dirty_page_does_not_keep_the_cleaner_awake() {
 #[test]
 fn cold_dirty_pages_are_written_after_a_long_rest() {
     let bed = bed();
-    bed.heat(1);
-    bed.update(0, 0).unwrap();
     (1..PAGES).for_each(|no| assert!(bed.read(no).is_ok()));
     (1..PAGES).rev().step_by(3).take(1_000).for_each(|no| bed.update(no, u64::from(no)).unwrap());
     let written = |bed: &Bed| bed.metrics.get(Counter::FlushedLru);

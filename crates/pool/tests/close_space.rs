@@ -3,11 +3,8 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{Bed, open_space, read, update};
 use holdfast_base::{Error, PageNo, SpaceId};
-use holdfast_io::MemoryDisk;
 
 #[test]
 fn a_closed_space_was_written() {
@@ -36,11 +33,7 @@ fn a_discarded_space_leaves_nothing() {
 #[test]
 fn it_waits_for_guards_and_readers_fail_cleanly() {
     for discard in [true, false] {
-        let adjust = |mut c: holdfast_pool::PoolConfig| {
-            c.background = true;
-            c
-        };
-        let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 32);
+        let bed = Bed::with_threads(32);
         bed.create_many(100);
         let acc = bed.access();
         let held = bed.pool.fix_shared(&bed.space, PageNo(0), &acc).unwrap();

@@ -46,11 +46,7 @@ fn a_pool_that_cannot_write_keeps_its_size() {
 
 #[test]
 fn it_changes_under_load() {
-    let adjust = |mut c: holdfast_pool::PoolConfig| {
-        c.background = true;
-        c
-    };
-    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 64);
+    let bed = Bed::with_threads(64);
     bed.create_many(200);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

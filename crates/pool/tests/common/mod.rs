@@ -46,6 +46,15 @@ impl Bed {
         Bed::on(Arc::new(MemoryDisk::new()), |c| c, frames)
     }
 
+    /// With the pool's background threads.
+    pub fn with_threads(frames: usize) -> Bed {
+        let adjust = |mut c: PoolConfig| {
+            c.background = true;
+            c
+        };
+        Bed::on(Arc::new(MemoryDisk::new()), adjust, frames)
+    }
+
     pub fn on(disk: Arc<dyn Disk>, adjust: impl FnOnce(PoolConfig) -> PoolConfig, frames: usize) -> Bed {
         let metrics = Metrics::new();
         let wal = Wal::create(disk.clone(), UUID, wal_config(), metrics.clone()).unwrap();
