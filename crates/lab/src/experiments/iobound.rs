@@ -9,8 +9,8 @@
 //! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets before and after with as many requests under way, in the
 //! same proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs.
 //! Through it, throughput is compared with what is
-//! left of that with everything in the pool after the copy of each page has been paid: the same loop, on cached pages. The log is on the
-//! same disk and synced at each commit all the while.
+//! left of that with everything in the pool after the copy of each page has been paid: the same loop, on cached pages, into as much memory as
+//! the pool has. The log is on the same disk and synced at each commit all the while.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -267,7 +267,8 @@ fn beside(
 ) -> Result<()> {
     let mut sampler = Sampler::new(db);
     let scratch = control::scratch(path)?;
-    let disk = Disk { path, scratch: scratch.path(), direct: case.is_direct(), options };
+    let frames = case.pool_bytes as usize / PAGE_BYTES;
+    let disk = Disk { path, scratch: scratch.path(), direct: case.is_direct(), frames, options };
     let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
         let before = db.metrics_snapshot();
         let engine = sampler.run(name, load, options.turn, progress)?;
@@ -293,6 +294,8 @@ struct Disk<'a> {
     /// One as long, which is written.
     scratch: &'a Path,
     direct: bool,
+    /// Of the pool.
+    frames: usize,
     options: &'a Options,
 }
 
@@ -308,7 +311,8 @@ impl Disk<'_> {
             _ => None,
         };
         let writes = (write_share > 0.0).then_some((self.scratch, write_share));
-        let page_loop = PageLoop { path: self.path, page_bytes, direct: self.direct, writes }.run(depth, duration)?;
+        let page_loop = PageLoop { path: self.path, page_bytes, direct: self.direct, writes, frames: self.frames };
+        let page_loop = page_loop.run(depth, duration)?;
         Ok(Yardsticks { page_loop, fio })
     }
 }
@@ -430,7 +434,7 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion. Both before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
+         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. Both before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
          count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
          processor time on the cores that there were."
     );

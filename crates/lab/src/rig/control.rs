@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use holdfast_io::AlignedBuf;
 use holdfast_workload::rng::Rng;
+use parking_lot::{Mutex, MutexGuard};
 use tempfile::NamedTempFile;
 
 use super::cpu;
@@ -96,26 +97,45 @@ pub struct PageLoop<'a> {
     pub direct: bool,
     /// Where pages are written to, a file of the same length, and the share of the operations that do, 0 to 1.
     pub writes: Option<(&'a Path, f64)>,
+    /// Pages of memory that all threads read into and write from, any of them each time: as many as the pool has frames. A copy to one page that stays
+    /// in the processor's first cache costs little more than half as much, but no pool gets its pages there. One for each thread at least.
+    pub frames: usize,
+}
+
+/// The memory of a [`PageLoop`].
+struct Frames(Vec<Mutex<AlignedBuf>>);
+
+impl Frames {
+    fn new(count: usize, page_bytes: usize) -> Frames {
+        Frames((0..count).map(|_| Mutex::new(AlignedBuf::zeroed(page_bytes))).collect())
+    }
+
+    /// One that nobody uses, near a random one. There are as many as threads, and each thread uses one.
+    fn any(&self, rng: &mut Rng) -> MutexGuard<'_, AlignedBuf> {
+        let first = rng.below(self.0.len() as u64) as usize;
+        let (before, from) = self.0.split_at(first);
+        let free = from.iter().chain(before).find_map(Mutex::try_lock);
+        free.unwrap_or_else(|| self.0[first].lock())
+    }
 }
 
 /// A session that reads and writes pages at random places, synchronously.
 #[repr(align(128))]
-struct PageUser {
+struct PageUser<'f> {
     read: File,
     write: Option<(File, f64)>,
     pages: u64,
-    buffer: AlignedBuf,
+    frames: &'f Frames,
     rng: Rng,
 }
 
-impl Session for PageUser {
+impl Session for PageUser<'_> {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
-        let at = self.rng.below(self.pages) * self.buffer.len() as u64;
+        let mut frame = self.frames.any(&mut self.rng);
+        let at = self.rng.below(self.pages) * frame.len() as u64;
         match &self.write {
-            Some((file, share)) if self.rng.unit() < *share => {
-                file.write_all_at(&self.buffer, at).context("write a page")
-            }
-            _ => self.read.read_exact_at(&mut self.buffer, at).context("read a page"),
+            Some((file, share)) if self.rng.unit() < *share => file.write_all_at(&frame, at).context("write a page"),
+            _ => self.read.read_exact_at(&mut frame, at).context("read a page"),
         }
     }
 }
@@ -127,14 +147,15 @@ impl PageLoop<'_> {
     /// If a file cannot be read or written.
     pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
-        let mut sessions: Vec<Box<dyn Session>> = Vec::new();
+        let frames = Frames::new(self.frames.max(threads), self.page_bytes);
+        let mut sessions: Vec<Box<dyn Session + '_>> = Vec::new();
         for n in 0..threads {
             let write = |(path, share): (&Path, f64)| Ok::<_, anyhow::Error>((self.open(path, true)?, share));
             sessions.push(Box::new(PageUser {
                 read: self.open(self.path, false)?,
                 write: self.writes.map(write).transpose()?,
                 pages: (len / self.page_bytes as u64).max(1),
-                buffer: AlignedBuf::zeroed(self.page_bytes),
+                frames: &frames,
                 rng: Rng::for_part(17, n as u64),
             }));
         }

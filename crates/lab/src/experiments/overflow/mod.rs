@@ -115,7 +115,9 @@ fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Ou
     let path = site.path().context("a real disk has a directory")?.join(&file);
     let mut outcome = Outcome { data_bytes, prices: Vec::new(), cells: Vec::new(), charts: Vec::new() };
     progress.step("the price of a miss");
-    let bare = PageLoop { path: &path, page_bytes: 16 << 10, direct: true, writes: None };
+    let page_bytes = 16 << 10;
+    let frames = SMALLEST as usize / page_bytes;
+    let bare = PageLoop { path: &path, page_bytes, direct: true, writes: None, frames };
     outcome.prices = price::prices(site, options, &bare, progress)?;
     let sizes = options.shares.iter().map(|share| ((data_bytes as f64 * share) as u64).max(SMALLEST));
     let mut pools: Vec<u64> = [SMALLEST].into_iter().chain(sizes).collect();
