@@ -69,10 +69,10 @@ impl Ground {
     fn txn_config(&self, page_size: usize) -> TxnConfig {
         let config = TxnConfig::default();
         // A small transaction's undo log takes a page: those that wait for purge must not fill the cache.
-        let pages = self.settings.cache_size_bytes / page_size as u64;
-        let waiting = usize::try_from(pages / 8).unwrap_or(usize::MAX).min(config.purge_help_above);
+        let pages = usize::try_from(self.settings.cache_size_bytes / page_size as u64).unwrap_or(usize::MAX);
         TxnConfig {
-            purge_help_above: waiting,
+            purge_help_above: config.purge_help_above.min(pages / 8),
+            purge_wait_above: config.purge_wait_above.min(pages / 2),
             shelf_bytes: (self.settings.cache_size_bytes / 8).min(config.shelf_bytes),
             lock_wait_timeout: self.settings.lock_wait_timeout,
             max_old_versions: self.settings.version_limit_bytes,

@@ -46,8 +46,11 @@ pub struct TxnConfig {
     pub short_view_commits: u64,
     /// Transaction ids that the commit map covers; rounded up to a power of two. 8 bytes each.
     pub commit_window: usize,
-    /// Unpurged commits above which a committer purges some logs itself.
+    /// Unpurged commits above which a committer purges some logs itself. While they are few, what purge wants of them - the undo page, the leaf with
+    /// the delete mark - is still in the processor's caches; and a thread that is woken for it has had the time to do it.
     pub purge_help_above: usize,
+    /// Unpurged commits above which a committer waits a moment for whoever purges.
+    pub purge_wait_above: usize,
     /// Whether a thread of the system's own purges and rolls back. Without it `purge` and `roll_back_losers` have
     /// to be called, which makes tests deterministic.
     pub background: bool,
@@ -63,7 +66,8 @@ impl Default for TxnConfig {
             max_undo_per_txn: 16 << 30,
             short_view_commits: 1024,
             commit_window: 1 << 16,
-            purge_help_above: 2048,
+            purge_help_above: 128,
+            purge_wait_above: 8192,
             background: true,
         }
     }

@@ -64,9 +64,7 @@ const QUIET_BATCH: usize = 16;
 /// Records that a committer purges when it helps.
 const HELP_RECORDS: usize = 32;
 
-/// So many times the length at which committers help: purge is far behind.
-const FAR_BEHIND: usize = 4;
-/// How long a committer then waits for whoever purges.
+/// How long a committer waits for whoever purges when purge is far behind.
 const HELP_WAIT: Duration = Duration::from_millis(10);
 
 /// What the purge mutex guards.
@@ -487,9 +485,11 @@ impl TxnSystem {
         self.versions.count()
     }
 
-    /// Whether the queue is so long that committers help.
-    pub(crate) fn wants_help(&self) -> bool {
-        self.history_length() > self.config.purge_help_above
+    /// Whether the first log of the queue can be purged, or views are due to be made long.
+    fn can_purge(&self) -> bool {
+        let (horizon, last) = (self.views.short_horizon(), self.views.last());
+        last.0.saturating_sub(horizon.0) >= self.config.short_view_commits
+            || self.history.front_is(|front| front.no <= horizon)
     }
 
     /// Called by committers, holding nothing: gives back the logs that ask nothing of purge, a few at a time, and shelves those that have to wait
@@ -545,10 +545,11 @@ impl TxnSystem {
     /// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands, and each time hundreds
     /// of others commit before he goes on. When that has happened too often, they wait for him a moment: that gives him the core.
     pub(crate) fn help_purge(&self) {
-        if !self.wants_help() {
+        let waiting = self.history_length();
+        if waiting <= self.config.purge_help_above || !self.can_purge() {
             return;
         }
-        let far_behind = self.history_length() > FAR_BEHIND * self.config.purge_help_above;
+        let far_behind = waiting > self.config.purge_wait_above;
         let state = if far_behind { self.purge.try_lock_for(HELP_WAIT) } else { self.purge.try_lock() };
         if let Some(_state) = state {
             self.metrics.inc(Counter::PurgeHelps);
