@@ -173,16 +173,20 @@ impl TxnSystem {
     /// Makes views long that hold back too much; returns up to which commit logs can be purged.
     fn classify_views(&self) -> CommitNo {
         let last = self.views.last();
-        let bytes = self.history.pages() * self.undo.page_size() as u64;
         loop {
             let oldest = self.views.short_horizon();
-            let behind = last.0.saturating_sub(oldest.0);
-            let heavy = behind > 0 && bytes > self.config.max_old_versions / 4;
-            if behind < self.config.short_view_commits && !heavy {
+            if !self.hold_back_too_much(oldest, last) {
                 return oldest;
             }
             self.metrics.add(Counter::ViewsMadeLong, self.views.make_long(CommitNo(oldest.0 + 1), &self.map));
         }
+    }
+
+    /// Whether short views, the oldest of which saw commit `oldest`, may no longer hold back what came up to commit `last`: too many commits, or too many bytes.
+    fn hold_back_too_much(&self, oldest: CommitNo, last: CommitNo) -> bool {
+        let behind = last.0.saturating_sub(oldest.0);
+        let bytes = self.history.pages() * self.undo.page_size() as u64;
+        behind >= self.config.short_view_commits || behind > 0 && bytes > self.config.max_old_versions / 4
     }
 
     /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free. `older`: the views that may
@@ -487,9 +491,9 @@ impl TxnSystem {
 
     /// Whether the first log of the queue can be purged, or views are due to be made long.
     fn can_purge(&self) -> bool {
-        let (horizon, last) = (self.views.short_horizon(), self.views.last());
-        last.0.saturating_sub(horizon.0) >= self.config.short_view_commits
-            || self.history.front_is(|front| front.no <= horizon)
+        let last = self.views.last();
+        let horizon = self.views.short_horizon();
+        self.hold_back_too_much(horizon, last) || self.history.front_is(|front| front.no <= horizon)
     }
 
     /// Called by committers, holding nothing: gives back the logs that ask nothing of purge, a few at a time, and shelves those that have to wait

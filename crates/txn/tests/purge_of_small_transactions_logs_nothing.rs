@@ -7,18 +7,11 @@ mod common;
 use std::sync::Barrier;
 
 use common::*;
-use holdfast_txn::*;
 
 const LONG: usize = 9_000;
 
-fn commit(db: &Db, change: impl FnOnce(&mut Txn)) {
-    let mut txn = db.begin();
-    change(&mut txn);
-    txn.commit(Durability::Lazy).unwrap();
-}
-
 fn put(db: &Db, key: &str, value: &[u8]) {
-    commit(db, |txn| {
+    db.commit(|txn| {
         txn.upsert(&db.rows, key.as_bytes(), value, None).unwrap();
     });
 }
@@ -57,7 +50,7 @@ fn committers_give_back_what_purge_need_not_look_at() {
         assert!(db.sys.history_length() <= 16 && in_use() <= 16, "{n}");
     }
     // A delete mark is purge's to remove, and what comes after waits behind it.
-    commit(&db, |txn| assert!(txn.delete(&db.rows, b"row0", None).unwrap()));
+    db.commit(|txn| assert!(txn.delete(&db.rows, b"row0", None).unwrap()));
     for n in 0..50u32 {
         put(&db, "row1", &n.to_le_bytes());
     }
@@ -76,7 +69,7 @@ fn committers_give_back_quiet_logs_while_somebody_else_purges() {
     let db = Db::with(setup);
     db.put(&[("gone", "1"), ("here", "1")]);
     db.purge();
-    commit(&db, |txn| assert!(txn.delete(&db.rows, b"gone", None).unwrap()));
+    db.commit(|txn| assert!(txn.delete(&db.rows, b"gone", None).unwrap()));
     let (latched, done) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|s| {
         s.spawn(|| db.latch_root(1, &latched, &done));
@@ -88,13 +81,13 @@ fn committers_give_back_quiet_logs_while_somebody_else_purges() {
         }
         let mut most = (0, 0);
         for n in 0..500u32 {
-            commit(&db, |txn| txn.insert(&db.other, &n.to_be_bytes(), b"value").unwrap());
+            db.commit(|txn| txn.insert(&db.other, &n.to_be_bytes(), b"value").unwrap());
             most = (most.0.max(db.sys.history_length()), most.1.max(db.sys.stats().undo_pages));
         }
         // What a view may need is kept in memory.
         let mut snapshot = db.snapshot();
         for n in 0..50u32 {
-            commit(&db, |txn| assert!(txn.update(&db.other, &n.to_be_bytes(), b"other", None).unwrap()));
+            db.commit(|txn| assert!(txn.update(&db.other, &n.to_be_bytes(), b"other", None).unwrap()));
         }
         let waiting = db.sys.history_length();
         let seen = get(&mut snapshot, &db.other, "\0\0\0\x07").unwrap();
@@ -135,14 +128,14 @@ fn purging_once_more_frees_no_chain_twice_and_removes_no_row() {
         put(&db, "long", &long(byte));
         put(&db, "short", &[byte]);
         // In one log: a chain of its own that is superseded, and one that is not.
-        commit(&db, |txn| {
+        db.commit(|txn| {
             for value in [long(byte), long(byte + 1)] {
                 txn.upsert(&db.rows, b"twice", &value, None).unwrap();
             }
             txn.upsert(&db.rows, b"after", &[byte], None).unwrap();
         });
     }
-    commit(&db, |txn| assert!(txn.delete(&db.rows, b"short", None).unwrap()));
+    db.commit(|txn| assert!(txn.delete(&db.rows, b"short", None).unwrap()));
     db.purge();
     assert_eq!(db.physical(&db.rows), 3, "the delete mark is gone");
     put(&db, "short", b"again");

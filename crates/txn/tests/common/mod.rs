@@ -195,13 +195,20 @@ impl Db {
         self.sys.purge(usize::MAX).unwrap()
     }
 
+    /// Commits a transaction that makes this change.
+    pub fn commit(&self, change: impl FnOnce(&mut Txn)) {
+        let mut txn = self.begin();
+        change(&mut txn);
+        txn.commit(Durability::Lazy).unwrap();
+    }
+
     /// Commits (key, value) pairs of `rows` in one transaction.
     pub fn put(&self, pairs: &[(&str, &str)]) {
-        let mut txn = self.begin();
-        for (k, v) in pairs {
-            txn.upsert(&self.rows, k.as_bytes(), v.as_bytes(), None).unwrap();
-        }
-        txn.commit(Durability::Lazy).unwrap();
+        self.commit(|txn| {
+            for (k, v) in pairs {
+                txn.upsert(&self.rows, k.as_bytes(), v.as_bytes(), None).unwrap();
+            }
+        });
     }
 
     /// Keeps the root page of a file latched between the barriers: whoever needs it waits, with what he has in his hands.
