@@ -121,6 +121,8 @@ pub struct RowCursor {
     stale: bool,
     /// The next entry of the batch.
     at: usize,
+    /// Deleted entries between there and the first one that was shown ahead: passed over when that one is. A rollback may bring their rows back until then.
+    gap: usize,
     batch_len: usize,
     /// The last key of earlier batches that was looked at.
     last: Option<Vec<u8>>,
@@ -182,6 +184,7 @@ impl Txn {
             batch,
             stale: false,
             at: 0,
+            gap: 0,
             rows_read: 0,
             seen: TxnId::NONE,
             batch_len: BATCH_MIN,
@@ -240,20 +243,24 @@ impl RowCursor {
     /// # Errors
     /// [`Error::SnapshotTooOld`]; those of reading pages.
     pub fn look_ahead(&mut self, passed: usize, max: usize, mut show: impl FnMut(&[u8], &[u8])) -> Result<usize> {
-        self.at = (self.at + passed).min(self.batch.len());
-        self.rows_read += passed as u64;
+        let gap = mem::take(&mut self.gap);
+        if passed > 0 {
+            self.at = (self.at + gap + passed).min(self.batch.len());
+            self.rows_read += passed as u64;
+        }
         if self.locking.is_some() || max == 0 || !self.stand_before_entry()? || self.stale {
             return Ok(0);
         }
         let mut shown = 0;
-        while shown < max && self.at + shown < self.batch.len() {
-            match self.look(self.at + shown) {
+        while shown < max && self.at + self.gap + shown < self.batch.len() {
+            let at = self.at + self.gap + shown;
+            match self.look(at) {
                 Ok(Newest::Seen(begin)) => {
-                    let (key, payload) = self.batch.get(self.at + shown);
+                    let (key, payload) = self.batch.get(at);
                     show(key, &payload[begin..]);
                     shown += 1;
                 }
-                Ok(Newest::Absent) if shown == 0 => self.at += 1,
+                Ok(Newest::Absent) if shown == 0 => self.gap += 1,
                 // Whatever it is, it is for `next`.
                 _ => break,
             }
