@@ -295,7 +295,7 @@ impl SideloadArgs {
         let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
         let times = server::sideload::Times {
             turn: Duration::from_secs(1),
-            turns: if common.quick { 10 } else { 40 },
+            turns: if common.quick { 10 } else { 80 },
             alone: seconds(3, 10),
             patience: seconds(12, 60),
         };

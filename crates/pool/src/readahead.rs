@@ -21,10 +21,10 @@ use crate::space::Space;
 
 /// Most pages of a batch.
 const BATCH: usize = 64;
-/// How far readers step back behind other threads: two thirds of the weight of one that does not. With a third, a dump beside several busy
+/// How far readers step back behind other threads: half of the weight of one that does not. With a third, a dump beside several busy
 /// sessions had to wait for its pages.
 #[cfg(all(target_os = "linux", not(miri)))]
-const NICENESS: i32 = 2;
+const NICENESS: i32 = 3;
 
 struct Job {
     space: Arc<Space>,

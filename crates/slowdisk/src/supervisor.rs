@@ -1,8 +1,6 @@
 //! Which call waits how long: a loop over the calls that arrive and those that wait for the arm.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,7 @@ use holdfast_io::spindle::{Extent, Spindle, Ticket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::Disk;
-use crate::seccomp::{Call, Listener};
+use crate::seccomp::{self, Call, Listener};
 
 /// What was done to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +127,7 @@ fn vector_bytes(thread: u32, address: u64, count: u64) -> Option<u64> {
     const PAIR: usize = 16;
     let count = usize::try_from(count).ok().filter(|&n| n <= 1024)?;
     let mut pairs = vec![0; count * PAIR];
-    File::open(format!("/proc/{thread}/mem")).ok()?.read_exact_at(&mut pairs, address).ok()?;
+    seccomp::read_memory(thread, address, &mut pairs).ok()?;
     let length = |pair: &[u8]| pair[8..].try_into().map(u64::from_ne_bytes).unwrap_or(0);
     Some(pairs.chunks_exact(PAIR).map(length).fold(0, u64::saturating_add))
 }

@@ -2,6 +2,7 @@
 //! The program is this test, started again.
 
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +26,10 @@ fn program() {
     file.read_exact_at(&mut back, 4096).unwrap();
     assert_eq!(back, [7; 4096]);
     file.read_exact_at(&mut back, 100).unwrap();
+    let (first, second) = back.split_at_mut(1000);
+    let mut parts = [IoSliceMut::new(first), IoSliceMut::new(&mut second[..500])];
+    assert_eq!(rustix::io::preadv(&file, &mut parts, 4196).unwrap(), 1500);
+    file.read_exact_at(&mut back[..100], 4196 + 1500).unwrap();
     let outside = File::open(std::env::current_exe().unwrap()).unwrap();
     outside.read_exact_at(&mut back, 0).unwrap();
 }
@@ -52,8 +57,9 @@ fn run(folder: &Path, switch: Option<&Path>) -> Option<Traffic> {
 fn calls_are_counted_and_carried_out() {
     let dir = tempfile::tempdir().unwrap();
     let Some(traffic) = run(dir.path(), None) else { return };
-    assert_eq!((traffic.reads, traffic.writes, traffic.syncs), (3, 1, 1));
-    // The write, the sync, the first read and the one that goes back; the second read follows the first.
+    assert_eq!((traffic.reads, traffic.writes, traffic.syncs), (5, 1, 1));
+    // The write, the sync, the first read and the one that goes back. The second read follows the first, the one into two parts that
+    // which went back, and the last one both parts.
     assert_eq!(traffic.seeks, 4);
     assert_eq!(std::fs::read(dir.path().join("inside")).unwrap(), [7; 8192]);
 }

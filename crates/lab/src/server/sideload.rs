@@ -139,28 +139,28 @@ impl<'a> Stage<'a> {
         Server::new(self.cache, folder).bound_to_us()
     }
 
-    /// Starts a server on the real disk: one that loads tables, or whose pool holds them.
-    fn start(&self, folder: &str, contender: Contender, pool_bytes: u64) -> Result<Instance<'a>> {
-        self.start_server(self.server(folder), contender, pool_bytes, false)
-    }
-
-    /// Starts the server that is measured.
-    fn start_own(&self, contender: Contender) -> Result<Instance<'a>> {
-        let mut server = self.server(OWN);
+    /// A server that is measured: on the modelled disk, if there is one.
+    fn measured(&self, folder: &str) -> Result<Server<'a>> {
+        let (server, scale) = (self.server(folder), self.options.scale);
         if self.options.modelled {
-            let scale = self.options.scale;
-            server = super::on_slow_disk(server, &self.options.cores, scale.seek(), scale.bytes_per_second(), None)?;
+            super::on_slow_disk(server, &self.options.cores, scale.seek(), scale.bytes_per_second(), None)
+        } else {
+            Ok(server)
         }
-        self.start_server(server, contender, self.options.scale.pool_bytes(), true)
     }
 
-    fn start_server(
-        &self,
-        server: Server<'a>,
-        contender: Contender,
-        pool_bytes: u64,
-        listed: bool,
-    ) -> Result<Instance<'a>> {
+    /// Starts the server whose pool holds the tables. It, too, is on the modelled disk, though it reads nothing: a program under
+    /// supervision pays for that at each of its system calls.
+    fn start_ceiling(&self, contender: Contender) -> Result<Instance<'a>> {
+        self.start(self.measured(CEILING)?, contender, self.options.scale.ceiling_bytes(), false)
+    }
+
+    /// Starts the server whose pool does not hold them.
+    fn start_own(&self, contender: Contender) -> Result<Instance<'a>> {
+        self.start(self.measured(OWN)?, contender, self.options.scale.pool_bytes(), true)
+    }
+
+    fn start(&self, server: Server<'a>, contender: Contender, pool_bytes: u64, listed: bool) -> Result<Instance<'a>> {
         let mut options = contender.options(pool_bytes, self.options.size);
         options.push("--skip-networking".into());
         let spec = Spec {
@@ -179,7 +179,7 @@ impl<'a> Stage<'a> {
         let Some(&first) = contenders.first() else { return Ok(()) };
         self.load(first, progress)?;
         progress.step(&format!("{first}: the ceiling"));
-        let mut ceiling = self.start(CEILING, first, self.options.scale.ceiling_bytes())?;
+        let mut ceiling = self.start_ceiling(first)?;
         fill_the_pool(&mut ceiling)?;
         for &contender in contenders {
             for start in [Start::Warm, Start::Cold] {
@@ -202,7 +202,7 @@ impl<'a> Stage<'a> {
         let (server, copy) = (self.server(OWN), self.server(CEILING));
         server.remove()?;
         copy.remove()?;
-        let mut instance = self.start(OWN, contender, scale.ceiling_bytes())?;
+        let mut instance = self.start(self.server(OWN), contender, scale.ceiling_bytes(), false)?;
         let conn = instance.probe.conn();
         conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
         conn.query_drop(format!("USE {SCHEMA}"))?;
