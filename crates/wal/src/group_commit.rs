@@ -12,7 +12,9 @@
 //!
 //! A leader whose work is short - the log is in memory, or handed to the system and no more - is done before a thread has gone to sleep, and
 //! to put one to sleep and wake it again costs more than his work. So a caller who finds somebody leading looks a few times whether he
-//! is done, if the last work was short and there is a second core for the leader, and only then enters the list.
+//! is done, if the last work was short and there is a second core for the leader. If he is not done by then, he has probably been put off his
+//! core; so the caller gives its own away a few times and looks again, and only then enters the list. Where hundreds of callers share few
+//! cores, all of them come by while the leader waits for his turn: to put each to sleep and to wake it was most of what that cost.
 //!
 //! Invariant: while callers wait, somebody leads, or one has been called to lead and not looked yet. Whoever leaves without
 //! leading while nobody leads calls another one.
@@ -25,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
-use holdfast_base::sync::{Mutex, spin_loop};
+use holdfast_base::sync::{Mutex, spin_loop, yield_now};
 use holdfast_base::{Result, Waiter, Wake};
 
 /// See the module.
@@ -42,6 +44,11 @@ pub struct GroupCommit {
 const LOOKS: u32 = 64;
 #[cfg(loom)]
 const LOOKS: u32 = 1;
+/// Times that it gives its core away after that, and looks again.
+#[cfg(not(loom))]
+const YIELDS: u32 = 4;
+#[cfg(loom)]
+const YIELDS: u32 = 1;
 /// Work that takes no longer is short.
 const SHORT: Duration = Duration::from_micros(5);
 
@@ -95,7 +102,7 @@ impl GroupCommit {
         work: impl FnOnce(u64) -> Result<u64>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let mut looks = LOOKS;
+        let (mut looks, mut yields) = (LOOKS, YIELDS);
         loop {
             let mut state = self.state.lock();
             // Under the lock: a leader publishes how far it came before it looks whom it served.
@@ -112,12 +119,16 @@ impl GroupCommit {
                 drop(state);
                 return self.lead(lsn, work);
             }
-            if looks > 0 && state.short {
+            if state.short && (looks > 0 || yields > 0) {
                 let turn = self.turns.load(Ordering::Relaxed);
                 drop(state);
                 while looks > 0 && self.turns.load(Ordering::Relaxed) == turn {
                     spin_loop();
                     looks -= 1;
+                }
+                if looks == 0 && yields > 0 && self.turns.load(Ordering::Relaxed) == turn {
+                    yield_now();
+                    yields -= 1;
                 }
                 continue;
             }
