@@ -12,6 +12,7 @@ pub mod codec;
 mod error;
 mod ids;
 pub mod limits;
+mod mutex;
 pub mod page;
 pub mod sync;
 mod waiter;
@@ -20,6 +21,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 pub use error::{Error, Result};
 pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId, TxnId};
+pub use mutex::ShortMutex;
 pub use waiter::{Waiter, Wake};
 
 const CRC_32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;

@@ -224,10 +224,11 @@ impl Core {
         Ages { target, limit: self.wal.throttle_from().max(target) }
     }
 
-    /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`.
+    /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`. Only for these latches
+    /// are waited for: whoever has one may be off his core, and the others have to go on meanwhile.
     fn write_oldest(&self, pages: usize, below: Lsn, must: Lsn) -> Result<()> {
         let mut waiter = self.supply.waiter();
-        let mut pages = pages;
+        let (mut pages, mut wait) = (pages, false);
         loop {
             let mut oldest = Vec::new();
             for partition in &self.partitions {
@@ -240,14 +241,16 @@ impl Core {
             oldest.truncate(pages.max(overdue));
             let frames: Vec<u32> = oldest.into_iter().map(|(_, frame)| frame).collect();
             let at_once = at_once(frames.len(), overdue);
-            let (_, error) = self.write_all(&frames, true, at_once, Counter::FlushedCheckpoint);
+            let (written, error) = self.write_all(&frames, wait, at_once, Counter::FlushedCheckpoint);
             error.map_or(Ok(()), Err)?;
             if self.oldest_in_memory() >= must {
                 return Ok(());
             }
-            // The rest is being written by others; the end of a write is an event.
-            waiter.sleep();
-            pages = 0;
+            if wait && written == 0 {
+                // The rest is being written by others; the end of a write is an event.
+                waiter.sleep();
+            }
+            (pages, wait) = (0, true);
         }
     }
 }

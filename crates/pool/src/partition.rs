@@ -9,21 +9,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::Lsn;
+use holdfast_base::{Lsn, ShortMutex};
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
 use parking_lot::MutexGuard;
 
 use crate::dirty::{AgeCounts, DirtyPages};
 use crate::frames::Frames;
 use crate::header::{FrameHeader, WRITING};
-use crate::mutex::Mutex;
 
 /// See the module's description.
 pub(crate) struct Partition {
     hints: CachePadded<Hints>,
     clock: AtomicU32,
-    policy: Mutex<AnyPolicy>,
-    dirty: Mutex<DirtyPages>,
+    policy: ShortMutex<AnyPolicy>,
+    dirty: ShortMutex<DirtyPages>,
     dirty_len: AtomicU32,
 }
 
@@ -56,8 +55,8 @@ impl Partition {
         Partition {
             hints: CachePadded::new(hints),
             clock: AtomicU32::new(policy.clock()),
-            policy: Mutex::new(policy),
-            dirty: Mutex::new(DirtyPages::new(log_capacity)),
+            policy: ShortMutex::new(policy),
+            dirty: ShortMutex::new(DirtyPages::new(log_capacity)),
             dirty_len: AtomicU32::new(0),
         }
     }

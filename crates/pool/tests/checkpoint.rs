@@ -4,6 +4,7 @@
 mod common;
 
 use common::Bed;
+use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
 use holdfast_wal::SpaceClass;
 
@@ -61,4 +62,30 @@ fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
             std::thread::yield_now();
         }
     }
+}
+
+/// The checkpointer waited for the latch of each page that it had to write. Among hundreds of sessions on few cores somebody with a latch is
+/// always off his core, and for that time nothing was written: the log filled up and all had to wait.
+#[test]
+fn a_latched_page_does_not_hold_up_the_others() {
+    let bed = Bed::with_threads(256);
+    bed.create_many(200);
+    (0..200).for_each(|no| bed.update(no, 1).unwrap());
+    let acc = bed.access();
+    let oldest = bed.pool.fix_exclusive(&bed.space, PageNo(0), &acc).unwrap();
+    // As old as they may become without being overdue.
+    while bed.wal.age() < bed.wal.capacity() / 2 {
+        let ticket = bed.wal.reserve(4096, SpaceClass::User).unwrap();
+        bed.wal.append(&[0; 2000]).unwrap();
+        drop(ticket);
+    }
+    let written = || bed.metrics.get(Counter::FlushedCheckpoint);
+    for _ in 0..50_000_000 {
+        if written() >= 20 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(written() >= 20, "{} pages were written", written());
+    drop(oldest);
 }

@@ -48,8 +48,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use foldhash::{HashMap, HashMapExt};
 use holdfast_base::codec::get_u16;
-use holdfast_base::{CommitNo, PageNo, TxnId};
-use parking_lot::Mutex;
+use holdfast_base::{CommitNo, PageNo, ShortMutex, TxnId};
 
 use crate::undo::{UndoLog, UndoPage};
 
@@ -157,11 +156,11 @@ type Found = (Arc<Batch>, u32);
 pub(crate) struct Shelf {
     limit: u64,
     /// Oldest first.
-    order: Mutex<VecDeque<Arc<Batch>>>,
+    order: ShortMutex<VecDeque<Arc<Batch>>>,
     /// The last commit of the first batch; `u64::MAX` if there is none. Changed under the mutex.
     front: AtomicU64,
     bytes: AtomicU64,
-    found: [CachePadded<Mutex<HashMap<TxnId, Found>>>; SHARDS],
+    found: [CachePadded<ShortMutex<HashMap<TxnId, Found>>>; SHARDS],
 }
 
 impl Shelf {
@@ -169,10 +168,10 @@ impl Shelf {
     pub fn new(limit: u64) -> Shelf {
         Shelf {
             limit,
-            order: Mutex::default(),
+            order: ShortMutex::default(),
             front: AtomicU64::new(u64::MAX),
             bytes: AtomicU64::new(0),
-            found: std::array::from_fn(|_| CachePadded::new(Mutex::new(HashMap::new()))),
+            found: std::array::from_fn(|_| CachePadded::new(ShortMutex::new(HashMap::new()))),
         }
     }
 
@@ -225,7 +224,7 @@ impl Shelf {
         self.front.store(order.front().map_or(u64::MAX, |batch| batch.last().0), Ordering::Release);
     }
 
-    fn shard(&self, txn: TxnId) -> &Mutex<HashMap<TxnId, Found>> {
+    fn shard(&self, txn: TxnId) -> &ShortMutex<HashMap<TxnId, Found>> {
         &self.found[txn.0 as usize % SHARDS]
     }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use foldhash::{HashMap, HashMapExt};
-use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
+use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, ShortMutex, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
@@ -75,7 +75,7 @@ impl Phase {
 /// The committed logs that wait for purge, in commit order; their number and pages can be asked without the mutex.
 #[derive(Debug, Default)]
 pub(crate) struct HistoryQueue {
-    queue: Mutex<VecDeque<History>>,
+    queue: ShortMutex<VecDeque<History>>,
     logs: AtomicUsize,
     pages: AtomicU64,
 }
@@ -175,7 +175,7 @@ pub struct TxnSystem {
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
     /// What every commit writes stands apart from what everybody reads.
-    commit: CachePadded<Mutex<CommitNo>>,
+    commit: CachePadded<ShortMutex<CommitNo>>,
     pub(crate) history: CachePadded<HistoryQueue>,
     pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<PurgeState>>,
@@ -259,7 +259,7 @@ impl TxnSystem {
             indexes: RwLock::new(HashMap::new()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
-            commit: CachePadded::new(Mutex::new(from.last_commit)),
+            commit: CachePadded::new(ShortMutex::new(from.last_commit)),
             history: CachePadded::default(),
             purge: CachePadded::default(),
             losers: Mutex::new(Vec::new()),
