@@ -55,3 +55,42 @@ impl<T> ShortMutex<T> {
         self.0.lock()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::ShortMutex;
+
+    #[test]
+    fn one_at_a_time_has_it() {
+        let sum = ShortMutex::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let mut sum = sum.lock();
+                        let before = *sum;
+                        std::thread::yield_now();
+                        *sum = before + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*sum.lock(), 2000);
+    }
+
+    #[test]
+    fn who_waits_gets_it_when_it_is_let_go() {
+        let (mutex, (tell, told)) = (ShortMutex::new(1), channel());
+        std::thread::scope(|scope| {
+            let mut guard = mutex.lock();
+            assert!(mutex.try_lock().is_none());
+            scope.spawn(|| tell.send(*mutex.lock()).unwrap());
+            *guard = 2;
+            drop(guard);
+            assert_eq!(told.recv().unwrap(), 2);
+        });
+        assert_eq!(mutex.try_lock().map(|guard| *guard), Some(2));
+    }
+}

@@ -224,8 +224,8 @@ impl Core {
         Ages { target, limit: self.wal.throttle_from().max(target) }
     }
 
-    /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`. Only for these latches
-    /// are waited for: whoever has one may be off his core, and the others have to go on meanwhile.
+    /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`. Latches are waited for
+    /// only for the sake of the latter, and when everything else is written: whoever has one may be off his core.
     fn write_oldest(&self, pages: usize, below: Lsn, must: Lsn) -> Result<()> {
         let mut waiter = self.supply.waiter();
         let (mut pages, mut wait) = (pages, false);

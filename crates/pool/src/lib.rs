@@ -60,7 +60,6 @@ mod images;
 #[cfg(not(any(loom, shuttle)))]
 mod miss;
 #[cfg(not(any(loom, shuttle)))]
-#[cfg(not(any(loom, shuttle)))]
 mod pacing;
 #[cfg(not(any(loom, shuttle)))]
 mod partition;
