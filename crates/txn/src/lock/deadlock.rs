@@ -3,8 +3,10 @@
 //! Edges are computed while the search walks: from a waiting transaction to those whom its request waits for in a
 //! row queue, a table queue, or a list of ranges; of a queue, to those who hold what it waits for, past those who only
 //! wait there themselves ([`super::queue::Queue::obstacles`]). Searches are serialised by the graph mutex and begin after the
-//! searcher's request can be seen, so the last one of a cycle to start waiting finds it. An edge may be gone by the
-//! time a cycle is found; a victim is only made of a transaction that still waits.
+//! searcher's request can be seen, so the last one of a cycle to start waiting finds it. One kind of edge comes without anybody starting to
+//! wait: a lock that is entered for the writer of a row by somebody else is in the way of those who stood in line there already. Who enters
+//! it searches from that writer, if it waits. An edge may be gone by the time a cycle is found; a victim is only made of a transaction that
+//! still waits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ impl LockManager {
         self.graph.lock().latest.clone()
     }
 
-    /// Breaks every cycle that `start`, which has just begun to wait, closes.
+    /// Breaks every cycle through `start`, which has just begun to wait, or is waited for by more than before.
     pub(super) fn detect(&self, start: &Arc<Owner>) {
         let mut graph = self.graph.lock();
         while let Some(cycle) = self.find_cycle(start) {
@@ -75,6 +77,15 @@ impl LockManager {
                 self.metrics.inc(Counter::LockDeadlocks);
                 graph.latest = Some(report);
             }
+        }
+    }
+
+    /// `owner` may have entered a lock for `holder`: breaks every cycle that closes. First those through `owner`, which may wait now: a report
+    /// begins with who closed the cycle.
+    pub(super) fn detect_beyond(&self, owner: &Arc<Owner>, holder: &Arc<Owner>) {
+        if holder.waits() {
+            self.detect(owner);
+            self.detect(holder);
         }
     }
 

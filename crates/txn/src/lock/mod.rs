@@ -11,7 +11,8 @@
 //! * A waiter enters the owner's implicit lock under the shard's mutex after asking again whether the owner is still
 //!   active; an owner that ends publishes its end first and closes its list of locks then. So either the waiter sees
 //!   the end, or the owner finds the lock in its list, or the list is closed and the waiter starts over.
-//! * Who starts to wait looks for a cycle, one at a time, after its request can be seen by the next one who looks.
+//! * Who starts to wait looks for a cycle, one at a time, after its request can be seen by the next one who looks. So does who enters a
+//!   lock for an owner that waits itself: those who stood in line there already have begun to wait for that owner without a search of theirs.
 //! * Memory over the budget: a transaction that holds many rows of one index gets a table lock instead. It stands for
 //!   every key that nobody else has locked; locks of others on single rows are still respected one by one.
 //!
@@ -222,7 +223,11 @@ impl LockManager {
     ) -> Result<bool> {
         let mut waited = false;
         loop {
-            match self.try_row(owner, index, key, mode, wait, implicit)? {
+            let step = self.try_row(owner, index, key, mode, wait, implicit);
+            if let Some(implicit) = implicit {
+                self.detect_beyond(owner, implicit.owner);
+            }
+            match step? {
                 Step::Done => break,
                 Step::WaitRow => {
                     waited = true;

@@ -226,6 +226,33 @@ fn a_waiter_enters_the_lock_of_the_row_s_writer() {
     assert!(!m.lock_row(&other, T, b"j", Exclusive, LONG, Some(&implicit)).unwrap());
 }
 
+/// Four threads that locked rows one after the other ran into a lock wait timeout, once in twenty runs. The lock of `late` came too late: the
+/// writer's id was in the row before. In line behind it stood `behind`, for whom the writer waited at another row. When `late` found the id and put the
+/// writer's lock in the place of its own, `behind` waited for the writer from then on, and nobody had looked for that cycle.
+#[test]
+fn a_cycle_is_found_that_a_third_one_closes() {
+    let m = manager();
+    let [writer, behind, late] = [1, 2, 3].map(Owner::new);
+    writer.set_undo_records(1);
+    m.lock_row(&late, T, b"written", Exclusive, LONG, None).unwrap();
+    m.lock_row(&behind, T, b"next", Exclusive, LONG, None).unwrap();
+    let lock = |owner: &Arc<Owner>, key: &[u8]| {
+        let result = m.lock_row(owner, T, key, Exclusive, LONG, None);
+        m.release_all(owner);
+        result
+    };
+    std::thread::scope(|s| {
+        let victim = s.spawn(|| lock(&behind, b"written"));
+        while_waiting(&behind, || {});
+        let survivor = s.spawn(|| lock(&writer, b"next"));
+        while_waiting(&writer, || {});
+        let implicit = Implicit { owner: &writer, active: &|| true };
+        assert!(m.lock_row(&late, T, b"written", Exclusive, LONG, Some(&implicit)).unwrap());
+        assert!(matches!(victim.join().unwrap(), Err(Error::Deadlock)));
+        assert!(survivor.join().unwrap().unwrap());
+    });
+}
+
 #[test]
 fn many_row_locks_become_a_table_lock() {
     let metrics = Metrics::new();
