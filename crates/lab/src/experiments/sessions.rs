@@ -2,7 +2,7 @@
 //!
 //! Published in 2010: throughput falls continuously from 32 sessions on, and innodb_thread_concurrency=32, which was meant to
 //! help, cost more than it gave until 256. Here dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that
-//! use the same processor time per transaction and do nothing else. What the control loses with more threads is the machine's
+//! use the same processor time per transaction, as one session has it while the other cores compute, and do nothing else. What the control loses with more threads is the machine's
 //! doing; the engine may lose a twentieth more. The database is in memory, so that no disk stands between the sessions.
 
 use std::time::Duration;
@@ -17,7 +17,8 @@ use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
-use crate::rig::control::burners;
+use crate::rig::control::{burners, core_to_core_ns, price};
+use crate::rig::cpu;
 use crate::rig::load::Turn;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as dbstress_load;
@@ -30,9 +31,9 @@ pub struct Options {
     pub objects: u32,
     /// Numbers of sessions.
     pub counts: Vec<u32>,
-    /// Turns of engine and control with each number.
+    /// Turns of engine and control with more than 64 sessions.
     pub turns: usize,
-    /// Length of a turn. Up to 64 sessions each comes to a core every tenth of a second: these have four times as many
+    /// Length of a turn. Up to 64 sessions each comes to a core every tenth of a second: these have a dozen
     /// turns of a quarter of this, since a shared machine's speed changes from second to second.
     pub turn: Duration,
     /// Seed of data and load.
@@ -42,7 +43,7 @@ pub struct Options {
 impl Options {
     /// Number and length of the turns of so many sessions.
     fn turns(&self, sessions: u32) -> (usize, Duration) {
-        if sessions <= FEW { (self.turns * 4, self.turn / 4) } else { (self.turns, self.turn) }
+        if sessions <= FEW { (SHORT_TURNS, self.turn / 4) } else { (self.turns, self.turn) }
     }
 }
 
@@ -52,6 +53,8 @@ struct Step {
     sessions: u32,
     engine: Vec<Turn>,
     control: Vec<Control>,
+    /// After each turn of the engine, if there are two cores.
+    core_to_core_ns: Vec<f64>,
     waits: Vec<(&'static str, f64)>,
 }
 
@@ -77,6 +80,11 @@ fn p99_ms(turn: &Turn) -> Option<f64> {
 }
 
 impl Step {
+    fn new(mode: &'static str, sessions: u32) -> Step {
+        let (engine, control, core_to_core_ns, waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Step { mode, sessions, engine, control, core_to_core_ns, waits }
+    }
+
     /// The median over the pairs of turns.
     fn ratio(&self, of: impl Fn(&Turn, &Control) -> Option<f64>) -> Option<f64> {
         let pairs = self.engine.iter().zip(&self.control);
@@ -100,8 +108,9 @@ fn median<T>(turns: &[T], of: impl Fn(&T) -> Option<f64>) -> f64 {
     figure(turns, of).map_or(f64::NAN, |f| f.median)
 }
 
-/// Sessions up to which turns are short.
+/// Sessions up to which turns are short, and how many there are of those.
 const FEW: u32 = 64;
+const SHORT_TURNS: usize = 12;
 /// Sessions up to which throughput and latency have a bar; more have to be survived.
 const MOST: u32 = 256;
 /// Transactions that are timed together: a transaction takes some 20 microseconds, a time slice of the scheduler 2 to 3 milliseconds.
@@ -129,13 +138,15 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             progress.step(&format!("{mode}, {sessions} sessions"));
             let engine = dbstress_load(&db, &site, load(sessions), options.seed).in_groups_of(GROUP);
             let before = db.metrics_snapshot();
-            let mut step = Step { mode, sessions, engine: Vec::new(), control: Vec::new(), waits: Vec::new() };
+            let mut step = Step::new(mode, sessions);
             let (turns, length) = options.turns(sessions);
-            // What one session's transaction costs now, all threads of the engine included.
-            let price = || alone.run(length, &mut |_| Ok(())).map(|turn| turn.cpu_us());
+            // What one session's transaction costs now, with as many cores at work as in the turns.
+            let beside = cpu::cores().min(sessions as usize) - 1;
+            let price = || price(&alone, beside, options.turn / 4);
             let mut before_us = price()?;
             for _ in 0..turns {
                 step.engine.push(sampler.run(&sessions.to_string(), &engine, length, progress)?);
+                step.core_to_core_ns.extend(core_to_core_ns());
                 let control = burners(before_us, sessions as usize).in_groups_of(GROUP);
                 let turn = control.run(length, &mut |_| Ok(()))?;
                 let after_us = price()?;
@@ -183,6 +194,7 @@ fn settings(options: &Options) -> serde_json::Value {
         "turns": options.turns,
         "turn_s": options.turn.as_secs_f64(),
         "quarters_of_turns_up_to": FEW,
+        "turns_up_to_that": SHORT_TURNS,
         "timed_together": GROUP,
         "disk": "memory",
         "active_set_of_pool": "all of it fits",
@@ -216,16 +228,28 @@ fn document_run(step: &Step) -> Run {
             "control_tps": figure(&step.control, |c| Some(c.tps())),
             "p99_ms": figure(&step.engine, p99_ms),
             "control_p99_ms": figure(&step.control, Control::p99_ms),
+            "core_to_core_ns": figure(&step.core_to_core_ns, |ns| Some(*ns)),
             "wait_us_per_transaction": step.waits,
         })),
     }
 }
 
 fn grid(steps: &[Step]) -> Grid {
-    let header =
-        ["", "sessions", "TPS", "control", "of control", "p99 ms", "control", "of control", "CPU us/txn", "control"];
-    let note = "Medians of turns; latencies are of ten transactions in a row. The control's transaction costs what the engine's cost with one session just before and after (the mean), background threads included (where the loop cost more or less on the busy machine, it is counted at that price); \
-                with one session the engine can be faster than its control, because those threads have another core.";
+    let header = [
+        "",
+        "sessions",
+        "TPS",
+        "control",
+        "of control",
+        "p99 ms",
+        "control",
+        "of control",
+        "CPU us/txn",
+        "control",
+        "core to core ns",
+    ];
+    let note = "Medians of turns; latencies are of ten transactions in a row. The control's transaction costs what the engine's cost with one session just before and after (the mean) while the other cores computed, background threads included (where the loop cost more or less on the busy machine, it is counted at that price); \
+                with one session the engine can be faster than its control, because those threads have another core. Core to core: until a core sees what another one has written, just after each turn.";
     let mut grid = Grid::new("Engine and control", 1, &header, note);
     let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
     for s in steps {
@@ -240,6 +264,7 @@ fn grid(steps: &[Step]) -> Grid {
             ratio(s.p99_ratio()),
             human(median(&s.engine, |t| Some(t.cpu_us()))),
             human(median(&s.control, |c| Some(c.price_us))),
+            figure(&s.core_to_core_ns, |ns| Some(*ns)).map_or_else(|| "-".to_owned(), |ns| human(ns.median)),
         ]);
     }
     grid

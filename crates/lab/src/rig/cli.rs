@@ -223,7 +223,7 @@ impl RigArgs {
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
             ),
-            turns: 3,
+            turns: self.sized(3, 6, 6),
             turn: self.seconds(0.7, 2.0, 20.0),
             seed: self.common.seed,
         }

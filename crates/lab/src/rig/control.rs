@@ -4,10 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use crossbeam_utils::CachePadded;
 use holdfast_io::AlignedBuf;
 use holdfast_workload::rng::Rng;
 use parking_lot::{Mutex, MutexGuard};
@@ -15,6 +16,8 @@ use tempfile::NamedTempFile;
 
 use super::cpu;
 use super::load::{Load, Session};
+use crate::measure::Figure;
+use crate::pin::{Cores, Role};
 
 /// Bytes that the processor loop goes over at a time: they stay in the first-level cache.
 const BLOCK: usize = 16 << 10;
@@ -55,6 +58,91 @@ pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
 pub fn cores(sessions: usize) -> Result<f64> {
     let turn = burners(200.0, sessions).run(Duration::from_millis(300), &mut |_| Ok(()))?;
     Ok(turn.cpu_seconds / turn.seconds.max(1e-9))
+}
+
+/// Processor microseconds that a transaction of `load` costs, all threads of the engine included, while `beside` other threads compute. With
+/// all cores at work each is slower than one by itself: its clock is, and two that the operating system takes for cores may be two
+/// threads of one.
+///
+/// # Errors
+/// What a session says.
+pub fn price(load: &Load<'_>, beside: usize, duration: Duration) -> Result<f64> {
+    let stop = AtomicBool::new(false);
+    let before = cpu::process();
+    let (turn, others) = std::thread::scope(|scope| {
+        let others: Vec<_> = (0..beside).map(|_| scope.spawn(|| compute(&stop))).collect();
+        let turn = load.run(duration, &mut |_| Ok(()));
+        stop.store(true, Ordering::Relaxed);
+        // A thread that only computes has nothing to panic over.
+        (turn, others.into_iter().filter_map(|other| other.join().ok()).sum::<Duration>())
+    });
+    let used = (cpu::process() - before).saturating_sub(others);
+    Ok(used.as_secs_f64() * 1e6 / (turn?.transactions as f64).max(1.0))
+}
+
+/// Computes until it is to stop. Returns the processor time that the thread has used.
+fn compute(stop: &AtomicBool) -> Duration {
+    let block = vec![7; BLOCK];
+    while !stop.load(Ordering::Relaxed) {
+        std::hint::black_box(burn(&block, 8));
+    }
+    cpu::thread()
+}
+
+/// Nanoseconds until a core sees what another one has written, the median of some rounds; `None` where threads cannot be put on two cores. A host
+/// that moves its virtual processors changes this several times over, and with it the price of whatever sessions share.
+#[must_use]
+pub fn core_to_core_ns() -> Option<f64> {
+    let cores = Cores::new(true);
+    if !cores.pins() {
+        return None;
+    }
+    let (here, there) = (CachePadded::new(AtomicU32::new(0)), CachePadded::new(AtomicU32::new(0)));
+    let rounds = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            cores.pin(Role::Dump);
+            echo(&here, &there);
+        });
+        let calls = scope.spawn(|| {
+            cores.pin(Role::Oltp(0));
+            calls(&here, &there)
+        });
+        calls.join().ok()
+    });
+    Figure::of(&rounds?).map(|figure| figure.median)
+}
+
+/// Writes numbers `here` and waits until they have come back `there`. Returns the nanoseconds that one way took, in each of some hundreds of rounds.
+fn calls(here: &AtomicU32, there: &AtomicU32) -> Vec<f64> {
+    const ROUND: u32 = 100;
+    let (began, mut sent, mut rounds) = (Instant::now(), 0, Vec::new());
+    while began.elapsed() < Duration::from_millis(10) {
+        let begin = Instant::now();
+        for _ in 0..ROUND {
+            sent += 1;
+            here.store(sent, Ordering::Release);
+            while there.load(Ordering::Acquire) != sent {
+                std::hint::spin_loop();
+            }
+        }
+        rounds.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * ROUND));
+    }
+    here.store(u32::MAX, Ordering::Release);
+    rounds
+}
+
+/// Says again `there` what it hears `here`, until that is the greatest number.
+fn echo(here: &AtomicU32, there: &AtomicU32) {
+    let mut heard = 0;
+    while heard != u32::MAX {
+        let now = here.load(Ordering::Acquire);
+        if now == heard {
+            std::hint::spin_loop();
+        } else {
+            heard = now;
+            there.store(heard, Ordering::Release);
+        }
+    }
 }
 
 /// Processor nanoseconds of one round of [`burn`]: the best of some tries.
