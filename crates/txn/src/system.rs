@@ -76,33 +76,40 @@ impl Phase {
 #[derive(Debug, Default)]
 pub(crate) struct HistoryQueue {
     queue: ShortMutex<VecDeque<History>>,
+    /// Both are changed under the mutex: who has that has their line of memory as well, and need not fetch it from another core a second time.
     logs: AtomicUsize,
     pages: AtomicU64,
 }
 
 impl HistoryQueue {
     pub fn push(&self, history: History) {
-        self.logs.fetch_add(1, Ordering::Relaxed);
-        self.pages.fetch_add(history.log.pages() as u64, Ordering::Relaxed);
-        self.queue.lock().push_back(history);
+        self.put(history, VecDeque::push_back);
+    }
+
+    /// Puts back what could not be purged.
+    pub fn put_back(&self, history: History) {
+        self.put(history, VecDeque::push_front);
+    }
+
+    fn put(&self, history: History, put: impl FnOnce(&mut VecDeque<History>, History)) {
+        let pages = history.log.pages() as u64;
+        let mut queue = self.queue.lock();
+        put(&mut queue, history);
+        self.show(&queue, self.pages() + pages);
+    }
+
+    /// Shows how many logs there are, and that they have so many pages.
+    fn show(&self, queue: &VecDeque<History>, pages: u64) {
+        self.logs.store(queue.len(), Ordering::Relaxed);
+        self.pages.store(pages, Ordering::Relaxed);
     }
 
     /// Takes the oldest log if `wanted`.
     pub fn take_if(&self, wanted: impl FnOnce(&History) -> bool) -> Option<History> {
         let mut queue = self.queue.lock();
-        let taken = if queue.front().is_some_and(wanted) { queue.pop_front() } else { None };
-        if let Some(history) = &taken {
-            self.logs.fetch_sub(1, Ordering::Relaxed);
-            self.pages.fetch_sub(history.log.pages() as u64, Ordering::Relaxed);
-        }
-        taken
-    }
-
-    /// Puts back what could not be purged.
-    pub fn put_back(&self, history: History) {
-        self.logs.fetch_add(1, Ordering::Relaxed);
-        self.pages.fetch_add(history.log.pages() as u64, Ordering::Relaxed);
-        self.queue.lock().push_front(history);
+        let taken = if queue.front().is_some_and(wanted) { queue.pop_front() } else { None }?;
+        self.show(&queue, self.pages() - taken.log.pages() as u64);
+        Some(taken)
     }
 
     /// Shows the logs, oldest first, as long as `look` wants another one.
@@ -126,9 +133,7 @@ impl HistoryQueue {
         }
         let taken: SmallVec<[History; BATCH_LOGS]> = queue.drain(..n).collect();
         place();
-        drop(queue);
-        self.logs.fetch_sub(n, Ordering::Relaxed);
-        self.pages.fetch_sub(taken.iter().map(|h| h.log.pages() as u64).sum(), Ordering::Relaxed);
+        self.show(&queue, self.pages() - taken.iter().map(|h| h.log.pages() as u64).sum::<u64>());
         Some(taken)
     }
 
