@@ -299,3 +299,50 @@ fn a_row_under_a_cover_does_not_change() {
 fn every_deadlock_is_found() {
     shuttle::check_random(|| lock_all(1 << 20, &[b"a", b"b", b"a", b"c"]), RUNS);
 }
+
+/// A writer that rows carry the id of, and whether it is still active.
+struct Id {
+    owner: Arc<Owner>,
+    active: AtomicBool,
+}
+
+/// Changes a row: locks it, reads it afterwards, locks it again if it has the id of another, and leaves the lock to the id that it puts in.
+fn change(m: &LockManager, leaf: &Mutex<Option<Arc<Id>>>, key: &[u8], me: &Arc<Id>) -> Result<()> {
+    let mut found: Option<Arc<Id>> = None;
+    loop {
+        let other = found.filter(|id| !Arc::ptr_eq(id, me));
+        let is_active = || other.as_ref().is_some_and(|id| id.active.load(Ordering::SeqCst));
+        let implicit = other.as_ref().map(|id| Implicit { owner: &id.owner, active: &is_active });
+        m.lock_row(&me.owner, T, key, Exclusive, LONG, implicit.as_ref())?;
+        let mut row = leaf.lock();
+        let is_free = row.as_ref().is_none_or(|id| Arc::ptr_eq(id, me) || !id.active.load(Ordering::SeqCst));
+        if is_free && !m.blocked(&me.owner, T, key) {
+            *row = Some(Arc::clone(me));
+            drop(row);
+            m.leave_to_id(&me.owner, T, key);
+            return Ok(());
+        }
+        found = row.clone();
+    }
+}
+
+/// Two writers in opposite orders, and a third one that gets in between: its lock may come too late, and who stands in line behind it then
+/// waits for another one than when it began to.
+#[test]
+fn every_deadlock_of_writers_is_found() {
+    const KEYS: [&[u8]; 2] = [b"a", b"b"];
+    const ORDERS: [&[usize]; 3] = [&[0, 1], &[1, 0], &[0]];
+    shuttle::check_random(
+        || {
+            let leaves: &'static [Mutex<Option<Arc<Id>>>; 2] =
+                Box::leak(Box::new([Mutex::new(None), Mutex::new(None)]));
+            three_sessions(1 << 20, move |m, thread, me| {
+                let me = Arc::new(Id { owner: me.clone(), active: AtomicBool::new(true) });
+                let result = ORDERS[thread].iter().try_for_each(|&at| change(m, &leaves[at], KEYS[at], &me));
+                me.active.store(false, Ordering::SeqCst);
+                result
+            });
+        },
+        RUNS,
+    );
+}
