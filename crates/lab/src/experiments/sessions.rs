@@ -2,8 +2,9 @@
 //!
 //! Published in 2010: throughput falls continuously from 32 sessions on, and innodb_thread_concurrency=32, which was meant to
 //! help, cost more than it gave until 256. Here dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that
-//! use the same processor time per transaction, as one session has it while the other cores compute, and do nothing else. What the control loses with more threads is the machine's
-//! doing; the engine may lose a twentieth more. The database is in memory, so that no disk stands between the sessions.
+//! use the processor time that one session's transaction takes while the other cores compute, and do nothing else. What the control
+//! loses with more threads is the machine's doing; the engine may lose a twentieth more. The database is in memory, so that no disk
+//! stands between the sessions.
 
 use std::time::Duration;
 
