@@ -11,7 +11,7 @@ mod imp {
     pub use parking_lot::{Mutex, MutexGuard, RwLock};
     pub use std::hint::spin_loop;
     pub use std::sync::atomic;
-    pub use std::thread::{Thread, current as current_thread, park, yield_now};
+    pub use std::thread::yield_now;
 
     /// A condition variable.
     #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ mod imp {
 
     pub use checker::hint::spin_loop;
     pub use checker::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
-    pub use checker::thread::{Thread, current as current_thread, park, yield_now};
+    pub use checker::thread::yield_now;
 
     const NO_PANIC: &str = "checked code does not panic under a lock";
 
@@ -125,4 +125,62 @@ mod imp {
     }
 }
 
+/// A place where one thread sleeps until another wakes it.
+#[cfg(not(loom))]
+mod parking {
+    #[cfg(shuttle)]
+    use shuttle::thread::{Thread, current, park};
+    #[cfg(not(shuttle))]
+    use std::thread::{Thread, current, park};
+
+    /// The thread that made it.
+    #[derive(Debug)]
+    pub struct Parking(Thread);
+
+    impl Parking {
+        /// Of the calling thread.
+        #[must_use]
+        pub fn of_this_thread() -> Parking {
+            Parking(current())
+        }
+        /// Sleeps until it is woken, or for no reason; not if it was since the last time.
+        pub fn park(&self) {
+            park();
+        }
+        /// Wakes the thread.
+        pub fn unpark(&self) {
+            self.0.unpark();
+        }
+    }
+}
+
+/// The same for loom, whose own `unpark` lets a thread go on that waits for a mutex by then.
+#[cfg(loom)]
+mod parking {
+    use super::{Condvar, Mutex};
+
+    #[derive(Debug, Default)]
+    pub struct Parking {
+        woken: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Parking {
+        pub fn of_this_thread() -> Parking {
+            Parking::default()
+        }
+        pub fn park(&self) {
+            let mut woken = self.woken.lock();
+            while !std::mem::take(&mut *woken) {
+                woken = self.changed.wait(woken);
+            }
+        }
+        pub fn unpark(&self) {
+            *self.woken.lock() = true;
+            self.changed.notify_one();
+        }
+    }
+}
+
 pub use imp::*;
+pub use parking::Parking;

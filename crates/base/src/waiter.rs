@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::sync::Parking;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Thread, current_thread, park};
 
 /// Why a [`Waiter`] was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ const ASLEEP: u32 = 0;
 pub struct Waiter<T> {
     /// What it waits for.
     pub wants: T,
-    thread: Thread,
+    thread: Parking,
     /// [`ASLEEP`], or a [`Wake`].
     woken: AtomicU32,
 }
@@ -33,7 +33,7 @@ impl<T> Waiter<T> {
     /// The calling thread, which is to [sleep](Waiter::sleep).
     #[must_use]
     pub fn new(wants: T) -> Arc<Waiter<T>> {
-        Arc::new(Waiter { wants, thread: current_thread(), woken: AtomicU32::new(ASLEEP) })
+        Arc::new(Waiter { wants, thread: Parking::of_this_thread(), woken: AtomicU32::new(ASLEEP) })
     }
 
     /// Wakes it, or lets its next sleep end at once. Who was served is not called any more.
@@ -48,7 +48,7 @@ impl<T> Waiter<T> {
         loop {
             match self.woken.load(Ordering::Acquire) {
                 // Also returns without reason, or for one of an earlier sleep.
-                ASLEEP => park(),
+                ASLEEP => self.thread.park(),
                 // It may be served just now, which is not to be overwritten.
                 CALLED => {
                     let _ = self.woken.compare_exchange(CALLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);

@@ -14,7 +14,7 @@ use std::cell::Cell;
 
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result};
 use holdfast_pool::{Access, ExclusiveGuard, Space};
-use holdfast_wal::{SpaceTicket, Wal};
+use holdfast_wal::SpaceTicket;
 
 use crate::op::PageOp;
 use crate::store::Store;
@@ -170,9 +170,8 @@ impl<'a> Mtr<'a> {
         let wal = self.store.wal();
         let slot = wal.enter();
         let (start, end) = wal.append(&self.records)?;
-        if let Some(ticket) = &mut self.ticket {
-            ticket.consume(Wal::group_bytes(self.records.len()));
-        }
+        // Now, while this core has what the end of the log and the promises are counted in.
+        self.ticket = None;
         for latched in self.pages.iter_mut().filter(|p| p.changed) {
             latched.guard.mark_dirty(start, end);
         }

@@ -32,9 +32,7 @@ use holdfast_base::{Result, Waiter, Wake};
 
 /// See the module.
 pub struct GroupCommit {
-    durable: CachePadded<AtomicU64>,
-    /// How often somebody has led; changed under the lock.
-    turns: CachePadded<AtomicU64>,
+    done: CachePadded<Done>,
     many_cores: bool,
     state: CachePadded<Mutex<State>>,
 }
@@ -51,6 +49,13 @@ const YIELDS: u32 = 4;
 const YIELDS: u32 = 1;
 /// Work that takes no longer is short.
 const SHORT: Duration = Duration::from_micros(5);
+
+/// What leaders have done: looked at by those who hope that the one before them is.
+struct Done {
+    durable: AtomicU64,
+    /// How often somebody has led; changed under the lock.
+    turns: AtomicU64,
+}
 
 struct State {
     leading: bool,
@@ -73,8 +78,7 @@ impl GroupCommit {
     pub fn new(durable: u64) -> GroupCommit {
         let state = State { leading: false, short: cfg!(loom), waiting: Vec::new() };
         GroupCommit {
-            durable: CachePadded::new(AtomicU64::new(durable)),
-            turns: CachePadded::new(AtomicU64::new(0)),
+            done: CachePadded::new(Done { durable: AtomicU64::new(durable), turns: AtomicU64::new(0) }),
             many_cores: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
             state: CachePadded::new(Mutex::new(state)),
         }
@@ -83,12 +87,12 @@ impl GroupCommit {
     /// What is durable.
     #[inline]
     pub fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
+        self.done.durable.load(Ordering::Acquire)
     }
 
     /// Sets what is durable, while nobody flushes (at open).
     pub fn set_durable(&self, lsn: u64) {
-        self.durable.store(lsn, Ordering::Release);
+        self.done.durable.store(lsn, Ordering::Release);
     }
 
     /// Returns when everything below `lsn` is durable. `work(target)` makes durable at least what is below `target`
@@ -120,13 +124,13 @@ impl GroupCommit {
                 return self.lead(lsn, work);
             }
             if state.short && (looks > 0 || yields > 0) {
-                let turn = self.turns.load(Ordering::Relaxed);
+                let turn = self.done.turns.load(Ordering::Relaxed);
                 drop(state);
-                while looks > 0 && self.turns.load(Ordering::Relaxed) == turn {
+                while looks > 0 && self.done.turns.load(Ordering::Relaxed) == turn {
                     spin_loop();
                     looks -= 1;
                 }
-                if looks == 0 && yields > 0 && self.turns.load(Ordering::Relaxed) == turn {
+                if looks == 0 && yields > 0 && self.done.turns.load(Ordering::Relaxed) == turn {
                     yield_now();
                     yields -= 1;
                 }
@@ -146,12 +150,12 @@ impl GroupCommit {
         let done = work(lsn);
         let short = cfg!(loom) || self.many_cores && began.elapsed() <= SHORT;
         if let Ok(durable) = done {
-            self.durable.store(durable, Ordering::Release);
+            self.done.durable.store(durable, Ordering::Release);
         }
         let durable = self.durable();
         let mut state = self.state.lock();
         (state.leading, state.short) = (false, short);
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.done.turns.fetch_add(1, Ordering::Relaxed);
         let (served, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|w| w.wants <= durable);
         state.waiting = waiting;
         let next = state.next_leader();

@@ -5,8 +5,12 @@
 //! checkpoint`), and the same distances are kept free in the segments prepared ahead: when users wait, or the disk
 //! is full, rollback and purge still have room, and when these wait, the checkpoint has. The checkpoint never waits.
 //!
-//! Accounting: `outstanding` is the sum of all tickets. A ticket is shrunk *after* its group was appended, so a group
-//! in flight is counted twice for a moment, never not at all. Taking one is a single compare-exchange.
+//! Accounting: `outstanding` is the sum of all tickets. A ticket is given back *after* its group was appended, so a group
+//! in flight is counted twice for a moment, never not at all.
+//!
+//! Taking one promises the bytes first, and gives them back like any ticket if there turns out to be no room for them. The end of the log
+//! stands beside the sum: both are changed by every change of a page, and a thread that has to fetch them from another core, or to make
+//! the other core give up its copy, does that once.
 //!
 //! Waiting: who has to wait stands in line, first come first served; users in one line, rollback and purge in another.
 //! Only the first of a line looks whether there is room. When there is, it takes its ticket, hands tickets to those behind
@@ -15,7 +19,8 @@
 //! room. Whoever makes room (the checkpoint, a dropped ticket) calls the first of each line; nothing polls. No call is
 //! lost: a waiter makes its last attempt under the mutex after registering in `waiting`. The checkpoint calls under the
 //! mutex, always. A dropped ticket looks at `waiting` after its read-modify-write of `outstanding`, and the attempt begins with
-//! one: either the attempt's came later and saw the room, or the drop's acquired the waiter's registration.
+//! one: either the attempt's came later and saw the room, or the drop's acquired the waiter's registration. That goes for the ticket of one
+//! who found no room, too: he whom it was in the way of is called. Those in line promise nothing that they may have to take back.
 //!
 //! Failure: when the checkpoint could not be moved, those who wait for it fail with that error ([`SpaceGate::fail`])
 //! instead of waiting for a disk that may stay broken; the next who has to wait makes it try again. A waiter takes
@@ -70,9 +75,17 @@ fn limit_of(geometry: &Geometry, class: SpaceClass) -> u64 {
     }
 }
 
+/// What every change of a page changes.
+struct End {
+    /// Where the next group starts.
+    next: AtomicU64,
+    /// Bytes promised and not yet given back.
+    outstanding: AtomicU64,
+}
+
 /// See the module.
 pub struct SpaceGate {
-    outstanding: CachePadded<AtomicU64>,
+    end: CachePadded<End>,
     waiting: AtomicU64,
     sizes: Arc<Sizes>,
     lines: Mutex<Lines>,
@@ -106,19 +119,25 @@ impl Lines {
 }
 
 impl SpaceGate {
-    /// Nothing is promised yet.
-    pub fn new(sizes: Arc<Sizes>) -> SpaceGate {
+    /// Nothing is promised yet; the log ends at `next`.
+    pub fn new(sizes: Arc<Sizes>, next: u64) -> SpaceGate {
         SpaceGate {
-            outstanding: CachePadded::new(AtomicU64::new(0)),
+            end: CachePadded::new(End { next: AtomicU64::new(next), outstanding: AtomicU64::new(0) }),
             waiting: AtomicU64::new(0),
             sizes,
             lines: Mutex::default(),
         }
     }
 
+    /// Where the next group of the log starts: whoever appends moves it on.
+    #[inline]
+    pub fn next(&self) -> &AtomicU64 {
+        &self.end.next
+    }
+
     /// Bytes promised and not yet given back.
     pub fn outstanding(&self) -> u64 {
-        self.outstanding.load(Ordering::Acquire)
+        self.end.outstanding.load(Ordering::Acquire)
     }
 
     /// The age that a class may reach.
@@ -137,31 +156,38 @@ impl SpaceGate {
         if class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0 {
             return Err(Refusal::Wait);
         }
-        self.promise(bytes, class, &position).map(|()| self.ticket(bytes))
+        let others = self.end.outstanding.fetch_add(bytes, Ordering::AcqRel);
+        // Given back, with all that belongs to that, where there is no room.
+        let ticket = self.ticket(bytes);
+        // Read after `outstanding`: what a ticket gave back there is in `next` by now.
+        self.room_for(others + bytes, class, &position()).map(|()| ticket)
     }
 
     /// What was promised.
     fn ticket(&self, bytes: u64) -> SpaceTicket<'_> {
-        SpaceTicket { gate: self, left: bytes }
+        SpaceTicket { gate: self, bytes }
     }
 
-    fn promise(&self, bytes: u64, class: SpaceClass, position: &impl Fn() -> Position) -> Result<(), Refusal> {
+    /// Whether there is room for all that is `promised`, the last of it to `class`.
+    #[inline]
+    fn room_for(&self, promised: u64, class: SpaceClass, at: &Position) -> Result<(), Refusal> {
         let geometry = self.sizes.get();
         let limit = limit_of(&geometry, class);
         let kept = geometry.hard_limit - limit;
-        let mut outstanding = self.outstanding.load(Ordering::Acquire);
+        let end = at.next + promised;
+        if class != SpaceClass::Checkpoint && end.saturating_sub(at.checkpoint) > limit {
+            return Err(Refusal::Wait);
+        }
+        if end + kept > at.prepared { Err(Refusal::Prepare(end + kept)) } else { Ok(()) }
+    }
+
+    /// Promises `bytes` if there is room.
+    fn promise(&self, bytes: u64, class: SpaceClass, position: &impl Fn() -> Position) -> Result<(), Refusal> {
+        let mut outstanding = self.outstanding();
         loop {
-            // Read after `outstanding`: what a ticket gave back there is in `next` by now.
-            let at = position();
-            let end = at.next + outstanding + bytes;
-            if class != SpaceClass::Checkpoint && end.saturating_sub(at.checkpoint) > limit {
-                return Err(Refusal::Wait);
-            }
-            if end + kept > at.prepared {
-                return Err(Refusal::Prepare(end + kept));
-            }
+            self.room_for(outstanding + bytes, class, &position())?;
             let taken = outstanding + bytes;
-            match self.outstanding.compare_exchange_weak(outstanding, taken, Ordering::AcqRel, Ordering::Acquire) {
+            match self.end.outstanding.compare_exchange_weak(outstanding, taken, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
                 Err(now) => outstanding = now,
             }
@@ -247,7 +273,7 @@ impl SpaceGate {
         position: &impl Fn() -> Position,
     ) -> (Vec<Arc<Waiter<u64>>>, Option<Refusal>) {
         // Not a load: see the module.
-        self.outstanding.fetch_add(0, Ordering::AcqRel);
+        self.end.outstanding.fetch_add(0, Ordering::AcqRel);
         let (mut served, mut refusal) = (Vec::new(), None);
         while let (Some(first), None) = (line.front(), refusal) {
             match self.promise(first.wants, class, position) {
@@ -289,48 +315,34 @@ impl SpaceGate {
     }
 }
 
-/// A promise of log space; what is left of it is given back on drop.
+/// A promise of log space, which is given back on drop: to be dropped once the groups that it was taken for have been appended, or will not be.
 ///
 /// Take it before latching anything, and hold one at a time: a thread that holds a ticket while it waits for a
 /// second one may wait for itself.
 pub struct SpaceTicket<'g> {
     gate: &'g SpaceGate,
-    left: u64,
+    bytes: u64,
 }
 
 impl SpaceTicket<'_> {
-    /// Bytes that it still promises.
+    /// Bytes that it promises.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.left
-    }
-
-    /// Tells that `bytes` of it have been appended (at most what is left counts). Worth calling for tickets that
-    /// cover several groups; otherwise dropping is enough.
-    pub fn consume(&mut self, bytes: u64) {
-        let bytes = bytes.min(self.left);
-        self.left -= bytes;
-        self.give_back(bytes);
-    }
-
-    fn give_back(&self, bytes: u64) {
-        if bytes > 0 {
-            self.gate.outstanding.fetch_sub(bytes, Ordering::AcqRel);
-            if self.gate.waiting.load(Ordering::Acquire) > 0 {
-                self.gate.call_first();
-            }
-        }
+        self.bytes
     }
 }
 
 impl Drop for SpaceTicket<'_> {
     fn drop(&mut self) {
-        self.give_back(self.left);
+        self.gate.end.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+        if self.gate.waiting.load(Ordering::Acquire) > 0 {
+            self.gate.call_first();
+        }
     }
 }
 
 impl fmt::Debug for SpaceTicket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpaceTicket").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("SpaceTicket").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }

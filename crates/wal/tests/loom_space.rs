@@ -68,7 +68,7 @@ fn explore(check: impl Fn(Arc<Log>) + Sync + Send + 'static) {
     model.check(move || {
         let geometry = Geometry::new(&WalConfig::default()).unwrap();
         check(Arc::new(Log {
-            gate: SpaceGate::new(Arc::new(Sizes::new(geometry))),
+            gate: SpaceGate::new(Arc::new(Sizes::new(geometry)), 0),
             checkpoint: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             all: geometry.user_limit,

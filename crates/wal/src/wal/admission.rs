@@ -68,7 +68,7 @@ impl Wal {
 
     fn space_position(&self) -> Position {
         Position {
-            next: self.next.load(Ordering::Acquire),
+            next: self.next_lsn().0,
             checkpoint: self.checkpoint_lsn.load(Ordering::Acquire),
             prepared: self.segments.prepared_end(),
         }
@@ -89,7 +89,7 @@ impl Wal {
     /// space. It runs on an appending thread, under that thread's latches: it may only wake another thread.
     pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
         let mut hooks = self.growth.lock();
-        let due = self.next.load(Ordering::Acquire) + step;
+        let due = self.next_lsn().0 + step;
         hooks.push(Growth { step, due, callback: Arc::new(callback) });
         self.growth_due.fetch_min(due, Ordering::Relaxed);
     }

@@ -59,13 +59,20 @@ enum Phase {
     Closed,
 }
 
+/// What is with the system.
+struct Written {
+    /// Bytes below are, so that their place in the ring is free. Advances by whole writes.
+    bytes: AtomicU64,
+    /// The same, but only at ends of groups.
+    groups: AtomicU64,
+}
+
 /// The write-ahead log of one database. See the module.
 pub struct Wal {
-    next: CachePadded<AtomicU64>,
-    /// Bytes below are with the system, so that their place in the ring is free. Advances by whole writes.
-    freed: CachePadded<AtomicU64>,
-    /// As `freed`, but only at ends of groups.
-    written: CachePadded<AtomicU64>,
+    written: CachePadded<Written>,
+    /// The ring has room up to here, or further by now: looked up when that is not enough, once in a while. Where `written` stands changes
+    /// with every commit, and would have to be fetched from another core for every group.
+    ring_until: AtomicU64,
     commit: GroupCommit,
     phase: AtomicU8,
     mode: AtomicU8,
@@ -143,16 +150,15 @@ impl Wal {
         metrics.set(Gauge::MemoryLogBuffer, ring.memory() + WRITE_BYTES as u64);
         metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
         let wal = Arc::new(Wal {
-            next: CachePadded::new(AtomicU64::new(lsn)),
-            freed: CachePadded::new(AtomicU64::new(lsn)),
-            written: CachePadded::new(AtomicU64::new(lsn)),
+            written: CachePadded::new(Written { bytes: AtomicU64::new(lsn), groups: AtomicU64::new(lsn) }),
+            ring_until: AtomicU64::new(lsn),
             commit: GroupCommit::new(lsn),
             phase: AtomicU8::new(Phase::Recovering as u8),
             mode: AtomicU8::new(config.flush as u8),
             growth_due: AtomicU64::new(u64::MAX),
             checkpoint_lsn: AtomicU64::new(lsn),
             epoch: AtomicU64::new(u64::from(epoch)),
-            gate: SpaceGate::new(Arc::clone(&sizes)),
+            gate: SpaceGate::new(Arc::clone(&sizes), lsn),
             sizes,
             seed,
             ring,
@@ -178,9 +184,9 @@ impl Wal {
     /// While recovery reads: everything below `lsn` counts as appended, written and durable.
     pub(crate) fn recovered_to(&self, lsn: u64) {
         self.commit.set_durable(lsn);
-        self.written.store(lsn, Ordering::Release);
-        self.freed.store(lsn, Ordering::Release);
-        self.next.store(lsn, Ordering::Release);
+        self.written.groups.store(lsn, Ordering::Release);
+        self.written.bytes.store(lsn, Ordering::Release);
+        self.gate.next().store(lsn, Ordering::Release);
     }
 
     /// Ends recovery: the next group goes to `lsn`.
@@ -258,7 +264,7 @@ impl Wal {
     /// stay below it meanwhile.
     #[must_use = "the slot protects the writer as long as it lives"]
     pub fn enter(&self) -> WriterSlot<'_> {
-        WriterSlot { wal: self, number: self.slots.enter(&self.next) }
+        WriterSlot { wal: self, number: self.slots.enter(self.gate.next()) }
     }
 
     /// The least LSN at which a writer may start, or have started, whose pages are not all registered as dirty.
@@ -266,19 +272,19 @@ impl Wal {
     /// Call this *before* looking for the oldest dirty page; every change below both is in the data files.
     #[must_use]
     pub fn oldest_writer(&self) -> Lsn {
-        Lsn(self.slots.oldest(&self.next))
+        Lsn(self.slots.oldest(self.gate.next()))
     }
 
     /// Where the next group will start.
     #[must_use]
     pub fn next_lsn(&self) -> Lsn {
-        Lsn(self.next.load(Ordering::Acquire))
+        Lsn(self.gate.next().load(Ordering::Acquire))
     }
 
     /// Everything below is with the operating system. Always the end of a group.
     #[must_use]
     pub fn written_lsn(&self) -> Lsn {
-        Lsn(self.written.load(Ordering::Acquire))
+        Lsn(self.written.groups.load(Ordering::Acquire))
     }
 
     /// Everything below is durable.
@@ -376,7 +382,7 @@ impl Wal {
         self.metrics.set(Gauge::CheckpointAge, self.age());
         let recycled = self.segments.recycle_below(lsn.0);
         // Ahead of need, on the checkpointer's time. A full disk is for those to report who need the room.
-        let promised = self.next.load(Ordering::Acquire) + self.gate.outstanding();
+        let promised = self.next_lsn().0 + self.gate.outstanding();
         let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
         self.gate.call_first();
         recycled

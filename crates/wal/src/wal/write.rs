@@ -7,7 +7,7 @@ use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::sync::{spin_loop, yield_now};
 use holdfast_base::{Error, Lsn, Result, checksum_append};
 use holdfast_io::AlignedBuf;
-use holdfast_metrics::{Counter, Gauge, Timing, WaitClass};
+use holdfast_metrics::{Counter, Timing, WaitClass};
 
 use crate::format::{GroupHeader, group_len};
 use crate::segments::{Segment, not_there};
@@ -74,14 +74,14 @@ impl Wal {
             )));
         }
         // A ticket has seen to it already; without one, this is where a full disk shows.
-        let likely_end = self.next.load(Ordering::Relaxed) + len;
+        let likely_end = self.gate.next().load(Ordering::Relaxed) + len;
         if likely_end > self.segments.prepared_end() {
             self.segments.prepare_to(likely_end)?;
         }
         let payload_crc = checksum_append(self.seed, payload);
-        let start = self.next.fetch_add(len, Ordering::AcqRel);
+        let start = self.gate.next().fetch_add(len, Ordering::AcqRel);
         let end = start + len;
-        if end > self.freed.load(Ordering::Acquire) + self.ring.len() {
+        if end > self.ring_until.load(Ordering::Acquire) {
             self.wait_for_ring(end)?;
         }
         let epoch = self.epoch.load(Ordering::Relaxed) as u32;
@@ -94,12 +94,20 @@ impl Wal {
         Ok((Lsn(start), Lsn(end)))
     }
 
-    /// Waits until the ring has room up to `end`, writing what is complete meanwhile.
+    /// Looks how far the ring has room by now, and waits until it has up to `end`, writing what is complete meanwhile.
     #[cold]
     fn wait_for_ring(&self, end: u64) -> Result<()> {
-        self.metrics.inc(Counter::LogWaits);
-        let _timer = self.metrics.wait(WaitClass::Log);
-        while end > self.freed.load(Ordering::Acquire) + self.ring.len() {
+        let mut timer = None;
+        loop {
+            let room = self.written.bytes.load(Ordering::Acquire) + self.ring.len();
+            self.ring_until.fetch_max(room, Ordering::AcqRel);
+            if end <= room {
+                return Ok(());
+            }
+            timer.get_or_insert_with(|| {
+                self.metrics.inc(Counter::LogWaits);
+                self.metrics.wait(WaitClass::Log)
+            });
             self.poison.check()?;
             match self.write_ready(&mut self.writer.lock()) {
                 // Somebody in front has not published yet; he may be waiting for this lock, which is free now.
@@ -112,7 +120,6 @@ impl Wal {
                 }
             }
         }
-        Ok(())
     }
 
     /// Hands complete groups to the system. `false`: there were none.
@@ -132,7 +139,7 @@ impl Wal {
                 }
             })?;
         }
-        self.written.store(ready, Ordering::Release);
+        self.written.groups.store(ready, Ordering::Release);
         self.metrics.record(Timing::LogWrite, started.elapsed());
         self.metrics.add(Counter::LogAppended, ready - from);
         Ok(true)
@@ -161,7 +168,7 @@ impl Wal {
         writer.segment = Some(segment);
         written?;
         writer.position = to;
-        self.freed.store(to, Ordering::Release);
+        self.written.bytes.store(to, Ordering::Release);
         self.metrics.inc(Counter::LogWrites);
         self.metrics.add(Counter::OsLogWritten, to - from);
         Ok(())
@@ -170,7 +177,7 @@ impl Wal {
     /// Writes until everything below `lsn`, which has been given out, is with the system.
     fn write_through(&self, lsn: u64) -> Result<()> {
         let mut idle = 0;
-        while self.written.load(Ordering::Acquire) < lsn {
+        while self.written.groups.load(Ordering::Acquire) < lsn {
             self.poison.check()?;
             if !self.write_ready(&mut self.writer.lock())? {
                 wait_for_copying(&mut idle);
@@ -188,7 +195,7 @@ impl Wal {
             {
                 let mut writer = self.writer.lock();
                 self.write_ready(&mut writer)?;
-                let written = self.written.load(Ordering::Acquire);
+                let written = self.written.groups.load(Ordering::Acquire);
                 if written >= lsn {
                     return Ok((std::mem::take(&mut writer.unsynced), written));
                 }
@@ -210,8 +217,6 @@ impl Wal {
                 return self.poison.check().map(|()| durable);
             }
         }
-        self.metrics.set(Gauge::LsnFlushed, durable);
-        self.metrics.set(Gauge::LsnCurrent, self.next.load(Ordering::Relaxed));
         Ok(durable)
     }
 
@@ -237,7 +242,7 @@ impl Wal {
     /// As [`Wal::flush_to`].
     pub fn write_to(&self, lsn: Lsn) -> Result<()> {
         self.poison.check()?;
-        if self.written.load(Ordering::Acquire) >= lsn.0 {
+        if self.written.groups.load(Ordering::Acquire) >= lsn.0 {
             return Ok(());
         }
         self.check_given_out(lsn)?;
