@@ -4,12 +4,12 @@
 //! end of a view for which versions were kept. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
 //! once in a while, so that an idle database is purged.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use holdfast_base::{Error, Result};
+use holdfast_base::{CommitNo, Error, Result};
 use parking_lot::{Condvar, Mutex};
 
 use crate::system::TxnSystem;
@@ -45,7 +45,8 @@ impl Signal {
 #[derive(Debug)]
 pub(crate) struct Background {
     signal: Arc<(Mutex<Signal>, Condvar)>,
-    commits: AtomicUsize,
+    /// The thread knows that somebody has committed since it last looked for work.
+    told: AtomicBool,
     sweep: Mutex<Sweep>,
     thread: Mutex<Option<JoinHandle<()>>>,
     last_error: Mutex<Option<Error>>,
@@ -55,7 +56,7 @@ impl Background {
     pub fn new() -> Background {
         Background {
             signal: Arc::default(),
-            commits: AtomicUsize::new(0),
+            told: AtomicBool::new(false),
             // Whatever an earlier run left in the version tree.
             sweep: Mutex::new(Sweep::All),
             thread: Mutex::new(None),
@@ -80,13 +81,14 @@ impl Background {
         self.signal.1.notify_one();
     }
 
-    /// A transaction committed, and so many wait for purge: wakes the thread once a batch has come together.
-    pub fn committed(&self, waiting: usize) {
-        let before = self.commits.fetch_add(1, Ordering::Relaxed);
-        if before == 0 && self.signal.0.lock().falls_due() {
+    /// Commit number `no` is done, and so many wait for purge: wakes the thread once a batch has come together. Nearly all commits merely look
+    /// here: what each of them wrote to would go from core to core.
+    pub fn committed(&self, no: CommitNo, waiting: usize) {
+        let is_news = !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed);
+        if is_news && self.signal.0.lock().falls_due() {
             self.signal.1.notify_one();
         }
-        if (before + 1).is_multiple_of(WAKE_COMMITS) && waiting >= WAKE_COMMITS {
+        if no.0.is_multiple_of(WAKE_COMMITS as u64) && waiting >= WAKE_COMMITS {
             self.wake();
         }
     }
@@ -157,7 +159,7 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
                     *system.background.last_error.lock() = Some(e);
                 }
             }
-            system.background.commits.store(0, Ordering::Relaxed);
+            system.background.told.store(false, Ordering::Relaxed);
         }
         let mut state = signal.0.lock();
         while !state.wake && !state.stop {

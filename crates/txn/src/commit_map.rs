@@ -7,22 +7,28 @@
 //! that number with the top bit once it was rolled back. (A rollback takes a number too: "all short views are newer
 //! than the end of the transaction" is then one comparison for both.)
 //!
-//! Giving out an id takes no lock: it moves `next` up, as far as `limit`. Whoever moves the low end of the window holds the
+//! Giving out an id takes no lock: it moves the clock's next one up, as far as `limit`. Whoever moves the low end of the window holds the
 //! window's mutex: he raises `low`, clears the words that it has passed, and then raises `limit`. So the word of an id is 0
 //! before the id is given out, and readers need not know how far that has come.
+//!
+//! Who ends a transaction stores its word in the *commit critical section*, and nobody moves `low` past an id that has not ended but within
+//! that section, too ([`WindowGuard::cut`]): so he need not hold the window still, which every commit would have to write for.
 //!
 //! A reader loads the word, then `low` again: if `low` has passed the id, the word may belong to a later id and the
 //! answer comes from the path for old ids. Whoever raises `low` past ids that a live view cannot yet take for granted
 //! materialises that view first (see [`crate::view`]), and the view looks there again after it asked here.
 //!
 //! # Lock order
-//! window -> view registry -> stragglers.
+//! window -> commit critical section -> stragglers; window -> view registry.
 
-use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+
 use foldhash::HashMap;
 use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Mutex, MutexGuard, RwLock};
 use holdfast_base::{CommitNo, TxnId};
+
+use crate::clock::Clock;
 
 const ABORTED: u64 = 1 << 63;
 /// After so many ids the low end of the window is moved up. What lies below it is answered without a look at the ring, which for
@@ -47,8 +53,7 @@ pub enum TxnStatus {
 /// The map. One per database.
 pub struct CommitMap {
     ring: Box<[AtomicU64]>,
-    /// All that changes a lot: by each transaction that gets an id.
-    next: CachePadded<AtomicU64>,
+    clock: Arc<Clock>,
     low: AtomicU64,
     limit: AtomicU64,
     window: Mutex<()>,
@@ -70,14 +75,15 @@ pub struct WindowGuard<'a> {
 }
 
 impl CommitMap {
-    /// An empty map whose first new id is `next`, with `active` (older ids, found at recovery) not yet ended.
+    /// An empty map whose new ids are the clock's, with `active` (older ids, found at recovery) not yet ended.
     /// `window` is rounded up to a power of two.
     #[must_use]
-    pub fn new(window: usize, next: TxnId, active: &[TxnId]) -> CommitMap {
+    pub fn new(window: usize, clock: &Arc<Clock>, active: &[TxnId]) -> CommitMap {
+        let next = clock.next_id();
         let ring: Box<[AtomicU64]> =
             (0..window.next_power_of_two().max(LEAST_WINDOW)).map(|_| AtomicU64::new(0)).collect();
         CommitMap {
-            next: CachePadded::new(AtomicU64::new(next.0)),
+            clock: Arc::clone(clock),
             low: AtomicU64::new(next.0),
             limit: AtomicU64::new(next.0 + ring.len() as u64),
             ring,
@@ -93,9 +99,7 @@ impl CommitMap {
 
     /// Gives out the next id; `None` if the window is full: [`WindowGuard::cut`] first.
     pub fn allocate(&self) -> Option<TxnId> {
-        // Nobody has to see what a giver of ids did before.
-        let give = |next| (next < self.limit.load(Ordering::Acquire)).then_some(next + 1);
-        self.next.fetch_update(Ordering::AcqRel, Ordering::Relaxed, give).ok().map(TxnId)
+        self.clock.take_id(|| self.limit.load(Ordering::Acquire))
     }
 
     /// Whether whoever was given `id` should move the low end up: now and then, and more often once the window is half full.
@@ -119,12 +123,6 @@ impl CommitMap {
     #[must_use]
     pub fn low(&self) -> TxnId {
         TxnId(self.low.load(Ordering::Acquire))
-    }
-
-    /// The next id that will be given out.
-    #[must_use]
-    pub fn next(&self) -> TxnId {
-        TxnId(self.next.load(Ordering::Acquire))
     }
 
     /// How `id` stands. An id below the window that is no straggler counts as committed at 0.
@@ -182,12 +180,11 @@ impl CommitMap {
     }
 
     fn set(&self, id: u64, word: u64) {
-        // The window must not move between the comparison and the store.
-        let mut stragglers = self.stragglers.write();
+        // It has not ended, so `low` does not pass it between the comparison and the store: see the module.
         if id >= self.low.load(Ordering::Acquire) {
             self.word(id).store(word, Ordering::Release);
         } else {
-            stragglers.insert(id, word);
+            self.stragglers.write().insert(id, word);
         }
     }
 
@@ -208,13 +205,13 @@ impl WindowGuard<'_> {
     /// Whether there is no room for another id.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.map.next().0 >= self.map.limit.load(Ordering::Acquire)
+        self.map.clock.next_id().0 >= self.map.limit.load(Ordering::Acquire)
     }
 
     /// Moves `low` up while the lowest ids have ended at or before `horizon`, the oldest short view's number.
     /// Forgets stragglers by the same rule.
     pub fn advance(&self, horizon: CommitNo) {
-        let (mut low, next) = (self.map.low().0, self.map.next().0);
+        let (mut low, next) = (self.map.low().0, self.map.clock.next_id().0);
         while low < next && ended_by(self.map.word(low).load(Ordering::Acquire), horizon) {
             low += 1;
         }
@@ -227,10 +224,10 @@ impl WindowGuard<'_> {
     }
 
     /// Makes room: [`WindowGuard::advance`], and if that is not enough, ids at the low end that have not ended (or
-    /// ended after `horizon`) become stragglers until half of the window is free.
+    /// ended after `horizon`) become stragglers until half of the window is free. Called within the commit critical section.
     pub fn cut(&self, horizon: CommitNo) {
         self.advance(horizon);
-        let (mut low, next) = (self.map.low().0, self.map.next().0);
+        let (mut low, next) = (self.map.low().0, self.map.clock.next_id().0);
         let keep = self.map.ring.len() as u64 / 2;
         if next - low <= keep {
             return;
@@ -244,7 +241,7 @@ impl WindowGuard<'_> {
             low += 1;
         }
         self.map.straggling.store(stragglers.len(), Ordering::Release);
-        // Under the lock of the stragglers: who ends one of these ids looks under it where to say so.
+        drop(stragglers);
         self.raise_low(low);
     }
 
@@ -284,7 +281,7 @@ mod tests {
 
     #[test]
     fn ids_go_through_their_states() {
-        let map = CommitMap::new(64, TxnId(10), &[TxnId(3)]);
+        let map = CommitMap::new(64, &Clock::new(TxnId(10), CommitNo(0)), &[TxnId(3)]);
         assert_eq!(map.status(TxnId(3)), TxnStatus::Active);
         assert_eq!(map.status(TxnId(4)), TxnStatus::Committed(CommitNo(0)));
         let a = map.allocate().unwrap();
@@ -308,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_full_window_leaves_the_active_behind_as_stragglers() {
-        let map = CommitMap::new(64, TxnId(1), &[]);
+        let map = CommitMap::new(64, &Clock::new(TxnId(1), CommitNo(0)), &[]);
         let old = map.allocate().unwrap();
         for no in 1..1_000 {
             let id = allocate(&map, CommitNo(no - 1));
@@ -324,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_full_window_gives_out_nothing() {
-        let map = CommitMap::new(4, TxnId(1), &[]);
+        let map = CommitMap::new(4, &Clock::new(TxnId(1), CommitNo(0)), &[]);
         let ids: Vec<_> = std::iter::from_fn(|| map.allocate()).collect();
         assert_eq!(ids, [1, 2, 3, 4].map(TxnId));
         assert!(map.lock_window().is_full());
@@ -339,8 +336,6 @@ mod tests {
 /// The protocol under random interleavings. Run with `RUSTFLAGS="--cfg shuttle"`.
 #[cfg(all(test, shuttle))]
 mod shuttle_tests {
-    use std::sync::Arc;
-
     use shuttle::thread::spawn;
 
     use super::*;
@@ -359,6 +354,7 @@ mod shuttle_tests {
                 }
                 let window = self.map.lock_window();
                 if window.is_full() {
+                    let _nobody_commits = self.last.lock();
                     window.cut(CommitNo(self.published.load(Ordering::Acquire)));
                 }
             }
@@ -377,7 +373,7 @@ mod shuttle_tests {
     #[test]
     fn what_committed_stays_so_while_the_window_moves() {
         let run = || {
-            let map = CommitMap::new(4, TxnId(1), &[]);
+            let map = CommitMap::new(4, &Clock::new(TxnId(1), CommitNo(0)), &[]);
             let commits = Arc::new(Commits { map, last: Mutex::new(0), published: AtomicU64::new(0) });
             let work = |commits: Arc<Commits>| {
                 let mut ended: Vec<(TxnId, CommitNo)> = Vec::new();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use holdfast_base::{CommitNo, Error, IndexId, Result};
 use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
@@ -26,7 +27,8 @@ pub enum IndexKind {
 pub struct TableIndex {
     tree: Tree,
     kind: IndexKind,
-    rows: AtomicI64,
+    /// Every transaction that inserts or deletes writes it: the rest is read all the time.
+    rows: CachePadded<AtomicI64>,
     /// The commit from which on it says what there is; views of before find nothing of theirs in it.
     since: AtomicU64,
     stats: AccessStats,
@@ -38,7 +40,7 @@ impl TableIndex {
     /// The index over `tree`.
     #[must_use]
     pub fn new(tree: Tree, kind: IndexKind) -> Arc<TableIndex> {
-        let (rows, since, stats) = (AtomicI64::new(0), AtomicU64::new(0), AccessStats::default());
+        let (rows, since, stats) = (CachePadded::default(), AtomicU64::new(0), AccessStats::default());
         Arc::new(TableIndex { tree, kind, rows, since, stats, gone: RwLock::new(false) })
     }
 

@@ -3,8 +3,8 @@
 //! * [`TxnSystem`]: one per database. Opens and creates the undo space, begins transactions, purges, recovers.
 //! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s, savepoints, two-phase commit.
 //! * [`TableIndex`]: a tree of versioned entries; rows and secondary entries alike.
-//! * [`lock`]: row, range and table locks, deadlock detection. [`commit_map`], [`view`]: who sees what.
-//! * `undo`: records, pages, logs. [`shelf`]: what views need of small transactions, in memory. [`versions`]: old versions kept for long views.
+//! * [`lock`]: row, range and table locks, deadlock detection. [`clock`], [`commit_map`], [`view`]: who sees what.
+//! * `undo`: records, pages, logs. `history`: commits that wait for purge. [`shelf`]: what views need of small transactions, in memory. [`versions`]: old versions kept for long views.
 //! * [`purge`], [`rollback`], [`recovery`].
 //!
 //! The newest version of an entry is in its tree and names its writer and an undo record; older ones are reached through
@@ -27,9 +27,13 @@ mod change;
 #[cfg(not(shuttle))]
 mod check;
 #[cfg_attr(shuttle, allow(dead_code))]
+pub mod clock;
+#[cfg_attr(shuttle, allow(dead_code))]
 pub mod commit_map;
 #[cfg(not(shuttle))]
 mod cursor;
+#[cfg(not(shuttle))]
+mod history;
 #[cfg(not(shuttle))]
 mod index;
 #[cfg(not(shuttle))]

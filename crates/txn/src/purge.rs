@@ -44,9 +44,11 @@ use holdfast_wal::SpaceClass;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::history::{CommittedLog, Phase};
 use crate::index::TableIndex;
 use crate::row::VersionHeader;
-use crate::system::{History, Phase, TxnSystem};
+use crate::shelving::BATCH_LOGS;
+use crate::system::TxnSystem;
 use crate::undo::UndoRecord;
 use crate::values;
 use crate::versions::Entry;
@@ -60,6 +62,8 @@ const WORTH_WAKING: usize = 64;
 
 /// So many logs wait before a committer gives those back that ask nothing of purge.
 const QUIET_BATCH: usize = 16;
+/// Batches of them that he takes: more than have come since the one before him.
+const QUIET_BATCHES: usize = 2;
 
 /// Records that a committer purges when it helps.
 const HELP_RECORDS: usize = 32;
@@ -75,7 +79,7 @@ pub(crate) struct PurgeState {
 }
 
 /// Whether purge has nothing to do for a log but to copy what old views need.
-fn is_quiet(history: &History) -> bool {
+fn is_quiet(history: &CommittedLog) -> bool {
     !history.log.asks_purge()
 }
 
@@ -91,7 +95,8 @@ impl TxnSystem {
     /// Ends a view: purge looks at what was kept for it, and if it was the oldest, may go on.
     pub(crate) fn close_view(&self, view: &View) {
         self.background.request_sweep(self.views.close(view));
-        let held_back = !view.is_long() && view.commit_no() < self.views.last() && self.history.len() >= WORTH_WAKING;
+        let held_back =
+            !view.is_long() && view.commit_no() < self.clock.last_commit() && self.history.len() >= WORTH_WAKING;
         if held_back && view.commit_no() < self.views.oldest() {
             self.background.wake();
         }
@@ -119,7 +124,7 @@ impl TxnSystem {
     }
 
     /// Purges about `limit` records of logs, as long as the next one is `wanted`. Those that only older views stand in the way of go on the shelf.
-    fn purge_logs(&self, limit: usize, wanted: impl Fn(&History) -> bool) -> Result<usize> {
+    fn purge_logs(&self, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) -> Result<usize> {
         let mut left = limit;
         let mut taken = true;
         while left > 0 && std::mem::take(&mut taken) {
@@ -156,7 +161,7 @@ impl TxnSystem {
     }
 
     /// Purges up to `left` records of the log that was first in the queue, and puts it back there if some remain. Returns whether to go on.
-    fn purge_next(&self, mut next: History, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
+    fn purge_next(&self, mut next: CommittedLog, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         match self.purge_log(&mut next, older, left) {
             Ok(true) => {
                 *left = left.saturating_sub(1);
@@ -172,7 +177,7 @@ impl TxnSystem {
 
     /// Makes views long that hold back too much; returns up to which commit logs can be purged.
     fn classify_views(&self) -> CommitNo {
-        let last = self.views.last();
+        let last = self.clock.last_commit();
         loop {
             let oldest = self.views.short_horizon();
             if !self.hold_back_too_much(oldest, last) {
@@ -191,7 +196,7 @@ impl TxnSystem {
 
     /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free. `older`: the views that may
     /// be older than the commit, oldest first; some may have ended.
-    fn purge_log(&self, history: &mut History, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
+    fn purge_log(&self, history: &mut CommittedLog, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
         let long = &older[..older.partition_point(|view| view.commit_no() < history.no)];
         // What is older goes first: see the shelf.
@@ -233,7 +238,7 @@ impl TxnSystem {
     }
 
     /// Lets go of a log that asks nothing of purge, after what old views need was copied.
-    pub(crate) fn retire_quiet(&self, history: &mut History, acc: &Access<'_>) -> Result<()> {
+    pub(crate) fn retire_quiet(&self, history: &mut CommittedLog, acc: &Access<'_>) -> Result<()> {
         self.metrics.add(Counter::PurgedUndoRecords, history.log.records());
         history.log.retire(&self.undo, acc)
     }
@@ -281,7 +286,7 @@ impl TxnSystem {
     /// Second pass: frees chains, removes delete marks, and cuts the log off behind that.
     fn cut_records(
         &self,
-        history: &mut History,
+        history: &mut CommittedLog,
         left: &mut usize,
         bytes: &mut Vec<u8>,
         acc: &Access<'_>,
@@ -491,7 +496,7 @@ impl TxnSystem {
 
     /// Whether the first log of the queue can be purged, or views are due to be made long.
     fn can_purge(&self) -> bool {
-        let last = self.views.last();
+        let last = self.clock.last_commit();
         let horizon = self.views.short_horizon();
         self.hold_back_too_much(horizon, last) || self.history.front_is(|front| front.no <= horizon)
     }
@@ -505,7 +510,7 @@ impl TxnSystem {
         if self.history_length() < QUIET_BATCH || !self.history.front_is(is_quiet) {
             return;
         }
-        self.retire_unneeded(2 * QUIET_BATCH);
+        self.retire_unneeded();
         if self.history_length() < QUIET_BATCH {
             return;
         }
@@ -514,24 +519,30 @@ impl TxnSystem {
         if (!shelved || self.shelf.is_nearly_full())
             && let Some(_state) = self.purge.try_lock()
         {
-            let _ = self.purge_logs(2 * QUIET_BATCH, is_quiet);
+            let _ = self.purge_logs(QUIET_BATCHES * QUIET_BATCH, is_quiet);
         }
     }
 
-    /// Lets go of up to `n` logs without the purge mutex: quiet ones, older than every view, of one page. There is nothing to read or to write for them, so
+    /// Lets go of some logs without the purge mutex: quiet ones, older than every view, of one page. There is nothing to read or to write for them, so
     /// it does not matter how far the purge of the one before is. What is on the shelf of older ones is forgotten.
-    fn retire_unneeded(&self, n: usize) {
+    fn retire_unneeded(&self) {
         let oldest = self.views.oldest();
         self.shelf.forget_unneeded(oldest);
-        let unneeded = |front: &History| {
+        let unneeded = |front: &CommittedLog| {
             front.no <= oldest && front.phase == Phase::New && is_quiet(front) && front.log.pages() == 1
         };
         let acc = self.store.pool().access(AccessKind::Purge);
-        for _ in 0..n {
-            let Some(mut history) = self.history.take_if(unneeded) else { return };
-            // Nothing that can fail: there is no extension to give back.
-            let _ = self.retire_quiet(&mut history, &acc);
-            self.metrics.inc(Counter::PurgedTransactions);
+        for _ in 0..QUIET_BATCHES {
+            let taken = self.history.take_while(unneeded);
+            let last = taken.len() < BATCH_LOGS;
+            self.metrics.add(Counter::PurgedTransactions, taken.len() as u64);
+            for mut log in taken {
+                // Nothing that can fail: there is no extension to give back.
+                let _ = self.retire_quiet(&mut log, &acc);
+            }
+            if last {
+                return;
+            }
         }
     }
 

@@ -12,9 +12,10 @@ use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
+use crate::history::{CommittedLog, Phase};
 use crate::index::IndexKind;
 use crate::options::{TxnConfig, TxnOptions};
-use crate::system::{History, Loser, Phase, TxnSystem};
+use crate::system::{Loser, TxnSystem};
 use crate::undo::{LogState, UndoLog, UndoSpace};
 use crate::versions::VersionTree;
 
@@ -76,7 +77,8 @@ impl TxnSystem {
         rows.extend(self.saved_rows.lock().iter().map(|(i, n)| (*i, *n)));
         // The largest tables are those whose rows are dearest to count anew, if not all find room.
         rows.sort_unstable_by_key(|&(index, n)| (std::cmp::Reverse(n), index));
-        let mut payload = Checkpointed { max_txn: TxnId(self.map.next().0 - 1), last_commit: self.views.last(), rows };
+        let mut payload =
+            Checkpointed { max_txn: TxnId(self.clock.next_id().0 - 1), last_commit: self.clock.last_commit(), rows };
         loop {
             let bytes = payload.encode();
             if bytes.len() <= PAYLOAD_MAX {
@@ -120,7 +122,8 @@ impl TxnSystem {
         logs.sort_by_key(|(l, _)| l.commit_no);
         for (found, log) in logs {
             if found.state == LogState::Committed {
-                system.history.push(History { no: found.commit_no, log, phase: Phase::RECOVERED });
+                let log = CommittedLog { no: found.commit_no, log, phase: Phase::RECOVERED };
+                system.history.lock().push(log);
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);

@@ -6,8 +6,9 @@ use holdfast_pool::{Access, AccessKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+use crate::history::{CommittedLog, Phase};
 use crate::shelf::{Batch, Shelf};
-use crate::system::{History, Phase, TxnSystem};
+use crate::system::TxnSystem;
 use crate::undo::UndoPage;
 use crate::undo::space::Prior;
 
@@ -26,7 +27,7 @@ struct Candidate {
 
 impl TxnSystem {
     /// Whether nothing but older views stands in the way of this log, and the shelf is for the likes of it.
-    pub(crate) fn is_shelvable(&self, history: &History) -> bool {
+    pub(crate) fn is_shelvable(&self, history: &CommittedLog) -> bool {
         history.phase == Phase::New
             && !history.log.asks_purge()
             && history.log.pages() == 1
@@ -138,7 +139,7 @@ impl TxnSystem {
             // What purge has begun with, and put back, is first in the queue, and older.
             let is_next = first.is_listed() && !self.history.front_is(|front| front.no < first.first());
             // A view that does not see the last commit may be opened until that is published.
-            if *left == 0 || !is_next || first.last() > self.views.last() {
+            if *left == 0 || !is_next || first.last() > self.clock.last_commit() {
                 return Ok(false);
             }
             *left = left.saturating_sub(first.records());

@@ -1,32 +1,32 @@
 //! The transaction system of a database: ids, views, locks, undo, versions, and the registry of indexes.
 //!
 //! # Commit critical section
-//! One mutex. Under it: the commit number is taken, the commit record appended (the state in the first page of the undo
-//! log, whose latch is taken before), the commit map told, the number published, the log queued for purge. So commit
+//! One mutex, that of the [history](crate::history). Under it: the commit number is taken, the commit record appended (the state in the first page of the undo
+//! log, whose latch is taken before), the commit map told, the log queued for purge, the number published. So commit
 //! order, log order and purge order are one. Waiting for the disk happens outside, for a group at a time.
 //!
 //! # Lock order
-//! page latch of a log's first page -> commit mutex -> (commit map | view registry | history -> shelf). Purge mutex before all
+//! (page latch of a log's first page | window of the commit map) -> commit mutex -> (commit map's stragglers | shelf). Purge mutex before all
 //! of these and before any page latch; nothing else is held when it is taken.
 
-use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use foldhash::{HashMap, HashMapExt};
-use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, ShortMutex, TxnId};
+use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
 use parking_lot::{Mutex, RwLock};
-use smallvec::SmallVec;
 
 use crate::background::Background;
+use crate::clock::Clock;
 use crate::commit_map::CommitMap;
+use crate::history::{CommittedLog, History, Phase};
 use crate::index::TableIndex;
 use crate::lock::{LockManager, Owner, Serial};
 use crate::open::{OpenTxn, OpenTxns};
@@ -34,7 +34,6 @@ use crate::options::{Durability, TxnConfig, TxnOptions};
 use crate::purge::PurgeState;
 use crate::recovery::{Checkpointed, PreparedTxn};
 use crate::shelf::Shelf;
-use crate::shelving::BATCH_LOGS;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
 use crate::versions::VersionTree;
@@ -43,119 +42,20 @@ use crate::view::{View, Views};
 /// Stripes of the mutex that makes a check for a duplicate and the insert that follows it one step.
 const UNIQUE_STRIPES: usize = 256;
 
-/// A committed log that waits for purge.
-#[derive(Debug)]
-pub(crate) struct History {
-    pub no: CommitNo,
-    pub log: UndoLog,
-    pub phase: Phase,
-}
-
-/// How far the purge of a log has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Not begun.
-    New,
-    /// What long views need is being copied to the version tree; so many records are left.
-    Copying(u64),
-    /// Records are being cut off.
-    Cutting {
-        /// Delete marks are still to be removed.
-        marks: bool,
-        /// The version tree may have taken over images, by this run or by an earlier one.
-        copied: bool,
-    },
-}
-
-impl Phase {
-    /// Of a log that an earlier run committed, and perhaps half purged.
-    pub const RECOVERED: Phase = Phase::Cutting { marks: true, copied: true };
-}
-
-/// The committed logs that wait for purge, in commit order; their number and pages can be asked without the mutex.
-#[derive(Debug, Default)]
-pub(crate) struct HistoryQueue {
-    queue: ShortMutex<VecDeque<History>>,
-    /// Both are changed under the mutex: who has that has their line of memory as well, and need not fetch it from another core a second time.
-    logs: AtomicUsize,
-    pages: AtomicU64,
-}
-
-impl HistoryQueue {
-    pub fn push(&self, history: History) {
-        self.put(history, VecDeque::push_back);
-    }
-
-    /// Puts back what could not be purged.
-    pub fn put_back(&self, history: History) {
-        self.put(history, VecDeque::push_front);
-    }
-
-    fn put(&self, history: History, put: impl FnOnce(&mut VecDeque<History>, History)) {
-        let pages = history.log.pages() as u64;
-        let mut queue = self.queue.lock();
-        put(&mut queue, history);
-        self.show(&queue, self.pages() + pages);
-    }
-
-    /// Shows how many logs there are, and that they have so many pages.
-    fn show(&self, queue: &VecDeque<History>, pages: u64) {
-        self.logs.store(queue.len(), Ordering::Relaxed);
-        self.pages.store(pages, Ordering::Relaxed);
-    }
-
-    /// Takes the oldest log if `wanted`.
-    pub fn take_if(&self, wanted: impl FnOnce(&History) -> bool) -> Option<History> {
-        let mut queue = self.queue.lock();
-        let taken = if queue.front().is_some_and(wanted) { queue.pop_front() } else { None }?;
-        self.show(&queue, self.pages() - taken.log.pages() as u64);
-        Some(taken)
-    }
-
-    /// Shows the logs, oldest first, as long as `look` wants another one.
-    pub fn look(&self, look: impl FnMut(&History) -> bool) {
-        let _ = self.queue.lock().iter().all(look);
-    }
-
-    /// Takes the first `n` logs, if they are those from commit `first` to commit `last` and nobody has begun with them. Calls `place` before anybody
-    /// else can look.
-    pub fn take_run(
-        &self,
-        n: usize,
-        first: CommitNo,
-        last: CommitNo,
-        place: impl FnOnce(),
-    ) -> Option<SmallVec<[History; BATCH_LOGS]>> {
-        let mut queue = self.queue.lock();
-        let is = |at: usize, no: CommitNo| queue.get(at).is_some_and(|h| h.no == no && h.phase == Phase::New);
-        if !is(0, first) || !is(n.checked_sub(1)?, last) {
-            return None;
-        }
-        let taken: SmallVec<[History; BATCH_LOGS]> = queue.drain(..n).collect();
-        place();
-        self.show(&queue, self.pages() - taken.iter().map(|h| h.log.pages() as u64).sum::<u64>());
-        Some(taken)
-    }
-
-    pub fn front_is(&self, what: impl FnOnce(&History) -> bool) -> bool {
-        self.queue.lock().front().is_some_and(what)
-    }
-
-    pub fn len(&self) -> usize {
-        self.logs.load(Ordering::Relaxed)
-    }
-
-    pub fn pages(&self) -> u64 {
-        self.pages.load(Ordering::Relaxed)
-    }
-}
-
 /// The database has stopped: whoever waits for a lock waits in vain. Runs on the thread that noticed; the list of owners and
 /// their wait states are locks under which nobody calls the log.
 fn stop_waits(open: &OpenTxns, poison: &Poison) {
     if let Err(error) = poison.check() {
         open.stop(&error);
     }
+}
+
+/// A transaction that has committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    pub no: CommitNo,
+    /// The log has to be durable up to here for the commit to be.
+    pub lsn: Lsn,
 }
 
 /// An unfinished transaction of an earlier run.
@@ -170,6 +70,7 @@ pub struct TxnSystem {
     pub(crate) store: Arc<Store>,
     pub(crate) config: TxnConfig,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) map: CommitMap,
     pub(crate) views: Views,
     pub(crate) locks: LockManager,
@@ -180,8 +81,7 @@ pub struct TxnSystem {
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
     /// What every commit writes stands apart from what everybody reads.
-    commit: CachePadded<ShortMutex<CommitNo>>,
-    pub(crate) history: CachePadded<HistoryQueue>,
+    pub(crate) history: CachePadded<History>,
     pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<PurgeState>>,
     pub(crate) losers: Mutex<Vec<Loser>>,
@@ -248,12 +148,14 @@ impl TxnSystem {
         let open = Arc::new(OpenTxns::new());
         let (waiting, poison) = (Arc::clone(&open), Arc::clone(store.wal().shared_poison()));
         store.wal().shared_poison().on_set(move || stop_waits(&waiting, &poison));
-        let map = CommitMap::new(config.commit_window, TxnId(from.max_txn.0 + 1), active);
+        let clock = Clock::new(TxnId(from.max_txn.0 + 1), from.last_commit);
+        let map = CommitMap::new(config.commit_window, &clock, active);
         metrics.set(Gauge::MemoryCommitMap, map.memory() as u64);
         Arc::new(TxnSystem {
             store: Arc::clone(store),
             map,
-            views: Views::new(from.last_commit),
+            views: Views::new(&clock),
+            clock,
             locks: LockManager::new(config.lock_memory, Arc::clone(&metrics)),
             // It counts among old versions: the shelf alone is never the reason to give up a snapshot.
             shelf: Shelf::new(config.shelf_bytes.min(config.max_old_versions / 4)),
@@ -264,8 +166,7 @@ impl TxnSystem {
             indexes: RwLock::new(HashMap::new()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
-            commit: CachePadded::new(ShortMutex::new(from.last_commit)),
-            history: CachePadded::default(),
+            history: CachePadded::new(History::new(from.last_commit)),
             purge: CachePadded::default(),
             losers: Mutex::new(Vec::new()),
             rolling_back: AtomicUsize::new(0),
@@ -300,6 +201,18 @@ impl TxnSystem {
     #[must_use]
     pub fn index(&self, id: IndexId) -> Option<Arc<TableIndex>> {
         self.indexes.read().get(&id).cloned()
+    }
+
+    /// Counts the rows that a transaction which has committed put into indexes, or took out.
+    pub(crate) fn add_rows(&self, deltas: &mut Vec<(IndexId, i64)>) {
+        // What every transaction changes to no effect would go from core to core all the same.
+        deltas.retain(|(_, by)| *by != 0);
+        if !deltas.is_empty() {
+            let indexes = self.indexes.read();
+            for (index, by) in deltas.drain(..) {
+                indexes.get(&index).inspect(|index| index.add_rows(by));
+            }
+        }
     }
 
     pub(crate) fn all_indexes(&self) -> Vec<Arc<TableIndex>> {
@@ -371,8 +284,10 @@ impl TxnSystem {
     fn make_room_for_ids(&self) {
         let window = self.map.lock_window();
         if window.is_full() {
-            self.views.make_long_locked(CommitNo(self.views.last().0 + 1), &self.map, &window);
-            window.cut(self.views.short_horizon());
+            self.views.make_long_locked(CommitNo(self.clock.last_commit().0 + 1), &self.map, &window);
+            let horizon = self.views.short_horizon();
+            let _nobody_commits = self.history.lock();
+            window.cut(horizon);
         }
     }
 
@@ -396,34 +311,32 @@ impl TxnSystem {
         &self.unique[hash as usize % UNIQUE_STRIPES]
     }
 
-    /// The commit critical section. Returns the log position that makes the commit durable.
-    pub(crate) fn commit_log(&self, log: UndoLog) -> Result<Lsn, (UndoLog, Error)> {
+    /// The commit critical section.
+    pub(crate) fn commit_log(&self, log: UndoLog) -> Result<Committed, (UndoLog, Error)> {
         let id = log.txn();
         let acc = self.store.pool().access(AccessKind::Point);
         let (mtr, first) = match log.begin_commit(&self.undo, &acc) {
             Ok(begun) => begun,
             Err(e) => return Err((log, e)),
         };
-        let mut last = self.commit.lock();
-        let no = CommitNo(last.0 + 1);
+        let mut commits = self.history.lock();
+        let no = commits.next_no();
         let lsn = match UndoLog::mark_committed(mtr, first, no) {
             Ok(lsn) => lsn,
             Err(e) => return Err((log, e)),
         };
-        *last = no;
         self.map.set_committed(id, no);
-        self.history.push(History { no, log, phase: Phase::New });
-        self.views.publish(no);
-        Ok(lsn)
+        commits.push(CommittedLog { no, log, phase: Phase::New });
+        self.clock.publish(no);
+        Ok(Committed { no, lsn })
     }
 
     /// Records the end of a rollback. The rows carry the id no more.
     pub(crate) fn publish_rollback(&self, id: TxnId) {
-        let mut last = self.commit.lock();
-        let no = CommitNo(last.0 + 1);
-        *last = no;
+        let mut commits = self.history.lock();
+        let no = commits.take_no();
         self.map.set_rolled_back(id, no);
-        self.views.publish(no);
+        self.clock.publish(no);
     }
 
     /// Lets go of everything that an ended transaction still has: its locks, its place in the lists. Its end must have
@@ -510,12 +423,12 @@ impl TxnSystem {
     /// The last commit.
     #[must_use]
     pub fn last_commit(&self) -> CommitNo {
-        self.views.last()
+        self.clock.last_commit()
     }
 }
 
 impl fmt::Debug for TxnSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TxnSystem").field("last_commit", &self.views.last()).finish_non_exhaustive()
+        f.debug_struct("TxnSystem").field("last_commit", &self.clock.last_commit()).finish_non_exhaustive()
     }
 }

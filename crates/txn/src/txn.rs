@@ -13,13 +13,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use holdfast_base::sync::Mutex;
-use holdfast_base::{Error, IndexId, Lsn, Result, TxnId};
+use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
 use crate::lock::{Owner, Serial, WaitMode};
 use crate::options::{Durability, Isolation, TxnOptions};
 use crate::reads::LastRead;
-use crate::system::{Loser, OpenView, TxnSystem};
+use crate::system::{Committed, Loser, OpenView, TxnSystem};
 use crate::undo::UndoLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Txn {
     /// The lock of the last locking read was not held before.
     pub(crate) newly_locked: bool,
     xid: Vec<u8>,
-    commit_lsn: Lsn,
+    committed: Option<Committed>,
     pub(crate) last_read: LastRead,
     /// The same of its locking cursors; there once it has opened one.
     pub(crate) cursor_read: Option<Arc<Mutex<LastRead>>>,
@@ -71,7 +71,7 @@ impl Txn {
             state: State::Active,
             newly_locked: false,
             xid: Vec::new(),
-            commit_lsn: Lsn(0),
+            committed: None,
             last_read: LastRead::default(),
             cursor_read: None,
             new_payload: Vec::new(),
@@ -241,17 +241,13 @@ impl Txn {
         }
         if let Some(log) = self.written_log()? {
             match self.system.commit_log(log) {
-                Ok(lsn) => self.commit_lsn = lsn,
+                Ok(committed) => self.committed = Some(committed),
                 Err((log, e)) => {
                     self.log = Some(log);
                     return Err(e);
                 }
             }
-            for (index, by) in self.deltas.drain(..) {
-                if let Some(index) = self.system.index(index) {
-                    index.add_rows(by);
-                }
-            }
+            self.system.add_rows(&mut self.deltas);
             self.system.metrics.inc(Counter::TrxCommits);
         } else {
             if self.id != TxnId::NONE {
@@ -288,10 +284,8 @@ impl Txn {
         if self.state != State::Ended {
             self.commit_ordered()?;
         }
-        if self.commit_lsn == Lsn(0) {
-            return Ok(());
-        }
-        if let Err(error) = self.system.wait_durable(self.commit_lsn, durability) {
+        let Some(committed) = self.committed else { return Ok(()) };
+        if let Err(error) = self.system.wait_durable(committed.lsn, durability) {
             // Everybody sees the commit by now, and its user is told that it failed: only recovery can settle that.
             let wal = self.system.store.wal();
             wal.poison(&format!("a commit could not be made durable: {error}"));
@@ -299,7 +293,7 @@ impl Txn {
         }
         self.system.metrics.record(Timing::Commit, begun.elapsed());
         self.system.give_back_quiet_logs();
-        self.system.background.committed(self.system.history_length());
+        self.system.background.committed(committed.no, self.system.history_length());
         self.system.help_purge();
         Ok(())
     }

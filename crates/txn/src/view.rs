@@ -36,6 +36,7 @@ use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::{Spread, thread_group};
 use parking_lot::Mutex;
 
+use crate::clock::Clock;
 use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};
 
 /// So many entries of the version tree are remembered for one view.
@@ -225,29 +226,18 @@ impl Shard {
     }
 }
 
-/// All open views, and the number of the last commit.
+/// All open views.
 #[derive(Debug)]
 pub struct Views {
-    last: AtomicU64,
+    clock: Arc<Clock>,
     shards: Spread<Shard>,
 }
 
 impl Views {
-    /// No views; the last commit was `last`.
+    /// No views.
     #[must_use]
-    pub fn new(last: CommitNo) -> Views {
-        Views { last: AtomicU64::new(last.0), shards: Spread::default() }
-    }
-
-    /// The last commit.
-    #[must_use]
-    pub fn last(&self) -> CommitNo {
-        CommitNo(self.last.load(Ordering::Acquire))
-    }
-
-    /// Publishes a commit. Called within the commit critical section, after the commit map was told.
-    pub fn publish(&self, no: CommitNo) {
-        self.last.store(no.0, Ordering::Release);
+    pub fn new(clock: &Arc<Clock>) -> Views {
+        Views { clock: Arc::clone(clock), shards: Spread::default() }
     }
 
     /// Opens a view of everything that is committed now, with one holder.
@@ -256,7 +246,7 @@ impl Views {
         let shard = self.shards.of(group);
         let mut live = shard.live.lock();
         // Under the mutex nobody raises these meanwhile.
-        let bound = self.last().0;
+        let bound = self.clock.last_commit().0;
         for oldest in [&shard.oldest, &shard.oldest_short] {
             if oldest.load(Ordering::Relaxed) > bound {
                 oldest.store(bound, Ordering::Relaxed);
@@ -265,8 +255,8 @@ impl Views {
         // Pairs with the one in `horizon`: see the module.
         fence(Ordering::SeqCst);
         // `low` first and `high` last: both only grow, and a wider window is merely more to look at.
-        let (low, no) = (map.low(), self.last());
-        let high = map.next();
+        let (low, no) = (map.low(), self.clock.last_commit());
+        let high = self.clock.next_id();
         let view = Arc::new(View {
             no,
             low,
@@ -320,7 +310,7 @@ impl Views {
 
     /// The least of what the shards say, or the last commit: no such view, of now or to come, is older.
     fn horizon(&self, oldest: impl Fn(&Shard) -> &AtomicU64) -> CommitNo {
-        let last = self.last();
+        let last = self.clock.last_commit();
         fence(Ordering::SeqCst);
         let of_shards = self.shards.all().map(|shard| CommitNo(oldest(shard).load(Ordering::Acquire)));
         of_shards.fold(last, CommitNo::min)
@@ -363,7 +353,7 @@ impl Views {
     /// Whether every open view sees `id`. Views to come see it too then.
     #[must_use]
     pub fn all_see(&self, id: TxnId, map: &CommitMap) -> bool {
-        let last = self.last();
+        let last = self.clock.last_commit();
         // The map knows of a commit a moment before it is published.
         let mut all = matches!(map.status(id), TxnStatus::Committed(no) if no <= last);
         if all {
@@ -408,6 +398,7 @@ mod tests {
     use super::*;
 
     struct Commits {
+        clock: Arc<Clock>,
         map: CommitMap,
         views: Views,
         no: u64,
@@ -415,14 +406,15 @@ mod tests {
 
     impl Commits {
         fn new() -> Commits {
-            Commits { map: CommitMap::new(64, TxnId(1), &[]), views: Views::new(CommitNo(0)), no: 0 }
+            let clock = Clock::new(TxnId(1), CommitNo(0));
+            Commits { map: CommitMap::new(64, &clock, &[]), views: Views::new(&clock), clock, no: 0 }
         }
         fn begin(&self) -> TxnId {
             if let Some(id) = self.map.allocate() {
                 return id;
             }
             let window = self.map.lock_window();
-            let last = self.views.last();
+            let last = self.clock.last_commit();
             self.views.make_long_locked(CommitNo(last.0 + 1), &self.map, &window);
             window.cut(self.views.short_horizon());
             self.map.allocate().unwrap()
@@ -430,12 +422,12 @@ mod tests {
         fn commit(&mut self, id: TxnId) {
             self.no += 1;
             self.map.set_committed(id, CommitNo(self.no));
-            self.views.publish(CommitNo(self.no));
+            self.clock.publish(CommitNo(self.no));
         }
         fn roll_back(&mut self, id: TxnId) {
             self.no += 1;
             self.map.set_rolled_back(id, CommitNo(self.no));
-            self.views.publish(CommitNo(self.no));
+            self.clock.publish(CommitNo(self.no));
         }
     }
 
@@ -457,7 +449,7 @@ mod tests {
             assert!(!view.sees(later, &c.map));
         };
         expect(&c);
-        c.views.make_long(c.views.last(), &c.map);
+        c.views.make_long(c.clock.last_commit(), &c.map);
         assert!(view.is_long());
         expect(&c);
         for _ in 0..500 {
@@ -506,7 +498,7 @@ mod tests {
         assert_eq!(c.views.count(), 1);
         assert_eq!(c.views.oldest(), CommitNo(0));
         assert_eq!(c.views.close(&writer), Sweep::Nothing);
-        assert_eq!((c.views.count(), c.views.oldest()), (0, c.views.last()));
+        assert_eq!((c.views.count(), c.views.oldest()), (0, c.clock.last_commit()));
     }
 
     #[test]

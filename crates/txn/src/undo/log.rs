@@ -384,13 +384,21 @@ impl UndoLog {
 }
 
 #[cfg(test)]
+impl UndoLog {
+    /// A log without records that no page knows of.
+    pub fn in_memory(pages: usize) -> UndoLog {
+        let pages = smallvec![LogPage { no: PageNo(7), before: 0 }; pages];
+        UndoLog { txn: TxnId(9), pages, group: 0, count: 0, end: page::body(true), begun: true, asking: 0 }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn log(count: u16, asking: &[u64]) -> UndoLog {
-        let pages = smallvec![LogPage { no: PageNo(7), before: 0 }];
         let asking = asking.iter().fold(0, |bits, n| bits | asking_bit(*n));
-        UndoLog { txn: TxnId(9), pages, group: 0, count, end: page::body(true), begun: true, asking }
+        UndoLog { count, asking, ..UndoLog::in_memory(1) }
     }
 
     #[test]
