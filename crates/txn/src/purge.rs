@@ -60,8 +60,8 @@ const SWEEP_BATCH: usize = 256;
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
 
-/// So many logs wait before a committer gives those back that ask nothing of purge.
-const QUIET_BATCH: usize = 16;
+/// So many logs wait before a committer gives those back that ask nothing of purge: as many as the history gives out at a time.
+const QUIET_BATCH: usize = BATCH_LOGS;
 /// Batches of them that he takes: more than have come since the one before him.
 const QUIET_BATCHES: usize = 2;
 
@@ -534,7 +534,7 @@ impl TxnSystem {
         let acc = self.store.pool().access(AccessKind::Purge);
         for _ in 0..QUIET_BATCHES {
             let taken = self.history.take_while(unneeded);
-            let last = taken.len() < BATCH_LOGS;
+            let last = taken.len() < QUIET_BATCH;
             self.metrics.add(Counter::PurgedTransactions, taken.len() as u64);
             for mut log in taken {
                 // Nothing that can fail: there is no extension to give back.
