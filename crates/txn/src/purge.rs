@@ -79,8 +79,8 @@ pub(crate) struct PurgeState {
 }
 
 /// Whether purge has nothing to do for a log but to copy what old views need.
-fn is_quiet(history: &CommittedLog) -> bool {
-    !history.log.asks_purge()
+fn is_quiet(committed: &CommittedLog) -> bool {
+    !committed.log.asks_purge()
 }
 
 /// `None` if the page that stood in the way is a damaged one of the index's own file.
@@ -196,51 +196,51 @@ impl TxnSystem {
 
     /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free. `older`: the views that may
     /// be older than the commit, oldest first; some may have ended.
-    fn purge_log(&self, history: &mut CommittedLog, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
+    fn purge_log(&self, committed: &mut CommittedLog, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
-        let long = &older[..older.partition_point(|view| view.commit_no() < history.no)];
+        let long = &older[..older.partition_point(|view| view.commit_no() < committed.no)];
         // What is older goes first: see the shelf.
-        if !long.is_empty() && !self.clear_shelf(history.no, left)? {
+        if !long.is_empty() && !self.clear_shelf(committed.no, left)? {
             return Ok(false);
         }
-        if history.phase == Phase::New && long.is_empty() && is_quiet(history) {
-            let records = history.log.records();
+        if committed.phase == Phase::New && long.is_empty() && is_quiet(committed) {
+            let records = committed.log.records();
             *left = left.saturating_sub(usize::try_from(records).unwrap_or(usize::MAX));
-            self.retire_quiet(history, &acc)?;
+            self.retire_quiet(committed, &acc)?;
             return Ok(true);
         }
-        if history.phase == Phase::New {
-            history.phase = if long.is_empty() {
+        if committed.phase == Phase::New {
+            committed.phase = if long.is_empty() {
                 Phase::Cutting { marks: true, copied: false }
             } else {
-                Phase::Copying(history.log.records())
+                Phase::Copying(committed.log.records())
             };
         }
         let mut bytes = Vec::new();
-        while let Phase::Copying(n) = history.phase {
-            if n == 0 && is_quiet(history) {
-                self.retire_quiet(history, &acc)?;
+        while let Phase::Copying(n) = committed.phase {
+            if n == 0 && is_quiet(committed) {
+                self.retire_quiet(committed, &acc)?;
                 return Ok(true);
             }
             if n == 0 {
-                history.phase = Phase::Cutting { marks: false, copied: true };
+                committed.phase = Phase::Cutting { marks: false, copied: true };
                 break;
             }
             if *left == 0 {
                 return Ok(false);
             }
             *left -= 1;
-            let roll = history.log.record(n - 1, &self.undo, &acc, &mut bytes)?;
-            self.copy_record(history.log.txn(), roll, &bytes, long, &acc)?;
-            history.phase = Phase::Copying(n - 1);
+            let roll = committed.log.record(n - 1, &self.undo, &acc, &mut bytes)?;
+            self.copy_record(committed.log.txn(), roll, &bytes, long, &acc)?;
+            committed.phase = Phase::Copying(n - 1);
         }
-        self.cut_records(history, left, &mut bytes, &acc)
+        self.cut_records(committed, left, &mut bytes, &acc)
     }
 
     /// Lets go of a log that asks nothing of purge, after what old views need was copied.
-    pub(crate) fn retire_quiet(&self, history: &mut CommittedLog, acc: &Access<'_>) -> Result<()> {
-        self.metrics.add(Counter::PurgedUndoRecords, history.log.records());
-        history.log.retire(&self.undo, acc)
+    pub(crate) fn retire_quiet(&self, committed: &mut CommittedLog, acc: &Access<'_>) -> Result<()> {
+        self.metrics.add(Counter::PurgedUndoRecords, committed.log.records());
+        committed.log.retire(&self.undo, acc)
     }
 
     /// Puts what views that are older than the commit need of a record into the version tree.
@@ -286,21 +286,21 @@ impl TxnSystem {
     /// Second pass: frees chains, removes delete marks, and cuts the log off behind that.
     fn cut_records(
         &self,
-        history: &mut CommittedLog,
+        committed: &mut CommittedLog,
         left: &mut usize,
         bytes: &mut Vec<u8>,
         acc: &Access<'_>,
     ) -> Result<bool> {
-        let Phase::Cutting { marks, copied } = history.phase else { return Ok(false) };
-        let txn = history.log.txn();
+        let Phase::Cutting { marks, copied } = committed.phase else { return Ok(false) };
+        let txn = committed.log.txn();
         loop {
             // Most changes of a row ask nothing: those records are not read.
-            let quiet = history.log.pop_quiet();
+            let quiet = committed.log.pop_quiet();
             *left = left.saturating_sub(usize::from(quiet));
             self.metrics.add(Counter::PurgedUndoRecords, u64::from(quiet));
-            let Some(roll) = history.log.last_record(&self.undo, acc, bytes)? else { break };
+            let Some(roll) = committed.log.last_record(&self.undo, acc, bytes)? else { break };
             if *left == 0 {
-                history.log.cut(&self.undo, acc)?;
+                committed.log.cut(&self.undo, acc)?;
                 return Ok(false);
             }
             *left -= 1;
@@ -317,10 +317,10 @@ impl TxnSystem {
                     dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
                 }
             }
-            let emptied = history.log.pop();
+            let emptied = committed.log.pop();
             // The records of a log that is retired may stay, but none that names a chain that is freed.
-            if dead_chain.is_some() || (emptied && (copied || history.log.pages() > 1)) {
-                history.log.cut(&self.undo, acc)?;
+            if dead_chain.is_some() || (emptied && (copied || committed.log.pages() > 1)) {
+                committed.log.cut(&self.undo, acc)?;
             }
             if let (Some(index), Some(chain)) = (&index, dead_chain) {
                 unless_damaged(index, values::release(index.tree().space(), index.id(), chain, acc))?;
@@ -328,9 +328,9 @@ impl TxnSystem {
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
         if copied {
-            history.log.free(&self.undo, acc)?;
+            committed.log.free(&self.undo, acc)?;
         } else {
-            history.log.retire(&self.undo, acc)?;
+            committed.log.retire(&self.undo, acc)?;
         }
         Ok(true)
     }

@@ -27,11 +27,11 @@ struct Candidate {
 
 impl TxnSystem {
     /// Whether nothing but older views stands in the way of this log, and the shelf is for the likes of it.
-    pub(crate) fn is_shelvable(&self, history: &CommittedLog) -> bool {
-        history.phase == Phase::New
-            && !history.log.asks_purge()
-            && history.log.pages() == 1
-            && self.shelf.takes(Shelf::size_of(&history.log))
+    pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {
+        committed.phase == Phase::New
+            && !committed.log.asks_purge()
+            && committed.log.pages() == 1
+            && self.shelf.takes(Shelf::size_of(&committed.log))
     }
 
     /// Puts a batch of logs from the front of the queue on the shelf, if a view is older and there is room, and gives their pages back. Returns how
@@ -50,9 +50,9 @@ impl TxnSystem {
         let taken = self.history.take_run(n, batch.first(), batch.last(), || crowded = self.shelf.place(&batch));
         let Some(taken) = taken else { return Ok(0) };
         self.shelf.list(&batch);
-        for mut history in taken {
+        for mut committed in taken {
             // Nothing that can fail: there is no extension to give back.
-            let _ = self.retire_quiet(&mut history, &acc);
+            let _ = self.retire_quiet(&mut committed, &acc);
         }
         self.metrics.add(Counter::PurgedTransactions, n as u64);
         self.metrics.add(Counter::LogsShelved, n as u64);
@@ -66,14 +66,14 @@ impl TxnSystem {
     fn candidates(&self) -> SmallVec<[Candidate; BATCH_LOGS]> {
         let (mut found, mut bytes, room) = (SmallVec::new(), 0, self.shelf.room());
         let oldest = self.views.oldest();
-        self.history.look(|history| {
-            let size = Shelf::size_of(&history.log);
+        self.history.look(|committed| {
+            let size = Shelf::size_of(&committed.log);
             let fits = bytes + size <= room && (found.is_empty() || bytes + size <= BATCH_BYTES);
-            if found.len() == BATCH_LOGS || !fits || history.no <= oldest || !self.is_shelvable(history) {
+            if found.len() == BATCH_LOGS || !fits || committed.no <= oldest || !self.is_shelvable(committed) {
                 return false;
             }
             bytes += size;
-            found.push(Candidate { txn: history.log.txn(), no: history.no, page: history.log.first(), size });
+            found.push(Candidate { txn: committed.log.txn(), no: committed.no, page: committed.log.first(), size });
             true
         });
         found
