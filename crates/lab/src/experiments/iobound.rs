@@ -4,13 +4,13 @@
 //! throughput and then fell far deeper than a miss explains, even when the file system held every byte: the engine's page management
 //! was the limit, not the disk.
 //!
-//! On files past the system's cache and on files through it: first with everything in the pool, then with a pool of a tenth of what is visited,
-//! as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
+//! On files past the system's cache and on files through it: a database with everything in the pool, and one with the same rows and a pool of a tenth
+//! of what is visited, as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
 //! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets before and after with as many requests under way, in the
 //! same proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs.
 //! Through it, throughput is compared with what is
-//! left of that with everything in the pool after the copy of each page has been paid: the same loop, on cached pages, into as much memory as
-//! the pool has. The log is on the same disk and synced at each commit all the while.
+//! left of that with everything in the pool, before and after each turn, after the copy of each page has been paid: the same loop, on cached pages,
+//! into as much memory as the pool has. The log is on the same disk and synced at each commit all the while.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,7 +67,7 @@ struct Case {
     mode: &'static str,
     method: &'static str,
     turns: Vec<Beside>,
-    /// With everything in the pool, for each of [`WIDTHS`].
+    /// With everything in the pool, for each of [`WIDTHS`], before the turns.
     memory: Vec<Turn>,
     pool_bytes: u64,
     visited_bytes: u64,
@@ -109,9 +109,11 @@ impl Moved {
     }
 }
 
-/// What the same pages cost without an engine.
+/// What the same costs otherwise: transactions without misses, pages without an engine.
 #[derive(Clone, Copy)]
 struct Yardsticks {
+    /// Transactions with everything in the pool, on the objects that the small pool meets.
+    in_pool: Rate,
     page_loop: Rate,
     /// Past the system's cache, and if there is one.
     fio: Option<Rate>,
@@ -120,6 +122,7 @@ struct Yardsticks {
 impl Yardsticks {
     fn around(before: Yardsticks, after: Yardsticks) -> Yardsticks {
         Yardsticks {
+            in_pool: Rate::around(before.in_pool, after.in_pool),
             page_loop: Rate::around(before.page_loop, after.page_loop),
             fio: before.fio.zip(after.fio).map(|(before, after)| Rate::around(before, after)),
         }
@@ -150,11 +153,6 @@ impl Case {
         Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
     }
 
-    /// Everything in the pool, with the objects that the small pool meets.
-    fn in_memory_tps(&self) -> f64 {
-        self.memory.last().map_or(f64::NAN, Turn::tps)
-    }
-
     /// Whether the system's cache is passed by: fio runs only there.
     fn is_direct(&self) -> bool {
         self.method == METHODS[0].0
@@ -169,7 +167,7 @@ impl Case {
     fn of_memory(&self) -> f64 {
         self.median(|b| {
             let copies_s = b.per_transaction(b.moved.pages()) * b.around.page_loop.cpu_us / 1e6 / b.cores;
-            b.engine.tps() * (1.0 / self.in_memory_tps() + copies_s)
+            b.engine.tps() * (1.0 / b.around.in_pool.per_second + copies_s)
         })
     }
 }
@@ -186,8 +184,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.dir.clone(), method: flush };
         let site = Site::load(&kind, tables, options.seed)?;
+        let twin = Site::load(&kind, tables, options.seed)?;
         for mode in MODES {
-            cases.push(case(&site, method, mode, options, progress)?);
+            cases.push(case(&site, &twin, method, mode, options, progress)?);
         }
     }
     let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.dir)));
@@ -212,32 +211,35 @@ fn load(options: &Options, width: u32, rw_ratio: u32) -> dbstress::Options {
     }
 }
 
-/// One mode on one kind of files.
+/// One mode on one kind of files. What is in `twin` is all in the pool, what is in `site` is not.
 fn case(
     site: &Site,
+    twin: &Site,
     method: &'static str,
     (mode, rw_ratio): (&'static str, u32),
     options: &Options,
     progress: &mut Progress,
 ) -> Result<Case> {
     let (mut memory, mut visited_bytes) = (Vec::new(), 0);
-    let db = site.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
+    let twin_db = twin.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
+    let in_pool = |width| sessions(&twin_db, twin, load(options, width, rw_ratio), options.seed);
     for width in WIDTHS {
-        let turn = warm_turn(&sessions(&db, site, load(options, width, rw_ratio), options.seed), options)?;
+        let turn = warm_turn(&in_pool(width), options)?;
         progress.show(&format!("all in the pool, AntiDEAD {width}, {mode}: {} tps", human(turn.tps())));
-        visited_bytes = resident_bytes(&db);
+        visited_bytes = resident_bytes(&twin_db);
         memory.push(turn);
     }
-    db.close()?;
     let pool_bytes = (visited_bytes / 10).max(5 << 20);
     let db = site.open(&Settings::pool(pool_bytes))?;
     let sessions = sessions(&db, site, load(options, WIDTHS[1], rw_ratio), options.seed);
     let path = site.path().context("a real disk has a directory")?;
     let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
     let mut case = Case { mode, method, turns: Vec::new(), memory, pool_bytes, visited_bytes, charts: Vec::new() };
-    beside(&mut case, &db, &sessions, &path, options, progress)?;
-    drop(sessions);
+    let in_pool = in_pool(WIDTHS[1]);
+    beside(&mut case, &db, &sessions, &in_pool, &path, options, progress)?;
+    drop((sessions, in_pool));
     db.close()?;
+    twin_db.close()?;
     Ok(case)
 }
 
@@ -261,6 +263,7 @@ fn beside(
     case: &mut Case,
     db: &Database,
     load: &Load<'_>,
+    in_pool: &Load<'_>,
     path: &Path,
     options: &Options,
     progress: &mut Progress,
@@ -268,18 +271,19 @@ fn beside(
     let mut sampler = Sampler::new(db);
     let scratch = control::scratch(path)?;
     let frames = case.pool_bytes as usize / PAGE_BYTES;
-    let disk = Disk { path, scratch: scratch.path(), direct: case.is_direct(), frames, options };
+    let surroundings =
+        Surroundings { in_pool, path, scratch: scratch.path(), direct: case.is_direct(), frames, options };
     let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
         let before = db.metrics_snapshot();
         let engine = sampler.run(name, load, options.turn, progress)?;
         Ok((engine, Moved::during(&db.metrics_snapshot().delta(&before))))
     };
     let (_, warm) = turn("warm-up", progress)?;
-    let mut before = disk.yardsticks(warm)?;
+    let mut before = surroundings.yardsticks(warm)?;
     for _ in 0..options.turns {
         let cores = control::cores(options.sessions as usize)?;
         let (engine, moved) = turn(case.mode, progress)?;
-        let after = disk.yardsticks(moved)?;
+        let after = surroundings.yardsticks(moved)?;
         case.turns.push(Beside { engine, moved, around: Yardsticks::around(before, after), cores });
         before = after;
     }
@@ -287,8 +291,10 @@ fn beside(
     Ok(())
 }
 
-/// Where the yardsticks read and write.
-struct Disk<'a> {
+/// What the yardsticks are taken with.
+struct Surroundings<'a, 's> {
+    /// Sessions on the database that is all in the pool.
+    in_pool: &'a Load<'s>,
     /// HISTORY's file, which is read.
     path: &'a Path,
     /// One as long, which is written.
@@ -299,11 +305,13 @@ struct Disk<'a> {
     options: &'a Options,
 }
 
-impl Disk<'_> {
-    /// Runs them with the engine's proportion of reads and writes.
+impl Surroundings<'_, '_> {
+    /// Takes them, with the engine's proportion of reads and writes.
     fn yardsticks(&self, moved: Moved) -> Result<Yardsticks> {
         let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
         let write_share = moved.write_share();
+        let in_pool = self.in_pool.run(duration, &mut |_| Ok(()))?;
+        let in_pool = Rate { per_second: in_pool.tps(), cpu_us: in_pool.cpu_us() };
         let fio = match &self.options.fio {
             Ok(fio) if self.direct => {
                 Some(fio.run(&Job { file: self.scratch, page_bytes, write_share, depth, duration })?)
@@ -313,7 +321,7 @@ impl Disk<'_> {
         let writes = (write_share > 0.0).then_some((self.scratch, write_share));
         let page_loop = PageLoop { path: self.path, page_bytes, direct: self.direct, writes, frames: self.frames };
         let page_loop = page_loop.run(depth, duration)?;
-        Ok(Yardsticks { page_loop, fio })
+        Ok(Yardsticks { in_pool, page_loop, fio })
     }
 }
 
@@ -376,7 +384,8 @@ fn document_run(case: &Case) -> Run {
             "pool_bytes": case.pool_bytes,
             "visited_bytes": case.visited_bytes,
             "tps": case.median(|b| b.engine.tps()),
-            "in_pool_tps": case.in_memory_tps(),
+            "in_pool_tps": case.median(|b| b.around.in_pool.per_second),
+            "in_pool_cpu_us": case.median(|b| b.around.in_pool.cpu_us),
             "pages_per_s": case.median(Beside::pages_per_s),
             "fio_pages_per_s": case.fio_per_s(),
             "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.around.fio?.cpu_us)).reduce(f64::min),
@@ -394,7 +403,7 @@ fn document_run(case: &Case) -> Run {
 
 fn memory_grid(cases: &[Case]) -> Grid {
     let header = ["", "files", "AntiDEAD", "TPS", "CPU us/txn", "p99 ms"];
-    let mut grid = Grid::new("Everything in the pool", 2, &header, "");
+    let mut grid = Grid::new("Everything in the pool", 2, &header, "Before the turns below.");
     for (case, (width, turn)) in cases.iter().flat_map(|c| WIDTHS.iter().zip(&c.memory).map(move |m| (c, m))) {
         let p99 = turn.latencies.transaction_ms(99.0).map_or_else(|| "-".to_owned(), human);
         let figures = [human(turn.tps()), human(turn.cpu_us()), p99];
@@ -413,6 +422,7 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
         "TPS",
         "in the pool",
         "CPU us/txn",
+        "in the pool",
         "reads/txn",
         "writes/txn",
         "doubled/txn",
@@ -434,7 +444,8 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. Both before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
+         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. In the pool: the same sessions on a second database with the same rows, all of them in the pool. \
+         All of these before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
          count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
          processor time on the cores that there were."
     );
@@ -447,8 +458,9 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
             human(c.pool_bytes as f64 / 1e6),
             human(c.visited_bytes as f64 / 1e6),
             human(c.median(|b| b.engine.tps())),
-            human(c.in_memory_tps()),
+            human(c.median(|b| b.around.in_pool.per_second)),
             human(c.median(|b| b.engine.cpu_us())),
+            human(c.median(|b| b.around.in_pool.cpu_us)),
             human(c.median(|b| b.per_transaction(b.moved.reads))),
             human(c.median(|b| b.per_transaction(b.moved.writes))),
             human(c.median(|b| b.per_transaction(b.moved.copies))),
