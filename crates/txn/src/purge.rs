@@ -536,9 +536,9 @@ impl TxnSystem {
             let taken = self.history.take_while(unneeded);
             let last = taken.len() < QUIET_BATCH;
             self.metrics.add(Counter::PurgedTransactions, taken.len() as u64);
-            for mut log in taken {
+            for mut committed in taken {
                 // Nothing that can fail: there is no extension to give back.
-                let _ = self.retire_quiet(&mut log, &acc);
+                let _ = self.retire_quiet(&mut committed, &acc);
             }
             if last {
                 return;

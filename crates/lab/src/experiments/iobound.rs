@@ -310,8 +310,7 @@ impl Surroundings<'_, '_> {
     fn yardsticks(&self, moved: Moved) -> Result<Yardsticks> {
         let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
         let write_share = moved.write_share();
-        let in_pool = self.in_pool.run(duration, &mut |_| Ok(()))?;
-        let in_pool = Rate { per_second: in_pool.tps(), cpu_us: in_pool.cpu_us() };
+        let in_pool = Rate::of(&self.in_pool.run(duration, &mut |_| Ok(()))?);
         let fio = match &self.options.fio {
             Ok(fio) if self.direct => {
                 Some(fio.run(&Job { file: self.scratch, page_bytes, write_share, depth, duration })?)
@@ -420,9 +419,9 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
         "pool MB",
         "visited MB",
         "TPS",
-        "in the pool",
+        "TPS in the pool",
         "CPU us/txn",
-        "in the pool",
+        "CPU us in the pool",
         "reads/txn",
         "writes/txn",
         "doubled/txn",
@@ -444,7 +443,8 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. In the pool: the same sessions on a second database with the same rows, all of them in the pool. \
+         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. In the pool: the same \
+         sessions on a second database with the same rows, all of them in the pool. \
          All of these before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
          count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
          processor time on the cores that there were."

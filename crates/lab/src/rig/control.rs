@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tempfile::NamedTempFile;
 
 use super::cpu;
-use super::load::{Load, Session};
+use super::load::{Load, Session, Turn};
 use crate::measure::Figure;
 use crate::pin::{Cores, Role};
 
@@ -166,6 +166,12 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// Of the transactions of a turn.
+    #[must_use]
+    pub fn of(turn: &Turn) -> Rate {
+        Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() }
+    }
+
     /// The mean of what was measured before and after something: a disk may give more for some seconds than for good.
     #[must_use]
     pub fn around(before: Rate, after: Rate) -> Rate {
@@ -247,8 +253,7 @@ impl PageLoop<'_> {
                 rng: Rng::for_part(17, n as u64),
             }));
         }
-        let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
-        Ok(Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() })
+        Ok(Rate::of(&Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?))
     }
 
     fn open(&self, path: &Path, write: bool) -> Result<File> {
