@@ -76,7 +76,7 @@ pub(super) fn body(document: &Document) -> Markup {
     html! {
         p class="lead" {
             "OLTP runs on a small table that fits into the pool, a dump of a big table that does not runs in a loop "
-            "beside it. The ceiling is a pool that holds both tables, measured in turns with every policy."
+            "beside it. The ceiling is a pool that holds both tables, measured in turns with every " (compared(document)) "."
         }
         section {
             h2 { "Throughput beside the dump" }
@@ -97,7 +97,7 @@ pub(super) fn body(document: &Document) -> Markup {
             @for (start, full, title, _) in SCENARIOS.iter().filter(|s| ran(&policies, s)) {
                 h3 { (title) }
                 div class="charts" {
-                    @for view in policies.iter().filter(|v| v.is(start, *full)) {
+                    @for view in policies.iter().filter(|v| v.is(start, *full) && tells_its_content(v)) {
                         @if let Some(chart) = pool(view) { (chart) }
                     }
                 }
@@ -105,9 +105,14 @@ pub(super) fn body(document: &Document) -> Markup {
         }
         section {
             h2 { "Content of the pool by table and index" }
-            @for view in &policies { (content(view)) }
+            @for view in policies.iter().filter(|v| tells_its_content(v)) { (content(view)) }
         }
     }
+}
+
+/// What the rows of the report are: one pool under several policies, or the engines of a server.
+fn compared(document: &Document) -> &'static str {
+    if document.experiment == "sideload" { "policy" } else { "engine" }
 }
 
 fn legend_entries(views: &[View<'_>]) -> Vec<(String, &'static str, bool)> {
@@ -166,6 +171,12 @@ fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
     names.into_iter().zip(LAYERS).map(|(name, class)| (name, class, false)).collect()
 }
 
+/// Whether the pool said what is in it. MyRocks' block cache does not.
+fn tells_its_content(view: &View<'_>) -> bool {
+    let resident = |s: &Value| s.get("resident_mb").and_then(Value::as_array).cloned().unwrap_or_default();
+    view.samples().iter().any(|s| resident(s).iter().any(|mb| mb.as_f64().is_some_and(|mb| mb > 0.0)))
+}
+
 fn pool(view: &View<'_>) -> Option<Markup> {
     let samples = view.samples();
     let at = |s: &Value, n: usize| s.get("resident_mb").and_then(|r| r.get(n)?.as_f64()).unwrap_or(0.0);
@@ -208,7 +219,7 @@ fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Docume
             h2 { "Results" }
             div class="scroll" { table {
                 thead { tr {
-                    th { "policy" } th class="n" { "TPS alone" } th class="n" { "TPS beside" }
+                    th { (compared(document)) } th class="n" { "TPS alone" } th class="n" { "TPS beside" }
                     th class="n" { "of the ceiling" } th class="n" { "p95 ms" } th class="n" { "dump s beside" }
                     th class="n" { "of the ceiling" } th class="n" { "hot pages read" } th class="n" { "turnovers" }
                     th { "time to get warm" } th class="n" { "made young" } th class="n" { "not young" }
@@ -281,5 +292,36 @@ fn content(view: &View<'_>) -> Markup {
                 }
             } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::document::metrics;
+    use crate::machine::Machine;
+
+    /// MyRocks had charts without a line in them, and tables of zeros.
+    #[test]
+    fn a_pool_that_does_not_say_what_is_in_it_has_no_chart_of_that() {
+        let run = |policy: &str, resident: f64| Run {
+            target: "mariadb".to_owned(),
+            policy: policy.to_owned(),
+            metrics: metrics(json!({
+                "role": "policy", "start": "warm", "load": "full speed", "pool_mb": 2,
+                "segments": [{"table": "sbtest1", "index": "PRIMARY"}],
+                "samples": [{"t": 0, "tps": 1, "resident_mb": [0]}, {"t": 1, "tps": 1, "resident_mb": [resident]}],
+                "resident_mb": {"during": [{"table": "sbtest1", "index": "PRIMARY", "mb": resident}]},
+            })),
+        };
+        let mut document = Document::new("sideload-mariadb", json!({}), Machine::this(None));
+        document.runs = vec![run("holdfast", 1.0), run("MyRocks", 0.0)];
+        let html = body(&document).into_string();
+        assert_eq!(html.matches("MB resident").count(), 1);
+        assert_eq!(html.matches("<details>").count(), 1);
+        assert_eq!(html.matches(">MyRocks</td>").count(), 1, "it is among the results");
+        assert!(html.contains("<th>engine</th>"));
     }
 }
