@@ -26,6 +26,18 @@ pub(crate) struct CommittedLog {
     pub phase: Phase,
 }
 
+impl CommittedLog {
+    /// Whether purge has nothing to do for the log but to copy what old views need.
+    pub fn is_quiet(&self) -> bool {
+        !self.log.asks_purge()
+    }
+
+    /// Whether nothing is read or written to let go of the log, once no view needs it: it is quiet, of one page, and purge has not begun with it.
+    pub fn is_free_to_let_go(&self) -> bool {
+        self.is_quiet() && self.phase == Phase::New && self.log.pages() == 1
+    }
+}
+
 /// How far the purge of a log has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {

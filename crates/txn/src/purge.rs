@@ -78,11 +78,6 @@ pub(crate) struct PurgeState {
     pub sweep: Option<Vec<u8>>,
 }
 
-/// Whether purge has nothing to do for a log but to copy what old views need.
-fn is_quiet(committed: &CommittedLog) -> bool {
-    !committed.log.asks_purge()
-}
-
 /// `None` if the page that stood in the way is a damaged one of the index's own file.
 fn unless_damaged<T>(index: &TableIndex, result: Result<T>) -> Result<Option<T>> {
     match result {
@@ -203,7 +198,7 @@ impl TxnSystem {
         if !long.is_empty() && !self.clear_shelf(committed.no, left)? {
             return Ok(false);
         }
-        if committed.phase == Phase::New && long.is_empty() && is_quiet(committed) {
+        if committed.phase == Phase::New && long.is_empty() && committed.is_quiet() {
             let records = committed.log.records();
             *left = left.saturating_sub(usize::try_from(records).unwrap_or(usize::MAX));
             self.retire_quiet(committed, &acc)?;
@@ -218,7 +213,7 @@ impl TxnSystem {
         }
         let mut bytes = Vec::new();
         while let Phase::Copying(n) = committed.phase {
-            if n == 0 && is_quiet(committed) {
+            if n == 0 && committed.is_quiet() {
                 self.retire_quiet(committed, &acc)?;
                 return Ok(true);
             }
@@ -507,7 +502,7 @@ impl TxnSystem {
     /// pages, and when the shelf gets full.
     pub(crate) fn give_back_quiet_logs(&self) {
         // What comes first and asks for more is purge's, and the others wait behind it.
-        if self.history_length() < QUIET_BATCH || !self.history.front_is(is_quiet) {
+        if self.history_length() < QUIET_BATCH || !self.history.front_is(CommittedLog::is_quiet) {
             return;
         }
         self.retire_unneeded();
@@ -519,7 +514,7 @@ impl TxnSystem {
         if (!shelved || self.shelf.is_nearly_full())
             && let Some(_state) = self.purge.try_lock()
         {
-            let _ = self.purge_logs(QUIET_BATCHES * QUIET_BATCH, is_quiet);
+            let _ = self.purge_logs(QUIET_BATCHES * QUIET_BATCH, CommittedLog::is_quiet);
         }
     }
 
@@ -528,9 +523,7 @@ impl TxnSystem {
     fn retire_unneeded(&self) {
         let oldest = self.views.oldest();
         self.shelf.forget_unneeded(oldest);
-        let unneeded = |front: &CommittedLog| {
-            front.no <= oldest && front.phase == Phase::New && is_quiet(front) && front.log.pages() == 1
-        };
+        let unneeded = |front: &CommittedLog| front.no <= oldest && front.is_free_to_let_go();
         let acc = self.store.pool().access(AccessKind::Purge);
         for _ in 0..QUIET_BATCHES {
             let taken = self.history.take_while(unneeded);

@@ -6,7 +6,7 @@ use holdfast_pool::{Access, AccessKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-use crate::history::{CommittedLog, Phase};
+use crate::history::CommittedLog;
 use crate::shelf::{Batch, Shelf};
 use crate::system::TxnSystem;
 use crate::undo::UndoPage;
@@ -28,10 +28,7 @@ struct Candidate {
 impl TxnSystem {
     /// Whether nothing but older views stands in the way of this log, and the shelf is for the likes of it.
     pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {
-        committed.phase == Phase::New
-            && !committed.log.asks_purge()
-            && committed.log.pages() == 1
-            && self.shelf.takes(Shelf::size_of(&committed.log))
+        committed.is_free_to_let_go() && self.shelf.takes(Shelf::size_of(&committed.log))
     }
 
     /// Puts a batch of logs from the front of the queue on the shelf, if a view is older and there is room, and gives their pages back. Returns how
