@@ -7,7 +7,8 @@
 //! On files past the system's cache and on files through it: a database with everything in the pool, and one with the same rows and a pool of a tenth
 //! of what is visited, as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
 //! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets before and after with as many requests under way, in the
-//! same proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs.
+//! same proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs, and
+//! the same loop with a transaction's computation between its pages what the disk gives to busy processors, without an engine.
 //! Through it, throughput is compared with what is
 //! left of that with everything in the pool, before and after each turn, after the copy of each page has been paid: the same loop, on cached pages,
 //! into as much memory as the pool has. The log is on the same disk and synced at each commit all the while.
@@ -115,16 +116,21 @@ struct Yardsticks {
     /// Transactions with everything in the pool, on the objects that the small pool meets.
     in_pool: Rate,
     page_loop: Rate,
+    /// Past the system's cache: the loop when it computes before each page as long as a transaction with everything in the pool does for each page that the
+    /// engine moves.
+    busy_loop: Option<Rate>,
     /// Past the system's cache, and if there is one.
     fio: Option<Rate>,
 }
 
 impl Yardsticks {
     fn around(before: Yardsticks, after: Yardsticks) -> Yardsticks {
+        let around = |(before, after)| Rate::around(before, after);
         Yardsticks {
             in_pool: Rate::around(before.in_pool, after.in_pool),
             page_loop: Rate::around(before.page_loop, after.page_loop),
-            fio: before.fio.zip(after.fio).map(|(before, after)| Rate::around(before, after)),
+            busy_loop: before.busy_loop.zip(after.busy_loop).map(around),
+            fio: before.fio.zip(after.fio).map(around),
         }
     }
 }
@@ -143,6 +149,10 @@ impl Beside {
         self.pages_per_s() / self.around.page_loop.per_second
     }
 
+    fn of_busy_loop(&self) -> Option<f64> {
+        Some(self.pages_per_s() / self.around.busy_loop?.per_second)
+    }
+
     fn per_transaction(&self, pages: u64) -> f64 {
         pages as f64 / (self.engine.transactions as f64).max(1.0)
     }
@@ -153,14 +163,24 @@ impl Case {
         Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
     }
 
-    /// Whether the system's cache is passed by: fio runs only there.
+    /// The median over the turns of what there is only past the system's cache.
+    fn median_past_cache(&self, of: impl Fn(&Beside) -> Option<f64>) -> Option<f64> {
+        Some(Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())?.median)
+    }
+
+    /// Whether the system's cache is passed by: fio and the busy loop run only there.
     fn is_direct(&self) -> bool {
         self.method == METHODS[0].0
     }
 
     /// What fio reads and writes per second.
     fn fio_per_s(&self) -> Option<f64> {
-        Some(Figure::of(&self.turns.iter().filter_map(|b| Some(b.around.fio?.per_second)).collect::<Vec<_>>())?.median)
+        self.median_past_cache(|b| Some(b.around.fio?.per_second))
+    }
+
+    /// What the loop reads and writes per second that computes between them.
+    fn busy_loop_per_s(&self) -> Option<f64> {
+        self.median_past_cache(|b| Some(b.around.busy_loop?.per_second))
     }
 
     /// Throughput, of what is left of that in memory after the copies have been paid.
@@ -196,7 +216,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
     document.figures = Figures {
         lead: lead(options),
-        words: Vec::new(),
+        words: cases.iter().filter_map(in_words).collect(),
         grids: vec![memory_grid(&cases), grid(&cases, options)],
         charts,
     };
@@ -278,12 +298,12 @@ fn beside(
         let engine = sampler.run(name, load, options.turn, progress)?;
         Ok((engine, Moved::during(&db.metrics_snapshot().delta(&before))))
     };
-    let (_, warm) = turn("warm-up", progress)?;
-    let mut before = surroundings.yardsticks(warm)?;
+    let (warm, moved) = turn("warm-up", progress)?;
+    let mut before = surroundings.yardsticks(&warm, moved)?;
     for _ in 0..options.turns {
         let cores = control::cores(options.sessions as usize)?;
         let (engine, moved) = turn(case.mode, progress)?;
-        let after = surroundings.yardsticks(moved)?;
+        let after = surroundings.yardsticks(&engine, moved)?;
         case.turns.push(Beside { engine, moved, around: Yardsticks::around(before, after), cores });
         before = after;
     }
@@ -306,8 +326,8 @@ struct Surroundings<'a, 's> {
 }
 
 impl Surroundings<'_, '_> {
-    /// Takes them, with the engine's proportion of reads and writes.
-    fn yardsticks(&self, moved: Moved) -> Result<Yardsticks> {
+    /// Takes them, with the engine's proportions: of reads and writes, and of pages and transactions.
+    fn yardsticks(&self, engine: &Turn, moved: Moved) -> Result<Yardsticks> {
         let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
         let write_share = moved.write_share();
         let in_pool = Rate::of(&self.in_pool.run(duration, &mut |_| Ok(()))?);
@@ -318,9 +338,12 @@ impl Surroundings<'_, '_> {
             _ => None,
         };
         let writes = (write_share > 0.0).then_some((self.scratch, write_share));
-        let page_loop = PageLoop { path: self.path, page_bytes, direct: self.direct, writes, frames: self.frames };
+        let page_loop =
+            PageLoop { path: self.path, page_bytes, direct: self.direct, writes, frames: self.frames, work_us: 0.0 };
+        let work_us = in_pool.cpu_us * engine.transactions as f64 / moved.pages().max(1) as f64;
+        let busy_loop = self.direct.then(|| PageLoop { work_us, ..page_loop }.run(depth, duration)).transpose()?;
         let page_loop = page_loop.run(depth, duration)?;
-        Ok(Yardsticks { in_pool, page_loop, fio })
+        Ok(Yardsticks { in_pool, page_loop, busy_loop, fio })
     }
 }
 
@@ -331,6 +354,22 @@ fn lead(options: &Options) -> String {
          pool, even with every byte in the file system's cache.",
         options.sessions
     )
+}
+
+/// Who moves how many pages past the system's cache: fio, whose processors have nothing else to do, threads that compute, and the engine.
+fn in_words(case: &Case) -> Option<String> {
+    let (fio, busy) = (case.fio_per_s()?, case.busy_loop_per_s()?);
+    Some(format!(
+        "{}, {}: fio moves {} pages a second; threads without an engine that compute between two pages as long as the transactions do move {} ({:.2} of that), \
+         the engine {} ({:.2}).",
+        case.mode,
+        case.method,
+        human(fio),
+        human(busy),
+        busy / fio,
+        human(case.median(Beside::pages_per_s)),
+        case.median(Beside::of_device),
+    ))
 }
 
 fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
@@ -390,11 +429,13 @@ fn document_run(case: &Case) -> Run {
             "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.around.fio?.cpu_us)).reduce(f64::min),
             "loop_pages_per_s": case.median(|b| b.around.page_loop.per_second),
             "loop_cpu_us": case.median(|b| b.around.page_loop.cpu_us),
+            "busy_loop_pages_per_s": case.busy_loop_per_s(),
             "reads_per_transaction": case.median(|b| b.per_transaction(b.moved.reads)),
             "writes_per_transaction": case.median(|b| b.per_transaction(b.moved.writes)),
             "doubled_per_transaction": case.median(|b| b.per_transaction(b.moved.copies)),
             "of_device": case.median(Beside::of_device),
             "of_loop": case.median(Beside::of_loop),
+            "of_busy_loop": case.median_past_cache(Beside::of_busy_loop),
             "of_memory_less_copies": case.of_memory(),
         })),
     }
@@ -429,8 +470,10 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
         "fio pages/s",
         "loop pages/s",
         "loop CPU us",
+        "busy loop pages/s",
         "of fio",
         "of loop",
+        "of busy loop",
         "of pool less copies",
     ];
     let fio = match &options.fio {
@@ -443,7 +486,8 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. In the pool: the same \
+         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. Busy loop: the same threads, which compute before each page as long as \
+         a transaction with everything in the pool takes for each page that the engine moves. In the pool: the same \
          sessions on a second database with the same rows, all of them in the pool. \
          All of these before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
          count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
@@ -451,6 +495,7 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     );
     let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, &note);
     let share = |of: f64| format!("{of:.2}");
+    let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), shown);
     for c in cases {
         grid.rows.push(vec![
             c.mode.to_owned(),
@@ -465,11 +510,13 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
             human(c.median(|b| b.per_transaction(b.moved.writes))),
             human(c.median(|b| b.per_transaction(b.moved.copies))),
             human(c.median(Beside::pages_per_s)),
-            c.fio_per_s().map_or_else(|| "-".to_owned(), human),
+            or_dash(c.fio_per_s(), human),
             human(c.median(|b| b.around.page_loop.per_second)),
             human(c.median(|b| b.around.page_loop.cpu_us)),
-            c.fio_per_s().map_or_else(|| "-".to_owned(), |_| share(c.median(Beside::of_device))),
+            or_dash(c.busy_loop_per_s(), human),
+            or_dash(c.fio_per_s().map(|_| c.median(Beside::of_device)), share),
             share(c.median(Beside::of_loop)),
+            or_dash(c.median_past_cache(Beside::of_busy_loop), share),
             share(c.of_memory()),
         ]);
     }

@@ -27,17 +27,30 @@ fn burn(block: &[u8], rounds: u64) -> u32 {
     (0..rounds).fold(0, |crc, _| holdfast_base::checksum_append(crc, std::hint::black_box(block)))
 }
 
-/// A session that uses so much processor time per transaction and does nothing else.
-#[repr(align(128))]
-pub struct Burner {
+/// Computation of a certain length, without a purpose.
+struct Work {
     block: Vec<u8>,
     rounds: u64,
-    result: u32,
 }
+
+impl Work {
+    /// Of as many rounds of `round_ns` as take about so many microseconds.
+    fn of(cpu_us: f64, round_ns: f64) -> Work {
+        Work { block: vec![7; BLOCK], rounds: (cpu_us * 1e3 / round_ns).round() as u64 }
+    }
+
+    fn do_it(&self) {
+        std::hint::black_box(burn(&self.block, self.rounds));
+    }
+}
+
+/// A session that uses so much processor time per transaction and does nothing else.
+#[repr(align(128))]
+struct Burner(Work);
 
 impl Session for Burner {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
-        self.result ^= burn(&self.block, self.rounds);
+        self.0.do_it();
         Ok(())
     }
 }
@@ -46,8 +59,8 @@ impl Session for Burner {
 #[must_use]
 pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
     let round_ns = round_ns();
-    let rounds = (cpu_us * 1e3 / round_ns).round().max(1.0) as u64;
-    let session = |_| -> Box<dyn Session> { Box::new(Burner { block: vec![7; BLOCK], rounds, result: 0 }) };
+    let cpu_us = cpu_us.max(round_ns / 1e3);
+    let session = |_| -> Box<dyn Session> { Box::new(Burner(Work::of(cpu_us, round_ns))) };
     Load::new(&[], (0..sessions).map(session).collect())
 }
 
@@ -194,6 +207,9 @@ pub struct PageLoop<'a> {
     /// Pages of memory that all threads read into and write from, any of them each time: as many as the pool has frames. A copy to one page that stays
     /// in the processor's first cache costs little more than half as much, but no pool gets its pages there. One for each thread at least.
     pub frames: usize,
+    /// Processor microseconds that a thread computes before each operation; 0 for none. A disk that is read by busy processors gives less: they are late to ask
+    /// it for more, and under a host its interrupts and requests put them off.
+    pub work_us: f64,
 }
 
 /// The memory of a [`PageLoop`].
@@ -220,11 +236,13 @@ struct PageUser<'f> {
     write: Option<(File, f64)>,
     pages: u64,
     frames: &'f Frames,
+    work: Work,
     rng: Rng,
 }
 
 impl Session for PageUser<'_> {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
+        self.work.do_it();
         let mut frame = self.frames.any(&mut self.rng);
         let at = self.rng.below(self.pages) * frame.len() as u64;
         match &self.write {
@@ -242,6 +260,7 @@ impl PageLoop<'_> {
     pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
         let frames = Frames::new(self.frames.max(threads), self.page_bytes);
+        let round_ns = round_ns();
         let mut sessions: Vec<Box<dyn Session + '_>> = Vec::new();
         for n in 0..threads {
             let write = |(path, share): (&Path, f64)| Ok::<_, anyhow::Error>((self.open(path, true)?, share));
@@ -250,6 +269,7 @@ impl PageLoop<'_> {
                 write: self.writes.map(write).transpose()?,
                 pages: (len / self.page_bytes as u64).max(1),
                 frames: &frames,
+                work: Work::of(self.work_us, round_ns),
                 rng: Rng::for_part(17, n as u64),
             }));
         }

@@ -117,7 +117,7 @@ fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Ou
     progress.step("the price of a miss");
     let page_bytes = 16 << 10;
     let frames = SMALLEST as usize / page_bytes;
-    let bare = PageLoop { path: &path, page_bytes, direct: true, writes: None, frames };
+    let bare = PageLoop { path: &path, page_bytes, direct: true, writes: None, frames, work_us: 0.0 };
     outcome.prices = price::prices(site, options, &bare, progress)?;
     let sizes = options.shares.iter().map(|share| ((data_bytes as f64 * share) as u64).max(SMALLEST));
     let mut pools: Vec<u64> = [SMALLEST].into_iter().chain(sizes).collect();
