@@ -217,7 +217,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.figures = Figures {
         lead: lead(options),
         words: cases.iter().filter_map(in_words).collect(),
-        grids: vec![memory_grid(&cases), grid(&cases, options)],
+        grids: vec![memory_grid(&cases), transactions_grid(&cases), pages_grid(&cases, options)],
         charts,
     };
     let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
@@ -453,7 +453,7 @@ fn memory_grid(cases: &[Case]) -> Grid {
     grid
 }
 
-fn grid(cases: &[Case], options: &Options) -> Grid {
+fn transactions_grid(cases: &[Case]) -> Grid {
     let header = [
         "",
         "files",
@@ -461,20 +461,48 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
         "visited MB",
         "TPS",
         "TPS in the pool",
+        "of that less copies",
         "CPU us/txn",
         "CPU us in the pool",
         "reads/txn",
         "writes/txn",
         "doubled/txn",
-        "pages/s",
-        "fio pages/s",
-        "loop pages/s",
-        "loop CPU us",
-        "busy loop pages/s",
-        "of fio",
-        "of loop",
-        "of busy loop",
-        "of pool less copies",
+    ];
+    let note = "In the pool: the same sessions on a second database with the same rows, all of them in the pool, before and after each turn of the \
+                engine (the mean of the two counts). Less copies: the time of such a transaction and, for each page that the engine moves, the processor time that \
+                it takes the loop below, on the cores that there were. Doubled: pages written to the double-write file, which count as written.";
+    let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, note);
+    for c in cases {
+        grid.rows.push(vec![
+            c.mode.to_owned(),
+            c.method.to_owned(),
+            human(c.pool_bytes as f64 / 1e6),
+            human(c.visited_bytes as f64 / 1e6),
+            human(c.median(|b| b.engine.tps())),
+            human(c.median(|b| b.around.in_pool.per_second)),
+            share(c.of_memory()),
+            human(c.median(|b| b.engine.cpu_us())),
+            human(c.median(|b| b.around.in_pool.cpu_us)),
+            human(c.median(|b| b.per_transaction(b.moved.reads))),
+            human(c.median(|b| b.per_transaction(b.moved.writes))),
+            human(c.median(|b| b.per_transaction(b.moved.copies))),
+        ]);
+    }
+    grid
+}
+
+fn pages_grid(cases: &[Case], options: &Options) -> Grid {
+    let header = [
+        "",
+        "files",
+        "engine",
+        "fio",
+        "loop",
+        "busy loop",
+        "engine, of fio's",
+        "of the loop's",
+        "of the busy loop's",
+        "loop, CPU us/page",
     ];
     let fio = match &options.fio {
         Ok(fio) => format!(
@@ -486,39 +514,29 @@ fn grid(cases: &[Case], options: &Options) -> Grid {
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. Busy loop: the same threads, which compute before each page as long as \
-         a transaction with everything in the pool takes for each page that the engine moves. In the pool: the same \
-         sessions on a second database with the same rows, all of them in the pool. \
-         All of these before and after each turn of the engine (the mean of the two counts). Doubled: pages written to the double-write file, which \
-         count as written. In the pool less copies: the time of a transaction with everything in the pool and, for each of these pages, the loop's \
-         processor time on the cores that there were."
+         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. Busy loop: the same threads, which \
+         compute before each page as long as a transaction with everything in the pool takes for each page that the engine moves. \
+         All of these before and after each turn of the engine (the mean of the two counts)."
     );
-    let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, &note);
-    let share = |of: f64| format!("{of:.2}");
+    let mut grid = Grid::new("Pages read and written per second", 2, &header, &note);
     let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), shown);
     for c in cases {
         grid.rows.push(vec![
             c.mode.to_owned(),
             c.method.to_owned(),
-            human(c.pool_bytes as f64 / 1e6),
-            human(c.visited_bytes as f64 / 1e6),
-            human(c.median(|b| b.engine.tps())),
-            human(c.median(|b| b.around.in_pool.per_second)),
-            human(c.median(|b| b.engine.cpu_us())),
-            human(c.median(|b| b.around.in_pool.cpu_us)),
-            human(c.median(|b| b.per_transaction(b.moved.reads))),
-            human(c.median(|b| b.per_transaction(b.moved.writes))),
-            human(c.median(|b| b.per_transaction(b.moved.copies))),
             human(c.median(Beside::pages_per_s)),
             or_dash(c.fio_per_s(), human),
             human(c.median(|b| b.around.page_loop.per_second)),
-            human(c.median(|b| b.around.page_loop.cpu_us)),
             or_dash(c.busy_loop_per_s(), human),
             or_dash(c.fio_per_s().map(|_| c.median(Beside::of_device)), share),
             share(c.median(Beside::of_loop)),
             or_dash(c.median_past_cache(Beside::of_busy_loop), share),
-            share(c.of_memory()),
+            human(c.median(|b| b.around.page_loop.cpu_us)),
         ]);
     }
     grid
+}
+
+fn share(of: f64) -> String {
+    format!("{of:.2}")
 }
