@@ -160,11 +160,11 @@ impl Beside {
 
 impl Case {
     fn median(&self, of: impl Fn(&Beside) -> f64) -> f64 {
-        Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
+        self.median_of_known(|b| Some(of(b))).unwrap_or(f64::NAN)
     }
 
-    /// The median over the turns of what there is only past the system's cache.
-    fn median_past_cache(&self, of: impl Fn(&Beside) -> Option<f64>) -> Option<f64> {
+    /// The median over the turns that have it: some things there are only past the system's cache.
+    fn median_of_known(&self, of: impl Fn(&Beside) -> Option<f64>) -> Option<f64> {
         Some(Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())?.median)
     }
 
@@ -175,12 +175,12 @@ impl Case {
 
     /// What fio reads and writes per second.
     fn fio_per_s(&self) -> Option<f64> {
-        self.median_past_cache(|b| Some(b.around.fio?.per_second))
+        self.median_of_known(|b| Some(b.around.fio?.per_second))
     }
 
     /// What the loop reads and writes per second that computes between them.
     fn busy_loop_per_s(&self) -> Option<f64> {
-        self.median_past_cache(|b| Some(b.around.busy_loop?.per_second))
+        self.median_of_known(|b| Some(b.around.busy_loop?.per_second))
     }
 
     /// Throughput, of what is left of that in memory after the copies have been paid.
@@ -435,7 +435,7 @@ fn document_run(case: &Case) -> Run {
             "doubled_per_transaction": case.median(|b| b.per_transaction(b.moved.copies)),
             "of_device": case.median(Beside::of_device),
             "of_loop": case.median(Beside::of_loop),
-            "of_busy_loop": case.median_past_cache(Beside::of_busy_loop),
+            "of_busy_loop": case.median_of_known(Beside::of_busy_loop),
             "of_memory_less_copies": case.of_memory(),
         })),
     }
@@ -530,7 +530,7 @@ fn pages_grid(cases: &[Case], options: &Options) -> Grid {
             or_dash(c.busy_loop_per_s(), human),
             or_dash(c.fio_per_s().map(|_| c.median(Beside::of_device)), share),
             share(c.median(Beside::of_loop)),
-            or_dash(c.median_past_cache(Beside::of_busy_loop), share),
+            or_dash(c.median_of_known(Beside::of_busy_loop), share),
             human(c.median(|b| b.around.page_loop.cpu_us)),
         ]);
     }

@@ -173,8 +173,13 @@ fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
 
 /// Whether the pool said what is in it. MyRocks' block cache does not.
 fn tells_its_content(view: &View<'_>) -> bool {
-    let resident = |s: &Value| s.get("resident_mb").and_then(Value::as_array).cloned().unwrap_or_default();
-    view.samples().iter().any(|s| resident(s).iter().any(|mb| mb.as_f64().is_some_and(|mb| mb > 0.0)))
+    let resident =
+        |s: &Value| s.get("resident_mb").and_then(Value::as_array).is_some_and(|list| list.iter().any(is_some_mb));
+    view.samples().iter().any(resident)
+}
+
+fn is_some_mb(mb: &Value) -> bool {
+    mb.as_f64().is_some_and(|mb| mb > 0.0)
 }
 
 fn pool(view: &View<'_>) -> Option<Markup> {

@@ -28,15 +28,17 @@ fn burn(block: &[u8], rounds: u64) -> u32 {
 }
 
 /// Computation of a certain length, without a purpose.
+#[derive(Clone)]
 struct Work {
     block: Vec<u8>,
     rounds: u64,
 }
 
 impl Work {
-    /// Of as many rounds of `round_ns` as take about so many microseconds.
-    fn of(cpu_us: f64, round_ns: f64) -> Work {
-        Work { block: vec![7; BLOCK], rounds: (cpu_us * 1e3 / round_ns).round() as u64 }
+    /// Of about so many microseconds, at least one round; what a round takes is measured. None at all for 0.
+    fn of(cpu_us: f64) -> Work {
+        let rounds = if cpu_us > 0.0 { (cpu_us * 1e3 / round_ns()).round().max(1.0) as u64 } else { 0 };
+        Work { block: vec![7; BLOCK], rounds }
     }
 
     fn do_it(&self) {
@@ -58,9 +60,8 @@ impl Session for Burner {
 /// Sessions that use `cpu_us` microseconds of processor time per transaction each.
 #[must_use]
 pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
-    let round_ns = round_ns();
-    let cpu_us = cpu_us.max(round_ns / 1e3);
-    let session = |_| -> Box<dyn Session> { Box::new(Burner(Work::of(cpu_us, round_ns))) };
+    let work = Work::of(cpu_us);
+    let session = |_| -> Box<dyn Session> { Box::new(Burner(work.clone())) };
     Load::new(&[], (0..sessions).map(session).collect())
 }
 
@@ -260,7 +261,7 @@ impl PageLoop<'_> {
     pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
         let frames = Frames::new(self.frames.max(threads), self.page_bytes);
-        let round_ns = round_ns();
+        let work = Work::of(self.work_us);
         let mut sessions: Vec<Box<dyn Session + '_>> = Vec::new();
         for n in 0..threads {
             let write = |(path, share): (&Path, f64)| Ok::<_, anyhow::Error>((self.open(path, true)?, share));
@@ -269,7 +270,7 @@ impl PageLoop<'_> {
                 write: self.writes.map(write).transpose()?,
                 pages: (len / self.page_bytes as u64).max(1),
                 frames: &frames,
-                work: Work::of(self.work_us, round_ns),
+                work: work.clone(),
                 rng: Rng::for_part(17, n as u64),
             }));
         }
