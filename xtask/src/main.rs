@@ -47,6 +47,9 @@ enum Command {
     },
     /// The engine inside a MariaDB server: build, private servers, tests
     Mariadb {
+        /// Build the engine with debug assertions, from what the tests have built already: for tests, not for benchmarks
+        #[arg(long)]
+        dev: bool,
         #[command(subcommand)]
         what: mariadb::What,
     },
@@ -60,7 +63,9 @@ fn main() -> anyhow::Result<()> {
         Command::Test { all, only } => suites::run(all, &only),
         Command::Bench { what } => bench::run(what),
         Command::Fuzz { seconds, targets } => fuzz::run(seconds, &targets),
-        Command::Mariadb { what } => mariadb::run(what),
+        Command::Mariadb { dev, what } => {
+            mariadb::run(what, if dev { holdfast_server::Profile::Dev } else { holdfast_server::Profile::Release })
+        }
         Command::Doc => suites::doc(),
     }
 }

@@ -20,7 +20,7 @@ mod spider;
 mod stories;
 
 use clap::Subcommand;
-use holdfast_server::{Cache, Profile, apt, build, build_as, server};
+use holdfast_server::{Cache, Profile, apt, build_as, server};
 
 use crate::run::{cargo, check};
 
@@ -99,9 +99,10 @@ pub enum What {
     },
 }
 
-/// Runs a subcommand.
-pub fn run(what: What) -> anyhow::Result<()> {
+/// Runs a subcommand with the engine built as `profile` says.
+pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     let cache = Cache::of_the_project();
+    let build = |cache: &Cache| build_as(cache, profile);
     match what {
         What::Build => build(&cache).map(drop),
         What::Up { port, fresh, options } => {
