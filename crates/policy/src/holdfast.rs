@@ -353,10 +353,6 @@ impl Search<'_> {
     }
 }
 
-fn is_resident(word: u64) -> bool {
-    word & bits::KIND == u64::from(bits::HOLDFAST)
-}
-
 impl Policy for Holdfast {
     fn rules(&self) -> TouchRules {
         TouchRules::new(bits::HOLDFAST, (self.small_target / 2).max(1), WINDOW_TICKS_MS)
@@ -369,7 +365,6 @@ impl Policy for Holdfast {
     fn touch_locked(&mut self, _: Slot, _: &Touch, _: &dyn Words) {}
 
     fn insert(&mut self, s: Slot, key: u64, t: &Touch, words: &dyn Words) {
-        debug_assert!(!is_resident(words.load(s)), "slot {s} is resident already");
         self.reserve(s as usize + 1);
         self.keys[s as usize] = key;
         self.stats.insertions += 1;
@@ -395,9 +390,8 @@ impl Policy for Holdfast {
     }
 
     fn remove(&mut self, s: Slot, words: &dyn Words) {
-        let word = words.load(s);
-        if is_resident(word) {
-            let (list, links) = self.list(word >> QUEUE_SHIFT & 0b11);
+        if self.links.contains(s) {
+            let (list, links) = self.list(words.load(s) >> QUEUE_SHIFT & 0b11);
             list.remove(links, s);
             words.store(s, 0);
         }

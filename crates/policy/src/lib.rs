@@ -18,9 +18,14 @@
 //! A policy object knows nothing of locks; the caller serializes all calls but [`TouchRules::touch`]. Touches may
 //! race with everything else: they lose themselves, never a page.
 //!
+//! Several policies may share one [`Words`], each with the slots that were inserted into it (the partitions of a
+//! pool do). A touch is late when its slot has passed on to another policy before the mutex is taken. So a policy
+//! knows its slots by its own links, which only callers with its mutex see, and never by a word: the word of a slot
+//! that is not its own says nothing to it.
+//!
 //! # Invariants
-//! A resident slot is in exactly one queue, and its word says in which; a slot that is not resident is in none,
-//! and its word is 0.
+//! A resident slot is in exactly one queue of exactly one policy, and its word says in which queue; a slot that is
+//! not resident is in none, and its word is 0.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,14 @@
 //! Doubly linked lists of slots, all threaded through one pair of arrays: a slot is in at most one list.
 //!
 //! The front of a list is where pages enter, the back where they leave. Operations are O(1) and allocate nothing
-//! once the arrays cover the largest slot.
+//! once the arrays cover the largest slot. The arrays know which slots are in a list ([`Links::contains`]).
 
 use crate::Slot;
 
 /// No slot: the end of a list.
 pub(crate) const NIL: Slot = Slot::MAX;
+/// In the place of a slot's neighbour towards the front: the slot is in no list.
+const ABSENT: Slot = Slot::MAX - 1;
 
 /// The link arrays that several [`List`]s share.
 #[derive(Debug, Default)]
@@ -29,9 +31,14 @@ impl Links {
     /// Makes room for slots below `slots`.
     pub(crate) fn reserve(&mut self, slots: usize) {
         if slots > self.next.len() {
-            self.prev.resize(slots, NIL);
+            self.prev.resize(slots, ABSENT);
             self.next.resize(slots, NIL);
         }
+    }
+
+    /// Whether `s` is in one of the lists; any slot may be asked for.
+    pub(crate) fn contains(&self, s: Slot) -> bool {
+        self.prev.get(s as usize).is_some_and(|&prev| prev != ABSENT)
     }
 
     /// The neighbour towards the front, or [`NIL`].
@@ -65,6 +72,7 @@ impl List {
     }
 
     pub(crate) fn push_front(&mut self, links: &mut Links, s: Slot) {
+        debug_assert!(!links.contains(s), "slot {s} is in a list already");
         links.prev[s as usize] = NIL;
         links.next[s as usize] = self.front;
         match self.front {
@@ -77,6 +85,7 @@ impl List {
 
     /// Inserts `s` on the front side of `at`, a member of the list.
     pub(crate) fn insert_before(&mut self, links: &mut Links, s: Slot, at: Slot) {
+        debug_assert!(!links.contains(s), "slot {s} is in a list already");
         let prev = links.prev[at as usize];
         if prev == NIL {
             return self.push_front(links, s);
@@ -90,6 +99,7 @@ impl List {
 
     /// Takes `s`, a member of the list, out.
     pub(crate) fn remove(&mut self, links: &mut Links, s: Slot) {
+        debug_assert!(links.contains(s), "slot {s} is in no list");
         let (prev, next) = (links.prev[s as usize], links.next[s as usize]);
         match prev {
             NIL => self.front = next,
@@ -99,6 +109,7 @@ impl List {
             NIL => self.back = prev,
             n => links.prev[n as usize] = prev,
         }
+        links.prev[s as usize] = ABSENT;
         self.len -= 1;
     }
 

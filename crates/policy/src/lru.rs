@@ -48,10 +48,6 @@ impl Lru {
     }
 }
 
-fn is_resident(s: Slot, words: &dyn Words) -> bool {
-    words.load(s) & bits::KIND == u64::from(bits::LRU)
-}
-
 impl Policy for Lru {
     fn rules(&self) -> TouchRules {
         TouchRules::new(bits::LRU, 0, 0)
@@ -62,14 +58,13 @@ impl Policy for Lru {
     }
 
     fn touch_locked(&mut self, s: Slot, _: &Touch, words: &dyn Words) {
-        if is_resident(s, words) && self.list.front() != s {
+        if self.links.contains(s) && self.list.front() != s {
             self.list.remove(&mut self.links, s);
             self.push_front(s, words);
         }
     }
 
     fn insert(&mut self, s: Slot, _: u64, _: &Touch, words: &dyn Words) {
-        debug_assert!(!is_resident(s, words), "slot {s} is resident already");
         self.links.reserve(s as usize + 1);
         self.insertions += 1;
         self.push_front(s, words);
@@ -88,7 +83,7 @@ impl Policy for Lru {
     }
 
     fn remove(&mut self, s: Slot, words: &dyn Words) {
-        if is_resident(s, words) {
+        if self.links.contains(s) {
             self.list.remove(&mut self.links, s);
             words.store(s, 0);
         }

@@ -32,10 +32,6 @@ const TICK_MASK: u32 = (1 << 28) - 1;
 const CLOCK_SHIFT: u32 = 32;
 const CLOCK_MASK: u64 = !0 << CLOCK_SHIFT;
 
-fn is_resident(word: u64) -> bool {
-    word & bits::KIND == u64::from(bits::MIDPOINT)
-}
-
 /// What a touch is, before anything moves.
 #[derive(PartialEq, Eq)]
 enum Verdict {
@@ -192,10 +188,10 @@ impl Policy for MidpointLru {
     }
 
     fn touch_locked(&mut self, s: Slot, t: &Touch, words: &dyn Words) {
-        let mut word = words.load(s);
-        if !is_resident(word) {
+        if !self.links.contains(s) {
             return;
         }
+        let mut word = words.load(s);
         if word & ACCESSED == 0 {
             word |= ACCESSED | u64::from(t.tick & TICK_MASK) << TICK_SHIFT;
             words.store(s, word);
@@ -213,7 +209,6 @@ impl Policy for MidpointLru {
     }
 
     fn insert(&mut self, s: Slot, _: u64, _: &Touch, words: &dyn Words) {
-        debug_assert!(!is_resident(words.load(s)), "slot {s} is resident already");
         self.links.reserve(s as usize + 1);
         self.stats.insertions += 1;
         let word = u64::from(bits::MIDPOINT);
@@ -243,7 +238,7 @@ impl Policy for MidpointLru {
     }
 
     fn remove(&mut self, s: Slot, words: &dyn Words) {
-        if is_resident(words.load(s)) {
+        if self.links.contains(s) {
             self.unlink(s, words);
             words.store(s, 0);
             self.balance(words);

@@ -59,7 +59,7 @@ pub trait Policy: Send {
     }
 
     /// The slow part of a hit, after [`TouchEffect::Locked`]. The page may have gone, or been touched by others,
-    /// in the meantime: then it does nothing.
+    /// in the meantime, and the slot may be another policy's: then it does nothing.
     fn touch_locked(&mut self, s: Slot, t: &Touch, words: &dyn Words);
 
     /// A page with this key (any number that identifies the page; neighbours in a file have neighbouring keys) now
@@ -77,7 +77,7 @@ pub trait Policy: Send {
     fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot>;
 
     /// The page in slot `s` was dropped: it leaves all queues, and nothing is remembered. Does nothing if `s` is
-    /// not resident.
+    /// not resident in this policy.
     fn remove(&mut self, s: Slot, words: &dyn Words);
 
     /// Changes the number of frames that the queues are sized for. Evicts nothing: a caller that shrinks asks for

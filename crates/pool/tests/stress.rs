@@ -80,13 +80,58 @@ fn under_each_policy() {
     }
 }
 
+/// More partitions than the machine has cores for: a frame passes from one to another while threads still believe in its
+/// former page.
 #[test]
-fn several_partitions() {
+fn many_partitions_under_each_policy() {
+    let midpoint = PolicyKind::MidpointLru { old_blocks_pct: 37, old_blocks_time_ms: 0 };
+    for policy in [PolicyKind::Holdfast, midpoint, PolicyKind::Lru] {
+        let adjust = |mut c: holdfast_pool::PoolConfig| {
+            (c.background, c.partitions, c.policy) = (true, 8, policy);
+            c
+        };
+        run(&Bed::on(Arc::new(MemoryDisk::new()), adjust, 64), 8, 4, 2000, 5000);
+    }
+}
+
+/// The same while the pool changes its size and its policy, and a space is closed and opened again and again.
+#[test]
+fn many_partitions_beside_changes_of_the_pool() {
     let adjust = |mut c: holdfast_pool::PoolConfig| {
-        (c.background, c.partitions) = (true, 4);
+        (c.partitions, c.policy, c.max_bytes) = (8, PolicyKind::Lru, 128 * common::PAGE as u64);
         c
     };
-    run(&Bed::on(Arc::new(MemoryDisk::new()), adjust, 64), 8, 4, 2000, 300);
+    const PAGES: u32 = 1024;
+    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 64);
+    bed.create_many(PAGES);
+    let running = AtomicU64::new(6);
+    std::thread::scope(|scope| {
+        for t in 0..6 {
+            let (bed, running) = (&bed, &running);
+            scope.spawn(move || {
+                let mut rng = SmallRng::seed_from_u64(t);
+                for _ in 0..20_000 {
+                    let no = rng.random_range(0..PAGES);
+                    assert_eq!(read_optimistic(&bed.pool, &bed.space, no, &bed.access()).unwrap(), u64::from(no));
+                }
+                running.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        let midpoint = PolicyKind::MidpointLru { old_blocks_pct: 37, old_blocks_time_ms: 0 };
+        for (n, policy) in [PolicyKind::Lru, midpoint, PolicyKind::Holdfast].into_iter().cycle().enumerate() {
+            if running.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            bed.pool.set_policy(policy);
+            bed.pool.resize(((48 + 16 * (n % 4)) * common::PAGE) as u64).unwrap();
+            let other = common::open_space(&bed.pool, &bed.disk, holdfast_base::SpaceId(100 + n as u32));
+            (0..20).for_each(|no| common::create(&bed.pool, &other, no * 64, 1).unwrap());
+            bed.pool.close_space(&other, true).unwrap();
+        }
+    });
+    bed.pool.flush_all().unwrap();
+    let stats = bed.pool.stats();
+    assert_eq!((stats.dirty, stats.resident + stats.free), (0, stats.frames));
 }
 
 /// 1,024 connections, 64 of them writing, on the smallest pool: 320 frames (of 4 KiB here, so that the test is short).
