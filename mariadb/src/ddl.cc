@@ -34,6 +34,7 @@ Share *ha_holdfast::get_share()
 int ha_holdfast::open(const char *path, int, uint)
 {
   name= table_name(path);
+  is_sequence= table_share->table_type == TABLE_TYPE_SEQUENCE;
   share= get_share();
   if (!share)
     return HA_ERR_OUT_OF_MEM;

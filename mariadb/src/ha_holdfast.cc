@@ -11,6 +11,7 @@ using namespace holdfast;
 
 ha_holdfast::~ha_holdfast()
 {
+  end_alone();
   hf_cursor_close(cursor);
   hf_buffer_free(row);
   hf_buffer_free(linked_row);
@@ -83,7 +84,8 @@ static bool replaces_by_copy(int command)
 
 THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
-  if (type == TL_IGNORE)
+  // Rows of a sequence are read without locks.
+  if (type == TL_IGNORE || is_sequence)
     return to;
   int isolation= thd_tx_isolation(thd);
   is_to_be_replaced= type == TL_READ_NO_INSERT && replaces_by_copy(thd_sql_command(thd));
@@ -106,6 +108,11 @@ int ha_holdfast::external_lock(THD *thd, int type)
   connection= Connection::of(thd);
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
+  if (is_sequence)
+  {
+    end_alone();
+    return 0;
+  }
   if (type == F_UNLCK)
   {
     connection->table_unlocked();
@@ -134,6 +141,8 @@ int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
   connection= Connection::of(thd);
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
+  if (is_sequence)
+    return 0;
   if (type >= TL_FIRST_WRITE)
     read_lock= HF_LOCK_EXCLUSIVE;
   return connection->statement(thd);
@@ -151,6 +160,7 @@ int ha_holdfast::reset()
   is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= links_known= false;
   hf_load_free(load);
   load= nullptr;
+  end_alone();
   mrr.dsmrr_close();
   return 0;
 }
@@ -158,6 +168,8 @@ int ha_holdfast::reset()
 /* A handler may be used after its transaction was committed in the middle of a statement. */
 int ha_holdfast::begin_transaction()
 {
+  if (is_sequence)
+    return begin_alone();
   if (connection && connection->transaction)
     return 0;
   connection= Connection::of(ha_thd());
@@ -212,7 +224,7 @@ bool ha_holdfast::is_covered()
 /* Whether rows are to be read whole: who may write them needs all columns. */
 bool ha_holdfast::all_columns() const
 {
-  return read_lock == HF_LOCK_EXCLUSIVE;
+  return read_lock == HF_LOCK_EXCLUSIVE || is_sequence;
 }
 
 /* Whether the heads of rows do. */
@@ -456,6 +468,7 @@ void ha_holdfast::try_semi_consistent_read(bool yes)
 int ha_holdfast::rnd_init(bool scan)
 {
   is_scan= false;
+  end_alone();
   if (!scan)
     return begin_transaction();
   active_index= MAX_KEY;

@@ -136,7 +136,10 @@ public:
 private:
   holdfast::Share *get_share();
   int begin_transaction();
-  hf_transaction *transaction() { return connection->transaction; }
+  hf_transaction *transaction() { return alone ? alone : connection->transaction; }
+  int begin_alone();
+  int commit_alone(int error);
+  void end_alone();
   const holdfast::Index_key &primary_key() const { return share->keys[share->primary_key]; }
   uint index_no_of(uint key_no) const { return share->index_no(key_no); }
   int fail(hf_code code, int not_found= HA_ERR_KEY_NOT_FOUND);
@@ -219,6 +222,8 @@ private:
   holdfast::Share *share= nullptr;
   holdfast::Connection *connection= nullptr;
   std::string name;
+  bool is_sequence= false;
+  hf_transaction *alone= nullptr;     // of a sequence, while it is read or written
 
   hf_lock read_lock= HF_LOCK_NONE;
   bool skip_locked= false;

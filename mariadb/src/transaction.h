@@ -68,6 +68,9 @@ private:
 /* Sets the transaction hooks of the handlerton. */
 void set_transaction_hooks(handlerton *hton);
 
+/* How long the statement waits for a lock. */
+uint64_t lock_wait_limit_ms(THD *thd);
+
 /* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
 hf_code check_unprepared(const std::string &table);
 

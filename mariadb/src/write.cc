@@ -121,7 +121,7 @@ int ha_holdfast::write_row(const uchar *record)
     // Afterwards: a row may refer to itself.
     if (!error && links)
       error= check_parents(nullptr, record);
-    error= undo_row(savepoint, error);
+    error= commit_alone(undo_row(savepoint, error));
   }
   if (!error)
     row_key= new_row_key;
@@ -170,6 +170,7 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
   if (int error= find_links())
     return error;
   bool stays= true;
+  keep_key();
   if (share->has_primary_key())
   {
     row_key.clear();
@@ -196,7 +197,7 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
     error= check_parents(before, after);
   if (!error && links)
     error= act_on_children(before, after);
-  error= undo_row(savepoint, error);
+  error= commit_alone(undo_row(savepoint, error));
   if (error)
     return error;
   row_key= new_row_key;
