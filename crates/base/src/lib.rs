@@ -8,17 +8,24 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocking;
+mod chance;
 pub mod codec;
 mod error;
 mod ids;
 pub mod limits;
 mod mutex;
 pub mod page;
+#[cfg(sim)]
+pub mod sim;
 pub mod sync;
+pub mod thread;
+pub mod time;
 mod waiter;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+pub use chance::{HashMap, HashSet, HashState, random_number};
 pub use error::{Error, Result};
 pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId, TxnId};
 pub use mutex::ShortMutex;

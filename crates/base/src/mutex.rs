@@ -8,10 +8,13 @@
 //! of sessions on few cores all the others come by before he who was put off has his turn again: putting each of them to sleep, and having it
 //! woken by the one before, was most of what the mutex of the commits cost.
 
+#[cfg(not(sim))]
 use std::hint::spin_loop;
-use std::thread::yield_now;
 
-use parking_lot::MutexGuard;
+use crate::blocking::{Mutex, MutexGuard};
+#[cfg(sim)]
+use crate::sim::spin_loop;
+use crate::thread::yield_now;
 
 /// Looks at a mutex that somebody has.
 const LOOKS: usize = 50;
@@ -20,12 +23,12 @@ const YIELDS: usize = 32;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct ShortMutex<T>(parking_lot::Mutex<T>);
+pub struct ShortMutex<T>(Mutex<T>);
 
 impl<T> ShortMutex<T> {
     /// A free mutex around `value`.
     pub const fn new(value: T) -> ShortMutex<T> {
-        ShortMutex(parking_lot::Mutex::new(value))
+        ShortMutex(Mutex::new(value))
     }
 
     /// Waits for the mutex.

@@ -1,27 +1,33 @@
 //! The primitives that latches, the log buffer and translation are built of: `std` and `parking_lot` normally,
-//! loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, so that the real code is what the checkers explore.
+//! loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, so that the real code is what the checkers explore, and
+//! the scheduler's under `--cfg sim`.
 //!
-//! Only code that is model-checked goes through here; everything else uses `std` and `parking_lot` directly.
+//! Only code that is model-checked goes through here; everything else uses [`blocking`](crate::blocking).
 //! [`Mutex`] does not poison; [`Condvar::wait`] takes the guard and gives it back, as `std`'s does.
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {
     use std::time::Duration;
 
-    pub use parking_lot::{Mutex, MutexGuard, RwLock};
+    pub use crate::blocking::{Mutex, MutexGuard, RwLock};
+    #[cfg(sim)]
+    pub use crate::sim::{atomic, spin_loop, yield_now};
+    #[cfg(not(sim))]
     pub use std::hint::spin_loop;
+    #[cfg(not(sim))]
     pub use std::sync::atomic;
+    #[cfg(not(sim))]
     pub use std::thread::yield_now;
 
     /// A condition variable.
     #[derive(Debug, Default)]
-    pub struct Condvar(parking_lot::Condvar);
+    pub struct Condvar(crate::blocking::Condvar);
 
     impl Condvar {
         /// A condition variable without waiters.
         #[must_use]
         pub const fn new() -> Condvar {
-            Condvar(parking_lot::Condvar::new())
+            Condvar(crate::blocking::Condvar::new())
         }
         /// Wakes one waiter.
         pub fn notify_one(&self) {
@@ -126,7 +132,7 @@ mod imp {
 }
 
 /// A place where one thread sleeps until another wakes it.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sim)))]
 mod parking {
     #[cfg(shuttle)]
     use shuttle::thread::{Thread, current, park};
@@ -182,5 +188,8 @@ mod parking {
     }
 }
 
+#[cfg(sim)]
+pub use crate::sim::Parking;
 pub use imp::*;
+#[cfg(not(sim))]
 pub use parking::Parking;

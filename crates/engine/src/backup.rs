@@ -12,11 +12,11 @@
 //! log begins at a checkpoint that was durable before the first page was read. Tables dropped meanwhile leave files
 //! that the first open removes; their files stay until the backup has ended, because it holds the schema.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_base::HashSet;
 use holdfast_base::{Lsn, PageId, PageNo, SpaceId, page};
 use holdfast_io::{AlignedBuf, Create, Disk, FileDisk, FileKind, FlushMethod, OpenOptions};
 use holdfast_pool::AccessKind;
@@ -166,7 +166,7 @@ impl<'a> Backup<'a> {
         let bytes_total =
             shared.space_files(&shared.schema()).iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
         let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
-        let (copied, started) = (HashSet::new(), shared.clock.now());
+        let (copied, started) = (HashSet::default(), shared.clock.now());
         Ok(Backup { shared, options, target, tail, copy, payload, first, copied, progress, started })
     }
 

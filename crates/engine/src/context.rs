@@ -12,9 +12,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_metrics::Local;
 use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Txn};
-use parking_lot::Mutex;
 
 use crate::definition::{IndexSpec, TableDefinition};
 use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode};

@@ -1,9 +1,9 @@
 //! Whose an index is, and how locks are called, for people.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Bound;
 
+use holdfast_base::HashMap;
 use holdfast_base::{IndexId, checksum};
 use holdfast_txn::{KeyRange, LockKind, Serial, WantedLock};
 
@@ -39,7 +39,7 @@ pub(crate) struct Names(HashMap<IndexId, IndexName>);
 
 impl Names {
     pub(crate) fn of(shared: &Shared) -> Names {
-        let mut names = HashMap::new();
+        let mut names = HashMap::default();
         let mut add = |id, table: &str, index: &str, space| {
             names.insert(id, IndexName { table: table.into(), index: index.into(), space });
         };

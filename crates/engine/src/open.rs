@@ -4,11 +4,12 @@
 //! cut short leaves is removed by the next one. Opening checks everything before it starts anything; what fails names
 //! the file. A file of a table that cannot be opened disables that table alone.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use holdfast_base::HashMap;
+use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{Error, Result, SpaceId, limits};
 use holdfast_io::{Clock, DirLock, Disk, File, FileDisk, FileKind, MemoryDisk, MeteredDisk, OpenOptions, RealClock};
 use holdfast_metrics::{Counter, Local, Metrics, Spread, local};
@@ -16,7 +17,6 @@ use holdfast_pool::{AccessKind, Pool, PoolConfig, Space, restore_torn_pages};
 use holdfast_tree::{Redo, SpaceFile, Store};
 use holdfast_txn::{TxnConfig, TxnSystem};
 use holdfast_wal::{Recovery, Wal, WalConfig};
-use parking_lot::{Mutex, RwLock};
 
 use crate::Database;
 use crate::catalog::{self, Catalog, Contents, TableRecord};
@@ -150,7 +150,8 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Database> {
     }
     files.iter().try_for_each(|name| disk.remove(name))?;
     let page_size = settings.page_size.unwrap_or(limits::PAGE_SIZE_DEFAULT);
-    let uuid: [u8; 16] = rand::random();
+    let [high, low] = [holdfast_base::random_number(), holdfast_base::random_number()];
+    let uuid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     let wal_config = ground.wal_config(page_size);
     let wal = Wal::create(Arc::clone(disk), uuid, wal_config.clone(), Arc::clone(&ground.metrics))?;
     let store = ground.store(page_size, &wal)?;
@@ -163,7 +164,7 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Database> {
     wal.flush_to(wal.next_lsn())?;
     let meta = Meta { page_size, uuid, catalog_root };
     meta.write(&**disk)?;
-    start(ground, Files { meta, wal_config, store, system, undo, opened: HashMap::new() }, txns)
+    start(ground, Files { meta, wal_config, store, system, undo, opened: HashMap::default() }, txns)
 }
 
 /// The files of an open database.
@@ -196,7 +197,7 @@ fn open_on(ground: Ground) -> Result<Database> {
     let open = |(id, name): (SpaceId, &str)| SpaceFile::open(&store, &**disk, id, name, meta.uuid, false);
     let (system, undo) = (open(SYSTEM)?, open(UNDO)?);
     let payload = recovery.checkpoint_payload().to_vec();
-    let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened: HashMap::new() };
+    let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened: HashMap::default() };
     redo(&ground, &mut files, recovery)?;
     let txns = TxnSystem::open(&store, &files.undo, ground.txn_config(page_size), &payload)?;
     start(ground, files, txns)

@@ -3,13 +3,14 @@
 //! [`crate::Builder::open_read_only`] recovers on it. It keeps what recovery writes, block by block, so it costs memory
 //! in proportion to the log's tail. Invariant: the disk below is only opened read-only, listed and asked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use holdfast_base::HashMap;
+use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_io::{AlignedBuf, Create, DirLock, Disk, File, LOCK_FILE, MemoryDisk, OpenOptions};
-use parking_lot::{Mutex, RwLock};
 
 use crate::{Error, Result};
 

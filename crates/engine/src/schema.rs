@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::IndexId;
+use holdfast_base::blocking::RwLock;
 use holdfast_metrics::{Local, Spread, local};
 use holdfast_tree::{Lifetime, SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex};
-use parking_lot::RwLock;
 
 use crate::catalog::TableRecord;
 use crate::database::{IndexInfo, TableInfo};

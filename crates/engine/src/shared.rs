@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_io::{Clock, DirLock, Disk};
 use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
 use holdfast_policy::PolicyKind;
@@ -10,7 +11,6 @@ use holdfast_pool::Pool;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_txn::{Txn, TxnOptions, TxnSystem};
 use holdfast_wal::{Wal, WalConfig};
-use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{Catalog, NextIds};
 use crate::context::Context;

@@ -1,9 +1,9 @@
 //! One tree of everything that the database counts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_base::HashMap;
 use holdfast_metrics::{Counter, Gauge, Snapshot, WaitClass};
 use holdfast_pool::{AccessKind, Owner, Resident};
 use holdfast_tree::SpaceFile;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_base::SpaceId;
+use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::time::Instant;
 use holdfast_io::Disk;
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_tree::{Lifetime, SpaceFile};
-use parking_lot::{Condvar, Mutex};
 
 use crate::{Error, Result};
 

@@ -11,9 +11,9 @@
 //!
 //! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found again, and again.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use holdfast_base::HashSet;
 use holdfast_base::{PageId, PageNo, page};
 use holdfast_io::AlignedBuf;
 use holdfast_metrics::local;
@@ -377,7 +377,7 @@ fn recheck(file: &dyn holdfast_io::File, id: PageId, bytes: &mut [u8]) -> Result
             Ok(_) => return Ok(None),
             Err(error) => wrong = Some(error),
         }
-        std::thread::yield_now();
+        holdfast_base::thread::yield_now();
         if let Err(error) = file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes) {
             // It was cut meanwhile.
             let end = (u64::from(id.no.0) + 1) * bytes.len() as u64;

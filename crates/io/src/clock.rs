@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use holdfast_base::blocking::Mutex;
 
 /// Measures time and passes it.
 pub trait Clock: Send + Sync {

@@ -17,8 +17,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
-use parking_lot::Mutex;
 
 use crate::disk::{SECTOR, check_name, check_range, unexpected_eof};
 use crate::memory::{lock_flag, name_error};

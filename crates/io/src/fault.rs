@@ -7,8 +7,8 @@
 use std::io;
 use std::sync::Arc;
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
-use parking_lot::Mutex;
 
 use crate::disk::SECTOR;
 use crate::{DirLock, Disk, File, FileKind, OpenOptions};

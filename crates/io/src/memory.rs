@@ -8,8 +8,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{Error, Result};
-use parking_lot::{Mutex, RwLock};
 
 use crate::disk::{check_name, check_range, unexpected_eof};
 use crate::sparse::SparseBytes;

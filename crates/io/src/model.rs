@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holdfast_base::Result;
-use parking_lot::Mutex;
+use holdfast_base::blocking::Mutex;
 
 use crate::spindle::{Extent, Spindle, Ticket};
 use crate::{Clock, DirLock, Disk, File, OpenOptions, ReadAt, WriteAt};

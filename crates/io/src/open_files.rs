@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
-use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;

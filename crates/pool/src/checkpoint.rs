@@ -12,12 +12,12 @@
 //! the dirty sets first. The checkpoint asks the log for its oldest writer before that: a mini-transaction is in a
 //! writer slot until its pages are in the dirty sets.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use holdfast_base::HashMap;
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Lsn, Result, SpaceId};
 use holdfast_metrics::{Timing, WaitClass};
-use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::space::Space;
@@ -45,7 +45,7 @@ struct UnsyncedState {
 
 impl Default for UnsyncedState {
     fn default() -> UnsyncedState {
-        let (writes, spaces) = (HashMap::new(), HashMap::new());
+        let (writes, spaces) = (HashMap::default(), HashMap::default());
         UnsyncedState { next: 0, floor: Lsn(0), writes, done: Lsn::MAX, syncing: Lsn::MAX, spaces }
     }
 }
@@ -178,7 +178,7 @@ impl Core {
 
     pub(crate) fn sync_space(&self, space: &Space) -> Result<()> {
         self.wal.check_poisoned()?;
-        let start = std::time::Instant::now();
+        let start = holdfast_base::time::Instant::now();
         let result = space.file.sync();
         let took = start.elapsed();
         self.metrics.record_wait(WaitClass::Sync, took);

@@ -12,9 +12,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Lsn, Result};
 use holdfast_metrics::Counter;
-use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
 use crate::flush::{BATCH, Secured};

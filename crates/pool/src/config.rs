@@ -99,7 +99,7 @@ impl PoolConfig {
         if self.partitions > 0 {
             return self.partitions.min(MAX_PARTITIONS);
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = holdfast_base::thread::cores();
         (cores / 4).min(frames as usize / 4096).clamp(1, MAX_PARTITIONS)
     }
 }

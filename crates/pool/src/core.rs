@@ -1,16 +1,15 @@
 //! The pool's shared state: what guards, accesses and the background threads refer to.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
-use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use holdfast_base::HashMap;
+use holdfast_base::blocking::{Mutex, ReadMostly, ReadMostlyGuard, ReadMostlyWriteGuard};
 use holdfast_base::{Lsn, PageId, Result, SpaceId};
 use holdfast_metrics::{Counter, Gauge, Metrics, Spread, WaitClass};
 use holdfast_policy::{Policy, PolicyStats, TouchEffect, TouchRules};
 use holdfast_wal::Wal;
-use parking_lot::Mutex;
 
 use crate::checkpoint::{CheckpointPayload, Unsynced};
 use crate::cleaner::Signals;
@@ -34,7 +33,7 @@ pub(crate) struct Core {
     pub(crate) partitions: Box<[CachePadded<Partition>]>,
     pub(crate) supply: CachePadded<Supply>,
     /// Those who evict pages of one space at the same moment mostly do not meet in it.
-    spaces: ShardedLock<HashMap<SpaceId, Arc<Space>>>,
+    spaces: ReadMostly<HashMap<SpaceId, Arc<Space>>>,
     pub(crate) wal: Arc<Wal>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: PoolConfig,
@@ -75,7 +74,7 @@ impl Core {
             frames,
             partitions,
             supply: CachePadded::new(Supply::new(active)),
-            spaces: ShardedLock::default(),
+            spaces: ReadMostly::default(),
             wal,
             metrics,
             reservations: Reservations::default(),
@@ -123,13 +122,13 @@ impl Core {
     }
 
     /// The open spaces. Nothing else is locked while one holds this.
-    pub(crate) fn spaces(&self) -> ShardedLockReadGuard<'_, HashMap<SpaceId, Arc<Space>>> {
-        self.spaces.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn spaces(&self) -> ReadMostlyGuard<'_, HashMap<SpaceId, Arc<Space>>> {
+        self.spaces.read()
     }
 
     /// The same, to open or close one.
-    pub(crate) fn spaces_mut(&self) -> ShardedLockWriteGuard<'_, HashMap<SpaceId, Arc<Space>>> {
-        self.spaces.write().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn spaces_mut(&self) -> ReadMostlyWriteGuard<'_, HashMap<SpaceId, Arc<Space>>> {
+        self.spaces.write()
     }
 
     /// The open space of this number.

@@ -25,13 +25,13 @@
 //! Lock order: `state` is a leaf; nothing is waited for under it but its own condition variable, whose waiters wait
 //! for home writes of other threads. A batch gets slots and images to rely on at one moment, so who has any waits for nobody's.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use holdfast_base::HashMap;
+use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
 use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
-use parking_lot::{Condvar, Mutex};
 
 use crate::config::{DoubleWrite, PoolConfig};
 use crate::core::Core;

@@ -161,7 +161,7 @@ impl Core {
                 .iter()
                 .map(|s| WriteAt { offset: self.home(s.id.no), buf: self.image(&secured.batch, s) })
                 .collect();
-            let start = std::time::Instant::now();
+            let start = holdfast_base::time::Instant::now();
             let result = first.space.file.write_batch(&writes);
             let took = start.elapsed();
             self.metrics.record_wait(WaitClass::WriteIo, took);

@@ -116,7 +116,11 @@ impl Frames {
         if u64::from(to - from) << self.page_shift > machine_bytes() / 4 * 3 {
             return;
         }
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        // A simulated run has no threads beside its scheduler's.
+        if cfg!(sim) {
+            return;
+        }
+        let threads = holdfast_base::thread::cores() as u32;
         let part = (to - from).div_ceil(threads).max(POPULATE_PART_MIN >> self.page_shift);
         std::thread::scope(|scope| {
             for start in (from..to).step_by(part as usize) {

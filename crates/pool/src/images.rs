@@ -4,9 +4,9 @@
 //! hole between things that live longer; some of those land in the hole, the next batch does not fit, and the memory of a process that
 //! writes pages for hours creeps up. So each has a mapping of its own, and what is not kept for the next batch goes back to the system at once.
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use memmap2::MmapMut;
-use parking_lot::Mutex;
 
 /// Mappings kept for reuse, for each core: one that goes is taken out of the sight of every core that runs a thread of the process.
 const KEPT_PER_CORE: usize = 2;
@@ -48,7 +48,7 @@ pub(crate) struct ImageMemory {
 impl ImageMemory {
     /// Memory for batches of up to `pages` pages.
     pub(crate) fn new(pages: usize, page_size: usize) -> ImageMemory {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = holdfast_base::thread::cores();
         ImageMemory { bytes: pages * page_size, most: KEPT_PER_CORE * cores, kept: Mutex::default() }
     }
 

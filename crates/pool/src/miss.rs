@@ -193,7 +193,7 @@ impl Core {
                 ReadAt { offset: self.home(no), buf }
             })
             .collect();
-        let start = std::time::Instant::now();
+        let start = holdfast_base::time::Instant::now();
         let result = space.file.read_batch(&mut reads);
         let took = start.elapsed();
         self.metrics.record_wait(WaitClass::ReadIo, took);
@@ -303,7 +303,7 @@ impl Core {
     fn read(&self, space: &Space, no: PageNo, frame: u32) -> Result<()> {
         // SAFETY: the caller holds the latch exclusively.
         let page = unsafe { self.frames.page_mut(frame) };
-        let start = std::time::Instant::now();
+        let start = holdfast_base::time::Instant::now();
         let result = space.file.read_at(self.home(no), page);
         let took = start.elapsed();
         self.metrics.record_wait(WaitClass::ReadIo, took);

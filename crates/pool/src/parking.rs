@@ -6,6 +6,9 @@
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {
+    #[cfg(sim)]
+    pub(crate) use holdfast_base::sim::{sleep_at, wake_all_at};
+    #[cfg(not(sim))]
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, park, unpark_all};
 
     /// No memory of its own: the address is the queue.
@@ -13,6 +16,7 @@ mod imp {
     pub(crate) struct Parking;
 
     /// Sleeps at address `key` if `condition` holds, until [`wake_all_at`] of that address.
+    #[cfg(not(sim))]
     pub(crate) fn sleep_at(key: usize, condition: impl Fn() -> bool) {
         // SAFETY: `key` is the address of an object owned by this crate that outlives the call, and the closures
         // neither panic nor call into the parking lot.
@@ -20,6 +24,7 @@ mod imp {
     }
 
     /// Wakes everybody who sleeps at address `key`.
+    #[cfg(not(sim))]
     pub(crate) fn wake_all_at(key: usize) {
         // SAFETY: as above; waking an address at which nobody sleeps is harmless.
         unsafe { unpark_all(key, DEFAULT_UNPARK_TOKEN) };

@@ -9,9 +9,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use holdfast_base::blocking::MutexGuard;
 use holdfast_base::{Lsn, ShortMutex};
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
-use parking_lot::MutexGuard;
 
 use crate::dirty::{AgeCounts, DirtyPages};
 use crate::frames::Frames;

@@ -3,16 +3,16 @@
 //! Life of a fix: translation entry -> frame header -> latch (or version) -> does the header name the page? -> touch.
 //! A page that is not there is brought in (see `miss`) and looked for again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
+use holdfast_base::HashMap;
+use holdfast_base::blocking::Mutex;
+use holdfast_base::thread::{self, JoinHandle};
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 use holdfast_metrics::Metrics;
 use holdfast_policy::PolicyKind;
 use holdfast_wal::Wal;
-use parking_lot::Mutex;
 
 use crate::access::OptPage;
 use crate::config::PoolConfig;
@@ -69,7 +69,7 @@ impl Pool {
 
     fn spawn(&self, name: &str, run: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
         let core = self.core.clone();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&core));
+        let thread = thread::spawn(name, move || run(&core));
         self.threads.lock().push(thread.map_err(|e| Error::io("start", format_args!("thread {name}"), e))?);
         Ok(())
     }

@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use holdfast_base::PageNo;
+use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_metrics::Counter;
 use holdfast_policy::{Policy, ScanHint, Touch};
-use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
 use crate::request::Access;

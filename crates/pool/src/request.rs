@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::PageId;
+use holdfast_base::blocking::Mutex;
 use holdfast_metrics::{Counter, thread_number};
 use holdfast_policy::{ScanHint, ScanHistory, ScanPlan, Touch};
-use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::miss::Fill;

@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result, Waiter, Wake};
 use holdfast_metrics::{Counter, WaitClass};
-use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::request::{Access, Reservation};

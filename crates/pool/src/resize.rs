@@ -4,10 +4,10 @@
 //! at once, those with a page after writing and evicting it, those that belong to a thread for the moment when they
 //! come back; their memory then goes back to the system. If a page cannot be written the pool keeps its size.
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyKind, Touch};
-use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::flush::BATCH;

@@ -12,9 +12,9 @@
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of the pages whose images lie beyond the checkpoint, which redo
 //! is about to read anyway, each is looked at, and of the others those of the newest [`RECENT`] images.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use holdfast_base::HashMap;
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, page};
 use holdfast_io::{AlignedBuf, Disk, File, FileKind, OpenOptions};
 
@@ -100,7 +100,7 @@ pub fn restore_torn_pages(
 
 /// How many good images there are, and the newest one of each page.
 fn find_images(file: &dyn File, page_size: usize) -> Result<(usize, HashMap<PageId, Found>)> {
-    let mut newest: HashMap<PageId, Found> = HashMap::new();
+    let mut newest: HashMap<PageId, Found> = HashMap::default();
     let mut count = 0;
     let slots = file.len()? / page_size as u64;
     let mut buffer = AlignedBuf::zeroed(SLOTS * page_size);

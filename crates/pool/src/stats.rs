@@ -1,6 +1,6 @@
 //! What is in the pool, for status listings: computed on demand by walking the frame headers.
 
-use std::collections::HashMap;
+use holdfast_base::HashMap;
 
 use holdfast_base::page::{self, PageType};
 use holdfast_base::{IndexId, Lsn, PageId, SpaceId};
@@ -170,7 +170,7 @@ impl Core {
 
     /// Adds up the pages by owner. Pages that change hands meanwhile may be missed or counted for their former owner.
     pub(crate) fn residency(&self) -> HashMap<Owner, Resident> {
-        let mut owners: HashMap<Owner, Resident> = HashMap::new();
+        let mut owners: HashMap<Owner, Resident> = HashMap::default();
         self.each_page(&mut |page, _| {
             let sum = owners.entry(page.owner).or_default();
             sum.pages += 1;

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use parking_lot::{Condvar, Mutex};
+use holdfast_base::blocking::{Condvar, Mutex};
 
 struct State {
     free: Vec<u32>,

@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::thread::{self, JoinHandle};
+use holdfast_base::time::Instant;
 use holdfast_base::{CommitNo, Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use crate::system::TxnSystem;
 use crate::view::Sweep;
@@ -70,7 +71,7 @@ impl Background {
             return Ok(());
         }
         let (weak, signal) = (Arc::downgrade(system), Arc::clone(&self.signal));
-        let spawned = std::thread::Builder::new().name("holdfast-purge".into()).spawn(move || run(&weak, &signal));
+        let spawned = thread::spawn("holdfast-purge", move || run(&weak, &signal));
         *thread = Some(spawned.map_err(|e| Error::io("start", "the purge thread", e))?);
         Ok(())
     }
@@ -116,7 +117,7 @@ impl Background {
         self.signal.1.notify_one();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
+            && !thread.is_this_thread()
         {
             // A panic of the thread has been reported where it happened.
             let _ = thread.join();
@@ -139,7 +140,7 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
             break;
         }
         // Better put off the core here than inside, where that keeps the committers out.
-        std::thread::yield_now();
+        thread::yield_now();
     }
     // The end of the view that needs what is on the shelf wakes nobody.
     Ok(more || !system.shelf.is_empty())

@@ -239,7 +239,7 @@ impl Txn {
         // A shorter sleep than this cannot be had: it would cost more than it says.
         if delay >= Duration::from_micros(50) {
             self.system.metrics.inc(Counter::LogThrottles);
-            std::thread::sleep(delay);
+            holdfast_base::thread::sleep(delay);
         }
     }
 

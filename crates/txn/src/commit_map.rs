@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use holdfast_base::HashMap;
 use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Mutex, MutexGuard, RwLock};
 use holdfast_base::{CommitNo, TxnId};

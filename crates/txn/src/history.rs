@@ -11,8 +11,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use holdfast_base::blocking::MutexGuard;
 use holdfast_base::{CommitNo, ShortMutex};
-use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use crate::shelving::BATCH_LOGS;

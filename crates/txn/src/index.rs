@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use holdfast_base::blocking::{RwLock, RwLockReadGuard};
 use holdfast_base::{CommitNo, Error, IndexId, Result};
 use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
-use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::row::HEADER_LEN;
 use crate::view::View;

@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldhash::{HashMap, HashMapExt};
+use holdfast_base::HashMap;
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, TxnId};
 use holdfast_metrics::{GROUPS, Spread, thread_group};
-use parking_lot::Mutex;
 
 use crate::lock::{Owner, Serial};
 use crate::options::{Isolation, TxnOptions};
@@ -47,7 +47,7 @@ pub(crate) struct OpenTxns {
 impl OpenTxns {
     /// Nobody has begun.
     pub fn new() -> OpenTxns {
-        let none = || Mutex::new(Group { open: HashMap::new(), writers: HashMap::new(), numbers: 0..0 });
+        let none = || Mutex::new(Group { open: HashMap::default(), writers: HashMap::default(), numbers: 0..0 });
         OpenTxns { groups: Spread::new(none), blocks: AtomicU64::new(1) }
     }
 

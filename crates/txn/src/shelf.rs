@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use foldhash::{HashMap, HashMapExt};
+use holdfast_base::HashMap;
 use holdfast_base::codec::get_u16;
 use holdfast_base::{CommitNo, PageNo, ShortMutex, TxnId};
 
@@ -171,7 +171,7 @@ impl Shelf {
             order: ShortMutex::default(),
             front: AtomicU64::new(u64::MAX),
             bytes: AtomicU64::new(0),
-            found: std::array::from_fn(|_| CachePadded::new(ShortMutex::new(HashMap::new()))),
+            found: std::array::from_fn(|_| CachePadded::new(ShortMutex::new(HashMap::default()))),
         }
     }
 

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
-use foldhash::{HashMap, HashMapExt};
+use holdfast_base::HashMap;
+use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
-use parking_lot::{Mutex, RwLock};
 
 use crate::background::Background;
 use crate::clock::Clock;
@@ -163,7 +163,7 @@ impl TxnSystem {
             metrics,
             undo,
             versions,
-            indexes: RwLock::new(HashMap::new()),
+            indexes: RwLock::new(HashMap::default()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
             history: CachePadded::new(History::new(from.last_commit)),

@@ -10,9 +10,9 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use holdfast_base::sync::Mutex;
+use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing};
 

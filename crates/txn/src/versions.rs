@@ -19,8 +19,7 @@
 //! dropped when no view needs it. What an earlier run left is dropped the same way. The hash is SipHash-2-4 under a random
 //! key that the space header keeps, so nobody can make two keys collide.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -127,7 +126,7 @@ impl VersionTree {
     /// Creates the tree in the undo space.
     pub fn create(file: &Arc<SpaceFile>, acc: &Access<'_>) -> Result<VersionTree> {
         let root = Tree::create(file, VERSION_INDEX, acc)?;
-        let hash = [RandomState::new().hash_one(0), RandomState::new().hash_one(1)];
+        let hash = [holdfast_base::random_number(), holdfast_base::random_number()];
         for (mark, key) in marks::VERSION_HASH.into_iter().zip(hash) {
             file.set_mark(mark, key, acc)?;
         }

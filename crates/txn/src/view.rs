@@ -32,9 +32,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::{Spread, thread_group};
-use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};

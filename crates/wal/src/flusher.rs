@@ -3,10 +3,10 @@
 //! crate, and nobody waits for it.
 
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::thread::{self, JoinHandle};
 
 use crate::{FlushAtCommit, Wal};
 
@@ -36,7 +36,7 @@ impl Flusher {
             return;
         }
         let (shared, of_thread) = (self.shared.clone(), wal.clone());
-        match thread::Builder::new().name("holdfast-log".into()).spawn(move || run(&shared, &of_thread)) {
+        match thread::spawn("holdfast-log", move || run(&shared, &of_thread)) {
             Ok(handle) => *thread = Some(handle),
             Err(_) => {
                 drop(thread);
@@ -54,7 +54,7 @@ impl Flusher {
         let thread = self.thread.lock().take();
         if let Some(handle) = thread {
             // The last owner of a log may be its flusher, which cannot wait for itself.
-            if handle.thread().id() != thread::current().id() {
+            if !handle.is_this_thread() {
                 // A panic there has been reported by the panic hook; there is nothing to add.
                 let _ = handle.join();
             }

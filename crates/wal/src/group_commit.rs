@@ -23,11 +23,12 @@
 //! hand-over.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::sync::{Mutex, spin_loop, yield_now};
+use holdfast_base::time::Instant;
 use holdfast_base::{Result, Waiter, Wake};
 
 /// See the module.
@@ -79,7 +80,7 @@ impl GroupCommit {
         let state = State { leading: false, short: cfg!(loom), waiting: Vec::new() };
         GroupCommit {
             done: CachePadded::new(Done { durable: AtomicU64::new(durable), turns: AtomicU64::new(0) }),
-            many_cores: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+            many_cores: holdfast_base::thread::cores() > 1,
             state: CachePadded::new(Mutex::new(state)),
         }
     }

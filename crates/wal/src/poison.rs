@@ -10,8 +10,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
-use parking_lot::Mutex;
 
 type Hook = Box<dyn Fn() + Send + Sync>;
 

@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
-use parking_lot::Mutex;
 
 use crate::config::{Geometry, Sizes};
 use crate::format::{SEGMENT_HEADER, SegmentHeader};

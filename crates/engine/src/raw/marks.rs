@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_pool::AccessKind;
-use parking_lot::Mutex;
 
 use super::MARKS;
 use crate::Result;

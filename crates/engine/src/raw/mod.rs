@@ -16,12 +16,12 @@ mod marks;
 mod table;
 mod transaction;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use holdfast_base::HashMap;
+use holdfast_base::blocking::Mutex;
 use holdfast_txn::TxnOptions;
-use parking_lot::Mutex;
 
 pub use alter::{IndexSource, RawAlter};
 pub use holdfast_tree::Lifetime;

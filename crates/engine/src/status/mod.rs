@@ -6,8 +6,9 @@ mod calendar;
 mod transactions;
 
 use std::fmt::{self, Write as _};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
+use holdfast_base::time::Instant;
 use holdfast_metrics::{Counter, Snapshot};
 
 use crate::names::Names;

@@ -11,7 +11,7 @@ mod uring;
 use std::io;
 use std::sync::OnceLock;
 
-use parking_lot::Mutex;
+use holdfast_base::blocking::Mutex;
 use rustix::fd::{AsRawFd, BorrowedFd};
 
 /// How batches are done.

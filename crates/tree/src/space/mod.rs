@@ -20,13 +20,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{self, OFF_LSN, PageType};
 use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
 use holdfast_pool::{Access, AccessKind, Space};
 use holdfast_wal::SpaceClass;
-use parking_lot::Mutex;
 
 use crate::mtr::Mtr;
 use crate::op::PageOp;

@@ -38,12 +38,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
 use holdfast_metrics::{Counter, WaitClass};
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::mtr::{Mtr, PageRef};
 use crate::node::NodeRef;

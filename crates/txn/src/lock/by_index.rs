@@ -1,6 +1,6 @@
 //! Something for each index that is asked for with every change, and is rarely there: range locks, covers.
 
-use foldhash::{HashMap, HashMapExt};
+use holdfast_base::HashMap;
 use holdfast_base::IndexId;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering, fence};
 use holdfast_base::sync::{Mutex, MutexGuard};
@@ -23,7 +23,7 @@ pub(crate) struct ByIndex<T> {
 
 impl<T> ByIndex<T> {
     pub fn new() -> ByIndex<T> {
-        let shard = |_| Shard { indexes: Mutex::new(HashMap::new()), count: AtomicUsize::new(0) };
+        let shard = |_| Shard { indexes: Mutex::new(HashMap::default()), count: AtomicUsize::new(0) };
         ByIndex { shards: std::array::from_fn(shard) }
     }
 

@@ -8,10 +8,10 @@
 //! it searches from that writer, if it waits. An edge may be gone by the time a cycle is found; a victim is only made of a transaction that
 //! still waits.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use holdfast_base::HashSet;
 use holdfast_base::TxnId;
 use holdfast_metrics::Counter;
 
@@ -91,7 +91,7 @@ impl LockManager {
 
     /// A cycle through `start`, or `None`. Depth first without recursion: the path is a stack of frames.
     pub(super) fn find_cycle(&self, start: &Arc<Owner>) -> Option<Vec<Arc<Owner>>> {
-        let mut seen = HashSet::from([start.serial()]);
+        let mut seen = HashSet::from_iter([start.serial()]);
         let mut path = vec![(Arc::clone(start), self.obstacles(start, start))];
         while let Some((_, next)) = path.last_mut() {
             let Some(owner) = next.pop() else {

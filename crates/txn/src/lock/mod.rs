@@ -37,12 +37,13 @@ mod table;
 mod tests;
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use foldhash::{HashMap, HashMapExt};
+use holdfast_base::HashMap;
 use holdfast_base::sync::Mutex;
 use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
+use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
@@ -138,7 +139,7 @@ pub trait WaitObserver: Send + Sync {
 
 /// The lock manager of one database.
 pub struct LockManager {
-    hasher: foldhash::fast::RandomState,
+    hasher: holdfast_base::HashState,
     shards: Box<[Mutex<Rows>]>,
     tables: Mutex<HashMap<IndexId, Queue>>,
     table_locks: AtomicUsize,
@@ -163,9 +164,9 @@ impl LockManager {
     #[must_use]
     pub fn new(budget: usize, metrics: Arc<Metrics>) -> LockManager {
         LockManager {
-            hasher: foldhash::fast::RandomState::default(),
+            hasher: holdfast_base::HashState::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            tables: Mutex::new(HashMap::new()),
+            tables: Mutex::new(HashMap::default()),
             table_locks: AtomicUsize::new(0),
             ranges: RangeLocks::new(),
             covers: Covers::new(),

@@ -4,11 +4,12 @@
 //! found unfinished. Other transactions reach it through lock queues and through the map of active ids.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use foldhash::{HashMap, HashMapExt};
+use holdfast_base::HashMap;
 use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Condvar, Mutex};
+use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result, TxnId};
 
 use super::interval::KeyRange;
@@ -126,7 +127,7 @@ impl Owner {
             changes: AtomicU64::new(0),
             undone: AtomicU64::new(0),
             cursors: AtomicUsize::new(0),
-            changed_indexes: Mutex::new(HashMap::new()),
+            changed_indexes: Mutex::new(HashMap::default()),
             begun,
             wait: Mutex::new(WaitState {
                 on: None,

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use holdfast_base::HashMap;
 use holdfast_base::sync::MutexGuard;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
 use holdfast_base::{IndexId, Result};

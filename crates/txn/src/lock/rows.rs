@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_lock_stays_as_long_as_its_queue_holds_somebody() {
         let (mut rows, owner) = (Rows::default(), Owner::new(1));
-        let hasher = foldhash::fast::RandomState::default();
+        let hasher = holdfast_base::HashState::default();
         let keys: Vec<[u8; 4]> = (0..1_000u32).map(u32::to_be_bytes).collect();
         let row = |index, key| Row::new(&hasher, IndexId(index), key);
         for key in &keys {

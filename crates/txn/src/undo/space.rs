@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
+use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, PageId, PageNo, Result, RollPtr, TxnId};
 use holdfast_metrics::Spread;
@@ -20,7 +21,6 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::op::PageOp;
 use holdfast_tree::{Mtr, PageRef, SpaceFile, Store};
 use holdfast_wal::SpaceClass;
-use parking_lot::{Mutex, MutexGuard};
 
 use super::marks;
 use super::page::{self, Directory, LogState, OFF_OWNER, UndoPage};

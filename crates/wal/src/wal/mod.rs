@@ -27,11 +27,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
+use holdfast_base::blocking::Mutex;
 use holdfast_base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use holdfast_base::{Error, Lsn, Result};
 use holdfast_io::Disk;
 use holdfast_metrics::{Counter, Gauge, Metrics};
-use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Checkpoint, CheckpointFile};
 use crate::config::{Geometry, Sizes};

@@ -1,10 +1,10 @@
 //! Appending, writing, syncing.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::sync::{spin_loop, yield_now};
+use holdfast_base::time::Instant;
 use holdfast_base::{Error, Lsn, Result, checksum_append};
 use holdfast_io::AlignedBuf;
 use holdfast_metrics::{Counter, Timing, WaitClass};

@@ -1,0 +1,482 @@
+//! A seeded scheduler for the simulation of the whole engine, compiled only under `--cfg sim`.
+//!
+//! The threads of a run are threads of the operating system, but only one of them runs at a time: the one that holds the
+//! *baton*. It passes the baton on at *points*: each call of a primitive of [`sync`](crate::sync),
+//! [`blocking`](crate::blocking), [`thread`](crate::thread) and each operation of a simulated disk is one. Which thread
+//! gets it next follows from the seed alone, so the same seed gives the same run.
+//!
+//! **Time** is simulated: a point takes some nanoseconds, and when no thread can run the clock jumps to the earliest deadline.
+//!
+//! **Stalls.** A point may stall its thread: it does not run again for a while, wherever it is, unless no other can.
+//!
+//! **A run in which no thread can go on** ends with a report: no thread is ready and none waits with a deadline, or there were
+//! too many points since the last call of [`progress`]. Each thread adds its name, what it waits for, and where it stands.
+//!
+//! A thread outside a run, such as one of a unit test, uses the primitives without the scheduler.
+//!
+//! Lock order: the world's mutex is innermost; it is not held while a baton is passed.
+//!
+//! # Invariants
+//! - `one runs`: at most one thread of a run holds the baton.
+//! - `blocked is released`: a thread that blocks on a primitive is made ready by every release of it.
+
+mod primitives;
+
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use primitives::*;
+
+/// What a run is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Of a million points, how many pass the baton on.
+    pub switches_ppm: u32,
+    /// Of a million passes, how many stall the thread that passes the baton on.
+    pub stalls_ppm: u32,
+    /// Points that a stall lasts at most.
+    pub stall_points: u64,
+    /// Points without [`progress`] after which a run counts as stuck.
+    pub patience: u64,
+    /// The number of processor cores that the engine believes in.
+    pub cores: usize,
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Depends on every decision of the scheduler: equal for two runs that went the same way.
+    pub trace: u64,
+    /// Points passed.
+    pub points: u64,
+    /// Times the baton went to another thread.
+    pub switches: u64,
+    /// Stalls.
+    pub stalls: u64,
+    /// Simulated time.
+    pub time: Duration,
+}
+
+/// The exit status of a process whose run got stuck.
+pub const STUCK: i32 = 86;
+
+/// What a thread waits for. Two waits for the same thing have equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The primitive of this type at this address.
+    Address(&'static str, usize),
+    /// The end of a thread.
+    End(usize),
+    /// [`unpark`] of a thread.
+    Park(usize),
+    /// The clock.
+    Time,
+}
+
+#[derive(Debug)]
+enum State {
+    Ready,
+    Blocked { key: Key, until: Option<u64> },
+    Ended,
+}
+
+struct Thread {
+    name: String,
+    state: State,
+    timed_out: bool,
+    /// A wake-up that came before its thread parked.
+    token: bool,
+    stalled_until: u64,
+    baton: Arc<Baton>,
+}
+
+#[derive(Default)]
+struct Baton {
+    here: parking_lot::Mutex<bool>,
+    came: parking_lot::Condvar,
+}
+
+impl Baton {
+    fn give(&self) {
+        *self.here.lock() = true;
+        self.came.notify_one();
+    }
+
+    fn await_it(&self) {
+        let mut here = self.here.lock();
+        while !std::mem::take(&mut *here) {
+            self.came.wait(&mut here);
+        }
+    }
+}
+
+struct World {
+    plan: Plan,
+    random: u64,
+    threads: Vec<Thread>,
+    now: u64,
+    points: u64,
+    progress_at: u64,
+    switches: u64,
+    stalls: u64,
+    trace: u64,
+    /// Why the run is stuck; every thread that gets the baton then reports and passes it on.
+    stuck: Option<&'static str>,
+    reported: usize,
+}
+
+struct Shared {
+    world: parking_lot::Mutex<World>,
+    /// The first thread's baton goes here when it ends.
+    over: Baton,
+}
+
+thread_local!(static ME: RefCell<Option<(Arc<Shared>, usize)>> = const { RefCell::new(None) });
+
+/// Simulated time that a point takes.
+const POINT_NANOS: u64 = 40;
+
+impl World {
+    fn draw(&mut self) -> u64 {
+        // SplitMix64, by Sebastiano Vigna.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn chance(&mut self, ppm: u32) -> bool {
+        self.draw() % 1_000_000 < u64::from(ppm)
+    }
+
+    /// The thread that runs next; the clock jumps if all wait for it. `None`: no thread can go on.
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            let ready = |t: &Thread| matches!(t.state, State::Ready);
+            let fit = self.threads.iter().filter(|t| ready(t) && t.stalled_until <= self.points).count();
+            let stalled = fit == 0;
+            let count = if stalled { self.threads.iter().filter(|t| ready(t)).count() } else { fit };
+            if count > 0 {
+                let choice = (self.draw() % count as u64) as usize;
+                let points = self.points;
+                let mut fits = (0..self.threads.len()).filter(|&i| {
+                    let thread = &self.threads[i];
+                    ready(thread) && (stalled || thread.stalled_until <= points)
+                });
+                return fits.nth(choice);
+            }
+            if !self.pass_time() {
+                return None;
+            }
+        }
+    }
+
+    /// Lets the clock jump to the earliest deadline; false if there is none.
+    fn pass_time(&mut self) -> bool {
+        let until = |t: &Thread| match t.state {
+            State::Blocked { until, .. } => until,
+            _ => None,
+        };
+        let Some(at) = self.threads.iter().filter_map(until).min() else { return false };
+        self.now = self.now.max(at);
+        for thread in &mut self.threads {
+            if until(thread).is_some_and(|until| until <= self.now) {
+                (thread.state, thread.timed_out) = (State::Ready, true);
+            }
+        }
+        true
+    }
+
+    fn wake(&mut self, key: Key, all: bool) {
+        let waits = |t: &Thread| matches!(t.state, State::Blocked { key: k, .. } if k == key);
+        let count = self.threads.iter().filter(|t| waits(t)).count();
+        if count == 0 {
+            return;
+        }
+        let chosen = if all { 0 } else { (self.draw() % count as u64) as usize };
+        let waiting = self.threads.iter_mut().filter(|t| waits(t));
+        for thread in waiting.skip(chosen).take(if all { usize::MAX } else { 1 }) {
+            (thread.state, thread.timed_out) = (State::Ready, false);
+        }
+    }
+
+    fn count_switch(&mut self, to: usize) {
+        self.switches += 1;
+        self.trace = (self.trace ^ self.points).wrapping_mul(0x100_0000_01b3).rotate_left(17) ^ to as u64;
+    }
+
+    fn run(&self) -> Run {
+        let World { trace, points, switches, stalls, now, .. } = *self;
+        Run { trace, points, switches, stalls, time: Duration::from_nanos(now) }
+    }
+}
+
+impl Shared {
+    /// Passes the baton from thread `me` on, and returns when it is back.
+    fn pass(&self, mut world: parking_lot::MutexGuard<'_, World>, me: usize) {
+        let next = world.next();
+        if next == Some(me) {
+            return;
+        }
+        let own = Arc::clone(&world.threads[me].baton);
+        match next {
+            Some(next) => {
+                world.count_switch(next);
+                let baton = Arc::clone(&world.threads[next].baton);
+                drop(world);
+                baton.give();
+            }
+            None => {
+                world.stuck = Some("no thread can go on");
+                drop(world);
+                self.report(me);
+            }
+        }
+        own.await_it();
+        if self.world.lock().stuck.is_some() {
+            self.report(me);
+        }
+    }
+
+    /// Adds thread `me` to the report of a stuck run, and has the next one do the same. The last one ends the process.
+    fn report(&self, me: usize) -> ! {
+        let mut world = self.world.lock();
+        let thread = &world.threads[me];
+        if world.reported == 0 {
+            eprintln!("STUCK: {}, after {:?}", world.stuck.unwrap_or_default(), world.run());
+        }
+        let what = match thread.state {
+            State::Blocked { key: Key::Park(_), .. } => "parked".to_string(),
+            State::Blocked { key: Key::End(of), .. } => format!("waits for the end of {}", world.threads[of].name),
+            State::Blocked { until: Some(_), .. } => "waits with a deadline".to_string(),
+            State::Blocked { .. } => "waits".to_string(),
+            _ => "runs".to_string(),
+        };
+        eprintln!("-- {} {what}\n{}", thread.name, frames_of_interest(&Backtrace::force_capture().to_string()));
+        world.reported += 1;
+        let live = |t: &Thread| !matches!(t.state, State::Ended);
+        let count = world.threads.iter().filter(|t| live(t)).count();
+        if world.reported >= count {
+            std::process::exit(STUCK);
+        }
+        // Round the circle, so that each live thread has its turn.
+        let n = world.threads.len();
+        let next = (1..=n).map(|i| (me + i) % n).find(|&i| live(&world.threads[i])).unwrap_or(me);
+        let baton = Arc::clone(&world.threads[next].baton);
+        drop(world);
+        baton.give();
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// The lines of a backtrace that name functions of this project, with their places.
+fn frames_of_interest(backtrace: &str) -> String {
+    let lines: Vec<&str> = backtrace.lines().collect();
+    let mut out = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        if line.contains("holdfast") && !line.contains("holdfast_base::sim") && !line.trim_start().starts_with("at ") {
+            let place = lines.get(i + 1).filter(|next| next.trim_start().starts_with("at ")).map_or("", |l| l.trim());
+            out += &format!("     {} {place}\n", line.trim());
+        }
+    }
+    out
+}
+
+/// Calls `act` with the run that the calling thread belongs to and its number, if it belongs to one.
+fn within<T>(act: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+    let me = ME.try_with(|me| me.borrow().clone()).ok().flatten();
+    me.map(|(shared, number)| act(&shared, number))
+}
+
+/// Runs `main` as the first thread of a run, and returns how the run went when it returns.
+///
+/// Threads that it leaves behind stand still for ever; a process is meant to be used for one run.
+///
+/// # Panics
+/// If `main` does.
+pub fn run<T: Send + 'static>(plan: Plan, main: impl FnOnce() -> T + Send + 'static) -> (T, Run) {
+    let world = World {
+        random: plan.seed,
+        plan,
+        threads: Vec::new(),
+        now: 0,
+        points: 0,
+        progress_at: 0,
+        switches: 0,
+        stalls: 0,
+        trace: 0,
+        stuck: None,
+        reported: 0,
+    };
+    let shared = Arc::new(Shared { world: parking_lot::Mutex::new(world), over: Baton::default() });
+    let (first, _) = start(&shared, "main", main);
+    let baton = Arc::clone(&shared.world.lock().threads[first.number].baton);
+    baton.give();
+    shared.over.await_it();
+    let run = shared.world.lock().run();
+    match first.result.lock().take() {
+        Some(Ok(value)) => (value, run),
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        None => unreachable!("the first thread has ended"),
+    }
+}
+
+type Outcome<T> = Arc<parking_lot::Mutex<Option<std::thread::Result<T>>>>;
+
+struct Started<T> {
+    number: usize,
+    result: Outcome<T>,
+}
+
+/// Enters a thread in the world, ready, and starts it; it waits for the baton.
+fn start<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> (Started<T>, std::io::Result<()>) {
+    let baton = Arc::new(Baton::default());
+    let number = {
+        let mut world = shared.world.lock();
+        let (state, baton) = (State::Ready, Arc::clone(&baton));
+        let thread = Thread { name: name.into(), state, timed_out: false, token: false, stalled_until: 0, baton };
+        world.threads.push(thread);
+        world.threads.len() - 1
+    };
+    let result: Outcome<T> = Arc::default();
+    let (of_thread, shared_by_thread) = (Arc::clone(&result), Arc::clone(shared));
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(move || {
+        ME.set(Some((Arc::clone(&shared_by_thread), number)));
+        baton.await_it();
+        if shared_by_thread.world.lock().stuck.is_some() {
+            shared_by_thread.report(number);
+        }
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        *of_thread.lock() = Some(outcome);
+        ME.set(None);
+        end(&shared_by_thread, number);
+    });
+    (Started { number, result }, spawned.map(drop))
+}
+
+fn end(shared: &Shared, me: usize) {
+    let mut world = shared.world.lock();
+    world.threads[me].state = State::Ended;
+    if me == 0 {
+        drop(world);
+        shared.over.give();
+        return;
+    }
+    world.wake(Key::End(me), true);
+    match world.next() {
+        Some(next) => {
+            world.count_switch(next);
+            let baton = Arc::clone(&world.threads[next].baton);
+            drop(world);
+            baton.give();
+        }
+        None => {
+            world.stuck = Some("no thread can go on");
+            let live = world.threads.iter().find(|t| !matches!(t.state, State::Ended));
+            let baton = live.map(|t| Arc::clone(&t.baton));
+            drop(world);
+            baton.expect("the first thread has not ended").give();
+        }
+    }
+}
+
+/// A point: the scheduler may let another thread run.
+#[inline]
+pub fn point() {
+    within(|shared, me| {
+        let mut world = shared.world.lock();
+        world.points += 1;
+        world.now += POINT_NANOS;
+        if world.points - world.progress_at > world.plan.patience {
+            world.stuck = Some("no session makes progress");
+            drop(world);
+            shared.report(me);
+        }
+        let (switches, stalls) = (world.plan.switches_ppm, world.plan.stalls_ppm);
+        if !world.chance(switches) {
+            return;
+        }
+        if world.chance(stalls) {
+            world.stalls += 1;
+            let length = world.plan.stall_points.max(1);
+            let length = world.draw() % length;
+            world.threads[me].stalled_until = world.points + length;
+        }
+        shared.pass(world, me);
+    });
+}
+
+/// A point that passes the baton on for certain: the thread has nothing to do until another has run.
+pub fn step_aside() {
+    within(|shared, me| {
+        let mut world = shared.world.lock();
+        world.points += 1;
+        world.now += POINT_NANOS;
+        if world.points - world.progress_at > world.plan.patience {
+            world.stuck = Some("no session makes progress");
+            drop(world);
+            shared.report(me);
+        }
+        shared.pass(world, me);
+    });
+}
+
+/// Blocks the calling thread until a wake-up for `key`, or until `limit` has passed; true if that is why it returns.
+pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
+    within(|shared, me| {
+        let mut world = shared.world.lock();
+        let nanos = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX / 4);
+        let until = limit.map(|limit| world.now.saturating_add(nanos(limit).min(u64::MAX / 4)));
+        world.threads[me].state = State::Blocked { key, until };
+        shared.pass(world, me);
+        shared.world.lock().threads[me].timed_out
+    })
+    .expect("only threads of a run block")
+}
+
+/// Makes threads ready that wait for `key`: all of them, or one.
+pub(crate) fn wake(key: Key, all: bool) {
+    within(|shared, _| shared.world.lock().wake(key, all));
+}
+
+/// True if the calling thread belongs to a run.
+#[must_use]
+pub fn is_simulated() -> bool {
+    within(|_, _| ()).is_some()
+}
+
+/// Tells the scheduler that a session has got something done: the patience of the run begins anew.
+pub fn progress() {
+    within(|shared, _| {
+        let mut world = shared.world.lock();
+        world.progress_at = world.points;
+    });
+}
+
+/// A random number of the run.
+#[must_use]
+pub fn random() -> Option<u64> {
+    within(|shared, _| shared.world.lock().draw())
+}
+
+/// Simulated time since the run began.
+#[must_use]
+pub fn now() -> Option<Duration> {
+    within(|shared, _| Duration::from_nanos(shared.world.lock().now))
+}
+
+/// The number of processor cores of the run.
+#[must_use]
+pub fn cores() -> Option<usize> {
+    within(|shared, _| shared.world.lock().plan.cores)
+}

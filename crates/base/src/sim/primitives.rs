@@ -1,0 +1,534 @@
+//! Primitives under the scheduler, with the interfaces of `parking_lot` and `std`.
+//!
+//! Each wraps the real primitive, which is never contended in a run: a thread that does not get it blocks in the scheduler.
+//! The value is therefore as safe as with the real one.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use crate::time::Instant;
+
+use super::{Key, block, is_simulated, point, step_aside, wake, within};
+
+/// The kind is part of the key: a value may begin where the lock around it begins.
+fn key<T>(of: &T) -> Key {
+    Key::Address(std::any::type_name::<T>(), std::ptr::from_ref(of) as usize)
+}
+
+/// A mutex.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(parking_lot::Mutex<T>);
+
+/// Holds a [`Mutex`].
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    /// Always there but for the moment of a wait.
+    inner: Option<parking_lot::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    /// A free mutex around `value`.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(parking_lot::Mutex::new(value))
+    }
+
+    /// Waits for the mutex.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        point();
+        MutexGuard { mutex: self, inner: Some(self.acquire()) }
+    }
+
+    fn acquire(&self) -> parking_lot::MutexGuard<'_, T> {
+        if !is_simulated() {
+            return self.0.lock();
+        }
+        loop {
+            if let Some(inner) = self.0.try_lock() {
+                return inner;
+            }
+            block(key(self), None);
+        }
+    }
+
+    /// Takes the mutex if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        point();
+        Some(MutexGuard { mutex: self, inner: Some(self.0.try_lock()?) })
+    }
+
+    /// Waits for the mutex, for `limit` at most.
+    pub fn try_lock_for(&self, limit: Duration) -> Option<MutexGuard<'_, T>> {
+        point();
+        if self.0.is_locked() && is_simulated() {
+            block(key(self), Some(limit));
+        }
+        self.try_lock()
+    }
+
+    /// True if the mutex is held.
+    pub fn is_locked(&self) -> bool {
+        point();
+        self.0.is_locked()
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
+    /// The value, which no other thread can reach.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("the guard is not waiting")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("the guard is not waiting")
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.inner.take().is_some() {
+            wake(key(self.mutex), true);
+            // A panic goes on without a switch: a second one would end the process.
+            if !std::thread::panicking() {
+                point();
+            }
+        }
+    }
+}
+
+/// A condition variable.
+#[derive(Debug, Default)]
+pub struct Condvar(parking_lot::Condvar);
+
+/// How a wait with a limit ended.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// True if the limit had passed.
+    #[must_use]
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// A condition variable without waiters.
+    #[must_use]
+    pub const fn new() -> Condvar {
+        Condvar(parking_lot::Condvar::new())
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) -> bool {
+        point();
+        wake(key(self), false);
+        self.0.notify_one()
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) -> usize {
+        point();
+        wake(key(self), true);
+        self.0.notify_all()
+    }
+
+    /// Releases the mutex, waits, acquires it again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_until_woken(guard, None);
+    }
+
+    /// As [`Condvar::wait`], for `limit` at most.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Duration) -> WaitTimeoutResult {
+        WaitTimeoutResult(self.wait_until_woken(guard, Some(limit)))
+    }
+
+    /// Waits as long as `condition` holds.
+    pub fn wait_while<T>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
+        while condition(guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// Waits as long as `condition` holds, until a moment.
+    pub fn wait_while_until<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        until: Instant,
+    ) -> WaitTimeoutResult {
+        while condition(guard) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return WaitTimeoutResult(true);
+            }
+            self.wait_for(guard, left);
+        }
+        WaitTimeoutResult(false)
+    }
+
+    fn wait_until_woken<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Option<Duration>) -> bool {
+        if !is_simulated() {
+            let inner = guard.inner.as_mut().expect("the guard is not waiting");
+            return match limit {
+                Some(limit) => self.0.wait_for(inner, limit).timed_out(),
+                None => {
+                    self.0.wait(inner);
+                    false
+                }
+            };
+        }
+        // Between the release and the block no other thread runs: a notification is not missed.
+        drop(guard.inner.take());
+        wake(key(guard.mutex), true);
+        let timed_out = block(key(self), limit);
+        guard.inner = Some(guard.mutex.acquire());
+        timed_out
+    }
+}
+
+/// A lock for many readers or one writer.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(parking_lot::RwLock<T>);
+
+/// Holds a [`RwLock`] shared.
+#[derive(Debug)]
+pub struct RwLockReadGuard<'a, T> {
+    lock: &'a RwLock<T>,
+    inner: Option<parking_lot::RwLockReadGuard<'a, T>>,
+}
+
+/// Holds a [`RwLock`] alone.
+#[derive(Debug)]
+pub struct RwLockWriteGuard<'a, T> {
+    lock: &'a RwLock<T>,
+    inner: Option<parking_lot::RwLockWriteGuard<'a, T>>,
+}
+
+impl<T> RwLock<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock(parking_lot::RwLock::new(value))
+    }
+
+    /// Waits until no writer holds the lock.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        point();
+        loop {
+            if let Some(inner) = if is_simulated() { self.0.try_read() } else { Some(self.0.read()) } {
+                return RwLockReadGuard { lock: self, inner: Some(inner) };
+            }
+            block(key(self), None);
+        }
+    }
+
+    /// Waits until no other thread holds the lock.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        point();
+        loop {
+            if let Some(inner) = if is_simulated() { self.0.try_write() } else { Some(self.0.write()) } {
+                return RwLockWriteGuard { lock: self, inner: Some(inner) };
+            }
+            block(key(self), None);
+        }
+    }
+
+    /// The value, which no other thread can reach.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("held until dropped")
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("held until dropped")
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("held until dropped")
+    }
+}
+
+impl<T> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        drop(self.inner.take());
+        wake(key(self.lock), true);
+    }
+}
+
+impl<T> Drop for RwLockWriteGuard<'_, T> {
+    fn drop(&mut self) {
+        drop(self.inner.take());
+        wake(key(self.lock), true);
+    }
+}
+
+/// Sleeps at `address` if `condition` holds, until [`wake_all_at`] of that address, in one step with respect to it.
+pub fn sleep_at(address: usize, condition: impl Fn() -> bool) {
+    if condition() {
+        block(Key::Address("", address), None);
+    }
+}
+
+/// Wakes all threads that sleep at `address`.
+pub fn wake_all_at(address: usize) {
+    wake(Key::Address("", address), true);
+}
+
+/// A place where one thread sleeps until another wakes it.
+#[derive(Debug)]
+pub struct Parking(usize);
+
+impl Parking {
+    /// Of the calling thread.
+    ///
+    /// # Panics
+    /// Outside a run.
+    #[must_use]
+    pub fn of_this_thread() -> Parking {
+        Parking(within(|_, me| me).expect("a thread of a run"))
+    }
+
+    /// Sleeps until it is woken; not if it was since the last time.
+    pub fn park(&self) {
+        point();
+        let had = within(|shared, _| std::mem::take(&mut shared.world.lock().threads[self.0].token));
+        if had == Some(false) {
+            block(Key::Park(self.0), None);
+            within(|shared, _| shared.world.lock().threads[self.0].token = false);
+        }
+    }
+
+    /// Wakes the thread.
+    pub fn unpark(&self) {
+        within(|shared, _| {
+            let mut world = shared.world.lock();
+            world.threads[self.0].token = true;
+            world.wake(Key::Park(self.0), true);
+        });
+        point();
+    }
+}
+
+/// A thread of the run, or one of the system outside a run.
+#[derive(Debug)]
+pub enum JoinHandle<T> {
+    /// In a run.
+    Simulated {
+        /// Its number.
+        number: usize,
+        /// What it returned.
+        result: std::sync::Arc<parking_lot::Mutex<Option<std::thread::Result<T>>>>,
+    },
+    /// Outside.
+    Real(std::thread::JoinHandle<T>),
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the end of the thread.
+    ///
+    /// # Errors
+    /// What the thread panicked with.
+    ///
+    /// # Panics
+    /// If a thread of a run has ended without a result.
+    pub fn join(self) -> std::thread::Result<T> {
+        match self {
+            JoinHandle::Real(handle) => handle.join(),
+            JoinHandle::Simulated { number, result } => {
+                point();
+                loop {
+                    if let Some(result) = result.lock().take() {
+                        return result;
+                    }
+                    block(Key::End(number), None);
+                }
+            }
+        }
+    }
+
+    /// True in the thread itself.
+    #[must_use]
+    pub fn is_this_thread(&self) -> bool {
+        match self {
+            JoinHandle::Real(handle) => handle.thread().id() == std::thread::current().id(),
+            JoinHandle::Simulated { number, .. } => within(|_, me| me) == Some(*number),
+        }
+    }
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// If the system has none to give.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let me = super::ME.with(|me| me.borrow().clone());
+    let Some((shared, _)) = me else {
+        return std::thread::Builder::new().name(name.into()).spawn(body).map(JoinHandle::Real);
+    };
+    let (started, spawned) = super::start(&shared, name, body);
+    spawned?;
+    point();
+    Ok(JoinHandle::Simulated { number: started.number, result: started.result })
+}
+
+/// Lets another thread run.
+pub fn yield_now() {
+    step_aside();
+}
+
+/// Lets another thread run: a loop that spins waits for one.
+pub fn spin_loop() {
+    step_aside();
+}
+
+/// Lets simulated time pass.
+pub fn sleep(time: Duration) {
+    if is_simulated() {
+        block(Key::Time, Some(time));
+    } else {
+        std::thread::sleep(time);
+    }
+}
+
+/// Atomics each of whose operations is a point.
+pub mod atomic {
+    pub use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+    use super::point;
+
+    macro_rules! atomic {
+        ($name:ident, $value:ty) => {
+            /// As that of `std`, with a point before each operation.
+            #[derive(Debug, Default)]
+            pub struct $name(std::sync::atomic::$name);
+
+            #[allow(missing_docs)]
+            impl $name {
+                pub const fn new(value: $value) -> $name {
+                    $name(std::sync::atomic::$name::new(value))
+                }
+                pub fn load(&self, order: Ordering) -> $value {
+                    point();
+                    self.0.load(order)
+                }
+                pub fn store(&self, value: $value, order: Ordering) {
+                    point();
+                    self.0.store(value, order);
+                }
+                pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.swap(value, order)
+                }
+                #[allow(clippy::missing_errors_doc)]
+                pub fn compare_exchange(
+                    &self,
+                    current: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    point();
+                    self.0.compare_exchange(current, new, success, failure)
+                }
+                #[allow(clippy::missing_errors_doc)]
+                pub fn compare_exchange_weak(
+                    &self,
+                    current: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    self.compare_exchange(current, new, success, failure)
+                }
+                pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.fetch_or(value, order)
+                }
+                pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.fetch_and(value, order)
+                }
+                pub fn get_mut(&mut self) -> &mut $value {
+                    self.0.get_mut()
+                }
+                pub fn into_inner(self) -> $value {
+                    self.0.into_inner()
+                }
+            }
+        };
+    }
+
+    macro_rules! number {
+        ($name:ident, $value:ty) => {
+            atomic!($name, $value);
+
+            #[allow(missing_docs)]
+            impl $name {
+                pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.fetch_add(value, order)
+                }
+                #[allow(clippy::missing_errors_doc)]
+                pub fn fetch_update(
+                    &self,
+                    success: Ordering,
+                    failure: Ordering,
+                    update: impl FnMut($value) -> Option<$value>,
+                ) -> Result<$value, $value> {
+                    point();
+                    self.0.fetch_update(success, failure, update)
+                }
+                pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.fetch_sub(value, order)
+                }
+                pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.fetch_max(value, order)
+                }
+                pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.fetch_min(value, order)
+                }
+            }
+        };
+    }
+
+    atomic!(AtomicBool, bool);
+    number!(AtomicU8, u8);
+    number!(AtomicU16, u16);
+    number!(AtomicU32, u32);
+    number!(AtomicU64, u64);
+    number!(AtomicUsize, usize);
+}
