@@ -262,26 +262,34 @@ fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_who
     Ok(())
 }
 
-/// Frees what changes that were cut short have left in the files. Nobody else uses the database yet.
+/// Frees what changes that were cut short have left in the files. Nobody else uses the database yet. What cannot be freed - a
+/// table is damaged, its file cannot be read, the notes are locked by a transaction that cannot be rolled back - is left
+/// for the next open: it takes space and is in nobody's way.
 pub(crate) fn sweep(shared: &Shared, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Result<()> {
     if unused.is_empty() || shared.read_only {
         return Ok(());
     }
     // One of them may have been about to change the notes.
-    shared.txns.roll_back_losers()?;
+    let _ = shared.txns.roll_back_losers();
+    if shared.txns.loser_has_changed(&[shared.catalog.index.id()]).unwrap_or(true) {
+        return shared.check();
+    }
     for (id, indexes) in unused {
-        let schema = shared.schema();
-        // If there is no such table any more, its file has gone.
-        if let Some(table) = schema.tables().find(|table| table.record.space == id) {
-            match table.store.space().and_then(|space| free_pages_of(shared, space, &indexes)) {
-                // A damaged table is an error of those who use it.
-                Err(error) if error.is_damage() => continue,
-                result => result?,
-            }
+        if sweep_file(shared, id, indexes).is_err() {
+            shared.check()?;
         }
-        shared.catalog.set_unused(&shared.txns, &Unused { space: id, more: Vec::new(), less: indexes })?;
     }
     Ok(())
+}
+
+/// Frees the pages of unused indexes in one file, and forgets these.
+fn sweep_file(shared: &Shared, id: SpaceId, indexes: Vec<IndexId>) -> Result<()> {
+    let schema = shared.schema();
+    // If there is no such table any more, its file has gone.
+    if let Some(table) = schema.tables().find(|table| table.record.space == id) {
+        free_pages_of(shared, table.store.space()?, &indexes)?;
+    }
+    shared.catalog.set_unused(&shared.txns, &Unused { space: id, more: Vec::new(), less: indexes })
 }
 
 /// Bytes of a file that are read at a time.

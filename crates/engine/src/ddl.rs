@@ -18,6 +18,7 @@
 //! name takes the old one out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_base::{IndexId, SpaceId};
 use holdfast_pool::AccessKind;
@@ -235,31 +236,38 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
     })
 }
 
-/// Keeps new writers out of a table and waits for those that there are.
+/// Keeps new writers out of a table, and waits for those that there are and for rollbacks that are under way.
 pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
-    // What an earlier run left unfinished may have changed it. Damage may keep it unfinished, and must not keep the
-    // damaged table: rollback passes over what is dropped.
-    match shared.txns.roll_back_losers() {
-        Err(error) if error.is_damage() => {}
-        result => drop(result?),
-    }
-    table.store.file.gate.close(shared.settings.lock_wait_timeout)?;
-    let free = keep_for_prepared(shared, table);
-    if free.is_err() {
+    let limit = shared.settings.lock_wait_timeout;
+    table.store.file.gate.close(limit)?;
+    let settled = settle(shared, table, limit);
+    if settled.is_err() {
         table.store.file.gate.reopen();
     }
-    free
+    settled
 }
 
-/// Fails if a prepared transaction that nobody holds has changed the table: whoever ends it expects its rows there. When that will be
-/// nobody knows, so there is no waiting for it.
-fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
-    match shared.txns.prepared_has_changed(&table.record.index_ids().collect::<Vec<_>>()) {
-        Ok(true) => Err(Error::LockTimeout),
-        // A damaged table can be dropped.
-        Err(error) if !error.is_damage() => Err(error),
-        _ => Ok(()),
+/// Sees to it that what transactions without a user have changed in the table is undone. What cannot be undone in other tables does not
+/// matter, nor does damage: the table that is damaged can be dropped, since rollback passes over what is dropped.
+fn settle(shared: &Shared, table: &TableHandle, limit: Duration) -> Result<()> {
+    let rolled_back = shared.txns.roll_back_losers();
+    if !shared.txns.wait_for_rollbacks(limit) {
+        return Err(Error::LockTimeout);
     }
+    if shared.txns.loser_has_changed(&index_ids(table))? {
+        return Err(rolled_back.err().unwrap_or(Error::LockTimeout));
+    }
+    keep_for_prepared(shared, table)
+}
+
+fn index_ids(table: &TableHandle) -> Vec<IndexId> {
+    table.record.index_ids().collect()
+}
+
+/// Fails if a prepared transaction without a session has changed the table: whoever ends it expects its rows there. When that will be
+/// is not known, so there is no waiting for it.
+fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
+    if shared.txns.prepared_has_changed(&index_ids(table))? { Err(Error::LockTimeout) } else { Ok(()) }
 }
 
 /// As [`keep_for_prepared`], for the table `name`.

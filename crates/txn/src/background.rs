@@ -128,20 +128,22 @@ impl Background {
 /// Rolls back and purges what there is, and gives idle pages of undo back, if the last time (`looked`) is long enough ago. Returns
 /// whether that should be tried again even if nobody commits.
 fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
-    system.roll_back_losers()?;
-    let mut more = true;
+    // What fails in one of these must not keep the others from their work.
+    let rolled_back = system.roll_back_losers();
+    let (mut purged, mut given_back, mut more) = (Ok(0), Ok(()), true);
     while !system.closing.load(Ordering::Acquire) {
-        let done = system.purge(BATCH)?;
+        purged = system.purge(BATCH);
         if looked.elapsed() >= IDLE_UNDO {
-            more = system.give_back_idle_undo()?;
             *looked = Instant::now();
+            given_back = system.give_back_idle_undo().map(|may| more = may);
         }
-        if done == 0 {
+        if !matches!(purged, Ok(1..)) {
             break;
         }
         // Better put off the core here than inside, where that keeps the committers out.
         thread::yield_now();
     }
+    rolled_back.and(purged).and(given_back)?;
     // The end of the view that needs what is on the shelf wakes nobody.
     Ok(more || !system.shelf.is_empty())
 }

@@ -108,6 +108,16 @@ impl TableIndex {
         *self.gone.write() = true;
     }
 
+    /// `None` if damage of the index's own table stood in the way: that can only be salvaged, and others must not wait for it. Damage
+    /// without a page is of bytes that the index holds.
+    pub(crate) fn unless_damaged<T>(&self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Err(Error::DamagedPage { page, .. }) if page.space == self.tree.space().space().id() => Ok(None),
+            Err(Error::DamagedFile { .. }) => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
     /// Longest payload that an entry with a key of `key_len` bytes can have, header included.
     pub(crate) fn body_max(&self, key_len: usize) -> usize {
         let page_size = self.tree.space().store().page_size();

@@ -57,7 +57,7 @@ pub struct TxnStats {
     pub lock_memory: usize,
     /// Bytes of the commit map.
     pub commit_map_memory: usize,
-    /// Unfinished transactions of an earlier run that are not rolled back yet.
+    /// Transactions without a user that are not rolled back yet.
     pub losers: usize,
 }
 
@@ -94,7 +94,7 @@ impl TxnSystem {
             next_txn: self.clock.next_id(),
             lock_memory: self.locks.memory(),
             commit_map_memory: self.map.memory(),
-            losers: self.losers.lock().len(),
+            losers: self.losers.len(),
         }
     }
 

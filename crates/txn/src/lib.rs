@@ -43,6 +43,8 @@ mod load;
 #[cfg_attr(shuttle, allow(dead_code))]
 pub mod lock;
 #[cfg(not(shuttle))]
+mod losers;
+#[cfg(not(shuttle))]
 mod open;
 #[cfg(not(shuttle))]
 mod options;

@@ -1,38 +1,138 @@
-//! Which tables a prepared transaction has changed, while nobody holds it: after a crash, or when its session has gone.
+//! Prepared transactions by xid, and which tables they have changed.
 //!
-//! Whoever ends it later expects its rows where it left them, so their table must stay; no lock says so, but its undo log has
-//! every change.
+//! A prepared transaction is *held* by the session that prepared it, *waits* after a crash or when its session has gone, or is *adopted*
+//! by a user who ends it. Its end expects the rows where it left them, so a table that it has changed must stay as it is until then.
+//! While its session holds it, that session is among the table's writers. Afterwards no lock says so, but the undo log has every
+//! change: it is read when somebody asks about a transaction that waits, and when one is adopted, since the adopter owns the log from
+//! then on. An xid is taken until the transaction has ended, and counts as adopted until its changes are undone.
 
-use holdfast_base::{IndexId, Result};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::sync::Arc;
+
+use holdfast_base::blocking::Mutex;
+use holdfast_base::{Error, IndexId, Result};
+use holdfast_metrics::{Gauge, local};
 use holdfast_pool::AccessKind;
 
-use crate::system::{Loser, TxnSystem};
-use crate::undo::UndoRecord;
+use crate::losers::Loser;
+use crate::recovery::PreparedTxn;
+use crate::system::TxnSystem;
+use crate::txn::Txn;
+use crate::undo::{UndoLog, UndoRecord};
+
+/// Where a prepared transaction is.
+#[derive(Debug)]
+enum Prepared {
+    Held,
+    Waiting(Loser),
+    /// The indexes that it has changed.
+    Adopted(Vec<IndexId>),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedTxns(Mutex<BTreeMap<Vec<u8>, Prepared>>);
+
+impl PreparedTxns {
+    /// Whether there is one whose session has gone.
+    pub fn any_left(&self) -> bool {
+        self.0.lock().values().any(|prepared| !matches!(prepared, Prepared::Held))
+    }
+}
 
 impl TxnSystem {
-    /// Whether one of the prepared transactions that wait for somebody to decide has changed an entry of `indexes`.
+    /// The prepared transactions that wait for a decision.
+    #[must_use]
+    pub fn prepared(&self) -> Vec<PreparedTxn> {
+        let of = |(xid, prepared): (&Vec<u8>, &Prepared)| match prepared {
+            Prepared::Waiting(loser) => Some(PreparedTxn { xid: xid.clone(), txn: loser.log.txn() }),
+            Prepared::Held | Prepared::Adopted(_) => None,
+        };
+        self.prepared.0.lock().iter().filter_map(of).collect()
+    }
+
+    /// Takes over a prepared transaction, to commit it or to roll it back. Costs a read of its undo log.
     ///
     /// # Errors
-    /// Those of reading its undo log.
+    /// [`Error::InvalidArgument`] if there is none with this xid; those of reading its undo log, other than damage.
+    pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
+        let mut prepared = self.prepared.0.lock();
+        let Some(found @ Prepared::Waiting(_)) = prepared.get_mut(xid) else {
+            return Err(Error::invalid("there is no prepared transaction with this xid"));
+        };
+        let mut changed = Vec::new();
+        if let Prepared::Waiting(loser) = found {
+            self.has_changed(&loser.log, |index| {
+                if !changed.contains(&index) {
+                    changed.push(index);
+                }
+                false
+            })?;
+        }
+        let Prepared::Waiting(loser) = std::mem::replace(found, Prepared::Adopted(changed)) else {
+            return Err(Error::invalid("there is no prepared transaction with this xid"));
+        };
+        drop(prepared);
+        self.metrics.adjust(Gauge::TrxActive, 1);
+        Ok(Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec()))
+    }
+
+    /// Reserves `xid` for a transaction that is about to be prepared.
+    pub(crate) fn reserve_xid(&self, xid: &[u8]) -> Result<()> {
+        match self.prepared.0.lock().entry(xid.to_vec()) {
+            Entry::Occupied(_) => Err(Error::invalid("there is a prepared transaction with this xid")),
+            Entry::Vacant(free) => {
+                free.insert(Prepared::Held);
+                Ok(())
+            }
+        }
+    }
+
+    /// The transaction with this xid has ended, or was not prepared after all.
+    pub(crate) fn release_xid(&self, xid: &[u8]) {
+        self.prepared.0.lock().remove(xid);
+    }
+
+    /// Lists a prepared transaction that no session holds (any more).
+    pub(crate) fn list_prepared(&self, xid: Vec<u8>, loser: Loser) {
+        self.prepared.0.lock().insert(xid, Prepared::Waiting(loser));
+    }
+
+    /// Whether there are transactions that are neither committed nor rolled back and that no session began.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.prepared.any_left() || self.losers.len() > 0
+    }
+
+    /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry of one of `indexes`. Costs a read of
+    /// the undo logs.
+    ///
+    /// # Errors
+    /// Those of reading undo logs, other than damage.
     pub fn prepared_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
-        // Nobody can adopt one while its log is read.
-        let prepared = self.prepared.lock();
-        for loser in prepared.values().flatten() {
-            if self.has_changed(loser, indexes)? {
+        // None can be adopted while its log is read.
+        let prepared = self.prepared.0.lock();
+        for prepared in prepared.values() {
+            let has = match prepared {
+                Prepared::Held => false,
+                Prepared::Waiting(loser) => self.has_changed(&loser.log, |index| indexes.contains(&index))?,
+                Prepared::Adopted(changed) => changed.iter().any(|index| indexes.contains(index)),
+            };
+            if has {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn has_changed(&self, loser: &Loser, indexes: &[IndexId]) -> Result<bool> {
+    /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged pages are passed over.
+    pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
-        for n in 0..loser.log.records() {
-            let roll = loser.log.record(n, &self.undo, &acc, &mut bytes)?;
-            let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-            if indexes.contains(&record.index) {
-                return Ok(true);
+        for n in 0..log.records() {
+            match log.record(n, &self.undo, &acc, &mut bytes) {
+                Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| is(record.index)) => return Ok(true),
+                Err(error) if !error.is_damage() => return Err(error),
+                _ => {}
             }
         }
         Ok(false)

@@ -36,7 +36,7 @@
 //! the record's mark). It is *retired*, and a small transaction costs purge no log but that of the versions. A log of an earlier run is
 //! marked free, so that it does not come back again and again.
 
-use holdfast_base::{CommitNo, Error, Result, RollPtr, TxnId};
+use holdfast_base::{CommitNo, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -76,14 +76,6 @@ const HELP_WAIT: Duration = Duration::from_millis(10);
 pub(crate) struct PurgeState {
     /// A sweep of the version tree is due, or under way behind this key.
     pub sweep: Option<Vec<u8>>,
-}
-
-/// `None` if the page that stood in the way is a damaged one of the index's own file.
-fn unless_damaged<T>(index: &TableIndex, result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Err(Error::DamagedPage { page, .. }) if page.space == index.tree().space().id() => Ok(None),
-        result => result.map(Some),
-    }
 }
 
 impl TxnSystem {
@@ -253,7 +245,7 @@ impl TxnSystem {
         let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
         let mut needed_by = None;
         if record.deletes {
-            match unless_damaged(&index, self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc))? {
+            match index.unless_damaged(self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc))? {
                 Some(true) => (entry.pending, needed_by) = (Some(roll), long.first()),
                 Some(false) => {}
                 None => return Ok(()),
@@ -305,7 +297,7 @@ impl TxnSystem {
             let mut dead_chain = None;
             if let (Some(index), Some(_)) = (&index, &pinned) {
                 let removed = match marks && record.deletes {
-                    true => unless_damaged(index, self.remove_mark(index, record.key, txn, roll, true, acc))?,
+                    true => index.unless_damaged(self.remove_mark(index, record.key, txn, roll, true, acc))?,
                     false => Some(false),
                 };
                 if removed.is_some() {
@@ -318,7 +310,7 @@ impl TxnSystem {
                 committed.log.cut(&self.undo, acc)?;
             }
             if let (Some(index), Some(chain)) = (&index, dead_chain) {
-                unless_damaged(index, values::release(index.tree().space(), index.id(), chain, acc))?;
+                index.unless_damaged(values::release(index.tree().space(), index.id(), chain, acc))?;
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
@@ -443,13 +435,13 @@ impl TxnSystem {
             return Ok(());
         }
         if let Some(roll) = entry.pending {
-            unless_damaged(index, self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
+            index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
         }
         self.versions.drop_entry(key, value, acc)?;
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow
         {
-            unless_damaged(index, values::release(index.tree().space(), index.id(), body, acc))?;
+            index.unless_damaged(values::release(index.tree().space(), index.id(), body, acc))?;
         }
         Ok(())
     }

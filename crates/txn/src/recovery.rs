@@ -14,8 +14,9 @@ use holdfast_tree::{SpaceFile, Store};
 
 use crate::history::{CommittedLog, Phase};
 use crate::index::IndexKind;
+use crate::losers::Loser;
 use crate::options::{TxnConfig, TxnOptions};
-use crate::system::{Loser, TxnSystem};
+use crate::system::TxnSystem;
 use crate::undo::{LogState, UndoLog, UndoSpace};
 use crate::versions::VersionTree;
 
@@ -130,11 +131,11 @@ impl TxnSystem {
             let owner = system.new_owner(&TxnOptions::default(), true);
             system.adopt_active(found.txn, &owner);
             owner.set_undo_records(log.records());
-            let loser = Loser { owner, log };
+            let loser = Loser { owner, log, tried: false };
             if found.state == LogState::Prepared {
                 system.list_prepared(found.xid, loser);
             } else {
-                system.losers.lock().push(loser);
+                system.losers.add(loser);
             }
         }
         Ok(system)

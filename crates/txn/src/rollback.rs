@@ -4,15 +4,15 @@
 //! back; one that does not was never changed, or was restored already: so a rollback can be cut off anywhere and begun
 //! again. The log is cut page by page behind the work, and before an overflow chain is freed.
 //!
-//! A damaged page stops the rollback there, and with it the end of the transaction; but one bad page disables one table, so
-//! the changes before that are undone as far as they can be, their records left in the log for the next attempt.
+//! An error - a damaged page, a read that fails - stops the rollback there, and with it the end of the transaction; but one bad page
+//! disables one table, so the changes before that are undone as far as they can be, their records left in the log for the next
+//! attempt. What becomes of the transaction is in [`crate::losers`].
 //!
 //! A prior image that is only a delete mark everybody sees is not put back: purge has passed, or will find nothing.
 //! Both decisions are made under the leaf's latch, and "everybody sees it" never becomes false again, so no mark is left
 //! that nobody would remove.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use holdfast_base::{Error, IndexId, Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;
@@ -20,16 +20,20 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
 use holdfast_wal::SpaceClass;
 
+use crate::losers::Loser;
 use crate::row::VersionHeader;
-use crate::system::{Loser, TxnSystem};
+use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
 use crate::values;
 
 impl TxnSystem {
     /// Undoes the records of `log` beyond the first `keep`. `undone` is told by how much the number of live entries of
-    /// an index changes.
+    /// an index changes. After an error everything is undone that could be.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
-        self.undo_records(log, keep, undone).map_err(|error| self.or_stopped(error))
+        self.undo_records(log, keep, undone).map_err(|error| {
+            let around = self.undo_around(log, keep);
+            self.or_stopped(around.err().unwrap_or(error))
+        })
     }
 
     /// The error, or that the database has stopped if that may be why: a mini-transaction that broke off leaves pages in
@@ -45,43 +49,51 @@ impl TxnSystem {
     fn undo_records(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
-        while log.records() > keep
-            && let Some(roll) = log.last_record(&self.undo, &acc, &mut bytes)?
-        {
-            let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-            let change = match self.undo_change(log.txn(), roll, &record, &acc) {
-                Err(e) if e.is_damage() => {
-                    self.undo_around_damage(log, keep, &acc)?;
-                    return Err(e);
-                }
-                change => change?,
-            };
-            if change != 0 {
-                undone(record.index, change);
-            }
-            let emptied = log.pop();
-            if emptied || record.new_chain.is_some() {
-                log.cut(&self.undo, &acc)?;
-            }
-            if let Some(chain) = record.new_chain
-                && let Some(index) = self.index(record.index)
-                && let Some(_pinned) = index.pin()
-            {
-                values::release(index.tree().space(), index.id(), chain, &acc)?;
-            }
-        }
+        while log.records() > keep && self.undo_last(log, &acc, &mut bytes, undone)? {}
         log.cut(&self.undo, &acc)
     }
 
-    /// Undoes what comes before a change that cannot be undone, and keeps the records: so other tables' rows are free.
-    fn undo_around_damage(&self, log: &UndoLog, keep: u64, acc: &Access<'_>) -> Result<()> {
+    /// Undoes the last record, and takes it off the log. False if there is none.
+    fn undo_last(
+        &self,
+        log: &mut UndoLog,
+        acc: &Access<'_>,
+        bytes: &mut Vec<u8>,
+        undone: &mut dyn FnMut(IndexId, i64),
+    ) -> Result<bool> {
+        let Some(roll) = log.last_record(&self.undo, acc, bytes)? else { return Ok(false) };
+        let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
+        let change = self.undo_change(log.txn(), roll, &record, acc)?;
+        if change != 0 {
+            undone(record.index, change);
+        }
+        let emptied = log.pop();
+        if emptied || record.new_chain.is_some() {
+            log.cut(&self.undo, acc)?;
+        }
+        if let Some(chain) = record.new_chain
+            && let Some(index) = self.index(record.index)
+            && let Some(_pinned) = index.pin()
+        {
+            // The record is gone: a chain that cannot be freed is lost, and no reason to stop.
+            index.unless_damaged(values::release(index.tree().space(), index.id(), chain, acc))?;
+        }
+        Ok(true)
+    }
+
+    /// Undoes all changes beyond the first `keep` that can be undone, and keeps their records: so what stands in the way of one
+    /// does not lock the rows of other tables.
+    fn undo_around(&self, log: &UndoLog, keep: u64) -> Result<()> {
+        let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
-        for n in (keep..log.records().saturating_sub(1)).rev() {
-            let roll = log.record(n, &self.undo, acc, &mut bytes)?;
-            let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-            match self.undo_change(log.txn(), roll, &record, acc) {
-                Err(e) if e.is_damage() => {}
-                result => drop(result?),
+        for n in (keep..log.records()).rev() {
+            let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
+                let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
+                self.undo_change(log.txn(), roll, &record, &acc)
+            });
+            if undone.is_err() {
+                // What stands in the way is said already; but nothing more is changed once the database has stopped.
+                self.store.wal().check_poisoned()?;
             }
         }
         Ok(())
@@ -109,11 +121,15 @@ impl TxnSystem {
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
     pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
-        if let Err(e) = self.undo_to(&mut loser.log, 0, &mut |_, _| {}) {
+        let undone = match loser.tried {
+            false => self.undo_to(&mut loser.log, 0, &mut |_, _| {}),
+            true => self.undo_records(&mut loser.log, 0, &mut |_, _| {}).map_err(|error| self.or_stopped(error)),
+        };
+        if let Err(e) = undone {
+            loser.tried = true;
             return Err(Box::new((loser, e)));
         }
-        let Loser { owner, log } = loser;
-        self.finish_rollback(&owner, log);
+        self.finish_rollback(&loser.owner, loser.log);
         Ok(())
     }
 
@@ -126,28 +142,5 @@ impl TxnSystem {
         self.publish_rollback(id);
         self.end_owner(owner);
         self.metrics.inc(Counter::TrxRollbacks);
-    }
-
-    /// Rolls back what recovery found unfinished. Returns how many transactions that were.
-    ///
-    /// # Errors
-    /// Those of reading and writing pages, the first one; the transactions concerned stay unfinished and their rows locked.
-    pub fn roll_back_losers(&self) -> Result<usize> {
-        let (mut n, mut failed) = (0, Vec::new());
-        let mut error = None;
-        self.rolling_back.fetch_add(1, Ordering::SeqCst);
-        loop {
-            let Some(loser) = self.losers.lock().pop() else { break };
-            match self.roll_back_loser(loser) {
-                Ok(()) => n += 1,
-                Err(unfinished) => {
-                    failed.push(unfinished.0);
-                    error.get_or_insert(unfinished.1);
-                }
-            }
-        }
-        self.losers.lock().extend(failed);
-        self.rolling_back.fetch_sub(1, Ordering::SeqCst);
-        error.map_or(Ok(n), Err)
     }
 }

@@ -9,10 +9,9 @@
 //! (page latch of a log's first page | window of the commit map) -> commit mutex -> (commit map's stragglers | shelf). Purge mutex before all
 //! of these and before any page latch; nothing else is held when it is taken.
 
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::HashMap;
@@ -29,10 +28,12 @@ use crate::commit_map::CommitMap;
 use crate::history::{CommittedLog, History, Phase};
 use crate::index::TableIndex;
 use crate::lock::{LockManager, Owner, Serial};
+use crate::losers::Losers;
 use crate::open::{OpenTxn, OpenTxns};
 use crate::options::{Durability, TxnConfig, TxnOptions};
+use crate::prepared::PreparedTxns;
 use crate::purge::PurgeState;
-use crate::recovery::{Checkpointed, PreparedTxn};
+use crate::recovery::Checkpointed;
 use crate::shelf::Shelf;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
@@ -58,13 +59,6 @@ pub(crate) struct Committed {
     pub lsn: Lsn,
 }
 
-/// An unfinished transaction of an earlier run.
-#[derive(Debug)]
-pub(crate) struct Loser {
-    pub owner: Arc<Owner>,
-    pub log: UndoLog,
-}
-
 /// The transaction system. One per database, shared by all its transactions.
 pub struct TxnSystem {
     pub(crate) store: Arc<Store>,
@@ -84,11 +78,8 @@ pub struct TxnSystem {
     pub(crate) history: CachePadded<History>,
     pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<PurgeState>>,
-    pub(crate) losers: Mutex<Vec<Loser>>,
-    /// Threads that are rolling losers back; those in their hands are not in the list.
-    pub(crate) rolling_back: AtomicUsize,
-    /// Prepared transactions by xid: those of an earlier run or whose user let go of them, and `None` for others.
-    pub(crate) prepared: Mutex<BTreeMap<Vec<u8>, Option<Loser>>>,
+    pub(crate) losers: Losers,
+    pub(crate) prepared: PreparedTxns,
     unique: Box<[Mutex<()>]>,
     pub(crate) background: Background,
     pub(crate) closing: AtomicBool,
@@ -168,9 +159,8 @@ impl TxnSystem {
             open,
             history: CachePadded::new(History::new(from.last_commit)),
             purge: CachePadded::default(),
-            losers: Mutex::new(Vec::new()),
-            rolling_back: AtomicUsize::new(0),
-            prepared: Mutex::new(BTreeMap::new()),
+            losers: Losers::default(),
+            prepared: PreparedTxns::default(),
             unique: (0..UNIQUE_STRIPES).map(|_| Mutex::new(())).collect(),
             background: Background::new(),
             closing: AtomicBool::new(false),
@@ -194,6 +184,7 @@ impl TxnSystem {
         self.saved_rows.lock().remove(&id);
         if let Some(index) = index {
             index.retire();
+            self.retry_blocked_losers();
         }
     }
 
@@ -371,53 +362,6 @@ impl TxnSystem {
     /// Those that have not ended, oldest first.
     pub(crate) fn open_txns(&self) -> Vec<OpenTxn> {
         self.open.all()
-    }
-
-    /// The prepared transactions of an earlier run, waiting for somebody to decide.
-    #[must_use]
-    pub fn prepared(&self) -> Vec<PreparedTxn> {
-        let prepared = self.prepared.lock();
-        let waiting = prepared.iter().filter_map(|(xid, l)| Some((xid, l.as_ref()?)));
-        waiting.map(|(xid, l)| PreparedTxn { xid: xid.clone(), txn: l.log.txn() }).collect()
-    }
-
-    /// Takes over a prepared transaction, to commit it or to roll it back.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] if there is none with this xid.
-    pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
-        let Some(found) = self.prepared.lock().get_mut(xid).and_then(Option::take) else {
-            return Err(Error::invalid("there is no prepared transaction with this xid"));
-        };
-        self.metrics.adjust(Gauge::TrxActive, 1);
-        Ok(Txn::adopted(local(Arc::clone(self)), found.owner, found.log, xid.to_vec()))
-    }
-
-    /// Reserves `xid` for a transaction that is about to be prepared.
-    pub(crate) fn reserve_xid(&self, xid: &[u8]) -> Result<()> {
-        match self.prepared.lock().entry(xid.to_vec()) {
-            Entry::Occupied(_) => Err(Error::invalid("there is a prepared transaction with this xid")),
-            Entry::Vacant(free) => {
-                free.insert(None);
-                Ok(())
-            }
-        }
-    }
-
-    /// The transaction with this xid has ended, or was not prepared after all.
-    pub(crate) fn release_xid(&self, xid: &[u8]) {
-        self.prepared.lock().remove(xid);
-    }
-
-    /// Whether there are transactions without a user that are neither committed nor rolled back.
-    pub(crate) fn has_unfinished(&self) -> bool {
-        let prepared = self.prepared.lock().values().any(Option::is_some);
-        prepared || !self.losers.lock().is_empty() || self.rolling_back.load(Ordering::SeqCst) > 0
-    }
-
-    /// Lists a prepared transaction that nobody holds (any more).
-    pub(crate) fn list_prepared(&self, xid: Vec<u8>, loser: Loser) {
-        self.prepared.lock().insert(xid, Some(loser));
     }
 
     /// The last commit.

@@ -17,9 +17,10 @@ use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
 use crate::lock::{Owner, Serial, WaitMode};
+use crate::losers::Loser;
 use crate::options::{Durability, Isolation, TxnOptions};
 use crate::reads::LastRead;
-use crate::system::{Committed, Loser, OpenView, TxnSystem};
+use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,24 +312,19 @@ impl Txn {
         if let Some(owner) = self.owner.get() {
             owner.undid();
         }
-        if self.state == State::Prepared {
-            self.system.release_xid(&self.xid);
-        }
         if let Some(mut log) = self.log.take() {
-            self.state = State::Ended;
+            let was_prepared = std::mem::replace(&mut self.state, State::Ended) == State::Prepared;
             self.system.metrics.adjust(Gauge::TrxActive, -1);
             let result = self.system.undo_to(&mut log, 0, &mut |_, _| {});
-            return match result {
-                Ok(()) => {
-                    self.system.finish_rollback(self.owner(), log);
-                    Ok(())
-                }
-                Err(e) => {
-                    let owner = Arc::clone(self.owner());
-                    self.system.losers.lock().push(Loser { owner, log });
-                    Err(e)
-                }
-            };
+            let owner = Arc::clone(self.owner());
+            match &result {
+                Ok(()) => self.system.finish_rollback(&owner, log),
+                Err(_) => self.system.abandon_rollback(owner, log),
+            }
+            if was_prepared {
+                self.system.release_xid(&self.xid);
+            }
+            return result;
         }
         if self.id != TxnId::NONE {
             self.system.publish_rollback(self.id);
@@ -365,7 +361,7 @@ impl Drop for Txn {
             (State::Prepared, Some(log)) => {
                 self.view = None;
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
-                let loser = Loser { owner: Arc::clone(self.owner()), log };
+                let loser = Loser { owner: Arc::clone(self.owner()), log, tried: false };
                 self.system.list_prepared(std::mem::take(&mut self.xid), loser);
             }
             (_, log) => {

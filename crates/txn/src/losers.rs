@@ -1,0 +1,158 @@
+//! Losers: transactions without a user that are to be rolled back. Recovery finds them, and a rollback that fails leaves one.
+//!
+//! A loser is *waiting* to be rolled back, *in hand* of a thread that does it, or *blocked*: a damaged page stands in the way of
+//! its end, and everything that does not need that page is undone. One damaged page disables one table at most, so a blocked
+//! loser is no error of [`TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is tried again when an
+//! index is dropped, since rollback passes over what is dropped, and by the next open.
+//!
+//! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It is tried again by the background
+//! thread, and its rows stay locked meanwhile.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::{Error, IndexId, Result};
+
+use crate::lock::Owner;
+use crate::system::TxnSystem;
+use crate::undo::UndoLog;
+
+/// A transaction whose user is gone and that is not ended.
+#[derive(Debug)]
+pub(crate) struct Loser {
+    pub owner: Arc<Owner>,
+    pub log: UndoLog,
+    /// A rollback has failed, after everything was undone that could be: the next one only looks whether that has changed.
+    pub tried: bool,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    waiting: Vec<Loser>,
+    blocked: Vec<Loser>,
+    in_hand: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Losers {
+    lists: Mutex<Lists>,
+    /// A loser is no longer in hand.
+    put_down: Condvar,
+}
+
+impl Losers {
+    /// Adds one to be rolled back.
+    pub fn add(&self, loser: Loser) {
+        self.lists.lock().waiting.push(loser);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        let lists = self.lists.lock();
+        lists.waiting.len() + lists.blocked.len() + lists.in_hand
+    }
+
+    /// Lets the blocked ones wait. Returns whether there are any.
+    fn unblock(&self) -> bool {
+        let mut lists = self.lists.lock();
+        let blocked = std::mem::take(&mut lists.blocked);
+        let any = !blocked.is_empty();
+        lists.waiting.extend(blocked);
+        any
+    }
+
+    /// Takes one that waits into the caller's hands, the last one added first.
+    fn take(&self) -> Option<Loser> {
+        let mut lists = self.lists.lock();
+        let loser = lists.waiting.pop()?;
+        lists.in_hand += 1;
+        Some(loser)
+    }
+
+    /// One that was in hand has ended.
+    fn ended(&self) {
+        self.lists.lock().in_hand -= 1;
+        self.put_down.notify_all();
+    }
+
+    /// These were in hand, and could not be rolled back.
+    fn failed(&self, failed: Vec<(Loser, Error)>) {
+        let mut lists = self.lists.lock();
+        lists.in_hand -= failed.len();
+        for (loser, error) in failed {
+            let list = if error.is_damage() { &mut lists.blocked } else { &mut lists.waiting };
+            list.push(loser);
+        }
+        self.put_down.notify_all();
+    }
+
+    /// Waits until none is in hand. False if that takes longer than `limit`.
+    fn wait_for_hands(&self, limit: Duration) -> bool {
+        let mut lists = self.lists.lock();
+        match Instant::now().checked_add(limit) {
+            Some(until) => drop(self.put_down.wait_while_until(&mut lists, |lists| lists.in_hand > 0, until)),
+            None => self.put_down.wait_while(&mut lists, |lists| lists.in_hand > 0),
+        }
+        lists.in_hand == 0
+    }
+}
+
+impl TxnSystem {
+    /// Rolls back the losers. Returns how many transactions have ended by that. One that only damage stands in the way of stays, with the
+    /// rows of the damaged table locked; that is no error.
+    ///
+    /// # Errors
+    /// The first other error of reading and writing pages. The transactions concerned are tried again by the next call, and so
+    /// are the others by this one.
+    pub fn roll_back_losers(&self) -> Result<usize> {
+        let (mut ended, mut failed) = (0, Vec::new());
+        while let Some(loser) = self.losers.take() {
+            match self.roll_back_loser(loser) {
+                Ok(()) => {
+                    self.losers.ended();
+                    ended += 1;
+                }
+                Err(unfinished) => failed.push(*unfinished),
+            }
+        }
+        let first = failed.iter().map(|(_, error)| error).find(|error| !error.is_damage()).cloned();
+        self.losers.failed(failed);
+        first.map_or(Ok(ended), Err)
+    }
+
+    /// Waits until no thread is rolling a loser back. False if that takes longer than `limit`.
+    #[must_use]
+    pub fn wait_for_rollbacks(&self, limit: Duration) -> bool {
+        self.losers.wait_for_hands(limit)
+    }
+
+    /// Hands a transaction whose rollback has failed over to the background.
+    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog) {
+        self.losers.add(Loser { owner, log, tried: true });
+        self.background.wake();
+    }
+
+    /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What a blocked one has changed is undone,
+    /// or damaged. Costs a read of the undo logs.
+    ///
+    /// # Errors
+    /// Those of reading undo logs, other than damage.
+    pub fn loser_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
+        let lists = self.losers.lists.lock();
+        for loser in &lists.waiting {
+            if self.has_changed(&loser.log, |index| indexes.contains(&index))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// An index was dropped: what it stood in the way of may come to its end.
+    pub(crate) fn retry_blocked_losers(&self) {
+        if self.losers.unblock() {
+            self.background.wake();
+        }
+    }
+}
