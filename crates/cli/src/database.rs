@@ -96,6 +96,13 @@ fn findings(report: &VerifyReport, dir: &Path) -> Outcome {
         println!("{}: {}", finding.table, finding.what);
     }
     let counts = format!("{} pages, {} rows, {} index entries", report.pages, report.rows, report.entries);
+    if !report.half_checked.is_empty() {
+        let names: Vec<String> = report.half_checked.iter().map(|(table, index)| format!("{table}.{index}")).collect();
+        println!(
+            "Whether rows lack entries in these indexes, only the program can tell (`Database::verify`): {}",
+            names.join(", ")
+        );
+    }
     if report.is_clean() {
         println!("{} is sound: {counts}", dir.display());
     } else {
@@ -112,6 +119,14 @@ fn salvage(db: &Database, target: &Path) -> Result<()> {
             "{}: {} rows rescued, {} pages and {} large values lost",
             table.name, report.rows, report.lost_pages, report.lost_values
         );
+        if !report.lost_indexes.is_empty() {
+            let names = report.lost_indexes.join(", ");
+            println!(
+                "{}: left out the damaged indexes {names}; to have them, let the program create the table in a new database and \
+                 copy the rows there with `Database::salvage_table`",
+                table.name
+            );
+        }
     }
     rescued.close().with_context(|| format!("close {}", target.display()))
 }

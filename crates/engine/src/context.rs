@@ -175,6 +175,12 @@ impl Context {
         self.statement(|txn| target.upsert(txn, key, value.into()))
     }
 
+    /// Puts an entry of secondary index `no`, whatever its row gives.
+    pub(crate) fn put_entry(&self, table: &TableHandle, no: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.upsert(&indexes[no + 1], key, value, None).map(drop))
+    }
+
     pub(crate) fn update(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
         let target = Target { indexes: t.store.indexes()?, specs };
         self.statement(|txn| target.update(txn, key, value))

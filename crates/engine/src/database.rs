@@ -271,11 +271,14 @@ impl Database {
         crate::verify::verify(&self.shared, options, progress)
     }
 
-    /// Copies what can be read of table `name` into the table of the same name in `target`, which is created there,
-    /// and passes over damaged pages.
+    /// Copies what can be read of table `name` into the table of the same name in `target`, which is created there if there is none,
+    /// and passes over damaged pages. Indexes of that table get the entries of the rows that were saved. To have them all, create the
+    /// table with its definition in `target` first: otherwise a damaged index is left out, unless the program has opened the table
+    /// here for writing.
     ///
     /// # Errors
-    /// [`crate::Error::TableNotFound`]; errors of `target`.
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target` has other types, or indexes of which it is
+    /// not known how their entries are made; errors of `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
         crate::salvage::salvage_table(&self.shared, name, target)
     }

@@ -87,7 +87,7 @@ pub(crate) fn create_table<K: Key, V: Value>(
     shared: &Shared,
     definition: &TableDefinition<K, V>,
 ) -> Result<Arc<TableHandle>> {
-    create(shared, &Plan::of(definition), |_, _| Ok(0))
+    create(shared, &Plan::of(definition), |_, _| Ok(0)).inspect(|table| table.store.learn_specs(&definition.indexes))
 }
 
 /// Creates a table with bytes that a layer above keeps with it.
@@ -107,14 +107,13 @@ pub(crate) fn create_table_with<K: Key, V: Value>(
     rows: impl FnOnce(&mut TableLoader<'_, K, V>) -> Result<()>,
 ) -> Result<Arc<TableHandle>> {
     create(shared, &Plan::of(definition), |space, record| load::fill(shared, space, record, &definition.indexes, rows))
+        .inspect(|table| table.store.learn_specs(&definition.indexes))
 }
 
-/// Creates a table of types that are known by name only, without indexes.
-pub(crate) fn create_plain(shared: &Shared, name: &str, key_type: &str, value_type: &str) -> Result<Arc<TableHandle>> {
-    let (key_type, value_type) = (key_type.into(), value_type.into());
-    let (indexes, options, lifetime) = (Vec::new(), Vec::new(), Lifetime::Lasting);
-    let plan = Plan { name: name.into(), key_type, value_type, indexes, options, lifetime };
-    create(shared, &plan, |_, _| Ok(0))
+/// Creates a table that is like one of another database, with these of its indexes.
+pub(crate) fn create_like(shared: &Shared, table: &TableHandle, indexes: &[IndexRecord]) -> Result<Arc<TableHandle>> {
+    let indexes = indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
+    create(shared, &Plan { indexes, ..Plan::like(table) }, |_, _| Ok(0))
 }
 
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
@@ -329,6 +328,7 @@ fn replace(
     }
     let_go(shared, old);
     let table = open_new(shared, plan, space, record, 0)?;
+    table.store.learn_specs(old.store.specs());
     shared.publish(Some(&plan.name), Some(Arc::clone(&table)));
     Ok((table, replaced))
 }

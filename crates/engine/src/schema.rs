@@ -223,7 +223,7 @@ pub(crate) struct TableStore {
     pub file: Arc<TableFile>,
     /// The clustered index, then the secondary ones in the order of the catalog; none if there is no file.
     indexes: Vec<Arc<TableIndex>>,
-    /// How index keys are made from rows: known once the program has opened the table for writing.
+    /// How index keys are made from rows: known once the program has created the table, or opened it for writing.
     specs: OnceLock<Vec<Arc<IndexSpec>>>,
     /// Whether the number of rows was known when the table was opened.
     pub counted: bool,
@@ -315,7 +315,7 @@ impl TableStore {
     }
 
     pub(crate) fn learn_specs(&self, specs: &[Arc<IndexSpec>]) {
-        if self.specs.get().is_none() {
+        if self.specs.get().is_none() && !specs.is_empty() {
             let _ = self.specs.set(specs.to_vec());
         }
     }
