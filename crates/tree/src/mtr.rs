@@ -1,14 +1,18 @@
 //! Mini-transactions: a few pages change together, or not at all.
 //!
 //! Protocol: log space is reserved before anything is latched. Each page is latched exclusively as it is fixed and
-//! stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its record; the caller orders
-//! its operations so that whatever can fail (an allocation, a node without room) comes before the first change.
+//! stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its record.
+//!
+//! *Checked first.* Whatever can fail comes before the first change: every page is latched (and so read), what its bytes say is
+//! checked, each operation is found possible, allocations are planned. After the first change nothing fails, whatever is in the pages: one
+//! page of one table with a right checksum and a wrong content must not take the database along. Debug builds assert it.
+//!
 //! [`Mtr::commit`] publishes a writer slot, appends all records as one group, stamps the changed pages with the group's end,
 //! and releases the latches. So no page with a change that is not in the log can be written, and redo sees all records of
 //! the group or none.
 //!
 //! A mini-transaction that has changed something and is dropped instead of committed leaves pages that nobody can
-//! repair in memory: it poisons the database, and recovery starts from the log.
+//! repair in memory: it poisons the database, and recovery starts from the log. By the rule above only the log itself does that.
 
 use std::cell::Cell;
 
@@ -55,6 +59,12 @@ impl<'a> Mtr<'a> {
         Mtr { store, acc, ticket: Some(ticket), pages: Vec::with_capacity(2), records, last: None }
     }
 
+    /// Whether a page is latched by this mini-transaction.
+    #[must_use]
+    pub fn has_latched(&self, id: PageId) -> bool {
+        self.find(id).is_some()
+    }
+
     /// What it was begun with.
     #[must_use]
     pub fn access(&self) -> &'a Access<'a> {
@@ -79,6 +89,7 @@ impl<'a> Mtr<'a> {
         if let Some(page) = self.find(PageId::new(space.id(), no)) {
             return Ok(page);
         }
+        debug_assert!(!self.has_changes(), "checked first: page {no} is latched after the first change");
         let guard = self.store.pool().fix_exclusive(space, no, self.acc)?;
         Ok(self.adopt(guard))
     }
@@ -91,6 +102,7 @@ impl<'a> Mtr<'a> {
         if let Some(page) = self.find(PageId::new(space.id(), no)) {
             return Ok(page);
         }
+        debug_assert!(!self.has_changes(), "checked first: new page {no} is latched after the first change");
         let guard = self.store.pool().fix_new(space, no, self.acc)?;
         Ok(self.adopt(guard))
     }
@@ -128,10 +140,11 @@ impl<'a> Mtr<'a> {
     /// Applies `op` to a latched page and adds its record.
     ///
     /// # Errors
-    /// [`Error::DamagedPage`] if it cannot be applied. The page is as it was; whether the mini-transaction can be given up
-    /// without harm depends on what was applied before.
+    /// [`Error::DamagedPage`] if it cannot be applied. The page is as it was, and the mini-transaction can be given up: this is its
+    /// first change, or the caller has checked the operation before the first one.
     pub fn apply(&mut self, page: PageRef, op: &PageOp<'_>) -> Result<()> {
         if !self.can_apply(page, op) {
+            debug_assert!(!self.has_changes(), "checked first: page {} cannot take {}", self.id(page), op.name());
             return Err(Error::damaged_page(self.id(page), format!("cannot apply {}", op.name())));
         }
         self.apply_checked(page, op);

@@ -294,9 +294,7 @@ fn free_pages(space: &SpaceFile, pages: &[PageNo], acc: &Access<'_>, class: Spac
     let store = space.store();
     for batch in pages.chunks(BATCH) {
         let mut mtr = store.begin(store.reserve(batch.len() * 32, class)?, acc);
-        for &no in batch {
-            space.free_page(&mut mtr, no)?;
-        }
+        space.free_unlatched(&mut mtr, batch)?;
         mtr.commit()?;
     }
     Ok(())

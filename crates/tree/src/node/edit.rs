@@ -5,8 +5,8 @@ use crate::op::PageOp;
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u16, put_u32, put_u64};
 
 use super::{
-    NO_SLOT, NodeRef, OFF_COUNT, OFF_GARBAGE, OFF_HEAP, OFF_LAST_INSERT, OFF_PREFIX_LEN, OFF_RUN, OFF_SLOTS,
-    RECORD_HEADER, SLOT_LEN, Slot, head,
+    LEVELS_MAX, NO_SLOT, NodeRef, OFF_COUNT, OFF_GARBAGE, OFF_HEAP, OFF_LAST_INSERT, OFF_PREFIX_LEN, OFF_RUN,
+    OFF_SLOTS, RECORD_HEADER, SLOT_LEN, Slot, body_len, head,
 };
 
 /// Entries for [`NodeMut::set_content`] in their compact form: { suffix with length, payload with length } each.
@@ -30,15 +30,15 @@ impl EntryList {
         self.count += 1;
     }
 
-    /// Appends slots `from..to` of `node`, as entries of a node with a prefix of `prefix_len` bytes. In an inner node
-    /// slot `from` has its key replaced by `first_key`, or by none (minus infinity). `None`: the node is damaged, or
-    /// one of its keys is shorter than the prefix.
+    /// Appends slots `from..to` of `node`, as entries of a node with this prefix. In an inner node slot `from` has its key
+    /// replaced by `first_key`, or by none (minus infinity). `None`: the node is damaged, or one of its keys does not begin
+    /// with the prefix.
     pub fn push_from(
         &mut self,
         node: NodeRef<'_, [u8]>,
         from: usize,
         to: usize,
-        prefix_len: usize,
+        prefix: &[u8],
         first_key: Option<&[u8]>,
     ) -> Option<()> {
         let leaf = node.is_leaf()?;
@@ -46,9 +46,9 @@ impl EntryList {
         for i in from..to {
             if leaf || i > from {
                 node.key_to(i, &mut key)?;
-                self.push(key.get(prefix_len..)?, node.payload(i)?);
+                self.push(key.strip_prefix(prefix)?, node.payload(i)?);
             } else {
-                let key = first_key.map_or(Some(&[][..]), |key| key.get(prefix_len..))?;
+                let key = first_key.map_or(Some(&[][..]), |key| key.strip_prefix(prefix))?;
                 self.push(key, node.payload(i)?);
             }
         }
@@ -59,6 +59,13 @@ impl EntryList {
     #[must_use]
     pub fn as_content<'e>(&'e self, prefix: &'e [u8]) -> PageOp<'e> {
         PageOp::SetContent { prefix, count: self.count as u16, entries: &self.bytes }
+    }
+
+    /// Whether a new node on `level` can be given this content, with a prefix of `prefix_len` bytes: what [`EntryList::as_content`] asks
+    /// of a page that is not initialised yet. It cannot if the nodes that the entries come from are damaged.
+    #[must_use]
+    pub fn suits_node(&self, level: u8, prefix_len: usize, page_size: usize) -> bool {
+        level < LEVELS_MAX && is_content(level > 0, body_len(page_size), prefix_len, self.count, &self.bytes)
     }
 
     /// The encoded entries.
@@ -177,21 +184,25 @@ impl NodeRef<'_, [u8]> {
     /// beside the prefix.
     #[must_use]
     pub fn can_set_content(&self, prefix_len: usize, count: usize, entries: &[u8]) -> bool {
-        let inner = self.is_leaf() == Some(false);
-        let mut rest = Reader::new(entries);
-        let mut used = prefix_len;
-        let mut last: Option<&[u8]> = None;
-        for i in 0..count {
-            let Some((suffix, payload)) = next_entry(&mut rest) else { return false };
-            let keyless = inner && i == 0;
-            if keyless && !suffix.is_empty() || last.is_some_and(|last| last >= suffix) {
-                return false;
-            }
-            last = if keyless { None } else { Some(suffix) };
-            used += SLOT_LEN + RECORD_HEADER + suffix.len() + payload.len();
-        }
-        rest.is_empty() && used <= self.body_len() && (count > 0 || !inner)
+        is_content(self.is_leaf() == Some(false), self.body_len(), prefix_len, count, entries)
     }
+}
+
+/// Whether `entries` decodes to `count` entries in ascending order that fit a body of `body` bytes beside the prefix.
+fn is_content(inner: bool, body: usize, prefix_len: usize, count: usize, entries: &[u8]) -> bool {
+    let mut rest = Reader::new(entries);
+    let mut used = prefix_len;
+    let mut last: Option<&[u8]> = None;
+    for i in 0..count {
+        let Some((suffix, payload)) = next_entry(&mut rest) else { return false };
+        let keyless = inner && i == 0;
+        if keyless && !suffix.is_empty() || last.is_some_and(|last| last >= suffix) {
+            return false;
+        }
+        last = if keyless { None } else { Some(suffix) };
+        used += SLOT_LEN + RECORD_HEADER + suffix.len() + payload.len();
+    }
+    rest.is_empty() && used <= body && (count > 0 || !inner)
 }
 
 /// Write access to a node.

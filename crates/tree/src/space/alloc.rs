@@ -5,10 +5,14 @@
 //! order would each begin an extent of their own, and soon there would be none left for an index that grows at its end. For an
 //! index the file also grows before it is full, as long as less than one page in [`SPARE_DIV`] is free: pages taken one by one between
 //! those of other indexes cost a scan a seek each.
+//!
+//! Allocating and giving back have two halves. The first latches page 0, the bitmaps and the new pages, and looks at all of them:
+//! the bits that change must have the other value, and no page that is in the caller's hands may be marked as free. The second changes
+//! them and cannot fail. Callers with further changes in the same mini-transaction check those in between.
 
 use holdfast_base::codec::get_u32;
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::PageType;
+use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
 use holdfast_metrics::Counter;
 use holdfast_pool::Access;
@@ -34,13 +38,42 @@ struct Want {
     count: usize,
 }
 
-/// What an allocation will do, with everything latched and the file long enough, nothing changed yet.
+/// What an allocation will do, with page 0 and the bitmaps latched and the file long enough, nothing changed yet.
 struct Plan {
     header: PageRef,
     /// What will be allocated.
     pages: Vec<PageNo>,
     /// Pages of the file afterwards, if it grows, and the bitmap pages that come with them.
     grown: Option<(u32, Vec<PageRef>)>,
+}
+
+/// Pages that [`SpaceFile::take`] will allocate, latched for being initialised. Nothing is changed yet.
+pub struct NewPages {
+    plan: Plan,
+    latched: Vec<PageRef>,
+}
+
+impl NewPages {
+    /// The new page number `i`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn page(&self, i: usize) -> PageRef {
+        self.latched[i]
+    }
+}
+
+/// A page that [`SpaceFile::give_back`] will free, with its bitmap latched. Nothing is changed yet.
+pub struct FreeingPage {
+    no: PageNo,
+    bitmap: PageRef,
+}
+
+impl FreeingPage {
+    fn op(&self, mtr: &Mtr<'_>) -> PageOp<'static> {
+        PageOp::ClearBits { first: self.no.0 - bitmap::first_covered(mtr.id(self.bitmap).no), count: 1 }
+    }
 }
 
 /// A bitmap that is being looked at: pages are counted from its first one, and those of the plan are not free any more.
@@ -102,9 +135,38 @@ impl SpaceFile {
 
     fn alloc_and_latch(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<PageRef> {
         let plan = self.plan(mtr, want)?;
-        let page = mtr.fix_new(self.space(), plan.pages[0])?;
-        self.carry_out(mtr, plan)?;
+        let new = self.latch_new(mtr, plan)?;
+        let page = new.page(0);
+        self.take(mtr, new)?;
         Ok(page)
+    }
+
+    /// Latches `count` free pages near `near` for [`SpaceFile::take`].
+    ///
+    /// # Errors
+    /// As [`SpaceFile::alloc_new`]. Nothing has changed then.
+    pub fn plan_new(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<NewPages> {
+        let plan = self.plan(mtr, Want { near, last: None, count })?;
+        self.latch_new(mtr, plan)
+    }
+
+    fn latch_new(&self, mtr: &mut Mtr<'_>, plan: Plan) -> Result<NewPages> {
+        let mut latched = Vec::with_capacity(plan.pages.len());
+        for &no in &plan.pages {
+            if mtr.has_latched(self.page_id(no)) {
+                return Err(self.damaged(no, "in use, but not allocated"));
+            }
+            latched.push(mtr.fix_new(self.space(), no)?);
+        }
+        Ok(NewPages { plan, latched })
+    }
+
+    /// Allocates what was planned.
+    ///
+    /// # Errors
+    /// None, as long as nothing else has changed the bitmaps: the plan has found the change possible.
+    pub fn take(&self, mtr: &mut Mtr<'_>, new: NewPages) -> Result<()> {
+        self.carry_out(mtr, new.plan)
     }
 
     /// Allocates `count` pages near `near`, ascending as far as possible.
@@ -118,23 +180,17 @@ impl SpaceFile {
         Ok(pages)
     }
 
-    /// Allocates the lowest free page if it is below `limit`, and latches it for being initialised: for moving pages to
-    /// the front of the file.
+    /// Latches the lowest free page, if it is below `limit`, for [`SpaceFile::take`]: for moving pages to the front of the file.
     ///
     /// # Errors
-    /// Those of reading bitmaps and of finding a frame.
-    pub fn alloc_new_below(&self, mtr: &mut Mtr<'_>, limit: PageNo) -> Result<Option<PageRef>> {
-        let header = mtr.fix(self.space(), PageNo(0))?;
+    /// Damage; those of reading bitmaps and of finding a frame.
+    pub fn plan_new_below(&self, mtr: &mut Mtr<'_>, limit: PageNo) -> Result<Option<NewPages>> {
+        let header = self.fix_header(mtr)?;
         let pages = self.pages(mtr, header)?.min(limit.0);
         for no in bitmaps(pages, mtr.page_size()) {
-            let bitmap = mtr.fix(self.space(), no)?;
-            let first = bitmap::first_covered(no);
-            let limit = (pages - first).min(bitmap::pages_covered(mtr.page_size()));
-            if let Some(bit) = bitmap::first_free(mtr.bytes(bitmap), 0, limit) {
-                let found = PageNo(first + bit);
-                let page = mtr.fix_new(self.space(), found)?;
-                self.carry_out(mtr, Plan { header, pages: vec![found], grown: None })?;
-                return Ok(Some(page));
+            let looked = self.look(mtr, pages, no, &[])?;
+            if let Some(found) = looked.free_in(0, looked.limit) {
+                return self.latch_new(mtr, Plan { header, pages: vec![found], grown: None }).map(Some);
             }
         }
         Ok(None)
@@ -145,34 +201,47 @@ impl SpaceFile {
     /// # Errors
     /// [`Error::DamagedPage`] if it was not allocated; those of reading its bitmap.
     pub fn free_latched(&self, mtr: &mut Mtr<'_>, page: PageRef) -> Result<()> {
-        let no = mtr.id(page).no;
-        let (bitmap, op) = self.prepare_free(mtr, no)?;
+        let freeing = self.plan_free(mtr, mtr.id(page).no)?;
         mtr.apply(page, &PageOp::FreePage)?;
-        self.finish_free(mtr, bitmap, no, &op)
+        self.give_back(mtr, &freeing)
     }
 
-    /// Gives a page back without looking at it: its bytes stay what they are until it is allocated again.
+    /// Gives pages back without looking at them: their bytes stay what they are until they are allocated again.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] if one of them was not allocated, or is named twice; those of reading bitmaps. Nothing has changed then.
+    pub fn free_unlatched(&self, mtr: &mut Mtr<'_>, pages: &[PageNo]) -> Result<()> {
+        let mut freeing = Vec::with_capacity(pages.len());
+        for (i, &no) in pages.iter().enumerate() {
+            if pages[..i].contains(&no) {
+                return Err(self.damaged(no, "it is given back twice"));
+            }
+            freeing.push(self.plan_free(mtr, no)?);
+        }
+        freeing.iter().try_for_each(|page| self.give_back(mtr, page))
+    }
+
+    /// Latches what giving page `no` back changes, beside the page itself.
     ///
     /// # Errors
     /// [`Error::DamagedPage`] if it was not allocated; those of reading its bitmap.
-    pub fn free_page(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<()> {
-        let (bitmap, op) = self.prepare_free(mtr, no)?;
-        self.finish_free(mtr, bitmap, no, &op)
-    }
-
-    fn prepare_free(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<(PageRef, PageOp<'static>)> {
-        mtr.fix(self.space(), PageNo(0))?;
+    pub fn plan_free(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<FreeingPage> {
+        self.fix_header(mtr)?;
         let bitmap_no = bitmap::page_for(no, mtr.page_size());
-        let bitmap = mtr.fix(self.space(), bitmap_no)?;
-        let op = PageOp::ClearBits { first: no.0 - bitmap::first_covered(bitmap_no), count: 1 };
-        if no == bitmap_no || no.0 == 0 || !mtr.can_apply(bitmap, &op) {
+        let freeing = FreeingPage { no, bitmap: mtr.fix(self.space(), bitmap_no)? };
+        if no == bitmap_no || no.0 == 0 || !mtr.can_apply(freeing.bitmap, &freeing.op(mtr)) {
             return Err(self.damaged(no, "it is given back, but was not allocated"));
         }
-        Ok((bitmap, op))
+        Ok(freeing)
     }
 
-    fn finish_free(&self, mtr: &mut Mtr<'_>, bitmap: PageRef, no: PageNo, op: &PageOp<'_>) -> Result<()> {
-        mtr.apply(bitmap, op)?;
+    /// Clears the bit of a page that [`SpaceFile::plan_free`] has looked at.
+    ///
+    /// # Errors
+    /// None, as long as nothing else has changed the bit.
+    pub fn give_back(&self, mtr: &mut Mtr<'_>, freeing: &FreeingPage) -> Result<()> {
+        let (no, bitmap) = (freeing.no, freeing.bitmap);
+        mtr.apply(bitmap, &freeing.op(mtr))?;
         let (bitmap_no, bytes) = (mtr.id(bitmap).no, mtr.bytes(bitmap));
         let bit = no.0 - bitmap::first_covered(bitmap_no);
         if bitmap::word(bytes, (bit / EXTENT_PAGES) as usize) == Some(0) {
@@ -200,12 +269,24 @@ impl SpaceFile {
         left[ordinal] = singles;
     }
 
+    /// Latches page 0, the first of the space's own pages in the lock order.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] if it is no header; those of reading it.
+    pub(super) fn fix_header(&self, mtr: &mut Mtr<'_>) -> Result<PageRef> {
+        let header = mtr.fix(self.space(), PageNo(0))?;
+        if mtr.bytes(header).get(OFF_TYPE) != Some(&(PageType::SpaceHeader as u8)) {
+            return Err(self.damaged(PageNo(0), "the space header is not one"));
+        }
+        Ok(header)
+    }
+
     fn pages(&self, mtr: &Mtr<'_>, header: PageRef) -> Result<u32> {
         get_u32(mtr.bytes(header), header::OFF_PAGES).ok_or_else(|| self.damaged(PageNo(0), "no page count"))
     }
 
     fn plan(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<Plan> {
-        let header = mtr.fix(self.space(), PageNo(0))?;
+        let header = self.fix_header(mtr)?;
         let pages = self.pages(mtr, header)?;
         let mut plan = Plan { header, pages: Vec::new(), grown: None };
         let mut near = want.near;
@@ -275,8 +356,17 @@ impl SpaceFile {
     fn look<'m>(&self, mtr: &'m mut Mtr<'_>, pages: u32, no: PageNo, taken: &'m [PageNo]) -> Result<Looked<'m>> {
         let first = bitmap::first_covered(no);
         let limit = (pages - first).min(bitmap::pages_covered(mtr.page_size()));
+        let bytes = self.fix_bitmap(mtr, no)?;
+        Ok(Looked { bytes, first, limit, taken })
+    }
+
+    fn fix_bitmap<'m>(&self, mtr: &'m mut Mtr<'_>, no: PageNo) -> Result<&'m [u8]> {
         let page = mtr.fix(self.space(), no)?;
-        Ok(Looked { bytes: mtr.bytes(page), first, limit, taken })
+        let bytes = mtr.bytes(page);
+        if bytes.get(OFF_TYPE) != Some(&(PageType::Allocation as u8)) {
+            return Err(self.damaged(no, "it should be an allocation bitmap"));
+        }
+        Ok(bytes)
     }
 
     /// Makes the file longer by at least `more` pages that are no bitmaps, and latches the bitmaps that come with
@@ -296,16 +386,21 @@ impl SpaceFile {
             .filter(|&target| target < u32::MAX - EXTENT_PAGES)
             .ok_or_else(|| Error::LimitReached("the table's file has the largest size possible".to_string()))?;
         let target = if target <= SMALL { target } else { target.next_multiple_of(EXTENT_PAGES) };
-        self.space().file().set_len(u64::from(target) * size as u64)?;
+        for no in bitmaps(target, size).filter(|no| no.0 < pages) {
+            // The old ones get bits set in the range that is new. A page count that is too small shows here.
+            let (first, covered) = (bitmap::first_covered(no), bitmap::pages_covered(size));
+            let (from, end) = (pages - first, covered.min(target - first));
+            if from < end && !bitmap::all_equal(self.fix_bitmap(mtr, no)?, from, end - from, false) {
+                return Err(self.damaged(no, "it has pages allocated beyond the end of the file"));
+            }
+        }
+        let (file, len) = (self.space().file(), u64::from(target) * size as u64);
+        if file.len()? < len {
+            file.set_len(len)?;
+        }
         let mut new_bitmaps = Vec::new();
         for no in bitmaps(target, size).filter(|no| no.0 >= pages) {
             new_bitmaps.push(mtr.fix_new(self.space(), no)?);
-        }
-        for no in bitmaps(target, size).filter(|no| no.0 < pages) {
-            // The old ones get bits set in the range that is new.
-            if bitmap::first_covered(no) + bitmap::pages_covered(size) > pages {
-                mtr.fix(self.space(), no)?;
-            }
         }
         plan.grown = Some((target, new_bitmaps));
         Ok((pages..target).map(PageNo).filter(move |&no| !bitmap::is_bitmap(no, size)))

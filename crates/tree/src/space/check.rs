@@ -98,13 +98,11 @@ impl SpaceFile {
     /// Gives pages back to which nothing leads any more.
     ///
     /// # Errors
-    /// As [`SpaceFile::free_page`]; those of the log.
+    /// As [`SpaceFile::free_unlatched`]; those of the log.
     pub fn free_pages(&self, pages: &[PageNo], acc: &Access<'_>) -> Result<()> {
         for batch in pages.chunks(64) {
             let mut mtr = self.store.begin(self.store.reserve(batch.len() * 32, SpaceClass::User)?, acc);
-            for &no in batch {
-                self.free_page(&mut mtr, no)?;
-            }
+            self.free_unlatched(&mut mtr, batch)?;
             mtr.commit()?;
         }
         Ok(())
@@ -119,7 +117,7 @@ impl SpaceFile {
     pub fn shrink(&self, acc: &Access<'_>) -> Result<(u32, Lsn)> {
         let ticket = self.store.reserve(256, SpaceClass::User)?;
         let mut mtr = self.store.begin(ticket, acc);
-        let head = mtr.fix(self.space(), PageNo(0))?;
+        let head = self.fix_header(&mut mtr)?;
         // Page 0's latch keeps allocations away; bitmaps are read one by one behind it.
         let last = self.last_allocated_under(mtr.bytes(head), acc)?;
         let pages = holdfast_base::codec::get_u32(mtr.bytes(head), header::OFF_PAGES).unwrap_or(0);

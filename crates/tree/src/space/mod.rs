@@ -32,6 +32,7 @@ use crate::mtr::Mtr;
 use crate::op::PageOp;
 use crate::store::Store;
 
+pub use alloc::{FreeingPage, NewPages};
 pub use header::{Features, HEADS, MARKS, SpaceHeader};
 
 /// Pages of a file that was just created.
@@ -231,7 +232,7 @@ impl SpaceFile {
         }
         let ticket = self.store.reserve(64, Store::class_of(acc))?;
         let mut mtr = self.store.begin(ticket, acc);
-        let page = mtr.fix(&self.space, PageNo(0))?;
+        let page = self.fix_header(&mut mtr)?;
         let damaged = || Error::damaged_page(mtr.id(page), "the space header is not one");
         let known = SpaceHeader::decode(mtr.bytes(page)).ok_or_else(damaged)?.features.incompatible;
         let (offset, bytes) = (header::OFF_INCOMPATIBLE as u16, (known | feature).to_le_bytes());
@@ -262,7 +263,7 @@ impl SpaceFile {
     /// If there is no such mark.
     pub fn set_mark_in(&self, mtr: &mut Mtr<'_>, which: usize, value: u64) -> Result<()> {
         assert!(which < MARKS);
-        let page = mtr.fix(&self.space, PageNo(0))?;
+        let page = self.fix_header(mtr)?;
         let offset = (header::OFF_MARKS + which * 8) as u16;
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &value.to_le_bytes() })
     }

@@ -99,7 +99,7 @@ impl Tree {
         if above.count < 2 {
             return Ok(Step::Alone);
         }
-        let parent = mtr.fix(self.space.space(), above.no)?;
+        let parent = self.latch_node(mtr, above.no, level + 1)?;
         for left_slot in [above.slot, above.slot.wrapping_sub(1)] {
             if left_slot >= above.count - 1 {
                 continue;
@@ -134,8 +134,11 @@ impl Tree {
         };
         // A second try finds one of the two latched already; only a new one further left could break the order, and
         // nobody else latches two nodes of one level: the structure mutex is held.
-        let left = mtr.fix(self.space.space(), left_no)?;
-        let right = mtr.fix(self.space.space(), right_no)?;
+        if left_no == right_no {
+            return Err(self.damaged(above.no, "a node with the same child twice"));
+        }
+        let left = self.latch_node(mtr, left_no, level)?;
+        let right = self.latch_node(mtr, right_no, level)?;
         let (a, b) = (self.node(mtr.bytes(left), left_no)?, self.node(mtr.bytes(right), right_no)?);
         let bad = || self.damaged(left_no, "a node whose slots make no sense");
         let own = if path.at(level).no == left_no { a } else { b };
@@ -153,11 +156,11 @@ impl Tree {
         if size > body || size > body * MERGED_MAX_16THS / 16 && !empty && !lonely {
             return Ok(None);
         }
-        let mut content = EntryList::new();
-        content.push_from(a, 0, a.count().ok_or_else(bad)?, prefix_len, None).ok_or_else(bad)?;
-        let first = Some(separator.as_slice());
-        content.push_from(b, 0, b.count().ok_or_else(bad)?, prefix_len, first).ok_or_else(bad)?;
         let prefix = separator.get(..prefix_len).ok_or_else(bad)?.to_vec();
+        let mut content = EntryList::new();
+        content.push_from(a, 0, a.count().ok_or_else(bad)?, &prefix, None).ok_or_else(bad)?;
+        let first = Some(separator.as_slice());
+        content.push_from(b, 0, b.count().ok_or_else(bad)?, &prefix, first).ok_or_else(bad)?;
         Ok(Some(Pair { left, right, right_slot: left_slot + 1, content, prefix }))
     }
 
@@ -181,13 +184,16 @@ impl Tree {
         if level == 0 || path.at(level).count != 1 {
             return Ok(false);
         }
-        let root = mtr.fix(self.space.space(), self.root)?;
+        let root = self.latch_node(mtr, self.root, level)?;
         let child_no = path.at(level - 1).no;
-        let child = mtr.fix(self.space.space(), child_no)?;
+        let child = self.latch_node(mtr, child_no, level - 1)?;
         let node = self.node(mtr.bytes(child), child_no)?;
         let bad = || self.damaged(child_no, "a node whose slots make no sense");
         let mut content = EntryList::new();
-        content.push_from(node, 0, node.count().ok_or_else(bad)?, 0, None).ok_or_else(bad)?;
+        content.push_from(node, 0, node.count().ok_or_else(bad)?, &[], None).ok_or_else(bad)?;
+        if !content.suits_node(level - 1, 0, self.page_size()) {
+            return Err(self.damaged(child_no, "a node that its root cannot take in"));
+        }
         self.space.free_latched(mtr, child)?;
         mtr.apply(root, &PageOp::InitNode { index: self.index, level: level - 1 })?;
         mtr.apply(root, &content.as_content(&[]))?;

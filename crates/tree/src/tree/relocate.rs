@@ -2,10 +2,11 @@
 
 use holdfast_base::{PageNo, Result};
 use holdfast_pool::Access;
-use holdfast_wal::SpaceClass;
+use holdfast_wal::{SpaceClass, SpaceTicket};
 
 use super::{STRUCTURE_FRAMES, Tree};
-use crate::node::EntryList;
+use crate::finding::PageSet;
+use crate::node::{EntryList, LEVELS_MAX};
 use crate::op::PageOp;
 
 /// Levels that are reserved for; a higher tree than this is not compacted.
@@ -13,7 +14,7 @@ const HEIGHT: usize = 8;
 
 impl Tree {
     /// Moves the node in page `no` to the lowest free page, if there is one before it. Returns the new page; `None` if
-    /// there is none, or `no` is not (any more) a node of this tree that can be found by a key, or the root.
+    /// there is none, or `no` is not (any more) a node of this tree, or the root.
     ///
     /// # Errors
     /// Damage; those of the log and of reading pages.
@@ -28,42 +29,76 @@ impl Tree {
         moved
     }
 
-    fn relocate(&self, no: PageNo, acc: &Access<'_>, ticket: holdfast_wal::SpaceTicket<'_>) -> Result<Option<PageNo>> {
+    fn relocate(&self, no: PageNo, acc: &Access<'_>, ticket: SpaceTicket<'_>) -> Result<Option<PageNo>> {
         let _structure = self.lock_structure();
-        let space = self.space.space();
-        let Some((level, key)) = self.first_key(no, acc)? else { return Ok(None) };
-        let path = self.path(&key, level, acc)?;
-        if path.root_level() <= level || path.at(level).no != no {
-            return Ok(None);
-        }
+        let Some((level, parent_no, slot)) = self.place_of(no, acc)? else { return Ok(None) };
         let mut mtr = self.store().begin(ticket, acc);
-        let (parent, page) = self.latch_pair(&mut mtr, &path, level)?;
+        let parent = self.latch_node(&mut mtr, parent_no, level + 1)?;
+        let page = self.latch_node(&mut mtr, no, level)?;
         let node = self.node(mtr.bytes(page), no)?;
         let bad = || self.damaged(no, "a node whose slots make no sense");
         let prefix = node.prefix().ok_or_else(bad)?.to_vec();
         let mut entries = EntryList::new();
-        entries.push_from(node, 0, node.count().ok_or_else(bad)?, prefix.len(), None).ok_or_else(bad)?;
-        let Some(new) = self.space.alloc_new_below(&mut mtr, no)? else { return Ok(None) };
-        let new_no = mtr.id(new).no;
-        self.space.free_latched(&mut mtr, page)?;
-        mtr.apply(new, &PageOp::InitNode { index: self.index, level })?;
-        mtr.apply(new, &entries.as_content(&prefix))?;
-        let slot = path.at(level + 1).slot as u16;
-        mtr.apply(parent, &PageOp::ReplaceAt { slot, payload: &new_no.0.to_le_bytes() })?;
+        entries.push_from(node, 0, node.count().ok_or_else(bad)?, &prefix, None).ok_or_else(bad)?;
+        if !entries.suits_node(level, prefix.len(), self.page_size()) {
+            return Err(self.damaged(no, "its keys are not in order"));
+        }
+        let Some(new) = self.space.plan_new_below(&mut mtr, no)? else { return Ok(None) };
+        let old = self.space.plan_free(&mut mtr, no)?;
+        let (new_page, new_no) = (new.page(0), mtr.id(new.page(0)).no);
+        let child = new_no.0.to_le_bytes();
+        let link = PageOp::ReplaceAt { slot: slot as u16, payload: &child };
+        if !mtr.can_apply(parent, &link) {
+            return Err(self.damaged(parent_no, "a node whose slots make no sense"));
+        }
+        self.space.take(&mut mtr, new)?;
+        mtr.apply(page, &PageOp::FreePage)?;
+        self.space.give_back(&mut mtr, &old)?;
+        mtr.apply(new_page, &PageOp::InitNode { index: self.index, level })?;
+        mtr.apply(new_page, &entries.as_content(&prefix))?;
+        mtr.apply(parent, &link)?;
         mtr.commit()?;
-        debug_assert_eq!(space.id(), self.space.id());
         Ok(Some(new_no))
     }
 
-    /// Level and some key of a node of this tree; `None` if the page is not one, or has no key to find it by.
-    fn first_key(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<(u8, Vec<u8>)>> {
+    /// Level of the node in page `no`, its parent, and its slot there; `None` if the page is no node of this tree that has a parent.
+    fn place_of(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<(u8, PageNo, usize)>> {
         let page = self.store().pool().fix_shared(self.space.space(), no, acc)?;
         let Ok(node) = self.node(&page, no) else { return Ok(None) };
         let Some(level) = node.level() else { return Ok(None) };
         let slot = usize::from(level > 0);
-        if node.count().is_none_or(|count| count <= slot) {
+        let key = if node.count().is_some_and(|count| count > slot) { node.key(slot) } else { None };
+        drop(page);
+        let Some(key) = key else { return self.search_parent(no, level, acc) };
+        let path = self.path(&key, level, acc)?;
+        if path.root_level() <= level || path.at(level).no != no {
             return Ok(None);
         }
-        Ok(node.key(slot).map(|key| (level, key)))
+        let above = path.at(level + 1);
+        Ok(Some((level, above.no, above.slot)))
+    }
+
+    /// The same for a node that has no key to find it by, an empty leaf or an inner node with one child: looks at all nodes above its
+    /// level. Such nodes are few.
+    fn search_parent(&self, no: PageNo, level: u8, acc: &Access<'_>) -> Result<Option<(u8, PageNo, usize)>> {
+        let (mut seen, mut todo) = (PageSet::new(), vec![(self.root, LEVELS_MAX)]);
+        while let Some((at, below)) = todo.pop() {
+            let page = self.store().pool().fix_shared(self.space.space(), at, acc)?;
+            let node = self.node(&page, at)?;
+            let bad = || self.damaged(at, "a node whose slots make no sense");
+            let here = node.level().filter(|&here| here < below).ok_or_else(bad)?;
+            if here <= level || !seen.insert(at) {
+                continue;
+            }
+            for slot in 0..node.count().ok_or_else(bad)? {
+                let child = node.child(slot).ok_or_else(bad)?;
+                if here > level + 1 {
+                    todo.push((child, here));
+                } else if child == no {
+                    return Ok(Some((level, at, slot)));
+                }
+            }
+        }
+        Ok(None)
     }
 }

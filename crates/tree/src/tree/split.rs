@@ -94,8 +94,17 @@ impl Tree {
 
     /// Latches the node on `level` of the path and its parent, the parent first. Returns (parent, node).
     pub(super) fn latch_pair<'p>(&'p self, mtr: &mut Mtr<'p>, path: &Path, level: u8) -> Result<(PageRef, PageRef)> {
-        let parent = mtr.fix(self.space.space(), path.at(level + 1).no)?;
-        Ok((parent, mtr.fix(self.space.space(), path.at(level).no)?))
+        let parent = self.latch_node(mtr, path.at(level + 1).no, level + 1)?;
+        Ok((parent, self.latch_node(mtr, path.at(level).no, level)?))
+    }
+
+    /// Latches a page that has to be a node of this tree on `level`: so nodes of two levels are two pages.
+    pub(super) fn latch_node<'p>(&'p self, mtr: &mut Mtr<'p>, no: PageNo, level: u8) -> Result<PageRef> {
+        let page = mtr.fix(self.space.space(), no)?;
+        if self.node(mtr.bytes(page), no)?.level() != Some(level) {
+            return Err(self.damaged(no, "a node on a wrong level"));
+        }
+        Ok(page)
     }
 
     /// Whether a leaf has room for a record of `key`.
@@ -153,16 +162,19 @@ impl Tree {
         let right_prefix = fence_prefix_len(separator, hop.high.as_deref());
         let left_prefix = fence_prefix_len(hop.low.as_deref(), separator);
         let node = self.node(mtr.bytes(page), hop.no)?;
+        let right_prefix = &plan.separator[..right_prefix];
         let mut entries = EntryList::new();
         entries.push_from(node, plan.at, node.count().ok_or_else(bad)?, right_prefix, None).ok_or_else(bad)?;
         let keep = PageOp::Rebuild { from: 0, to: plan.at as u16, prefix_len: left_prefix as u16 };
-        if !keep.check(mtr.bytes(page)) {
-            return Err(self.damaged(hop.no, "its keys lie outside the range that its parents give it"));
+        if !keep.check(mtr.bytes(page)) || !entries.suits_node(level, right_prefix.len(), self.page_size()) {
+            return Err(
+                self.damaged(hop.no, "its keys are not in order, or outside the range that its parents give it")
+            );
         }
         let new = self.alloc_new(mtr, hop.no)?;
         let new_no = mtr.id(new).no;
         mtr.apply(new, &PageOp::InitNode { index: self.index, level })?;
-        mtr.apply(new, &entries.as_content(&plan.separator[..right_prefix]))?;
+        mtr.apply(new, &entries.as_content(right_prefix))?;
         mtr.apply(page, &keep)?;
         let child = new_no.0.to_le_bytes();
         mtr.apply(parent, &PageOp::InsertAt { slot: slot as u16 + 1, suffix, payload: &child })?;
@@ -172,7 +184,7 @@ impl Tree {
 
     /// Moves the root's content into a new node, the root's only child: the tree is one level higher.
     fn push_down_root<'p>(&'p self, mtr: &mut Mtr<'p>, level: u8, key: &[u8], payload_len: usize) -> Result<Step> {
-        let page = mtr.fix(self.space.space(), self.root)?;
+        let page = self.latch_node(mtr, self.root, level)?;
         let root = self.node(mtr.bytes(page), self.root)?;
         if level == 0 && self.has_room(root, self.root, key, payload_len)? {
             return Ok(Step::Done);
@@ -182,7 +194,10 @@ impl Tree {
         }
         let bad = || self.damaged(self.root, "a root whose slots make no sense");
         let mut entries = EntryList::new();
-        entries.push_from(root, 0, root.count().ok_or_else(bad)?, 0, None).ok_or_else(bad)?;
+        entries.push_from(root, 0, root.count().ok_or_else(bad)?, &[], None).ok_or_else(bad)?;
+        if !entries.suits_node(level, 0, self.page_size()) {
+            return Err(self.damaged(self.root, "its keys are not in order"));
+        }
         let new = self.alloc_new(mtr, self.root)?;
         let mut only = EntryList::new();
         only.push(&[], &mtr.id(new).no.0.to_le_bytes());

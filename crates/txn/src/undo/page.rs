@@ -68,9 +68,13 @@ impl LogState {
 pub(crate) struct UndoPage<'a>(&'a [u8]);
 
 impl<'a> UndoPage<'a> {
-    /// `None` if the page is of another type.
+    /// `None` if the page is of another type, or if what it says of its records does not fit into it.
     pub fn new(page: &'a [u8]) -> Option<UndoPage<'a>> {
-        (*page.get(OFF_TYPE)? == PageType::Undo as u8 && page.len() > BODY_FIRST).then_some(UndoPage(page))
+        let undo = UndoPage(page);
+        let is_undo = *page.get(OFF_TYPE)? == PageType::Undo as u8 && page.len() > BODY_FIRST;
+        let end = usize::from(undo.end());
+        let fits = end >= BODY_EXTENSION && end + 2 * usize::from(undo.count()) <= page.len();
+        (is_undo && fits).then_some(undo)
     }
 
     pub fn owner(self) -> TxnId {
@@ -115,7 +119,8 @@ impl<'a> UndoPage<'a> {
         if slot >= self.count() {
             return None;
         }
-        get_u16(self.0, slot_offset(self.0.len(), slot))
+        let offset = get_u16(self.0, slot_offset(self.0.len(), slot))?;
+        (usize::from(offset) >= BODY_EXTENSION && offset <= self.end()).then_some(offset)
     }
 
     /// All records of a first page.

@@ -235,21 +235,18 @@ impl UndoSpace {
         let ticket = self.store.reserve(2 * SMALL_MTR, SpaceClass::User)?;
         self.store.pool().reserve_frames(6, acc)?;
         let mut mtr = self.store.begin(ticket, acc);
-        let (space, capacity) = (self.file.space(), Directory::capacity(self.page_size()));
+        let capacity = Directory::capacity(self.page_size());
         let last = directory.pages.len() - 1;
         let room = directory.pages.iter().position(|page| page.logs.len() < capacity);
         let near = directory.pages[room.unwrap_or(last)].no;
-        let old = mtr.fix(space, near)?;
-        let first = self.file.alloc_new(&mut mtr, near)?;
-        let first_no = mtr.id(first).no;
+        let old = self.fix_directory(&mut mtr, near)?;
+        let new = self.file.plan_new(&mut mtr, near, 1 + usize::from(room.is_none()))?;
+        let (first, (at, entry_page)) = (new.page(0), room.map_or_else(|| (last + 1, new.page(1)), |at| (at, old)));
+        let (first_no, entry_no) = (mtr.id(first).no, mtr.id(entry_page).no);
+        self.file.take(&mut mtr, new)?;
         mtr.apply(first, &PageOp::InitPage { page_type: PageType::Undo, index: IndexId(0) })?;
         let header = page::header(TxnId::NONE, true, LogState::Free, first_no, PageNo::NONE);
         mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
-        let (at, entry_page) = match room {
-            Some(at) => (at, old),
-            None => (last + 1, self.file.alloc_new(&mut mtr, near)?),
-        };
-        let entry_no = mtr.id(entry_page).no;
         if room.is_none() {
             mtr.apply(entry_page, &PageOp::InitPage { page_type: PageType::UndoDirectory, index: IndexId(0) })?;
             let (offset, bytes) = Directory::link(entry_no);
@@ -311,7 +308,7 @@ impl UndoSpace {
         let mut mtr = self.store.begin(ticket, acc);
         let log = self.fix(&mut mtr, first)?;
         let owner = UndoPage::new(mtr.bytes(log)).map_or(TxnId::NONE, UndoPage::owner);
-        let entry_page = mtr.fix(self.file.space(), no)?;
+        let entry_page = self.fix_directory(&mut mtr, no)?;
         self.file.free_latched(&mut mtr, log)?;
         for (offset, bytes) in Directory::set(at, moved, count) {
             mtr.apply(entry_page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
@@ -350,7 +347,16 @@ impl UndoSpace {
         Prior::of_record(bytes, index, key, image).ok_or_else(|| self.damaged(roll.page()))
     }
 
-    /// Latches the first page of a log within `mtr`.
+    /// Latches a directory page within `mtr`.
+    fn fix_directory<'a>(&'a self, mtr: &mut Mtr<'a>, no: PageNo) -> Result<PageRef> {
+        let page = mtr.fix(self.file.space(), no)?;
+        if Directory::new(mtr.bytes(page)).is_none() {
+            return Err(self.damaged(no));
+        }
+        Ok(page)
+    }
+
+    /// Latches an undo page within `mtr`.
     pub fn fix<'a>(&self, mtr: &mut Mtr<'a>, no: PageNo) -> Result<PageRef> {
         let page = mtr.fix(self.file.space(), no)?;
         if UndoPage::new(mtr.bytes(page)).is_none() {
