@@ -20,14 +20,13 @@ use holdfast_base::{IndexId, PageId, PageNo, SpaceId, page};
 use holdfast_io::AlignedBuf;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{PageSet, SpaceFile, Tree};
-use holdfast_txn::{IndexKind, TableIndex};
+use holdfast_txn::{IndexKind, TableIndex, values};
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::ddl::{OptionsOf, check_name, keep_writers_out, with_options};
 use crate::delta::{self, Refused};
 use crate::schema::{Entered, TableHandle, TableStore};
 use crate::shared::Shared;
-use crate::verify::walk_trees;
 use crate::{Error, Result};
 
 /// An index that no table has yet.
@@ -249,7 +248,12 @@ fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_who
     let space = store.space()?;
     let access = shared.pool().access(AccessKind::Maintenance);
     let (mut reached, mut is_sound) = (PageSet::new(), true);
-    walk_trees(indexes)(&access, &mut reached, &mut |_| is_sound = false)?;
+    for index in indexes {
+        // What the entries say of their writers does not matter any more.
+        index
+            .tree()
+            .verify(&access, &mut reached, &mut |_, entry| values::chain_of(entry), &mut |_| is_sound = false)?;
+    }
     if !is_sound {
         return Err(Error::damaged_file(space.space().file().name(), "an index that is given up is damaged"));
     }

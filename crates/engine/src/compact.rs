@@ -18,7 +18,7 @@ use holdfast_tree::{PageSet, SpaceFile};
 use crate::Result;
 use crate::schema::TableHandle;
 use crate::shared::Shared;
-use crate::verify::walk_trees;
+use crate::verify::check_trees;
 
 /// What a compaction did.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +84,7 @@ fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Acc
         return Ok(0);
     }
     let (mut reached, mut sound) = (PageSet::new(), true);
-    walk_trees(table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
+    check_trees(&shared.txns, table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
     if sound && gate.quiet() == Some(entered) { space.reclaim(&reached, access) } else { Ok(0) }
 }
 

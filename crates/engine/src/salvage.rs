@@ -24,7 +24,7 @@ use crate::definition::IndexSpec;
 use crate::schema::TableHandle;
 use crate::shared::Shared;
 use crate::transaction::WriteTransaction;
-use crate::verify::walk_trees;
+use crate::verify::check_trees;
 use crate::{Database, Error, Result, ddl, rows};
 
 /// What a salvage found.
@@ -139,12 +139,14 @@ fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
     specs.len() == indexes.len() && specs.iter().zip(indexes).all(same)
 }
 
-/// Whether every page of an index can be read and fits the others.
+/// Whether every page of an index can be read and fits the others, and every entry can be what a transaction has written.
 fn is_intact(shared: &Shared, index: &Arc<TableIndex>) -> Result<bool> {
     let access = shared.pool().access(AccessKind::Maintenance);
     for _ in 0..LOOKS {
         let mut is_sound = true;
-        walk_trees(std::slice::from_ref(index))(&access, &mut PageSet::new(), &mut |_| is_sound = false)?;
+        check_trees(&shared.txns, std::slice::from_ref(index))(&access, &mut PageSet::new(), &mut |_| {
+            is_sound = false
+        })?;
         if is_sound {
             return Ok(true);
         }

@@ -4,7 +4,7 @@
 //! 1. What is dirty is written, then every page of the file that is allocated is read from disk and its checksum and
 //!    address compared. A free page may hold anything.
 //! 2. The undo logs, the version tree and every tree are walked with the key ranges that parents give their children, large values included; each page may be
-//!    reached once, and has to be allocated.
+//!    reached once, and has to be allocated. The version header of each entry has to be one that a transaction can have written.
 //! 3. At one snapshot, every index has to have the entries that the rows give, if the program has told how they are made (by creating the
 //!    table, or opening it for writing): their sums are compared, and entry by entry where those differ. If it has not, every entry has to
 //!    lead to a row; whether rows lack entries cannot be told, and the report names the index.
@@ -19,7 +19,7 @@ use holdfast_io::AlignedBuf;
 use holdfast_metrics::local;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{PageSet, Severity, SpaceFile};
-use holdfast_txn::{TableIndex, values};
+use holdfast_txn::{TableIndex, TxnSystem};
 
 use crate::context::Context;
 use crate::definition::IndexSpec;
@@ -154,7 +154,11 @@ pub(crate) fn verify(
         run.at.pages_total += pages(&shared.system) + pages(&shared.undo);
         run.pages("the catalog", &shared.system)?;
         run.pages("the undo logs", &shared.undo)?;
-        run.structure("the catalog", &shared.system, &mut *walk_trees(&[Arc::clone(&shared.catalog.index)]))?;
+        run.structure(
+            "the catalog",
+            &shared.system,
+            &mut *check_trees(&shared.txns, &[Arc::clone(&shared.catalog.index)]),
+        )?;
         run.structure("the undo logs", &shared.undo, &mut |access, reached, sink| {
             shared.txns.verify(access, reached, sink).map(|_| (0, 0))
         })?;
@@ -196,7 +200,7 @@ impl Run<'_> {
             }
         };
         self.pages(&table.name, &space)?;
-        self.structure(&table.name, &space, &mut *walk_trees(store.all_indexes()))?;
+        self.structure(&table.name, &space, &mut *check_trees(&self.shared.txns, store.all_indexes()))?;
         if let Some(error) = space.space().damaged()
             && self.report.findings.len() == before
         {
@@ -410,12 +414,12 @@ impl Look {
     }
 }
 
-/// The walk over the trees of a table, the one of the rows first.
-pub(crate) fn walk_trees(indexes: &[Arc<TableIndex>]) -> Box<Walk<'_>> {
+/// The walk over the trees of a table, the one of the rows first, that also judges the version headers of the entries.
+pub(crate) fn check_trees<'a>(txns: &'a TxnSystem, indexes: &'a [Arc<TableIndex>]) -> Box<Walk<'a>> {
     Box::new(move |access, reached, sink| {
         let mut counts = (0, 0);
         for (i, index) in indexes.iter().enumerate() {
-            let counted = index.tree().verify(access, reached, &mut |_, payload| values::chain_of(payload), sink)?;
+            let counted = txns.verify_index(index, access, reached, sink)?;
             if i == 0 { counts.0 += counted } else { counts.1 += counted }
         }
         Ok(counts)
@@ -444,7 +448,7 @@ mod tests {
         let mut walks = 0;
         let mut walk = |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::Finding)| {
             walks += 1;
-            if walks <= blind { Ok((0, 0)) } else { walk_trees(&catalog)(access, reached, sink) }
+            if walks <= blind { Ok((0, 0)) } else { check_trees(&shared.txns, &catalog)(access, reached, sink) }
         };
         run.structure("the catalog", &shared.system, &mut walk).unwrap();
         let pages = run.report.unreached_pages;

@@ -154,7 +154,8 @@ fn walk(
         last = no;
         let damaged = |what| Error::damaged_page(PageId::new(space.id(), no), format!("index {index}: {what}"));
         let (next, len) = links(&page, index).ok_or_else(|| damaged("not a page of its overflow chains"))?;
-        if len == 0 || len > left {
+        // All pages but the last are full, so that a ring is short.
+        if len != left.min(page.len() - OFF_DATA) {
             return Err(damaged("an overflow page with a wrong length"));
         }
         let goes_on = visit(no, &page[OFF_DATA..OFF_DATA + len]);

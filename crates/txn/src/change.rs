@@ -10,6 +10,8 @@
 //! A change of what the transaction has just read with a lock does not read it again, if the leaf has not changed since.
 //!
 //! Nobody waits for a lock while holding a latch, and the unique check's stripe is given up before waiting, too.
+//!
+//! Each start over follows a wait for a transaction that there is, or finds another version than before (see [`crate::reread`]).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::index::{IndexKind, TableIndex};
 use crate::lock::{Implicit, LockMode, WaitMode};
 use crate::options::Isolation;
 use crate::put::NewVersion;
+use crate::reread::Rereads;
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::txn::{Txn, add_delta};
 use crate::values::{self, NewValue, Part};
@@ -60,8 +63,8 @@ pub(crate) enum Blocker {
     Lock,
     /// Somebody's range lock covers it.
     Range,
-    /// It has changed since it was read.
-    Changed,
+    /// It has changed since it was read; this is what was read.
+    Changed(Option<VersionHeader>),
 }
 
 enum Step {
@@ -155,6 +158,7 @@ impl Txn {
         let value = value.into();
         let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
         let system = Arc::clone(&self.system);
+        let mut rereads = Rereads::default();
         loop {
             let stripe = system.unique_stripe(index.id(), prefix).lock();
             if let Some((other, writer)) = self.probe_unique(index, key, prefix)? {
@@ -166,7 +170,7 @@ impl Txn {
                 Step::Done(_) => return Ok(()),
                 Step::Blocked(blocker) => {
                     drop(stripe);
-                    self.clear_way(index, key, blocker)?;
+                    self.clear_way(index, key, blocker, &mut rereads)?;
                 }
             }
         }
@@ -178,7 +182,7 @@ impl Txn {
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut cursor = index.tree().cursor(&acc);
         cursor.seek(Bound::Included(prefix), Direction::Forward);
-        let mut before = system.map.moment();
+        let (mut before, mut rereads) = (system.map.moment(), Rereads::default());
         while let Some((found, payload)) = cursor.next()? {
             if !found.starts_with(prefix) {
                 break;
@@ -192,6 +196,7 @@ impl Txn {
                     return Err(Error::DuplicateKey);
                 }
                 // It was rolled back meanwhile.
+                rereads.again(index, found, Some(header))?;
                 let again = found.to_vec();
                 before = system.map.moment();
                 cursor.seek(Bound::Included(&again), Direction::Forward);
@@ -215,7 +220,7 @@ impl Txn {
     fn change(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, mut old: Option<&mut Vec<u8>>) -> Result<bool> {
         self.check_writable(key)?;
         self.throttle();
-        let mut stands_in_line = false;
+        let (mut stands_in_line, mut rereads) = (false, Rereads::default());
         let result = loop {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
                 Ok(Step::Blocked(blocker)) => blocker,
@@ -223,7 +228,7 @@ impl Txn {
                 Err(e) => break Err(e),
             };
             stands_in_line |= matches!(blocker, Blocker::Range);
-            if let Err(e) = self.clear_way(index, key, blocker) {
+            if let Err(e) = self.clear_way(index, key, blocker, &mut rereads) {
                 break Err(e);
             }
         };
@@ -243,16 +248,18 @@ impl Txn {
         }
     }
 
-    fn clear_way(&mut self, index: &TableIndex, key: &[u8], blocker: Blocker) -> Result<()> {
+    fn clear_way(&self, index: &TableIndex, key: &[u8], blocker: Blocker, rereads: &mut Rereads) -> Result<()> {
         match blocker {
             Blocker::Writer(id) => self.wait_for_writer(index, key, id, LockMode::Exclusive),
-            Blocker::Lock => {
-                let wait = self.wait_mode();
-                self.system.locks.lock_row(self.owner(), index.id(), key, LockMode::Exclusive, wait, None).map(|_| ())
-            }
+            Blocker::Lock => self.lock_exclusively(index, key),
             Blocker::Range => self.system.locks.wait_range(self.owner(), index.id(), key, self.wait_mode()),
-            Blocker::Changed => Ok(()),
+            Blocker::Changed(read) => rereads.again(index, key, read),
         }
+    }
+
+    fn lock_exclusively(&self, index: &TableIndex, key: &[u8]) -> Result<()> {
+        let (locks, wait) = (&self.system.locks, self.wait_mode());
+        locks.lock_row(self.owner(), index.id(), key, LockMode::Exclusive, wait, None).map(|_| ())
     }
 
     fn wait_for_writer(&self, index: &TableIndex, key: &[u8], writer: TxnId, mode: LockMode) -> Result<()> {
@@ -310,7 +317,7 @@ impl Txn {
         if let Some(h) = seen.header.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
             && !unchanged(index, key, h, acc)?
         {
-            return Ok(Step::Blocked(Blocker::Changed));
+            return Ok(Step::Blocked(Blocker::Changed(seen.header)));
         }
         let live = seen.is_live();
         // Where a version is put, that is asked under the latch of the leaf.
@@ -322,7 +329,7 @@ impl Txn {
         }
         self.check_first_updater(seen.header)?;
         if !live && matches!(op, Op::Update(_) | Op::Delete) {
-            return self.protect_absence(index, key);
+            return self.protect_absence(index, key, seen.header);
         }
         if let (Some(old), Some(payload), true) = (old, seen.payload, live)
             && let Err(e) = self.system.value_of(index, payload, Part::Whole, None, acc, old)
@@ -330,7 +337,7 @@ impl Txn {
             // Its chain may have been freed because somebody else has just replaced the entry.
             let mut again = Vec::new();
             let unchanged = index.read(key, acc, &mut again)? && again == payload;
-            return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed)) };
+            return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed(seen.header))) };
         }
         let mut new = self.new_version(index, key, op, seen, acc)?;
         let result = self.put_version(index, key, seen, &mut new, acc);
@@ -367,7 +374,7 @@ impl Txn {
     }
 
     /// An update or delete found nothing: where the isolation level promises it, the key is kept free.
-    fn protect_absence(&mut self, index: &TableIndex, key: &[u8]) -> Result<Step> {
+    fn protect_absence(&self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Result<Step> {
         let promised = match self.options.isolation {
             Isolation::ReadCommitted => false,
             Isolation::RepeatableRead => !self.options.snapshot_isolation,
@@ -376,8 +383,8 @@ impl Txn {
         if !promised || self.system.locks.holds_row(self.owner(), index.id(), key) {
             return Ok(Step::Done(false));
         }
-        self.clear_way(index, key, Blocker::Lock)?;
-        Ok(Step::Blocked(Blocker::Changed)) // Look again, now that it is locked.
+        self.lock_exclusively(index, key)?;
+        Ok(Step::Blocked(Blocker::Changed(seen))) // Look again, now that it is locked.
     }
 
     fn new_version(
@@ -446,8 +453,11 @@ pub(crate) fn wait_for_writer(
     mode: LockMode,
     wait: WaitMode,
 ) -> Result<()> {
-    let Some(holder) = system.owner_of(writer) else { return Ok(()) }; // It has just ended.
     let active = || system.map.is_active(writer);
+    let Some(holder) = system.owner_of(writer) else {
+        // It has just ended, and the map knows that by now; or there never was such a transaction.
+        return if active() { system.check_writer(index, key, writer) } else { Ok(()) };
+    };
     let implicit = Implicit { owner: &holder, active: &active };
     system.locks.lock_row(owner, index.id(), key, mode, wait, Some(&implicit)).map(|_| ())
 }

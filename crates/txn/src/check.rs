@@ -1,19 +1,25 @@
 //! Verification of the undo space: the version tree and what was spilled from it, the directory of undo logs, the logs
-//! that are not free, and their records.
+//! that are not free, and their records. And of the version headers of an index's entries, beside the structure of its tree.
 //!
 //! Transactions come and go meanwhile. Each log is judged by a copy of its first page, which changes whenever a page is added to the
 //! log or taken from it: what does not fit together counts only if that page is still as it was; otherwise the log is looked at again.
 
-use holdfast_base::{PageId, PageNo, Result};
+use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
 use holdfast_pool::Access;
 use holdfast_tree::{Finding, OverflowRef, PageSet};
 
+use crate::index::TableIndex;
+use crate::row::VersionHeader;
 use crate::system::TxnSystem;
+use crate::undo::space::Prior;
 use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
+use crate::values;
 use crate::versions::spilled;
 
 /// Times that a log is looked at which becomes another under the eyes of the one who looks.
 const WALKS: usize = 64;
+/// Entries of an index with bad headers that are reported.
+const ENTRIES_REPORTED: usize = 100;
 
 /// Who is told what is wrong.
 type Sink<'a> = dyn FnMut(Finding) + 'a;
@@ -31,6 +37,106 @@ impl TxnSystem {
         Ok(versions)
     }
 
+    /// Checks the tree of an index, and that the header of each entry is one that a transaction can have written: its writer's id was
+    /// given out, and its roll pointer may be that of a record. While the writer is active, the record has to be there. Adds
+    /// the pages that are reached to `reached`, tells `sink` what is wrong, and returns the number of entries.
+    ///
+    /// # Errors
+    /// Those of reading pages other than damage.
+    pub fn verify_index(
+        &self,
+        index: &TableIndex,
+        acc: &Access<'_>,
+        reached: &mut PageSet,
+        sink: &mut Sink<'_>,
+    ) -> Result<u64> {
+        let (mut suspects, mut wrong) = (Vec::new(), Vec::new());
+        let pages = self.undo.file().header(acc)?.pages;
+        let mut look = |key: &[u8], payload: &[u8]| match self.look_at(payload) {
+            Ok((header, chain)) => {
+                let suspect = header.roll.page().0 >= pages || self.map.is_active(header.txn);
+                if suspect && suspects.len() < ENTRIES_REPORTED {
+                    suspects.push((key.to_vec(), header));
+                }
+                chain
+            }
+            Err(what) => {
+                if wrong.len() < ENTRIES_REPORTED {
+                    wrong.push((key.to_vec(), what));
+                }
+                None
+            }
+        };
+        let entries = index.tree().verify(acc, reached, &mut look, sink)?;
+        for (key, what) in wrong {
+            report(index.damaged_entry(&key, what), sink)?;
+        }
+        for (key, header) in suspects {
+            if let Some(error) = self.lacks_its_record(index, &key, header, acc)? {
+                report(error, sink)?;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The header of an entry and the chain that it refers to, or what is wrong with it.
+    fn look_at(&self, payload: &[u8]) -> Result<(VersionHeader, Option<OverflowRef>), String> {
+        let Some((header, body)) = VersionHeader::decode(payload) else { return Err("has no version header".into()) };
+        // It was read before: what is on a page by now was given out by now.
+        let next = self.clock.next_id();
+        if header.txn >= next {
+            return Err(format!("has a version by {:?}, and the next transaction is {next}", header.txn));
+        }
+        let slots = self.undo.page_size() / 2;
+        if !header.roll.is_none()
+            && (header.txn == TxnId::NONE || header.roll.page() == PageNo(0) || header.roll.offset() >= slots)
+        {
+            return Err(format!("has a roll pointer, {:?}, that leads nowhere", header.roll));
+        }
+        if header.deleted && !body.is_empty() {
+            return Err("has a value under a delete mark".into());
+        }
+        if !header.overflow {
+            return Ok((header, None));
+        }
+        match values::decode(body) {
+            Ok((chain, _)) => Ok((header, Some(chain))),
+            Err(_) => Err("has a reference to a large value that is none".into()),
+        }
+    }
+
+    /// The error for an entry with this header, if its roll pointer leads out of the undo space, or its writer is active and the record
+    /// is not there.
+    fn lacks_its_record(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        header: VersionHeader,
+        acc: &Access<'_>,
+    ) -> Result<Option<Error>> {
+        let mut bytes = Vec::new();
+        let (txn, roll) = (header.txn, header.roll);
+        if roll.page().0 >= self.undo.file().header(acc)?.pages {
+            let what = format_args!("has a roll pointer, {roll:?}, past the end of the undo space");
+            return Ok(Some(index.damaged_entry(key, what)));
+        }
+        // Rollback passes over an index that is not registered, and cuts its records.
+        if self.index(index.id()).is_none() || !self.map.is_active(txn) {
+            return Ok(None);
+        }
+        let lacks = match self.prior(txn, roll, index.id(), key, acc, &mut bytes) {
+            Ok(prior) => prior == Prior::Gone,
+            Err(error) if error.is_damage() => true,
+            Err(error) => return Err(error),
+        };
+        // It may have been undone, or the transaction may have ended: then the entry has changed, or the map says so.
+        let unchanged = |payload: &[u8]| VersionHeader::decode(payload).is_some_and(|(now, _)| now == header);
+        if !lacks || !index.read(key, acc, &mut bytes)? || !unchanged(&bytes) || !self.map.is_active(txn) {
+            return Ok(None);
+        }
+        Ok(Some(index.damaged_entry(key, format_args!("has a version by {txn:?} without its undo record, {roll:?}"))))
+    }
+
     /// Whether nothing but the newest versions is kept, and no transaction of an earlier run is unfinished.
     ///
     /// # Errors
@@ -40,6 +146,20 @@ impl TxnSystem {
         let _purge = self.purge.lock();
         Ok(self.history.len() == 0 && self.shelf.is_empty() && !self.has_unfinished() && self.versions.is_empty()?)
     }
+}
+
+/// Tells `sink` of damage.
+fn report(error: Error, sink: &mut Sink<'_>) -> Result<()> {
+    match error {
+        Error::DamagedPage { page, what } => sink(Finding::damage(page, what)),
+        error => return Err(error),
+    }
+    Ok(())
+}
+
+/// Whether the image in a record, if there is one, is a version.
+fn is_of_versions(record: UndoRecord<'_>) -> bool {
+    record.prior.is_none_or(|prior| VersionHeader::decode(prior).is_some())
 }
 
 impl UndoSpace {
@@ -101,8 +221,7 @@ impl UndoSpace {
             let Some(page) = page else { return Ok(true) };
             let undo = UndoPage::new(&page).filter(|page| page.owner() == log.owner());
             let sound = undo.is_some_and(|page| {
-                (0..page.count())
-                    .all(|slot| page.record(slot).is_some_and(|record| UndoRecord::decode(record).is_some()))
+                (0..page.count()).all(|slot| page.record(slot).and_then(UndoRecord::decode).is_some_and(is_of_versions))
             });
             if !sound || (no != first && !extensions.insert(no)) {
                 if self.copy(first, acc, sink)?.is_some_and(|now| now != head) {

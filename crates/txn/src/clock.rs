@@ -9,6 +9,10 @@ use crossbeam_utils::CachePadded;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::{CommitNo, TxnId};
 
+/// No database lives to see an id or a commit number as great as this one: where one is read, the bytes are damaged. The top bit of
+/// a commit number has a meaning of its own in the commit map.
+pub const NUMBER_LIMIT: u64 = 1 << 62;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Clock {

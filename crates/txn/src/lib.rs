@@ -59,6 +59,8 @@ mod reads;
 #[cfg(not(shuttle))]
 pub mod recovery;
 #[cfg(not(shuttle))]
+mod reread;
+#[cfg(not(shuttle))]
 pub mod rollback;
 #[cfg(not(shuttle))]
 mod row;

@@ -72,17 +72,14 @@ impl Txn {
         new: &mut NewVersion,
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
-        if self.id == TxnId::NONE {
-            self.id = self.system.new_txn_id(self.owner());
-        }
+        let new_chain = if new.overflow { Some(values::reference(new.body())?) } else { None };
         let mut log = match self.log.take() {
             Some(log) => log,
-            None => UndoLog::new(&self.system.undo, self.id, acc)?,
+            None => self.begin_log(acc)?,
         };
         if new.deleted || seen.header.is_some_and(|h| h.overflow) {
             log.ask_purge();
         }
-        let new_chain = if new.overflow { Some(values::reference(new.body())?) } else { None };
         let undo = UndoRecord { index: index.id(), key, prior: seen.payload, new_chain, deletes: new.deleted };
         let mut record = std::mem::take(&mut self.record);
         record.clear();
@@ -98,6 +95,15 @@ impl Txn {
             self.system.metrics.inc(Counter::UndoRecords);
         }
         put
+    }
+
+    /// The undo log, and the transaction's id. The page comes first: whatever id the page carries was given out before the page
+    /// was free, so the new one is greater, and the greatest id on the pages of the undo space never falls.
+    fn begin_log(&mut self, acc: &Access<'_>) -> Result<UndoLog> {
+        debug_assert_eq!(self.id, TxnId::NONE, "a transaction has one log");
+        let page = self.system.undo.take_page(acc)?;
+        self.id = self.system.new_txn_id(self.owner());
+        Ok(UndoLog::new(&self.system.undo, self.id, page))
     }
 
     /// What forbids to put a version, asked under the latch of the leaf.
@@ -169,7 +175,8 @@ impl Txn {
         let mut decide = |current: Option<&[u8]>| {
             let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             let changed = now != seen.header || current.is_some() != seen.header.is_some();
-            blocker = if changed { Some(Blocker::Changed) } else { self.forbidden(index, key, comes_to_life) };
+            blocker =
+                if changed { Some(Blocker::Changed(seen.header)) } else { self.forbidden(index, key, comes_to_life) };
             Ok(if blocker.is_some() { Action::Keep } else { Action::Put(new.payload.clone()) })
         };
         let result = index.tree().modify(key, acc, &mut decide);

@@ -12,6 +12,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
+use crate::clock::NUMBER_LIMIT;
 use crate::history::{CommittedLog, Phase};
 use crate::index::IndexKind;
 use crate::losers::Loser;
@@ -60,6 +61,9 @@ impl Checkpointed {
             return None;
         }
         let (max_txn, last_commit) = (TxnId(r.varint()?), CommitNo(r.varint()?));
+        if max_txn.0 >= NUMBER_LIMIT || last_commit.0 >= NUMBER_LIMIT {
+            return None;
+        }
         let mut rows = Vec::new();
         for _ in 0..r.varint()? {
             rows.push((IndexId(u32::try_from(r.varint()?).ok()?), r.varint()?));

@@ -342,6 +342,9 @@ impl VersionTree {
         {
             out.push((k.to_vec(), v.to_vec()));
         }
+        if out.last().is_some_and(|(last, _)| **last <= *after) {
+            return Err(Error::damaged_file("the version tree", "its entries are not in order"));
+        }
         Ok(out)
     }
 

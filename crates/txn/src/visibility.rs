@@ -8,6 +8,9 @@
 //! has nothing either: the log of a writer that had committed was purged, so there is nothing for this view; a newest
 //! version that has changed since means to start over.
 //!
+//! What no sound chain can be ends with an error: a writer whose id was never given out, versions in a circle, a version of an active
+//! writer that is found again and again without its record (see [`crate::reread`]).
+//!
 //! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo logs.
 
 use holdfast_base::{Error, Result, TxnId};
@@ -15,6 +18,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
 use crate::index::TableIndex;
+use crate::reread::{Circle, Rereads};
 use crate::row::{HEADER_LEN, VersionHeader};
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
@@ -73,13 +77,16 @@ impl TxnSystem {
             return view.check().map(|()| true);
         }
         let mut payload = std::mem::take(value);
+        let mut rereads = Rereads::default();
         loop {
             match self.version_at(index, key, &mut payload, view, me)? {
                 Seen::Version => {
                     self.value_of(index, &payload, part, Some(view), acc, value)?;
                     return Ok(true);
                 }
-                Seen::Stale if index.read(key, acc, &mut payload)? => {}
+                Seen::Stale if index.read(key, acc, &mut payload)? => {
+                    rereads.again(index, key, Some(split(index, &payload)?.0))?;
+                }
                 Seen::Stale | Seen::Nothing => {
                     value.clear();
                     return view.check().map(|()| false);
@@ -126,12 +133,17 @@ impl TxnSystem {
         if sees(newest.txn) {
             return Ok(if newest.deleted { Seen::Nothing } else { Seen::Version });
         }
+        self.check_writer(index, key, newest.txn)?;
         let acc = self.store.pool().access(AccessKind::Purge);
         self.metrics.inc(Counter::VersionReads);
         // Asked before the undo log is read: a log whose owner had ended by then is not written to any more.
         let was_active = self.map.is_active(newest.txn);
-        let mut version = newest;
+        let (mut version, mut circle) = (newest, Circle::default());
         loop {
+            if circle.step(version) {
+                let roll = version.roll;
+                return Err(index.damaged_entry(key, format_args!("has versions in a circle, through {roll:?}")));
+            }
             let prior = if version.roll.is_none() {
                 Prior::Absent
             } else {

@@ -237,6 +237,9 @@ impl Cursor<'_> {
             self.anchor = anchor;
             let (at, stop) = visited.inspect_err(|_| batch.truncate(before))?;
             let copied = batch.len() - before.0;
+            if copied > 0 {
+                self.check_ahead(at.no, batch.get(batch.len() - 1).0).inspect_err(|_| batch.truncate(before))?;
+            }
             self.touch_rows(at.no, copied.saturating_sub(1));
             match stop {
                 Stop::BatchFull => {
@@ -245,7 +248,7 @@ impl Cursor<'_> {
                     self.anchor.extend_from_slice(batch.get(batch.len() - 1).0);
                 }
                 Stop::RangeEnds => self.done = true,
-                Stop::LeafEnds => self.done = !self.leave_leaf() || self.is_behind(end),
+                Stop::LeafEnds => self.done = !self.leave_leaf()? || self.is_behind(end),
             }
         }
         Ok(!self.done)

@@ -4,11 +4,13 @@
 //! leaf's key range, which it took from the parents on its way down. While the version is current, rows come from the copy. When
 //! it has changed, the cursor seeks again behind the last key it returned. At the end of the copy it seeks the bound:
 //! the first key not below the upper one, or the last key below the lower one. So whatever splits and merges do to the
-//! pages, each key that exists all the time is returned exactly once, in order.
+//! pages, each key that exists all the time is returned exactly once, in order. Every seek leads further in the cursor's direction
+//! than the one before: what a damaged page says to the contrary is an error, so that each walk ends.
 //!
 //! Each visit of a leaf is one touch for the replacement policy, however many rows are read there, unless the policy wants
 //! one per row.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use holdfast_base::{PageNo, Result};
@@ -38,6 +40,17 @@ pub(super) enum Seek {
     At,
     /// To the next one behind the anchor in the cursor's direction.
     Behind,
+}
+
+impl Seek {
+    /// Whether a walk that was sent to `anchor` goes on if it comes to `key`.
+    fn is_followed_by(self, anchor: &[u8], key: &[u8], direction: Direction, may_be_equal: bool) -> bool {
+        let order = match direction {
+            Direction::Forward => key.cmp(anchor),
+            Direction::Reverse => anchor.cmp(key),
+        };
+        self == Seek::End || order == Ordering::Greater || (may_be_equal && order == Ordering::Equal)
+    }
 }
 
 /// How far a walk has come; what tells a scan from a look at a few rows.
@@ -281,7 +294,7 @@ impl<'t> Cursor<'t> {
                 self.returned = Some(slot);
                 return Ok(true);
             }
-            if !self.leave_leaf() {
+            if !self.leave_leaf()? {
                 self.done = true;
                 self.forget_leaf();
                 return Ok(false);
@@ -299,21 +312,34 @@ impl<'t> Cursor<'t> {
     }
 
     /// The copy is used up: the bound becomes the next anchor. False if this was the last leaf.
-    pub(super) fn leave_leaf(&mut self) -> bool {
-        let more = match self.direction {
-            Direction::Forward => {
-                std::mem::swap(&mut self.anchor, &mut self.bounds.high);
-                self.seek = Seek::At;
-                self.bounds.has_high
-            }
-            Direction::Reverse => {
-                std::mem::swap(&mut self.anchor, &mut self.bounds.low);
-                self.seek = Seek::Behind;
-                self.bounds.has_low
-            }
+    ///
+    /// # Errors
+    /// Damage, if the bound is not ahead.
+    pub(super) fn leave_leaf(&mut self) -> Result<bool> {
+        let (more, bound, next) = match self.direction {
+            Direction::Forward => (self.bounds.has_high, &mut self.bounds.high, Seek::At),
+            Direction::Reverse => (self.bounds.has_low, &mut self.bounds.low, Seek::Behind),
         };
+        // The leaf that holds a key ends behind it, and begins at it at the latest.
+        let may_be_equal = self.seek == Seek::At && self.direction == Direction::Reverse;
+        if more && !self.seek.is_followed_by(&self.anchor, bound, self.direction, may_be_equal) {
+            return Err(self.tree.damaged(self.walk.last, "a leaf that its parents give a range which does not go on"));
+        }
+        std::mem::swap(&mut self.anchor, bound);
+        self.seek = next;
         self.forget_leaf();
-        more
+        Ok(more)
+    }
+
+    /// Checks that `key`, the last one of what was read from a leaf, is not before the anchor.
+    ///
+    /// # Errors
+    /// Damage, if it is: the walk would come back to it for ever.
+    pub(super) fn check_ahead(&self, leaf: PageNo, key: &[u8]) -> Result<()> {
+        if self.seek.is_followed_by(&self.anchor, key, self.direction, self.seek == Seek::At) {
+            return Ok(());
+        }
+        Err(self.tree.damaged(leaf, "a leaf whose keys are not in order"))
     }
 
     fn enter_leaf(&mut self) -> Result<()> {

@@ -9,7 +9,7 @@
 //! with [`Tree::modify`], which begins at the root with nothing latched. The leaf's latch is waited for behind shared holders
 //! only, who wait for nothing.
 
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, PageNo, Result};
 use holdfast_pool::{Access, PageRead};
 
 use super::Tree;
@@ -30,6 +30,12 @@ impl Spot {
     /// That of the entry in `slot`.
     pub(super) fn of_entry(leaf: LeafAt, slot: usize) -> Spot {
         Spot { leaf, found: Found { slot, exact: true } }
+    }
+
+    /// The leaf.
+    #[must_use]
+    pub fn page(&self) -> PageNo {
+        self.leaf.no
     }
 
     /// Whether the key was there.

@@ -23,7 +23,7 @@ use holdfast_wal::SpaceClass;
 use smallvec::{SmallVec, smallvec};
 
 use super::page::{self, LogState, OFF_OWNER, OFF_STATE, UndoPage, XID_MAX};
-use super::space::{FoundLog, SMALL_MTR, UndoSpace};
+use super::space::{FoundLog, SMALL_MTR, TakenPage, UndoSpace};
 
 /// One page of a log, as far as it is known in memory.
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +57,12 @@ fn asking_bit(n: u64) -> u64 {
 }
 
 impl UndoLog {
-    /// A log for `txn`, not yet written to.
-    pub fn new(space: &UndoSpace, txn: TxnId, acc: &Access<'_>) -> Result<UndoLog> {
-        let group = thread_group();
-        let first = space.take_log(group, acc)?;
+    /// A log for `txn` on a page that was taken before the id was given out. Nothing is written yet.
+    pub fn new(space: &UndoSpace, txn: TxnId, page: TakenPage) -> UndoLog {
         space.count_pages(1);
-        let pages = smallvec![LogPage { no: first, before: 0 }];
-        Ok(UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, asking: 0 })
+        let TakenPage { no, group } = page;
+        let pages = smallvec![LogPage { no, before: 0 }];
+        UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, asking: 0 }
     }
 
     /// The log of an earlier run, described again.
@@ -195,6 +194,7 @@ impl UndoLog {
             let (offset, bytes) = page::counters(self.count + 1, end);
             mtr.apply(tail, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         } else {
+            self.debug_check_id(mtr, tail);
             let bytes = page::beginning(self.txn, self.count + 1, end);
             mtr.apply(tail, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &bytes })?;
             self.begun = true;
@@ -202,6 +202,12 @@ impl UndoLog {
         self.count += 1;
         self.end = end;
         Ok(roll)
+    }
+
+    /// The id on a first page only grows (invariant 8): else the id of rows on disk could be given out again after a crash.
+    fn debug_check_id(&self, mtr: &Mtr<'_>, first: PageRef) {
+        let before = UndoPage::new(mtr.bytes(first)).map(UndoPage::owner);
+        debug_assert!(before.is_some_and(|before| before < self.txn), "{} signs a page of {before:?}", self.txn);
     }
 
     /// Adds a page with `record` in it, in one mini-transaction.
@@ -215,6 +221,7 @@ impl UndoLog {
         let no = mtr.id(tail).no;
         mtr.apply(tail, &PageOp::InitPage { page_type: PageType::Undo, index: IndexId(0) })?;
         if !self.begun {
+            self.debug_check_id(&mtr, first);
             let header = page::header(self.txn, true, LogState::Active, self.first(), PageNo::NONE);
             mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
             self.begun = true;

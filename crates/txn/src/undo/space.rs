@@ -1,7 +1,8 @@
 //! The undo space: the directory of undo logs, and the pages of those that are free.
 //!
 //! A log's first page is entered in the directory and reused by one transaction after the other. The owner's id stays
-//! in it when the log is freed, so the largest id ever used is found in the directory. Extension pages are allocated and given back.
+//! in it when the log is freed. A transaction takes the page before its id, so the id on a first page only grows, and the largest
+//! id ever used is found in the directory. Extension pages are allocated and given back.
 //! The free logs are known in memory only, last freed first used, so that a quiet system writes to the same few pages
 //! again and again. What lies at the bottom was of use to a crowd of transactions that has gone: after a while its pages are
 //! given back too. The largest id that was in one of those is kept in the header of the space.
@@ -16,7 +17,7 @@ use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, PageId, PageNo, Result, RollPtr, TxnId};
-use holdfast_metrics::Spread;
+use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::op::PageOp;
 use holdfast_tree::{Mtr, PageRef, SpaceFile, Store};
@@ -25,6 +26,7 @@ use holdfast_wal::SpaceClass;
 use super::marks;
 use super::page::{self, Directory, LogState, OFF_OWNER, UndoPage};
 use super::record::UndoRecord;
+use crate::clock::NUMBER_LIMIT;
 
 /// Free logs that are not given back, however long nobody needs them.
 const KEPT_LOGS: usize = 64;
@@ -80,6 +82,14 @@ pub(crate) struct FoundLog {
     pub state: LogState,
     pub commit_no: CommitNo,
     pub xid: Vec<u8>,
+}
+
+/// A first page that nobody else uses: [`UndoLog::new`](super::UndoLog::new) makes a log of it.
+#[derive(Debug)]
+pub(crate) struct TakenPage {
+    pub no: PageNo,
+    /// The group of threads that took it, and is to have it again.
+    pub group: usize,
 }
 
 /// What a roll pointer led to.
@@ -139,6 +149,10 @@ impl UndoSpace {
         let first = file.mark(marks::DIRECTORY, &acc)?;
         let mut no = PageNo(u32::try_from(first).unwrap_or(0));
         let max_removed = TxnId(file.mark(marks::MAX_REMOVED, &acc)?);
+        if max_removed.0 >= NUMBER_LIMIT {
+            let header = PageId::new(file.id(), PageNo(0));
+            return Err(Error::damaged_page(header, format!("it names {max_removed}, which is no transaction id")));
+        }
         let mut state = DirectoryState { pages: Vec::new(), max_removed };
         loop {
             let page = store.pool().fix_shared(file.space(), no, &acc)?;
@@ -161,7 +175,10 @@ impl UndoSpace {
         for first in logs {
             let page = store.pool().fix_shared(file.space(), first, &acc)?;
             let log = UndoPage::new(&page).and_then(|p| Some((p, p.state()?, p.xid()?.to_vec())));
-            let Some((undo, state, xid)) = log else { return Err(space.damaged(first)) };
+            let possible = |undo: UndoPage<'_>| undo.owner().0 < NUMBER_LIMIT && undo.commit_no().0 < NUMBER_LIMIT;
+            let Some((undo, state, xid)) = log.filter(|(undo, ..)| possible(*undo)) else {
+                return Err(space.damaged(first));
+            };
             max = max.max(undo.owner());
             if state == LogState::Free {
                 free.push(first);
@@ -211,8 +228,9 @@ impl UndoSpace {
         Error::damaged_page(PageId::new(self.file.id(), no), "it is not the undo page that it should be")
     }
 
-    /// The first page of a log that nobody uses, if possible one of `group`; a new one if all are in use.
-    pub fn take_log(&self, group: usize, acc: &Access<'_>) -> Result<PageNo> {
+    /// The first page of a log that nobody uses, if possible one of the caller's group; a new one if all are in use.
+    pub fn take_page(&self, acc: &Access<'_>) -> Result<TakenPage> {
+        let group = thread_group();
         let take = |free: &FreeLogs| free.lock().pop();
         let taken = take(self.free.of(group)).or_else(|| self.free.all().find_map(take));
         let first = taken.map_or_else(|| self.add_log(acc), Ok)?;
@@ -220,7 +238,7 @@ impl UndoSpace {
         if logs > self.in_use.peak.load(Ordering::Relaxed) {
             self.in_use.peak.fetch_max(logs, Ordering::Relaxed);
         }
-        Ok(first)
+        Ok(TakenPage { no: first, group })
     }
 
     /// Puts a freed log's first page back, for `group`.

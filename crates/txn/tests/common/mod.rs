@@ -237,8 +237,7 @@ impl Db {
         let acc = self.store.pool().access(AccessKind::Maintenance);
         let (mut reached, mut findings) = (PageSet::new(), Vec::new());
         for index in [&self.rows, &self.entries, &self.other] {
-            let chain = &mut |_: &[u8], payload: &[u8]| values::chain_of(payload);
-            index.tree().verify(&acc, &mut reached, chain, &mut |f| findings.push(f)).unwrap();
+            self.sys.verify_index(index, &acc, &mut reached, &mut |f| findings.push(f)).unwrap();
         }
         self.files[1].verify(&reached, &acc, &mut |f| findings.push(f)).unwrap();
         let mut reached = PageSet::new();
