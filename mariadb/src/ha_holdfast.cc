@@ -182,7 +182,7 @@ int ha_holdfast::open_cursor(uint index)
 {
   if (int error= begin_transaction())
     return error;
-  at_entry= is_at_row= ends_with_range= false;
+  at_entry= is_at_row= false;
   pass_shown();
   if (cursor && cursor_index == index && cursor_generation == share->generation())
     return 0;
@@ -196,7 +196,7 @@ int ha_holdfast::open_cursor(uint index)
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
   pass_shown();
-  is_at_row= given_unlocked= ends_with_range= false;
+  is_at_row= given_unlocked= false;
   cursor_heads= wants_heads();
   cursor_locks= read_lock != HF_LOCK_NONE;
   bool committed_if_locked= is_semi_consistent && cursor_index == 0;
@@ -206,19 +206,22 @@ int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bo
   return fail(hf_cursor_seek(cursor, transaction(), &where));
 }
 
-/* Stands at the entry read last, to go on in a direction to the end of the index. */
+/* Stands at the entry read last, to go on in a direction to the end of the range that the server reads, or of the index. */
 int ha_holdfast::seek_from_here(bool backward)
 {
-  cursor_bounded= false;
+  cursor_bounded= end_range && !backward;
   keep_key();
   static const Bytes open;
-  return backward ? seek(open, true, entry_key, false, true) : seek(entry_key, false, open, false, false);
+  return backward ? seek(open, true, entry_key, false, true)
+    : seek(entry_key, false, cursor_bounded ? range_end : open, false, false);
 }
 
-/* Who locks to write locks the row, whatever the index has. */
+/* Whether entries do, without their rows. A locking read that is going to write locks the row, whatever the index has. The server wants the
+   columns of the primary key, too, since it may ask for the row's position; and where a key was cut, the columns themselves are compared. */
 bool ha_holdfast::is_covered()
 {
-  return cursor_index != 0 && read_lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY;
+  return cursor_index != 0 && read_lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
+    share->keys[active_index].has_place() && !is_loose && !is_end_loose;
 }
 
 /* Whether rows are to be read whole: who may write them needs all columns. */
@@ -314,8 +317,6 @@ int ha_holdfast::fetch(uchar *record, int not_found)
     at_entry= true;
     row_was_got= false;
     int error= show_entry(record, key, value);
-    if (error == HA_ERR_END_OF_FILE)
-      return not_found;
     // The row is gone, or locked and passed over, or the pushed condition does not hold for it.
     if (error != HA_ERR_KEY_NOT_FOUND)
       return error;
@@ -341,14 +342,16 @@ bool ha_holdfast::decode_entry(uchar *record, hf_slice key, hf_slice value)
 }
 
 /* What the condition that was pushed down says about the record: 0 it holds, HA_ERR_KEY_NOT_FOUND it does not, else why
-   no more entries are to be read. */
+   no more entries are to be read. The server would have the end of the range judged by the record, too, which may be that of an entry. */
 int ha_holdfast::check_pushed_condition()
 {
-  switch (handler_index_cond_check(this)) {
+  key_range *end= end_range;
+  end_range= nullptr;
+  check_result_t result= handler_index_cond_check(this);
+  end_range= end;
+  switch (result) {
   case CHECK_POS:
     return 0;
-  case CHECK_OUT_OF_RANGE:
-    return is_end_loose ? HA_ERR_KEY_NOT_FOUND : HA_ERR_END_OF_FILE;
   case CHECK_ABORTED_BY_USER:
     return HA_ERR_ABORTED_BY_USER;
   default:
@@ -363,15 +366,14 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
   size_t prefix;
   if (!find_row_key(key, value, &row_key, &prefix))
     return damaged();
-  bool cut= is_cut(prefix);
-  if (!cut && is_covered())
-    return decode_entry(record, key, value) ? 0 : damaged();
+  bool cut= is_cut(prefix), covered= !cut && is_covered();
   bool conditional= pushed_idx_cond && pushed_idx_cond_keyno == active_index && record == table->record[0];
-  if (!cut && conditional)
+  if (covered || (!cut && conditional))
   {
     if (!decode_entry(record, key, value))
       return damaged();
-    if (int error= check_pushed_condition())
+    int error= conditional ? check_pushed_condition() : 0;
+    if (error || covered)
       return error;
   }
   int error= read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
@@ -516,200 +518,4 @@ int ha_holdfast::rnd_pos(uchar *record, uchar *position)
   else
     row_key.assign(position, position + uint2korr(position + ref_length - 2));
   return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
-}
-
-/* Index reads */
-
-int ha_holdfast::index_init(uint index, bool)
-{
-  active_index= index;
-  is_scan= false;
-  range_end_known= false;
-  return open_cursor(index_no_of(index));
-}
-
-int ha_holdfast::index_end()
-{
-  active_index= MAX_KEY;
-  return 0;
-}
-
-/* Remembers where a range ends while its first row is looked for, so that no more is locked and read ahead. */
-int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bool eq_range, bool sorted)
-{
-  range_end.clear();
-  is_end_loose= false;
-  range_end_known= to && !eq_range;
-  if (range_end_known)
-  {
-    size_t ordered= share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_end);
-    is_end_loose= ordered != Index_key::UNCUT;
-    if (is_end_loose)
-      range_end.resize(ordered);
-    if (is_end_loose || to->flag == HA_READ_AFTER_KEY)
-      step_over_prefix(&range_end);
-  }
-  int error= handler::read_range_first(from, to, eq_range, sorted);
-  range_end_known= false;
-  // The first one was too great.
-  return error == HA_ERR_END_OF_FILE && is_end_loose ? read_range_next() : error;
-}
-
-int ha_holdfast::read_range_next()
-{
-  if (ends_with_range)
-    return ha_index_next(table->record[0]);
-  if (!is_end_loose)
-    return handler::read_range_next();
-  for (;;)
-  {
-    int error= index_next(table->record[0]);
-    if (error || compare_key(end_range) <= 0)
-      return error;
-    unlock_row();
-  }
-}
-
-int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find)
-{
-  if (int error= open_cursor(index_no_of(active_index)))
-    return error;
-  const Index_key &index= share->keys[active_index];
-  lower.clear();
-  size_t ordered= index.encode_image(table, key, map, &lower);
-  bool whole= map + 1 == (key_part_map) 1 << index.count() || map == HA_WHOLE_KEY;
-  if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
-  {
-    row_key= entry_key= lower;
-    // The cursor stands nowhere: whoever goes on from here seeks.
-    at_entry= false;
-    cursor_bounded= true;
-    cursor_backward= false;
-    is_at_row= true;
-    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
-  }
-  is_loose= ordered != Index_key::UNCUT && !(whole && find == HA_READ_KEY_EXACT);
-  if (is_loose)
-    lower.resize(ordered);
-  upper= lower;
-  step_over_prefix(&upper);
-  static const Bytes open;
-  const Bytes *from= &open, *to= &open;
-  bool backward= false;
-  cursor_bounded= false;
-  switch (find) {
-  case HA_READ_KEY_EXACT:
-  case HA_READ_PREFIX:
-    from= &lower;
-    to= &upper;
-    cursor_bounded= true;
-    break;
-  case HA_READ_PREFIX_LAST:
-    from= &lower;
-    to= &upper;
-    backward= cursor_bounded= true;
-    break;
-  case HA_READ_KEY_OR_NEXT:
-    from= &lower;
-    break;
-  case HA_READ_AFTER_KEY:
-    if (upper.empty() && !is_loose)
-      return HA_ERR_KEY_NOT_FOUND;
-    from= is_loose ? &lower : &upper;
-    break;
-  case HA_READ_KEY_OR_PREV:
-  case HA_READ_PREFIX_LAST_OR_PREV:
-    to= &upper;
-    backward= true;
-    break;
-  case HA_READ_BEFORE_KEY:
-    if (lower.empty())
-      return HA_ERR_KEY_NOT_FOUND;
-    to= is_loose ? &upper : &lower;
-    backward= true;
-    break;
-  default:
-    return HA_ERR_WRONG_COMMAND;
-  }
-  bool to_range_end= range_end_known && !backward && !cursor_bounded;
-  if (to_range_end)
-  {
-    to= &range_end;
-    cursor_bounded= true;
-  }
-  if (int error= seek(*from, true, *to, false, backward))
-    return error;
-  ends_with_range= to_range_end && !is_end_loose;
-  // Where there is no such entry, the index stands before the next one.
-  entry_key= lower;
-  if (!is_loose)
-    return fetch(record, HA_ERR_KEY_NOT_FOUND);
-  uint length= calculate_key_len(table, active_index, key, map);
-  return fetch_agreeing(record, key, length, find, HA_ERR_KEY_NOT_FOUND);
-}
-
-int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
-{
-  // There is one row under a whole primary key.
-  if (is_at_row)
-    return HA_ERR_END_OF_FILE;
-  // The cursor's range is the key's.
-  if (cursor_bounded && !cursor_backward && is_loose)
-    return fetch_agreeing(record, key, length, HA_READ_KEY_EXACT, HA_ERR_END_OF_FILE);
-  if (cursor_bounded && !cursor_backward)
-    return fetch(record, HA_ERR_END_OF_FILE);
-  return handler::index_next_same(record, nullptr, 0);
-}
-
-int ha_holdfast::index_next(uchar *record)
-{
-  if (cursor_backward || !at_entry)
-  {
-    if (int error= seek_from_here(false))
-      return error;
-  }
-  int error= fetch(record, HA_ERR_END_OF_FILE);
-  if (error != HA_ERR_END_OF_FILE || !cursor_bounded || end_range)
-    return error;
-  if (int seek_error= seek_from_here(false))
-    return seek_error;
-  return fetch(record, HA_ERR_END_OF_FILE);
-}
-
-int ha_holdfast::index_prev(uchar *record)
-{
-  if (!cursor_backward || !at_entry)
-  {
-    if (int error= seek_from_here(true))
-      return error;
-  }
-  int error= fetch(record, HA_ERR_END_OF_FILE);
-  if (error != HA_ERR_END_OF_FILE || !cursor_bounded)
-    return error;
-  if (int seek_error= seek_from_here(true))
-    return seek_error;
-  return fetch(record, HA_ERR_END_OF_FILE);
-}
-
-int ha_holdfast::index_first(uchar *record)
-{
-  if (int error= open_cursor(index_no_of(active_index)))
-    return error;
-  static const Bytes open;
-  cursor_bounded= range_end_known;
-  if (int error= seek(open, true, range_end_known ? range_end : open, false, false))
-    return error;
-  ends_with_range= range_end_known && !is_end_loose;
-  return fetch(record, HA_ERR_END_OF_FILE);
-}
-
-int ha_holdfast::index_last(uchar *record)
-{
-  if (int error= open_cursor(index_no_of(active_index)))
-    return error;
-  static const Bytes open;
-  cursor_bounded= false;
-  if (int error= seek(open, true, open, false, true))
-    return error;
-  return fetch(record, HA_ERR_END_OF_FILE);
 }

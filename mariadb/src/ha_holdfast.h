@@ -149,6 +149,8 @@ private:
   int seek(const holdfast::Bytes &from, bool from_included, const holdfast::Bytes &to, bool to_included,
            bool backward);
   int seek_from_here(bool backward);
+  void find_range_end(const key_range *to);
+  int within_range(int error);
   void keep_key();
   void pass_shown();
   bool has_shown() const { return shown_at < shown_count && shown_changes == hf_cursor_changes(cursor); }
@@ -157,7 +159,6 @@ private:
   int fetch(uchar *record, int not_found);
   int fetch_agreeing(uchar *record, const uchar *key, uint length, enum ha_rkey_function find, int not_found);
   bool agrees(uchar *record, const uchar *key, uint length, enum ha_rkey_function find);
-  int fetch_row(uchar *record);
   int read_by_row_key(uchar *record, int not_found);
   int show_row(uchar *record, hf_slice bytes, bool head_only, int not_found);
   int show_entry(uchar *record, hf_slice key, hf_slice value);
@@ -260,9 +261,8 @@ private:
   size_t row_head= 0;          // of that, in bytes
   holdfast::Bytes lower, upper;
   holdfast::Bytes key_a, key_b, rest_a, rest_b;
-  holdfast::Bytes range_end;   // of the range that is being read; where it is known
-  bool range_end_known= false;
-  bool ends_with_range= false; // the cursor ends where the range does that the server reads
+  holdfast::Bytes range_end;   // of the range that is being read, as long as the server has `end_range`
+  bool is_range_begun= false;  // the first row of that is being looked for
   bool is_end_loose= false;    // it was cut: what comes behind an entry that is too great may be in the range
   hf_buffer *row= nullptr;
   hf_load *load= nullptr;      // while a copy fills the table

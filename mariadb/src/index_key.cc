@@ -61,6 +61,8 @@ bool Index_key::stand_for(const std::vector<Field *> &columns, const KEY &info)
 void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key *primary_arg)
 {
   primary= primary_arg;
+  for (const Index_key_part &part : primary->parts)
+    place_known= place_known && (part.has_whole_column() || has_whole_column(part.column()));
   uint offset= 0;
   for (uint i= 0; i < info.ext_key_parts; i++)
   {
@@ -78,6 +80,17 @@ void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key
       return;
     primary_parts.push_back(at);
   }
+}
+
+/* Whether entries have all of the column as a part of this key. */
+bool Index_key::has_whole_column(uint column) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (part.column() == column && part.has_whole_column())
+      return true;
+  }
+  return false;
 }
 
 /* Cuts the key from `begin` on if it is too long; of one that is not whole yet only the beginning stays. Returns the end of

@@ -32,13 +32,21 @@ Index_key_part::Index_key_part(const KEY_PART_INFO &info)
     fixed(0), charset(nullptr), image_length_bytes(0), chars(0), is_char(false), piece(0), space_length(0),
     level_count(0)
 {
-  const Field *field= info.field;
+  const Field *field= info.field->table->field[field_no];
   if (!field->real_maybe_null())
     null_bit= 0;
   marks_null= null_bit != 0;
+  has_rest= false;
   kind= choose_kind(field);
-  if (kind != BYTES && kind != PADDED && kind != SORTED)
-    is_prefix= fixed < field->pack_length();
+  is_prefix= choose_whether_prefix(field);
+}
+
+/* Whether the key holds only the beginning of the column. */
+bool Index_key_part::choose_whether_prefix(const Field *field) const
+{
+  if (!charset)
+    return kind != SORTED && fixed < field->pack_length();
+  return (field->real_type() == MYSQL_TYPE_VARCHAR || is_char) ? length < field->field_length : true;
 }
 
 bool Index_key_part::stand_for(const Index_key_part &other, const Field *mine, const Field *theirs)
@@ -62,8 +70,6 @@ static bool is_plain_string(const Field *field)
 
 Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
 {
-  in_key= true;
-  is_prefix= false;
   fixed= field->pack_length();
   switch (field->real_type()) {
   case MYSQL_TYPE_TINY:
@@ -109,7 +115,7 @@ Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
   default:
     break;
   }
-  in_key= false;
+  has_rest= true;
   fixed= field->sort_length();
   return SORTED;
 }
@@ -118,16 +124,15 @@ Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
 void Index_key_part::choose_weights(const Field *field)
 {
   charset= field->charset();
-  is_prefix= (field->real_type() == MYSQL_TYPE_VARCHAR || is_char) ? length < field->field_length : true;
   if (charset == &my_charset_bin)
   {
     kind= BYTES;
-    in_key= !is_prefix;
     chars= length;
     level_count= 1;
     return;
   }
-  in_key= false;
+  // Also beside a key of the beginning of a column, where it is never read.
+  has_rest= field->real_type() == MYSQL_TYPE_VARCHAR || is_char;
   chars= length / charset->mbmaxlen;
   choose_levels();
   if (level_count == 0)
@@ -445,7 +450,7 @@ void Index_key_part::decode_integer(uchar *to, const uchar *from) const
 /* Bytes of the column's value in a record, as `append_rest` keeps them. */
 void Index_key_part::append_rest(TABLE *table, const uchar *record, Bytes *rest) const
 {
-  if (in_key || is_prefix || is_null(record))
+  if (!has_rest || is_null(record))
     return;
   const uchar *from;
   size_t n;
@@ -468,6 +473,47 @@ static void put_varchar(Field *field, uchar *to, const uchar *from, size_t n)
   memcpy(to + length_bytes, from, n);
 }
 
+/* Takes the value off the front of what is kept beside the key, and puts it into the record if that is all of the column. */
+bool Index_key_part::decode_rest(TABLE *table, uchar *to, const uchar **rest, const uchar *rest_end) const
+{
+  if (rest_end - *rest < 2 || rest_end - *rest - 2 < uint2korr(*rest))
+    return false;
+  size_t n= uint2korr(*rest);
+  const uchar *value= *rest + 2;
+  *rest= value + n;
+  Field *column= field(table);
+  if (n > (charset && !is_char ? column->field_length : column->pack_length()))
+    return false;
+  if (is_prefix)
+    return true;
+  if (image_length_bytes)
+    put_varchar(column, to, value, n);
+  else
+  {
+    memcpy(to, value, n);
+    if (is_char)
+      charset->fill((char *) to + n, column->field_length - n, ' ');
+  }
+  return true;
+}
+
+/* Puts bytes that were escaped, and end in two zeros, into the record. */
+bool Index_key_part::decode_bytes(Field *column, uchar *to, const uchar *from, const uchar *end) const
+{
+  uchar value[MAX_KEY_LENGTH];
+  size_t n= 0;
+  for (; from < end - 2 && n < sizeof(value); from++)
+  {
+    value[n]= (uchar) (*from ^ invert);
+    if (value[n++] == 0)
+      from++;
+  }
+  if (n > column->field_length)
+    return false;
+  put_varchar(column, to, value, n);
+  return true;
+}
+
 bool Index_key_part::decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
                       const uchar *rest_end) const
 {
@@ -488,47 +534,18 @@ bool Index_key_part::decode(TABLE *table, uchar *record, const uchar **from, con
     record[null_offset]&= (uchar) ~null_bit;
     at++;
   }
+  if (has_rest)
+    return decode_rest(table, to, rest, rest_end);
   if (is_prefix)
     return true;
-  if (!in_key)
-  {
-    if (rest_end - *rest < 2 || rest_end - *rest - 2 < uint2korr(*rest))
-      return false;
-    size_t n= uint2korr(*rest);
-    const uchar *value= *rest + 2;
-    *rest= value + n;
-    if (n > (charset && !is_char ? column->field_length : column->pack_length()))
-      return false;
-    if (image_length_bytes)
-      put_varchar(column, to, value, n);
-    else
-    {
-      memcpy(to, value, n);
-      if (is_char)
-        charset->fill((char *) to + n, column->field_length - n, ' ');
-    }
-    return true;
-  }
+  if (kind == BYTES)
+    return decode_bytes(column, to, at, next);
   if (kind == INTEGER)
     decode_integer(to, at);
-  else if (kind == PLAIN)
+  else
   {
     for (uint i= 0; i < fixed; i++)
       to[i]= (uchar) (at[i] ^ invert);
-  }
-  else
-  {
-    uchar value[MAX_KEY_LENGTH];
-    size_t n= 0;
-    for (; at < next - 2 && n < sizeof(value); at++)
-    {
-      value[n]= (uchar) (*at ^ invert);
-      if (value[n++] == 0)
-        at++;
-    }
-    if (n > column->field_length)
-      return false;
-    put_varchar(column, to, value, n);
   }
   return true;
 }

@@ -22,6 +22,9 @@
    Text is encoded by its weights and cannot be given back from them; such columns are kept beside the key in the entry
    of an index, see `Index_key::append_rest`.
 
+   A part that holds only the beginning of its column is never the source of a value: `decode` passes over it. The columns of
+   the server's key parts are no help in telling: for a part of a column the server makes a column of the part's length.
+
    A character can have many weights, and a page takes keys of a quarter of its size. A key that comes to the limit of its
    index or more is cut: it is its first bytes and a hash of all of it, so that it equals those keys that it has to
    equal. Among keys that have the first bytes in common order is lost; who looks for a range looks at all of them. */
@@ -52,13 +55,18 @@ public:
   /* The end of the part that begins at `from`; null if there is none before `end`. */
   const uchar *skip(const uchar *from, const uchar *end) const;
 
-  /* Puts the part into the record and moves `*from` behind it. What the key does not hold is taken from `*rest`.
-     False if the bytes are none that were encoded. */
+  /* Puts the part into the record and moves `*from` behind it. What the key does not hold is taken from `*rest`. Of a column that the
+     key has only the beginning of, the record gets no more than whether it is NULL. False if the bytes are none that were encoded. */
   bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
               const uchar *rest_end) const;
 
   /* Appends what `decode` will need beside the key. */
   void append_rest(TABLE *table, const uchar *record, Bytes *rest) const;
+
+  /* Whether an entry has all of the column's value. */
+  bool has_whole_column() const { return !is_prefix; }
+
+  uint column() const { return field_no; }
 
   bool is_null(const uchar *record) const
   {
@@ -91,6 +99,7 @@ private:
   };
 
   Kind choose_kind(const Field *field);
+  bool choose_whether_prefix(const Field *field) const;
   void choose_weights(const Field *field);
   void choose_levels();
   bool choose_spaces();
@@ -106,6 +115,8 @@ private:
   const uchar *skip_value(const uchar *from, const uchar *end) const;
   const uchar *skip_level(const uchar *from, const uchar *end) const;
   void decode_integer(uchar *to, const uchar *from) const;
+  bool decode_rest(TABLE *table, uchar *to, const uchar **rest, const uchar *rest_end) const;
+  bool decode_bytes(Field *column, uchar *to, const uchar *from, const uchar *end) const;
 
   uint field_no;
   uint offset;
@@ -116,7 +127,7 @@ private:
   uchar invert;      // FF for a descending part
   Kind kind;
   bool is_signed;
-  bool in_key;       // the column can be given back from the key alone
+  bool has_rest;     // the entry has the value beside the key, which cannot give it back
   bool is_prefix;    // the key holds only the beginning of the column
   uint fixed;        // bytes of the encoded value, for the kinds that have it fixed
   CHARSET_INFO *charset;
@@ -146,6 +157,10 @@ public:
   /* Becomes the beginning of another table's key, made of records of this table: `columns` stand for the first parts. False if they
      cannot. */
   bool stand_for(const std::vector<Field *> &columns, const KEY &info);
+
+  /* Whether entries have all columns of the primary key, if there is one: then a row's place can be told by the columns of an
+     entry. Otherwise the row itself has to be read for that. */
+  bool has_place() const { return place_known; }
 
   /* Keys are cut where they would come to so many bytes. */
   void set_limit(size_t bytes) { limit= bytes; }
@@ -189,10 +204,12 @@ public:
 
 private:
   size_t cut(Bytes *out, size_t begin, bool whole) const;
+  bool has_whole_column(uint column) const;
 
   std::vector<Index_key_part> parts;
   size_t limit= SIZE_MAX;
   const Index_key *primary= nullptr;
+  bool place_known= true;
   std::vector<uint> primary_parts;  // where the server's key has those of the primary key, as far as it has them
   std::vector<uint> image_offsets;  // of the parts of the server's key
 };

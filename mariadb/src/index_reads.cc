@@ -1,0 +1,214 @@
+/* Copyright (c) the Holdfast authors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License as published by the Free Software Foundation; version 2 of the License. */
+
+/* Reading by an index.
+
+   Where a range ends is told by the bytes of keys: the cursor ends there. A record is asked only where the end was cut; then it is
+   that of the row, since an entry may have less than the columns of its key. */
+
+#include "ha_holdfast.h"
+
+using namespace holdfast;
+
+int ha_holdfast::index_init(uint index, bool)
+{
+  active_index= index;
+  is_scan= is_loose= is_end_loose= is_range_begun= false;
+  return open_cursor(index_no_of(index));
+}
+
+int ha_holdfast::index_end()
+{
+  active_index= MAX_KEY;
+  return 0;
+}
+
+/* The first key behind a range, so that no more is locked and read ahead. */
+void ha_holdfast::find_range_end(const key_range *to)
+{
+  range_end.clear();
+  size_t ordered= share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_end);
+  is_end_loose= ordered != Index_key::UNCUT;
+  if (is_end_loose)
+    range_end.resize(ordered);
+  if (is_end_loose || to->flag == HA_READ_AFTER_KEY)
+    step_over_prefix(&range_end);
+}
+
+int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bool eq_range_arg, bool)
+{
+  eq_range= eq_range_arg;
+  set_end_range(to);
+  range_key_part= table->key_info[active_index].key_part;
+  is_end_loose= false;
+  if (to)
+    find_range_end(to);
+  is_range_begun= true;
+  int error= from ? ha_index_read_map(table->record[0], from->key, from->keypart_map, from->flag)
+    : ha_index_first(table->record[0]);
+  is_range_begun= false;
+  return within_range(error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error);
+}
+
+int ha_holdfast::read_range_next()
+{
+  if (eq_range)
+    return ha_index_next_same(table->record[0], end_range->key, end_range->length);
+  return within_range(ha_index_next(table->record[0]));
+}
+
+/* Passes over rows that are not in the range: there are such if its end was cut. Else the cursor has none. */
+int ha_holdfast::within_range(int error)
+{
+  while (!error && is_end_loose && !eq_range && compare_key2(end_range) > 0)
+  {
+    unlock_row();
+    error= ha_index_next(table->record[0]);
+  }
+  return error;
+}
+
+int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find)
+{
+  if (int error= open_cursor(index_no_of(active_index)))
+    return error;
+  const Index_key &index= share->keys[active_index];
+  lower.clear();
+  size_t ordered= index.encode_image(table, key, map, &lower);
+  bool whole= map + 1 == (key_part_map) 1 << index.count() || map == HA_WHOLE_KEY;
+  if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
+  {
+    row_key= entry_key= lower;
+    // The cursor stands nowhere: whoever goes on from here seeks.
+    at_entry= false;
+    cursor_bounded= true;
+    cursor_backward= false;
+    is_at_row= true;
+    return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
+  }
+  is_loose= ordered != Index_key::UNCUT && !(whole && find == HA_READ_KEY_EXACT);
+  if (is_loose)
+    lower.resize(ordered);
+  upper= lower;
+  step_over_prefix(&upper);
+  static const Bytes open;
+  const Bytes *from= &open, *to= &open;
+  bool backward= false;
+  cursor_bounded= false;
+  switch (find) {
+  case HA_READ_KEY_EXACT:
+  case HA_READ_PREFIX:
+    from= &lower;
+    to= &upper;
+    cursor_bounded= true;
+    break;
+  case HA_READ_PREFIX_LAST:
+    from= &lower;
+    to= &upper;
+    backward= cursor_bounded= true;
+    break;
+  case HA_READ_KEY_OR_NEXT:
+    from= &lower;
+    break;
+  case HA_READ_AFTER_KEY:
+    if (upper.empty() && !is_loose)
+      return HA_ERR_KEY_NOT_FOUND;
+    from= is_loose ? &lower : &upper;
+    break;
+  case HA_READ_KEY_OR_PREV:
+  case HA_READ_PREFIX_LAST_OR_PREV:
+    to= &upper;
+    backward= true;
+    break;
+  case HA_READ_BEFORE_KEY:
+    if (lower.empty())
+      return HA_ERR_KEY_NOT_FOUND;
+    to= is_loose ? &upper : &lower;
+    backward= true;
+    break;
+  default:
+    return HA_ERR_WRONG_COMMAND;
+  }
+  if (is_range_begun && end_range && !backward && !cursor_bounded)
+  {
+    to= &range_end;
+    cursor_bounded= true;
+  }
+  if (int error= seek(*from, true, *to, false, backward))
+    return error;
+  // Where there is no such entry, the index stands before the next one.
+  entry_key= lower;
+  if (!is_loose)
+    return fetch(record, HA_ERR_KEY_NOT_FOUND);
+  uint length= calculate_key_len(table, active_index, key, map);
+  return fetch_agreeing(record, key, length, find, HA_ERR_KEY_NOT_FOUND);
+}
+
+int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
+{
+  // There is one row under a whole primary key.
+  if (is_at_row)
+    return HA_ERR_END_OF_FILE;
+  // The cursor's range is the key's.
+  if (cursor_bounded && !cursor_backward && is_loose)
+    return fetch_agreeing(record, key, length, HA_READ_KEY_EXACT, HA_ERR_END_OF_FILE);
+  if (cursor_bounded && !cursor_backward)
+    return fetch(record, HA_ERR_END_OF_FILE);
+  return handler::index_next_same(record, key, length);
+}
+
+int ha_holdfast::index_next(uchar *record)
+{
+  if (cursor_backward || !at_entry)
+  {
+    if (int error= seek_from_here(false))
+      return error;
+  }
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !cursor_bounded || end_range)
+    return error;
+  if (int seek_error= seek_from_here(false))
+    return seek_error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+int ha_holdfast::index_prev(uchar *record)
+{
+  if (!cursor_backward || !at_entry)
+  {
+    if (int error= seek_from_here(true))
+      return error;
+  }
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !cursor_bounded)
+    return error;
+  if (int seek_error= seek_from_here(true))
+    return seek_error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+int ha_holdfast::index_first(uchar *record)
+{
+  if (int error= open_cursor(index_no_of(active_index)))
+    return error;
+  static const Bytes open;
+  is_loose= false;
+  cursor_bounded= is_range_begun && end_range;
+  if (int error= seek(open, true, cursor_bounded ? range_end : open, false, false))
+    return error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
+
+int ha_holdfast::index_last(uchar *record)
+{
+  if (int error= open_cursor(index_no_of(active_index)))
+    return error;
+  static const Bytes open;
+  is_loose= cursor_bounded= false;
+  if (int error= seek(open, true, open, false, true))
+    return error;
+  return fetch(record, HA_ERR_END_OF_FILE);
+}
