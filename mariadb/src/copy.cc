@@ -70,14 +70,12 @@ int ha_holdfast::load_failed(hf_code code)
     if (index == 0)
       return share->layout.decode(table, record, value.data, value.len, true) == Row_layout::DECODED ? error : damaged();
     size_t prefix;
-    if (!find_row_key(key, value, &row_key, &prefix))
+    // The entry may have less than the columns of its key.
+    if (!find_row_key(key, value, &row_key, &prefix) || hf_load_row(load, slice(row_key), row) != HF_OK)
       return damaged();
-    uint index_before= active_index;
-    active_index= key_no;
-    // An entry that was cut has no columns to show.
-    bool shown= is_cut(prefix) || decode_entry(record, key, value);
-    active_index= index_before;
-    return shown ? error : damaged();
+    hf_slice bytes;
+    hf_buffer_bytes(row, &bytes);
+    return share->layout.decode(table, record, bytes.data, bytes.len, true) == Row_layout::DECODED ? error : damaged();
   }
   return error;
 }

@@ -6,6 +6,13 @@ INSERT INTO d VALUES (500, 17, 'twice'), (501, NULL, 'once'), (502, NULL, 'once,
 ALTER TABLE d ADD UNIQUE ua (a);
 ALTER TABLE d ADD PRIMARY KEY (a);
 ALTER TABLE d ADD UNIQUE ub (b(10));
+CREATE TABLE x (id INT, a TEXT, b BLOB, c BINARY(9), KEY (c)) ENGINE=$ENGINE;
+INSERT INTO x SELECT seq, CONCAT(seq, 'x', seq), CONCAT(seq, 'x', seq), seq FROM seq_1_to_50;
+INSERT INTO x VALUES (60, '17xyz', '23xyz', '31xyz'), (61, '61xy', '61xy', '61xy');
+ALTER TABLE x ADD UNIQUE xa (a(3));
+ALTER TABLE x ADD UNIQUE xb (b(3));
+ALTER TABLE x ADD UNIQUE xc (c(2));
+ALTER TABLE x ADD PRIMARY KEY (a(3), b(3)), ADD UNIQUE xb (b(3));
 DELETE FROM d WHERE b = 'twice';
 ALTER TABLE d ADD UNIQUE ua (a);
 INSERT INTO d VALUES (500, 17, 'twice');

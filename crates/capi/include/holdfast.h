@@ -257,6 +257,7 @@ hf_code hf_load_begin(const hf_table *table, hf_load **out);
 hf_code hf_load_push(hf_load *load, uint32_t index, hf_slice key, size_t prefix, hf_slice value, size_t head);
 hf_code hf_load_finish(hf_load *load);
 hf_code hf_load_duplicate(const hf_load *load, uint32_t *index, hf_slice *key, hf_slice *value);
+hf_code hf_load_row(hf_load *load, hf_slice key, hf_buffer *out);
 hf_code hf_load_free(hf_load *load);
 
 /* Changing the indexes of a table in place */

@@ -1,7 +1,7 @@
 //! Filling a new table, without undo.
 
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Code, Table, raw};
+use crate::{Buffer, Code, Table, raw};
 
 /// A table that is being filled.
 pub struct Load(raw::Load);
@@ -36,6 +36,13 @@ entry_points! {
         take!(put(key, Slice::of(&duplicate.key)));
         take!(put(value, Slice::of(&duplicate.value)));
         Ok(Code::Ok)
+    }
+
+    /// Puts the row under `key` that was pushed to a load which has failed into `out`; [`Code::NotFound`] if there is none. The load cannot
+    /// go on.
+    fn hf_load_row(load: *mut Load, key: Slice, out: *mut Buffer) {
+        let found = take!(exclusive(load))?.0.row(take!(key.bytes()), &mut take!(exclusive(out))?.0)?;
+        Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
     /// Ends a load; without `hf_load_finish` before, the table stays empty.

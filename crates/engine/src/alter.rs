@@ -25,7 +25,7 @@ use holdfast_txn::{IndexKind, TableIndex, values};
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::ddl::{OptionsOf, check_name, keep_writers_out, with_options};
 use crate::delta::{self, Refused};
-use crate::schema::{Entered, TableHandle, TableStore};
+use crate::schema::{self, Entered, TableHandle, TableStore};
 use crate::shared::Shared;
 use crate::{Error, Result};
 
@@ -211,8 +211,8 @@ fn prepare(
         closed.push(Arc::clone(&alteration.table));
         alteration.merge(shared)?;
         // Whoever sees this commit sees all rows of which the new indexes have entries, as they are.
-        let now = shared.txns.last_commit();
-        alteration.added.iter().for_each(|new| new.index.set_since(now));
+        let lifetime = alteration.table.store.file.lifetime;
+        schema::begin_now(shared, lifetime, alteration.added.iter().map(|new| &new.index));
         changes.push(Change::new(shared, alteration, std::mem::take(outcome))?);
     }
     Ok(changes)

@@ -16,6 +16,9 @@
 //!
 //! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
 //! name takes the old one out.
+//!
+//! **Views.** To a view that is older than a table the table does not exist, whatever its name: reads of it fail
+//! ([`Error::SnapshotTooOld`]), where the view would find it empty. A transaction that has met an older table under the name keeps that one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +31,7 @@ use holdfast_txn::Durability;
 use crate::catalog::{IndexRecord, NextIds, TableRecord};
 use crate::definition::TableDefinition;
 use crate::load::{self, TableLoader};
-use crate::schema::{Origin, TableHandle, TableStore};
+use crate::schema::{self, Origin, TableHandle, TableStore};
 use crate::shared::Shared;
 use crate::table_file::file_name;
 use crate::types::{Key, Value};
@@ -208,6 +211,7 @@ fn open_new(
 ) -> Result<Arc<TableHandle>> {
     let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), Origin::Created(plan.lifetime));
     store.indexes()?[0].set_rows(rows);
+    schema::begin_now(shared, plan.lifetime, store.indexes()?);
     Ok(Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store))))
 }
 

@@ -218,6 +218,19 @@ impl Drop for Entered {
     }
 }
 
+/// Says that `indexes`, of a table of this `lifetime`, have been filled just now, or made: views of before cannot use them. A temporary
+/// table is its session's own, which knows what it has put there: its old views can.
+pub(crate) fn begin_now<'i>(
+    shared: &Shared,
+    lifetime: Lifetime,
+    indexes: impl IntoIterator<Item = &'i Arc<TableIndex>>,
+) {
+    if lifetime == Lifetime::Lasting {
+        let now = shared.txns.last_commit();
+        indexes.into_iter().for_each(|index| index.set_since(now));
+    }
+}
+
 /// An open table: its file, and what is in it. When its indexes change, another one with the same file takes its place.
 pub(crate) struct TableStore {
     pub file: Arc<TableFile>,

@@ -45,7 +45,8 @@ impl RawDatabase {
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
         let alteration = crate::alter::begin(&shared, name, &add, with_deltas)?;
         let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
-        let load = RawLoad::of(&shared, &indexes, false)?;
+        let lifetime = alteration.table.store.file.lifetime;
+        let load = RawLoad::of(&shared, &indexes, lifetime, false)?;
         Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
     }
 

@@ -12,9 +12,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use holdfast_pool::AccessKind;
-use holdfast_txn::{NewValue, SuspendedLoader, TableIndex};
+use holdfast_tree::Lifetime;
+use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
 use super::RawTable;
+use crate::schema;
 use crate::shared::Shared;
 use crate::{Error, Result};
 
@@ -114,6 +116,8 @@ pub struct Duplicate {
 pub struct RawLoad {
     shared: Arc<Shared>,
     indexes: Vec<IndexLoad>,
+    /// Of the table.
+    lifetime: Lifetime,
     /// The first index gets rows, mostly in their order.
     has_rows: bool,
     /// [`COLLECT_BYTES`]; tests have less.
@@ -127,11 +131,17 @@ impl RawLoad {
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
     pub fn new(table: &RawTable) -> Result<RawLoad> {
-        RawLoad::of(&table.shared, table.handle.store.indexes()?, true)
+        let store = &table.handle.store;
+        RawLoad::of(&table.shared, store.indexes()?, store.file.lifetime, true)
     }
 
-    /// Begins to fill `indexes`, which are empty and known to nobody else; the first one with rows if `has_rows`.
-    pub(super) fn of(shared: &Arc<Shared>, indexes: &[Arc<TableIndex>], has_rows: bool) -> Result<RawLoad> {
+    /// Begins to fill `indexes` of a table, which are empty and known to nobody else; the first one with rows if `has_rows`.
+    pub(super) fn of(
+        shared: &Arc<Shared>,
+        indexes: &[Arc<TableIndex>],
+        lifetime: Lifetime,
+        has_rows: bool,
+    ) -> Result<RawLoad> {
         let shared = Arc::clone(shared);
         let access = shared.pool().access(AccessKind::Point);
         let begin = |index: &Arc<TableIndex>| {
@@ -140,7 +150,7 @@ impl RawLoad {
         };
         let indexes = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         drop(access);
-        Ok(RawLoad { shared, indexes, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
+        Ok(RawLoad { shared, indexes, lifetime, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or all of it.
@@ -179,8 +189,7 @@ impl RawLoad {
     pub fn finish(&mut self) -> Result<()> {
         self.empty_all()?;
         self.attach_all()?;
-        let now = self.shared.txns.last_commit();
-        self.indexes.iter().for_each(|load| load.index.set_since(now));
+        schema::begin_now(&self.shared, self.lifetime, self.indexes.iter().map(|load| &load.index));
         Ok(())
     }
 
@@ -193,6 +202,19 @@ impl RawLoad {
     #[must_use]
     pub fn duplicate(&self) -> Option<&Duplicate> {
         self.duplicate.as_ref()
+    }
+
+    /// Reads the row under `key` that was pushed to a load which has failed, for a message. Returns whether there is one. The load cannot
+    /// go on.
+    ///
+    /// # Errors
+    /// Those of reading and writing pages.
+    pub fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let Some(rows) = self.indexes.first_mut() else { return Ok(false) };
+        rows.attach(&self.shared)?;
+        let mut txn = self.shared.begin(TxnOptions::snapshot());
+        txn.take_snapshot();
+        txn.get(&rows.index, key, value)
     }
 
     fn empty_all(&mut self) -> Result<()> {

@@ -1,0 +1,82 @@
+//! A table that was created, or emptied by putting a new one in its place, does not exist for views of before. They would find
+//! it empty, and a dump with one snapshot would lose its rows without a word.
+
+mod common;
+
+use std::time::Duration;
+
+use holdfast::raw::{Lifetime, RawDatabase, RawOptions, RawTransaction};
+use holdfast::{Database, Error, FlushAtCommit, Isolation, Result};
+
+fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
+    let mut txn = db.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap();
+    txn.txn().take_snapshot();
+    txn
+}
+
+fn put(db: &RawDatabase, name: &str) {
+    let table = db.open_table(name).unwrap();
+    let mut txn = begin(db, Isolation::RepeatableRead);
+    txn.insert(&table, 0, b"key", b"row").unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
+}
+
+/// Whether the transaction finds the row.
+fn find(db: &RawDatabase, txn: &mut RawTransaction, name: &str) -> Result<bool> {
+    txn.get(&db.open_table(name)?, 0, b"key", None, &mut Vec::new())
+}
+
+fn database(lifetime: Lifetime) -> (Database, RawDatabase) {
+    let (_disk, db) = common::on_memory_disk();
+    let raw = RawDatabase::new(db.clone());
+    raw.create_table("t", &[], b"", lifetime).unwrap();
+    (db, raw)
+}
+
+#[test]
+fn a_view_of_before_cannot_read_a_table_that_was_emptied() {
+    let (_db, db) = database(Lifetime::Lasting);
+    put(&db, "t");
+    let mut old = begin(&db, Isolation::RepeatableRead);
+    assert!(find(&db, &mut old, "t").unwrap());
+    db.truncate_table("t").unwrap();
+    assert!(matches!(find(&db, &mut old, "t"), Err(Error::SnapshotTooOld)));
+    let mut new = begin(&db, Isolation::RepeatableRead);
+    assert!(!find(&db, &mut new, "t").unwrap());
+}
+
+#[test]
+fn a_table_takes_its_age_along_when_it_is_renamed() {
+    let (_db, db) = database(Lifetime::Lasting);
+    let mut old = begin(&db, Isolation::RepeatableRead);
+    db.create_table("other", &[], b"", Lifetime::Lasting).unwrap();
+    put(&db, "other");
+    db.rename_table("t", "was", &[]).unwrap();
+    db.rename_table("other", "t", &[]).unwrap();
+    assert!(matches!(find(&db, &mut old, "t"), Err(Error::SnapshotTooOld)));
+    assert!(!find(&db, &mut old, "was").unwrap());
+}
+
+#[test]
+fn a_transaction_that_reads_what_is_committed_reads_a_new_table() {
+    let (_db, db) = database(Lifetime::Lasting);
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    db.truncate_table("t").unwrap();
+    put(&db, "t");
+    txn.statement(Duration::from_secs(1)).unwrap();
+    assert!(find(&db, &mut txn, "t").unwrap());
+}
+
+#[test]
+fn a_temporary_table_is_there_for_any_view() {
+    let (_db, db) = database(Lifetime::Lasting);
+    let mut old = begin(&db, Isolation::RepeatableRead);
+    db.create_table("own", &[], b"", Lifetime::Temporary).unwrap();
+    let own = db.open_table("own").unwrap();
+    let mut load = holdfast::raw::RawLoad::new(&own).unwrap();
+    load.push(0, b"key", 3, b"row".as_slice()).unwrap();
+    load.finish().unwrap();
+    assert!(find(&db, &mut old, "own").unwrap());
+    db.truncate_table("own").unwrap();
+    assert!(!find(&db, &mut old, "own").unwrap());
+}
