@@ -386,7 +386,8 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   // What a prepared transaction has changed might not be in the new indexes.
   hf_code code= check_unprepared(name);
   if (code == HF_OK)
-    code= hf_alter_begin(database, slice(name), specs.data(), specs.size(), info->online, &ctx->alter);
+    code= hf_alter_begin(database, slice(name), specs.data(), specs.size(), info->online,
+                         lock_wait_limit_ms(ha_thd()), &ctx->alter);
   if (code == HF_OK && !added.empty())
     ctx->added= std::make_shared<New_indexes>(altered, added);
   // Nobody else is in the middle of a statement with the table: all that are to come know of the new indexes.
@@ -443,7 +444,8 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
       return code;
     alters.push_back(ctx->alter);
   }
-  return hf_alter_commit(database, alters.data(), alters.size(), others.all(), others.count());
+  return hf_alter_commit(database, alters.data(), alters.size(), others.all(), others.count(),
+                         lock_wait_limit_ms(current_thd));
 }
 
 /* What changes is known to the server alone, and which version of the definition it is. */

@@ -255,7 +255,7 @@ static hf_code forget_layouts(const std::string &name)
 
 int ha_holdfast::truncate()
 {
-  hf_code code= hf_table_truncate(database, slice(name));
+  hf_code code= hf_table_truncate(database, slice(name), lock_wait_limit_ms(ha_thd()));
   if (code != HF_OK)
     return fail(code);
   hf_code forgotten= forget_layouts(name);
@@ -282,7 +282,7 @@ static bool is_needed(THD *thd, const std::string &table)
 
 static hf_code drop(const std::string &table)
 {
-  hf_code code= hf_table_drop(database, slice(table));
+  hf_code code= hf_table_drop(database, slice(table), lock_wait_limit_ms(current_thd));
   if (code == HF_OK)
     know_references(table, References());
   return code;

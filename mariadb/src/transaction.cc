@@ -75,6 +75,8 @@ void Connection::register_with_server(THD *thd)
 /* NOWAIT and WAIT n are given to the server's lock_wait_timeout (and to InnoDB's), for the statement alone. */
 uint64_t lock_wait_limit_ms(THD *thd)
 {
+  if (!thd)
+    return lock_wait_timeout_ms(thd);
   List_iterator_fast<set_var_base> assignments(thd->lex->stmt_var_list);
   while (set_var_base *assignment= assignments++)
   {

@@ -175,12 +175,12 @@ hf_code hf_table_create(const hf_database *database, hf_slice name, const hf_ind
                         hf_slice definition, bool temporary);
 hf_code hf_table_open(const hf_database *database, hf_slice name, hf_table **out);
 hf_code hf_table_close(hf_table *table);
-hf_code hf_table_drop(const hf_database *database, hf_slice name);
+hf_code hf_table_drop(const hf_database *database, hf_slice name, uint64_t lock_wait_timeout_ms);
 hf_code hf_table_definition(const hf_database *database, hf_slice name, hf_buffer *out);
 hf_code hf_tables_set_definitions(const hf_database *database, const hf_definition *definitions, size_t count);
 hf_code hf_table_rename(const hf_database *database, hf_slice from, hf_slice to, const hf_definition *definitions,
                         size_t count);
-hf_code hf_table_truncate(const hf_database *database, hf_slice name);
+hf_code hf_table_truncate(const hf_database *database, hf_slice name, uint64_t lock_wait_timeout_ms);
 hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name);
 hf_code hf_table_list(const hf_database *database, void (*each)(void *context, hf_slice name, hf_slice definition),
                       void *context);
@@ -269,7 +269,7 @@ typedef struct {
 } hf_index_source;
 
 hf_code hf_alter_begin(const hf_database *database, hf_slice name, const hf_index_spec *add, size_t count,
-                       bool with_deltas, hf_alter **out);
+                       bool with_deltas, uint64_t lock_wait_timeout_ms, hf_alter **out);
 hf_code hf_alter_note_there(hf_transaction *transaction, const hf_table *table, uint32_t added, hf_slice key,
                             size_t prefix, hf_slice value);
 hf_code hf_alter_note_gone(hf_transaction *transaction, const hf_table *table, uint32_t added, hf_slice key);
@@ -278,7 +278,8 @@ hf_code hf_alter_finish(hf_alter *alter);
 hf_code hf_alter_duplicate(const hf_alter *alter, uint32_t *index, hf_slice *key, hf_slice *value);
 hf_code hf_alter_become(hf_alter *alter, const hf_index_source *indexes, size_t count, hf_slice definition);
 hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, size_t count,
-                        const hf_definition *definitions, size_t definition_count);
+                        const hf_definition *definitions, size_t definition_count,
+                        uint64_t lock_wait_timeout_ms);
 hf_code hf_alter_free(hf_alter *alter);
 
 hf_code hf_cursor_open(const hf_table *table, uint32_t index, hf_cursor **out);

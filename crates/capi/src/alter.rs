@@ -22,13 +22,15 @@ pub struct Source {
 
 entry_points! {
     /// Begins to change the indexes of a table. `add`: the new ones. `with_deltas`: nobody changes a row now, and from now on everybody who
-    /// does notes what that does to entries of the added indexes; otherwise nobody changes rows until that is over.
+    /// does notes what that does to entries of the added indexes; otherwise nobody changes rows until that is over. It waits for
+    /// transactions that have written to the table for so many milliseconds.
     fn hf_alter_begin(
         database: *const Database,
         name: Slice,
         add: *const IndexSpec,
         count: usize,
         with_deltas: bool,
+        lock_wait_timeout_ms: u64,
         out: *mut *mut Alter,
     ) {
         let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(add, count)) };
@@ -36,7 +38,8 @@ entry_points! {
         for spec in specs {
             names.push((take!(spec.name.text())?, spec.unique));
         }
-        let alter = take!(shared(database))?.0.begin_alter(take!(name.text())?, &names, with_deltas)?;
+        let name = take!(name.text())?;
+        let alter = take!(shared(database))?.0.begin_alter(name, &names, with_deltas, lock_wait_timeout_ms)?;
         take!(give(out, Alter(alter)))?;
         Ok(Code::Ok)
     }
@@ -103,13 +106,14 @@ entry_points! {
     }
 
     /// Makes changes of different tables, all of them or none, and at the same time gives other tables other definitions. Nobody else uses
-    /// the tables that change. Their handles have to be opened again.
+    /// the tables that change. Their handles have to be opened again. It waits as `hf_alter_begin` does, for each table.
     fn hf_alter_commit(
         database: *const Database,
         alters: *const *mut Alter,
         count: usize,
         definitions: *const Definition,
         definition_count: usize,
+        lock_wait_timeout_ms: u64,
     ) {
         let handles = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(alters, count)) };
         let mut changes = Vec::with_capacity(count);
@@ -117,7 +121,7 @@ entry_points! {
             changes.push(&mut take!(exclusive(handle))?.0);
         }
         let definitions = take!(Definition::pairs(definitions, definition_count))?;
-        take!(shared(database))?.0.commit_alters(&mut changes, &definitions)?;
+        take!(shared(database))?.0.commit_alters(&mut changes, &definitions, lock_wait_timeout_ms)?;
         Ok(Code::Ok)
     }
 

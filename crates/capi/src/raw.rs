@@ -191,28 +191,28 @@ impl Database {
         self.0.open_table(name).map(Arc::new)
     }
 
-    pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.0.drop_table(name)
+    pub fn drop_table(&self, name: &str, wait_ms: u64) -> Result<()> {
+        self.0.drop_table(name, Duration::from_millis(wait_ms))
     }
 
     pub fn rename_table(&self, from: &str, to: &str, definitions: &[(&str, &[u8])]) -> Result<()> {
         self.0.rename_table(from, to, definitions)
     }
 
-    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool) -> Result<Alter> {
-        self.0.begin_alter(name, add, with_deltas)
+    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool, wait_ms: u64) -> Result<Alter> {
+        self.0.begin_alter(name, add, with_deltas, Duration::from_millis(wait_ms))
     }
 
-    pub fn commit_alters(&self, alters: &mut [&mut Alter], definitions: &[(&str, &[u8])]) -> Result<()> {
-        self.0.commit_alters(alters, definitions)
+    pub fn commit_alters(&self, alters: &mut [&mut Alter], definitions: &[(&str, &[u8])], wait_ms: u64) -> Result<()> {
+        self.0.commit_alters(alters, definitions, Duration::from_millis(wait_ms))
     }
 
     pub fn check_unprepared(&self, name: &str) -> Result<()> {
         self.0.check_unprepared(name)
     }
 
-    pub fn truncate_table(&self, name: &str) -> Result<()> {
-        self.0.truncate_table(name)
+    pub fn truncate_table(&self, name: &str, wait_ms: u64) -> Result<()> {
+        self.0.truncate_table(name, Duration::from_millis(wait_ms))
     }
 
     pub fn list_tables(&self) -> Vec<(String, Vec<u8>)> {

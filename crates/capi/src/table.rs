@@ -64,9 +64,10 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Removes a table.
-    fn hf_table_drop(database: *const Database, name: Slice) {
-        take!(shared(database))?.0.drop_table(take!(name.text())?)?;
+    /// Removes a table. It waits for transactions that have written to it for so many milliseconds, and not at all if it is
+    /// temporary: what they did there is forgotten.
+    fn hf_table_drop(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
+        take!(shared(database))?.0.drop_table(take!(name.text())?, lock_wait_timeout_ms)?;
         Ok(Code::Ok)
     }
 
@@ -96,9 +97,10 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Empties a table: replaces it by a new one of the same name and definition, at once. Open handles see the old one.
-    fn hf_table_truncate(database: *const Database, name: Slice) {
-        take!(shared(database))?.0.truncate_table(take!(name.text())?)?;
+    /// Empties a table: replaces it by a new one of the same name and definition, at once. Open handles see the old one. It
+    /// waits as `hf_table_drop` does.
+    fn hf_table_truncate(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
+        take!(shared(database))?.0.truncate_table(take!(name.text())?, lock_wait_timeout_ms)?;
         Ok(Code::Ok)
     }
 

@@ -21,8 +21,8 @@ fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
 }
 
 fn changes_of_definitions_fail(database: *const Database) {
-    assert_eq!(code!(hf_table_drop(database, slice(b"t"))), Code::LockTimeout);
-    assert_eq!(code!(hf_table_truncate(database, slice(b"t"))), Code::LockTimeout);
+    assert_eq!(code!(hf_table_drop(database, slice(b"t"), 1_000)), Code::LockTimeout);
+    assert_eq!(code!(hf_table_truncate(database, slice(b"t"), 1_000)), Code::LockTimeout);
     assert_eq!(code!(hf_table_rename(database, slice(b"t"), slice(b"u"), null(), 0)), Code::LockTimeout);
     assert_eq!(code!(hf_table_check_unprepared(database, slice(b"t"))), Code::LockTimeout);
 }
@@ -39,7 +39,7 @@ fn its_table_is_not_dropped_under_it() {
     prepare(database, b"t", b"x");
     changes_of_definitions_fail(database);
     ok!(hf_table_check_unprepared(database, slice(b"other")));
-    ok!(hf_table_drop(database, slice(b"other")));
+    ok!(hf_table_drop(database, slice(b"other"), 1_000));
     ok!(hf_close(database));
 
     let database = open(path.to_str().unwrap(), None);
@@ -50,7 +50,7 @@ fn its_table_is_not_dropped_under_it() {
     ok!(hf_transaction_free(txn));
     ok!(hf_table_check_unprepared(database, slice(b"t")));
     ok!(hf_table_rename(database, slice(b"t"), slice(b"u"), null(), 0));
-    ok!(hf_table_truncate(database, slice(b"u")));
-    ok!(hf_table_drop(database, slice(b"u")));
+    ok!(hf_table_truncate(database, slice(b"u"), 1_000));
+    ok!(hf_table_drop(database, slice(b"u"), 1_000));
     ok!(hf_close(database));
 }

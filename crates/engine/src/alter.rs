@@ -15,6 +15,7 @@
 //! refers to yet; an id is never used twice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_base::{IndexId, PageId, PageNo, SpaceId, page};
 use holdfast_io::AlignedBuf;
@@ -23,10 +24,11 @@ use holdfast_tree::{PageSet, SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex, values};
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
-use crate::ddl::{OptionsOf, check_name, keep_writers_out, with_options};
+use crate::ddl::{OptionsOf, check_name, find, keep_writers_out, with_options};
 use crate::delta::{self, Refused};
 use crate::schema::{self, Entered, TableHandle, TableStore};
 use crate::shared::Shared;
+use crate::table_file::Closed;
 use crate::{Error, Result};
 
 /// An index that no table has yet.
@@ -57,21 +59,31 @@ pub(crate) struct Outcome {
 
 /// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique. `with_deltas`: rows are going to
 /// change meanwhile, but nobody does so yet.
-pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)], with_deltas: bool) -> Result<Alteration> {
+pub(crate) fn begin(
+    shared: &Shared,
+    name: &str,
+    add: &[(&str, &str, bool)],
+    with_deltas: bool,
+    wait: Duration,
+) -> Result<Alteration> {
     shared.check_writable()?;
+    // Not only those who are to stay away are waited for: a session that ends while its transaction is prepared lets go of the table
+    // when that is on the list of such transactions.
+    let found = find(shared, name)?;
+    check_unaltered(&found)?;
+    let closed = keep_writers_out(shared, &found, wait)?;
     let mut next = shared.ddl.lock();
-    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    let table = find(shared, name)?;
+    if !closed.is_of(&table.store) {
+        return Err(Error::TableNotFound(name.into()));
+    }
+    check_unaltered(&table)?;
     table.store.indexes()?;
     for (index, ..) in add {
         check_name("an index", index)?;
     }
-    if !table.store.deltas.read().is_empty() {
-        return Err(Error::invalid(format!("the indexes of table `{name}` are being changed already")));
-    }
-    // Not only those who are to stay away are waited for: a session that ends while its transaction is prepared lets go of the table
-    // when that is on the list of such transactions.
-    keep_writers_out(shared, &table)?;
-    table.store.file.gate.reopen();
+    // The lock of the catalog keeps the table from now on.
+    drop(closed);
     let entered = Some(table.enter()?);
     let count = if with_deltas { 2 * add.len() } else { add.len() };
     let ids: Vec<IndexId> = (next.index..).take(count).map(IndexId).collect();
@@ -102,6 +114,14 @@ pub(crate) fn begin(shared: &Shared, name: &str, add: &[(&str, &str, bool)], wit
     };
     let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
     Ok(Alteration { table, added, deltas, refused: None, entered })
+}
+
+/// Refuses a table whose indexes are being changed.
+fn check_unaltered(table: &TableHandle) -> Result<()> {
+    if table.store.deltas.read().is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the indexes of table `{}` are being changed already", table.name)))
 }
 
 impl Alteration {
@@ -158,37 +178,24 @@ impl Change {
     }
 }
 
-/// Makes the changes of all `alterations`, and gives other tables other options, at once. An error beside `true` says that this is done, but
-/// could not be made durable.
+/// Makes the changes of all `alterations`, and gives other tables other options, at once. It waits for writers of each for `wait`. An error
+/// beside `true` says that this is done, but could not be made durable.
 pub(crate) fn commit(
     shared: &Shared,
     mut alterations: Vec<(&mut Alteration, Outcome)>,
     options: &OptionsOf<'_>,
+    wait: Duration,
 ) -> (bool, Result<()>) {
-    let _ddl = shared.ddl.lock();
     let mut closed = Vec::new();
-    let result = prepare(shared, &mut alterations, &mut closed).and_then(|changes| {
-        let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
-        let others = with_options(shared, options)?;
-        let replaced = shared.catalog.replace_all(&shared.txns, &records, &others);
-        match (&replaced, changes.first()) {
-            (Err(error), Some(first))
-                if !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true) =>
-            {
-                Err(error.clone())
-            }
-            _ => Ok((changes, others, replaced)),
-        }
+    let prepared = alterations.iter_mut().try_for_each(|(alteration, _)| {
+        closed.push(prepare(shared, alteration, wait)?);
+        Ok(())
     });
-    let (done, result) = match result {
-        Ok((changes, others, replaced)) => {
-            changes.into_iter().for_each(|change| publish(shared, change));
-            others.into_iter().for_each(|table| shared.publish(None, Some(table)));
-            (true, replaced)
-        }
+    let (done, result) = match prepared.and_then(|()| replace(shared, &mut alterations, options)) {
+        Ok(replaced) => (true, replaced),
         Err(error) => (false, Err(error)),
     };
-    closed.iter().for_each(|table| table.store.file.gate.reopen());
+    drop(closed);
     if !done {
         // Until they are given up they keep the tables as they are.
         for (alteration, _) in alterations {
@@ -198,24 +205,40 @@ pub(crate) fn commit(
     (done, result)
 }
 
-/// Keeps the writers out of all tables, `closed`, and says what is to become of them.
-fn prepare(
+/// Keeps the writers out of a table and puts what they have done since the beginning into its new indexes.
+fn prepare(shared: &Shared, alteration: &mut Alteration, wait: Duration) -> Result<Closed> {
+    alteration.entered = None;
+    let closed = keep_writers_out(shared, &alteration.table, wait)?;
+    alteration.merge(shared)?;
+    // Whoever sees this commit sees all rows of which the new indexes have entries, as they are.
+    let lifetime = alteration.table.store.file.lifetime;
+    schema::begin_now(shared, lifetime, alteration.added.iter().map(|new| &new.index));
+    Ok(closed)
+}
+
+/// Puts the tables as they are to be in the place of those that are, where all are prepared. The error inside says that this is done, but
+/// could not be made durable.
+fn replace(
     shared: &Shared,
     alterations: &mut [(&mut Alteration, Outcome)],
-    closed: &mut Vec<Arc<TableHandle>>,
-) -> Result<Vec<Change>> {
-    let mut changes = Vec::new();
-    for (alteration, outcome) in alterations {
-        alteration.entered = None;
-        keep_writers_out(shared, &alteration.table)?;
-        closed.push(Arc::clone(&alteration.table));
-        alteration.merge(shared)?;
-        // Whoever sees this commit sees all rows of which the new indexes have entries, as they are.
-        let lifetime = alteration.table.store.file.lifetime;
-        schema::begin_now(shared, lifetime, alteration.added.iter().map(|new| &new.index));
-        changes.push(Change::new(shared, alteration, std::mem::take(outcome))?);
+    options: &OptionsOf<'_>,
+) -> Result<Result<()>> {
+    let _ddl = shared.ddl.lock();
+    let change = |(alteration, outcome): &mut (&mut Alteration, Outcome)| {
+        Change::new(shared, alteration, std::mem::take(outcome))
+    };
+    let changes = alterations.iter_mut().map(change).collect::<Result<Vec<_>>>()?;
+    let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
+    let others = with_options(shared, options)?;
+    let replaced = shared.catalog.replace_all(&shared.txns, &records, &others);
+    if let (Err(error), Some(first)) = (&replaced, changes.first())
+        && !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true)
+    {
+        return Err(error.clone());
     }
-    Ok(changes)
+    changes.into_iter().for_each(|change| publish(shared, change));
+    others.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    Ok(replaced)
 }
 
 /// Lets everybody see a table as it is now, and frees the pages of what was dropped.

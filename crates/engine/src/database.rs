@@ -214,7 +214,7 @@ impl Database {
     /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does not end within the lock wait
     /// timeout; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        crate::ddl::drop_table(&self.shared, name)
+        crate::ddl::drop_table(&self.shared, name, self.shared.settings.lock_wait_timeout)
     }
 
     /// Gives a table another name. Transactions that began before know it by the old one.

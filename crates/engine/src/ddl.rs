@@ -5,14 +5,16 @@
 //! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
 //! before that leaves a file that the next open removes.
 //!
-//! **Drop.** New writers are kept out and those that there are waited for; a table that a prepared transaction has changed stays. One transaction takes the table out of the
+//! **Drop.** New writers are kept out and those that there are waited for, before the lock of the catalog is taken: others go on changing
+//! definitions meanwhile. A table that a prepared transaction has changed stays. One transaction takes the table out of the
 //! catalog: from its commit on it does not exist, and a crash leaves a file that the next open removes. Then purge and
 //! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
 //! transaction or backup that holds an older one.
 //!
 //! **Temporary tables.** None of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
 //! nor the commits in the catalog. So a crash may leave such a table in the catalog with a file that lacks parts, or without one:
-//! it is damaged then, which is no error of the database, and can be dropped.
+//! it is damaged then, which is no error of the database, and can be dropped. Its writers are not waited for: the only one is the
+//! transaction of the session that drops it, and goes on. What that has changed there is forgotten with the table, by a rollback, too.
 //!
 //! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
 //! name takes the old one out.
@@ -33,7 +35,7 @@ use crate::definition::TableDefinition;
 use crate::load::{self, TableLoader};
 use crate::schema::{self, Origin, TableHandle, TableStore};
 use crate::shared::Shared;
-use crate::table_file::file_name;
+use crate::table_file::{Closed, file_name};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
@@ -239,15 +241,20 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
     })
 }
 
-/// Keeps new writers out of a table, and waits for those that there are and for rollbacks that are under way.
-pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle) -> Result<()> {
-    let limit = shared.settings.lock_wait_timeout;
-    table.store.file.gate.close(limit)?;
-    let settled = settle(shared, table, limit);
-    if settled.is_err() {
-        table.store.file.gate.reopen();
+/// A table by its name.
+pub(crate) fn find(shared: &Shared, name: &str) -> Result<Arc<TableHandle>> {
+    shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
+}
+
+/// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long for rollbacks that are under way. The
+/// caller does not hold the lock of the catalog: by the time that it does, the table may have been dropped, or have got another name.
+pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle, wait: Duration) -> Result<Closed> {
+    let file = &table.store.file;
+    let closed = file.close_gate(wait)?;
+    if file.lifetime == Lifetime::Lasting {
+        settle(shared, table, wait)?;
     }
-    settled
+    Ok(closed)
 }
 
 /// Sees to it that what transactions without a user have changed in the table is undone. What cannot be undone in other tables does not
@@ -275,8 +282,7 @@ fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
 
 /// As [`keep_for_prepared`], for the table `name`.
 pub(crate) fn check_unprepared(shared: &Shared, name: &str) -> Result<()> {
-    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
-    keep_for_prepared(shared, &table)
+    keep_for_prepared(shared, &*find(shared, name)?)
 }
 
 /// Lets go of a table that the catalog does not have any more.
@@ -287,28 +293,33 @@ fn let_go(shared: &Shared, table: &TableHandle) {
     table.store.file.set_dropped();
 }
 
-pub(crate) fn drop_table(shared: &Shared, name: &str) -> Result<()> {
+pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
     shared.check_writable()?;
+    let closed = keep_writers_out(shared, &*find(shared, name)?, wait)?;
     let _ddl = shared.ddl.lock();
-    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
-    keep_writers_out(shared, &table)?;
-    if let Err(error) = shared.catalog.remove(&shared.txns, name, durability_for(&table)) {
-        table.store.file.gate.reopen();
-        return Err(error);
+    // Its definition may have changed since.
+    let table = find(shared, name)?;
+    if !closed.is_of(&table.store) {
+        return Err(Error::TableNotFound(name.into()));
     }
+    shared.catalog.remove(&shared.txns, name, durability_for(&table))?;
     let_go(shared, &table);
     shared.publish(Some(name), None);
     Ok(())
 }
 
-pub(crate) fn truncate_table(shared: &Shared, name: &str) -> Result<()> {
+pub(crate) fn truncate_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
     shared.check_writable()?;
-    let table = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+    let table = find(shared, name)?;
     let plan = Plan::like(&table);
-    build(shared, &plan, |_, _| Ok(0), |space, record, _| replace(shared, &plan, &table, space, record)).map(drop)
+    let enter = |space: &_, record, _| {
+        let _closed = keep_writers_out(shared, &table, wait)?;
+        replace(shared, &plan, &table, space, record)
+    };
+    build(shared, &plan, |_, _| Ok(0), enter).map(drop)
 }
 
-/// Puts a new table in the place of `old`.
+/// Puts a new table in the place of `old`, whose writers are kept out.
 fn replace(
     shared: &Shared,
     plan: &Plan,
@@ -322,12 +333,10 @@ fn replace(
         return Err(Error::TableNotFound(plan.name.clone()));
     }
     record.version = old.record.version + 1;
-    keep_writers_out(shared, old)?;
     let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &replaced
         && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
     {
-        old.store.file.gate.reopen();
         return Err(error.clone());
     }
     let_go(shared, old);

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holdfast_base::SpaceId;
-use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::blocking::{Condvar, Mutex, MutexGuard};
 use holdfast_base::time::Instant;
 use holdfast_io::Disk;
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_tree::{Lifetime, SpaceFile};
 
+use crate::schema::TableStore;
 use crate::{Error, Result};
 
 /// The file of a table's space.
@@ -42,14 +43,36 @@ struct Wing {
 
 /// Counts the write transactions that use a table, so that it can be dropped when there are none. Each group of threads has a
 /// wing of its own: transactions come through here one by one, and many of them use one table.
+///
+/// One change of definitions at a time holds the gate closed ([`Closed`]); another one waits for its turn. Both waits are without any
+/// other lock: a change takes the lock of the catalog after the gate.
 #[derive(Default)]
-pub(crate) struct WriterGate(Spread<Wing>);
+pub(crate) struct WriterGate {
+    wings: Spread<Wing>,
+    /// Whether a change of definitions holds the gate, and where others wait.
+    held: Mutex<bool>,
+    given_back: Condvar,
+}
+
+/// Waits at `condvar` while `waits` holds; false if it still does at `until` (`None`: so far away that it does not come).
+fn wait_while<T>(
+    condvar: &Condvar,
+    guard: &mut MutexGuard<'_, T>,
+    until: Option<Instant>,
+    waits: fn(&T) -> bool,
+) -> bool {
+    match until {
+        Some(until) => drop(condvar.wait_while_until(guard, |value| waits(value), until)),
+        None => condvar.wait_while(guard, |value| waits(value)),
+    }
+    !waits(guard)
+}
 
 impl WriterGate {
     /// If the caller may write to the table, until it calls [`WriterGate::leave`] with the number that this returns.
     pub(crate) fn enter(&self) -> Option<usize> {
         let group = thread_group();
-        let mut writers = self.0.of(group).writers.lock();
+        let mut writers = self.wings.of(group).writers.lock();
         if writers.closed {
             return None;
         }
@@ -59,7 +82,7 @@ impl WriterGate {
     }
 
     pub(crate) fn leave(&self, group: usize) {
-        let wing = self.0.of(group);
+        let wing = self.wings.of(group);
         wing.writers.lock().count -= 1;
         wing.changed.notify_all();
     }
@@ -67,34 +90,60 @@ impl WriterGate {
     /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between (who came to one
     /// wing while others were looked at is inside, or counted, the second time).
     pub(crate) fn quiet(&self) -> Option<u64> {
-        self.0.all().try_fold(0, |entered, wing| {
+        self.wings.all().try_fold(0, |entered, wing| {
             let writers = wing.writers.lock();
             (writers.count == 0).then_some(entered + writers.entered)
         })
     }
 
-    /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.
-    pub(crate) fn close(&self, timeout: Duration) -> Result<()> {
-        self.0.all().for_each(|wing| wing.writers.lock().closed = true);
-        // None: so far away that it does not come.
-        let until = Instant::now().checked_add(timeout);
-        for wing in self.0.all() {
-            let mut writers = wing.writers.lock();
-            match until {
-                Some(until) => drop(wing.changed.wait_while_until(&mut writers, |w| w.count > 0, until)),
-                None => wing.changed.wait_while(&mut writers, |w| w.count > 0),
-            }
-            if writers.count > 0 {
-                drop(writers);
-                self.reopen();
-                return Err(Error::LockTimeout);
-            }
+    /// Takes the gate and lets nobody in any more.
+    fn shut(&self, until: Option<Instant>) -> Result<()> {
+        let mut held = self.held.lock();
+        if !wait_while(&self.given_back, &mut held, until, |held| *held) {
+            return Err(Error::LockTimeout);
         }
+        *held = true;
+        self.wings.all().for_each(|wing| wing.writers.lock().closed = true);
         Ok(())
     }
 
-    pub(crate) fn reopen(&self) {
-        self.0.all().for_each(|wing| wing.writers.lock().closed = false);
+    /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.
+    fn close(&self, timeout: Duration) -> Result<()> {
+        let until = Instant::now().checked_add(timeout);
+        self.shut(until)?;
+        let mut wings = self.wings.all();
+        if wings.all(|wing| wait_while(&wing.changed, &mut wing.writers.lock(), until, |w| w.count > 0)) {
+            return Ok(());
+        }
+        self.reopen();
+        Err(Error::LockTimeout)
+    }
+
+    fn reopen(&self) {
+        self.wings.all().for_each(|wing| wing.writers.lock().closed = false);
+        self.give_back();
+    }
+
+    fn give_back(&self) {
+        *self.held.lock() = false;
+        self.given_back.notify_one();
+    }
+}
+
+/// The gate of a table, held closed. When this is dropped the gate opens, unless the table has been.
+pub(crate) struct Closed(Arc<TableFile>);
+
+impl Closed {
+    /// Whether `table` is what it keeps writers away from.
+    pub(crate) fn is_of(&self, table: &TableStore) -> bool {
+        Arc::ptr_eq(&self.0, &table.file)
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let gate = &self.0.gate;
+        if self.0.dropped.load(Ordering::Acquire) { gate.give_back() } else { gate.reopen() }
     }
 }
 
@@ -121,6 +170,20 @@ impl TableFile {
         lifetime: Lifetime,
     ) -> TableFile {
         TableFile { disk, name, space, gate: WriterGate::default(), lifetime, dropped: AtomicBool::new(false) }
+    }
+
+    /// Keeps new writers out and waits, for `timeout`, until those have left that are there. Those of a temporary table are not
+    /// waited for: the session that changes its definition is the only one that uses it, and what its transaction has
+    /// changed there, a rollback passes over.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`]; the gate is as it was.
+    pub(crate) fn close_gate(self: &Arc<Self>, timeout: Duration) -> Result<Closed> {
+        match self.lifetime {
+            Lifetime::Lasting => self.gate.close(timeout)?,
+            Lifetime::Temporary => self.gate.shut(Instant::now().checked_add(timeout))?,
+        }
+        Ok(Closed(Arc::clone(self)))
     }
 
     /// From now on the file goes with the last holder.
@@ -176,6 +239,19 @@ mod tests {
         assert!(gate.enter().is_none());
         gate.reopen();
         assert!(gate.enter().is_some());
+    }
+
+    #[test]
+    fn one_change_of_definitions_at_a_time_holds_it() {
+        let gate = WriterGate::default();
+        gate.close(Duration::ZERO).unwrap();
+        assert!(matches!(gate.close(Duration::ZERO), Err(Error::LockTimeout)));
+        assert!(gate.enter().is_none());
+        std::thread::scope(|scope| {
+            scope.spawn(|| gate.close(Duration::from_secs(60)).unwrap());
+            gate.reopen();
+        });
+        assert!(gate.enter().is_none());
     }
 
     #[test]

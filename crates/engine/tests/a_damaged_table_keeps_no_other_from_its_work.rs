@@ -43,7 +43,7 @@ fn damaged() -> (MemoryDisk, Database) {
     open.open_table(&OTHER).unwrap().update(7, "never committed").unwrap();
     let rows = open.open_table(&ROWS).unwrap();
     (0..2_000).for_each(|i| assert!(rows.update(i, "x").unwrap()));
-    std::mem::forget(raw.begin_alter("raw", &[("second", false)], false).unwrap());
+    std::mem::forget(raw.begin_alter("raw", &[("second", false)], false, common::WAIT).unwrap());
     db.close().unwrap();
     drop((open, raw));
     let disk = common::copy(&disk);
@@ -80,11 +80,11 @@ fn rows_of_other_tables_are_free_and_are_purged() {
 fn definitions_of_other_tables_change() {
     let (_disk, db) = damaged();
     let raw = RawDatabase::new(db.clone());
-    let mut alter = raw.begin_alter("raw", &[("second", false)], false).unwrap();
+    let mut alter = raw.begin_alter("raw", &[("second", false)], false, common::WAIT).unwrap();
     alter.finish().unwrap();
     alter.become_table(&[IndexSource::Added(0)], b"new").unwrap();
-    raw.commit_alters(&mut [&mut alter], &[]).unwrap();
-    raw.truncate_table("raw").unwrap();
+    raw.commit_alters(&mut [&mut alter], &[], common::WAIT).unwrap();
+    raw.truncate_table("raw", common::WAIT).unwrap();
     db.rename_table("other", "renamed").unwrap();
     db.drop_table("renamed").unwrap();
     db.compact().unwrap();

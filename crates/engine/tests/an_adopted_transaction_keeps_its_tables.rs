@@ -33,14 +33,14 @@ fn with_prepared() -> RawDatabase {
 /// Every change of a definition, tried on `table`.
 fn changes(db: &RawDatabase, table: &str) -> Vec<Result<(), Error>> {
     let add_index = || {
-        let mut alter = db.begin_alter(table, &[("second", false)], false)?;
+        let mut alter = db.begin_alter(table, &[("second", false)], false, common::WAIT)?;
         alter.finish()?;
         alter.become_table(&[IndexSource::Added(0)], b"new")?;
-        db.commit_alters(&mut [&mut alter], &[])
+        db.commit_alters(&mut [&mut alter], &[], common::WAIT)
     };
     vec![
         add_index(),
-        db.truncate_table(table),
+        db.truncate_table(table, common::WAIT),
         db.rename_table(table, "renamed", &[]),
         db.check_unprepared(table),
         db.database().drop_table(table),
@@ -67,7 +67,7 @@ fn no_definition_changes_while_the_transaction_waits_or_is_adopted() {
 fn other_tables_change_meanwhile() {
     let db = with_prepared();
     let _adopted = db.adopt(b"x").unwrap();
-    db.truncate_table("other").unwrap();
+    db.truncate_table("other", common::WAIT).unwrap();
     db.rename_table("other", "renamed", &[]).unwrap();
     db.database().drop_table("renamed").unwrap();
 }
@@ -78,7 +78,7 @@ fn the_table_is_free_once_the_transaction_has_ended() {
         let db = with_prepared();
         let mut adopted = db.adopt(b"x").unwrap();
         if commits { adopted.commit(FlushAtCommit::Sync) } else { adopted.txn().rollback() }.unwrap();
-        db.truncate_table("t").unwrap();
+        db.truncate_table("t", common::WAIT).unwrap();
         db.database().drop_table("t").unwrap();
     }
 }

@@ -118,7 +118,7 @@ fn drop_table() {
 #[test]
 fn truncate() {
     cut_everywhere(
-        |db| RawDatabase::new(db.clone()).truncate_table("a"),
+        |db| RawDatabase::new(db.clone()).truncate_table("a", common::WAIT),
         |db, done| {
             assert_eq!(names(db), ["a"]);
             let left = rows(db, "a");

@@ -68,7 +68,7 @@ fn read(db: &RawDatabase, name: &str, index: u32) -> Entries {
 
 /// Begins to add the index `second`, and fills it.
 fn build(db: &RawDatabase, name: &str) -> Result<RawAlter> {
-    let mut alter = db.begin_alter(name, &[("second", true)], false)?;
+    let mut alter = db.begin_alter(name, &[("second", true)], false, common::WAIT)?;
     for i in 0..ROWS {
         let (key, value) = entry(i);
         alter.push(0, &key, 4, &value)?;
@@ -81,13 +81,13 @@ fn build(db: &RawDatabase, name: &str) -> Result<RawAlter> {
 fn add(db: &RawDatabase, name: &str) -> Result<()> {
     let mut alter = build(db, name)?;
     alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new")?;
-    db.commit_alters(&mut [&mut alter], &[])
+    db.commit_alters(&mut [&mut alter], &[], common::WAIT)
 }
 
 fn drop_first(db: &RawDatabase, name: &str) -> Result<()> {
-    let mut alter = db.begin_alter(name, &[], false)?;
+    let mut alter = db.begin_alter(name, &[], false, common::WAIT)?;
     alter.become_table(&[], b"new")?;
-    db.commit_alters(&mut [&mut alter], &[])
+    db.commit_alters(&mut [&mut alter], &[], common::WAIT)
 }
 
 fn index_names(db: &RawDatabase, name: &str) -> Vec<String> {
@@ -167,7 +167,7 @@ fn a_dropped_index_gives_its_pages_back() {
     assert!(matches!(txn.insert(&stale, 0, b"k", b"v"), Err(Error::TableMismatch { .. })));
     assert!(matches!(read_in(&mut txn, &stale, 1), Err(Error::TableMismatch { .. })));
     drop(txn);
-    db.drop_table("t").unwrap();
+    db.drop_table("t", common::WAIT).unwrap();
     assert!(db.database().list_tables().is_empty());
 }
 
@@ -179,7 +179,7 @@ fn what_is_given_up_leaves_nothing() {
     drop(build(&db, "t").unwrap());
     assert_old(&db, "t");
     // In the middle, with a duplicate.
-    let mut alter = db.begin_alter("t", &[("second", true)], false).unwrap();
+    let mut alter = db.begin_alter("t", &[("second", true)], false, common::WAIT).unwrap();
     for i in 0..ROWS {
         alter.push(0, &entry(i).0, 4, &if i == 9 { large(i) } else { entry(i).1 }).unwrap();
     }
@@ -189,11 +189,11 @@ fn what_is_given_up_leaves_nothing() {
     drop(alter);
     assert_old(&db, "t");
     // Nobody said what the table becomes; or something that it cannot.
-    let mut alter = db.begin_alter("t", &[("second", true)], false).unwrap();
-    assert!(db.commit_alters(&mut [&mut alter], &[]).is_err());
+    let mut alter = db.begin_alter("t", &[("second", true)], false, common::WAIT).unwrap();
+    assert!(db.commit_alters(&mut [&mut alter], &[], common::WAIT).is_err());
     assert!(alter.become_table(&[IndexSource::Kept(2)], b"").is_err());
     alter.become_table(&[IndexSource::Kept(1)], b"").unwrap();
-    assert!(db.commit_alters(&mut [&mut alter], &[]).is_err());
+    assert!(db.commit_alters(&mut [&mut alter], &[], common::WAIT).is_err());
     drop(alter);
     assert_old(&db, "t");
 }
@@ -207,7 +207,7 @@ fn compaction_leaves_an_index_alone_that_is_being_built() {
     let mut alter = build(&db, "t").unwrap();
     assert_eq!(db.database().compact().unwrap().pages_reclaimed, 0);
     alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new").unwrap();
-    db.commit_alters(&mut [&mut alter], &[]).unwrap();
+    db.commit_alters(&mut [&mut alter], &[], common::WAIT).unwrap();
     drop(alter);
     db.database().compact().unwrap();
     assert_added(&db, "t");
@@ -250,7 +250,7 @@ fn a_prepared_transaction_keeps_its_table() {
     txn.insert(&db.open_table("t").unwrap(), 0, b"k", b"v").unwrap();
     txn.prepare(b"x", FlushAtCommit::Sync).unwrap();
     drop(txn);
-    assert!(matches!(db.begin_alter("t", &[("second", false)], false), Err(Error::LockTimeout)));
+    assert!(matches!(db.begin_alter("t", &[("second", false)], false, common::WAIT), Err(Error::LockTimeout)));
     db.adopt(b"x").unwrap().txn().rollback().unwrap();
     add(&db, "t").unwrap();
     assert_added(&db, "t");
@@ -311,7 +311,7 @@ fn tables_change_together() {
         for alter in [&mut t, &mut u] {
             alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new")?;
         }
-        db.commit_alters(&mut [&mut t, &mut u], &[])
+        db.commit_alters(&mut [&mut t, &mut u], &[], common::WAIT)
     };
     cut_everywhere(both, |db, done| {
         let check = if done || index_names(db, "t").len() == 2 { assert_added } else { assert_old };
@@ -326,10 +326,10 @@ fn an_index_that_is_renamed_keeps_its_entries() {
     let db = raw(&db);
     fill(&db, "t");
     let before = read(&db, "t", 1);
-    let mut alter = db.begin_alter("t", &[], false).unwrap();
+    let mut alter = db.begin_alter("t", &[], false, common::WAIT).unwrap();
     assert!(alter.become_table(&[IndexSource::Renamed(2, "nobody")], b"").is_err());
     alter.become_table(&[IndexSource::Renamed(1, "another")], b"new").unwrap();
-    db.commit_alters(&mut [&mut alter], &[]).unwrap();
+    db.commit_alters(&mut [&mut alter], &[], common::WAIT).unwrap();
     drop(alter);
     assert_eq!(index_names(&db, "t"), ["another"]);
     assert_eq!(read(&db, "t", 1), before);

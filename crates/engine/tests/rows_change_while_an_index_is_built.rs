@@ -104,7 +104,7 @@ fn read(db: &RawDatabase, index: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn commit(db: &RawDatabase, alter: &mut RawAlter) -> Result<()> {
     alter.become_table(&[IndexSource::Added(0)], b"new").unwrap();
-    db.commit_alters(&mut [alter], &[])
+    db.commit_alters(&mut [alter], &[], common::WAIT)
 }
 
 fn assert_sound(db: &RawDatabase) {
@@ -117,7 +117,7 @@ fn assert_sound(db: &RawDatabase) {
 fn the_index_has_what_the_rows_say() {
     for seed in 0..200 {
         let (mut random, (db, mut rows)) = (Random(seed), filled());
-        let mut alter = db.begin_alter("t", &[("second", false)], true).unwrap();
+        let mut alter = db.begin_alter("t", &[("second", false)], true, common::WAIT).unwrap();
         for _ in 0..random.below(6) {
             change(&db, &mut rows, &mut random);
         }
@@ -152,7 +152,7 @@ fn the_index_has_what_the_rows_say() {
 
 /// Begins to add a unique index, fills it from the rows as they are now.
 fn build_unique(db: &RawDatabase, rows: &Rows) -> RawAlter {
-    let mut alter = db.begin_alter("t", &[("second", true)], true).unwrap();
+    let mut alter = db.begin_alter("t", &[("second", true)], true, common::WAIT).unwrap();
     for (&id, &a) in rows {
         alter.push(0, &entry(id, a), 4, &covered(id, a)).unwrap();
     }
@@ -215,7 +215,7 @@ fn a_prepared_transaction_is_in_the_way() {
 fn a_table_changes_one_after_the_other() {
     let (db, rows) = filled();
     let alter = build_unique(&db, &rows);
-    assert!(matches!(db.begin_alter("t", &[("third", false)], false), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.begin_alter("t", &[("third", false)], false, common::WAIT), Err(Error::InvalidArgument(_))));
     drop(alter);
     commit(&db, &mut build_unique(&db, &rows)).unwrap();
     assert_eq!(read(&db, 1).len(), rows.len());

@@ -51,9 +51,9 @@ fn nobody_waits_for_the_disk() {
     let before = syncs();
     create(&db, "temporary", Lifetime::Temporary).unwrap();
     insert(&db, "temporary", COMMITS).unwrap();
-    db.truncate_table("temporary").unwrap();
+    db.truncate_table("temporary", common::WAIT).unwrap();
     insert(&db, "temporary", COMMITS).unwrap();
-    db.drop_table("temporary").unwrap();
+    db.drop_table("temporary", common::WAIT).unwrap();
     // The log is synced now and then for itself.
     assert!(syncs() < before + u64::from(COMMITS) / 2, "{} syncs", syncs() - before);
     assert!(create(&db, "other", Lifetime::Lasting).is_err());
@@ -73,7 +73,7 @@ fn a_crash_leaves_what_can_be_dropped() {
             insert(&db, "temporary", 20)?;
             insert(&db, "temporary", 1).unwrap_err();
             db.database().checkpoint()?;
-            db.drop_table("temporary")?;
+            db.drop_table("temporary", common::WAIT)?;
             create(&db, "temporary", Lifetime::Temporary)
         };
         let done = run().is_ok();
@@ -84,7 +84,7 @@ fn a_crash_leaves_what_can_be_dropped() {
             let table = db.open_table("lasting").unwrap();
             assert_eq!(table.rows(0).unwrap(), 10, "after {n} operations, seed {seed}");
             if db.tables().iter().any(|(name, _)| name == "temporary") {
-                db.drop_table("temporary").unwrap();
+                db.drop_table("temporary", common::WAIT).unwrap();
             }
             common::assert_sound(db.database());
             create(&db, "temporary", Lifetime::Temporary).unwrap();

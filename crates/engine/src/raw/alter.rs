@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::load::Duplicate;
 use super::{KEY_TYPE, RawDatabase, RawLoad};
@@ -36,14 +37,15 @@ pub struct RawAlter {
 impl RawDatabase {
     /// Begins to change the indexes of a table. `add`: the names of new ones, and whether they are unique, for listings.
     /// `with_deltas`: from now on whoever changes a row notes what that does to entries of the added indexes
-    /// ([`RawTransaction::note_entry`](super::RawTransaction::note_entry)); otherwise nobody may change rows until the end.
+    /// ([`RawTransaction::note_entry`](super::RawTransaction::note_entry)); otherwise nobody may change rows until the end. It waits for
+    /// transactions that have written to the table for `wait`.
     ///
     /// # Errors
     /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the table; those of the log.
-    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool) -> Result<RawAlter> {
+    pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool, wait: Duration) -> Result<RawAlter> {
         let shared = Arc::clone(self.shared());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
-        let alteration = crate::alter::begin(&shared, name, &add, with_deltas)?;
+        let alteration = crate::alter::begin(&shared, name, &add, with_deltas, wait)?;
         let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
         let lifetime = alteration.table.store.file.lifetime;
         let load = RawLoad::of(&shared, &indexes, lifetime, false)?;
@@ -51,17 +53,17 @@ impl RawDatabase {
     }
 
     /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. Nobody may use the tables. Other tables get
-    /// other options at the same time.
+    /// other options at the same time. It waits for transactions that have written to one of the tables for `wait` each.
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; [`Error::DuplicateKey`] if rows have changed
     /// so that an entry is there twice, see [`RawAlter::duplicate`]; those of the log.
-    pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])]) -> Result<()> {
+    pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])], wait: Duration) -> Result<()> {
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("nobody has said what becomes of the table"))?;
         let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
-        let (done, result) = crate::alter::commit(self.shared(), alterations, others);
+        let (done, result) = crate::alter::commit(self.shared(), alterations, others, wait);
         for alter in alters {
             alter.done = done;
             let refused = alter.alteration.refused.take();

@@ -18,6 +18,7 @@ mod transaction;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_base::HashMap;
 use holdfast_base::blocking::Mutex;
@@ -103,13 +104,14 @@ impl RawDatabase {
         Ok(table)
     }
 
-    /// Removes a table.
+    /// Removes a table. It waits for transactions that have written to a lasting table for `wait`, and for none that has written
+    /// to a temporary one: what they did there is forgotten.
     ///
     /// # Errors
     /// As [`Database::drop_table`].
-    pub fn drop_table(&self, name: &str) -> Result<()> {
+    pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.shared().schema().get(name).map(|table| table.record.table_id);
-        crate::ddl::drop_table(self.shared(), name)?;
+        crate::ddl::drop_table(self.shared(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }
@@ -117,13 +119,13 @@ impl RawDatabase {
     }
 
     /// Replaces a table by an empty one of the same name, indexes and options, in one change of the catalog. Handles that
-    /// are open see the old one.
+    /// are open see the old one. It waits as [`RawDatabase::drop_table`] does.
     ///
     /// # Errors
     /// As [`Database::create_table`] and [`Database::drop_table`].
-    pub fn truncate_table(&self, name: &str) -> Result<()> {
+    pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.shared().schema().get(name).map(|table| table.record.table_id);
-        crate::ddl::truncate_table(self.shared(), name)?;
+        crate::ddl::truncate_table(self.shared(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }

@@ -4,9 +4,13 @@
 pub mod script;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast::io::{CrashDisk, Create, Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast::{Builder, Database, TableDefinition};
+
+/// For how long a change of definitions waits for transactions: longer than any test lasts.
+pub const WAIT: Duration = Duration::from_secs(600);
 
 /// Whether the long form of a test is wanted: every case instead of a sample.
 pub fn exhaustive() -> bool {
