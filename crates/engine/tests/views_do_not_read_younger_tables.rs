@@ -39,7 +39,7 @@ fn a_view_of_before_cannot_read_a_table_that_was_emptied() {
     put(&db, "t");
     let mut old = begin(&db, Isolation::RepeatableRead);
     assert!(find(&db, &mut old, "t").unwrap());
-    db.truncate_table("t").unwrap();
+    db.truncate_table("t", common::WAIT).unwrap();
     assert!(matches!(find(&db, &mut old, "t"), Err(Error::SnapshotTooOld)));
     let mut new = begin(&db, Isolation::RepeatableRead);
     assert!(!find(&db, &mut new, "t").unwrap());
@@ -61,7 +61,7 @@ fn a_table_takes_its_age_along_when_it_is_renamed() {
 fn a_transaction_that_reads_what_is_committed_reads_a_new_table() {
     let (_db, db) = database(Lifetime::Lasting);
     let mut txn = begin(&db, Isolation::ReadCommitted);
-    db.truncate_table("t").unwrap();
+    db.truncate_table("t", common::WAIT).unwrap();
     put(&db, "t");
     txn.statement(Duration::from_secs(1)).unwrap();
     assert!(find(&db, &mut txn, "t").unwrap());
@@ -77,6 +77,6 @@ fn a_temporary_table_is_there_for_any_view() {
     load.push(0, b"key", 3, b"row".as_slice()).unwrap();
     load.finish().unwrap();
     assert!(find(&db, &mut old, "own").unwrap());
-    db.truncate_table("own").unwrap();
+    db.truncate_table("own", common::WAIT).unwrap();
     assert!(!find(&db, &mut old, "own").unwrap());
 }
