@@ -132,10 +132,8 @@ impl SpaceFile {
     fn log_first_pages(&self, uuid: [u8; 16]) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut mtr = self.store.begin(self.store.reserve(512, SpaceClass::User)?, &acc);
-        make_first_pages(self.id(), uuid, self.page_size(), |no, op| {
-            let page = mtr.fix_new(&self.space, no)?;
-            mtr.apply(page, op)
-        })?;
+        let pages = [mtr.fix_new(&self.space, PageNo(0))?, mtr.fix_new(&self.space, PageNo(1))?];
+        make_first_pages(self.id(), uuid, self.page_size(), |no, op| mtr.apply(pages[no.0 as usize], op))?;
         mtr.commit().map(drop)
     }
 
