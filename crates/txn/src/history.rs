@@ -168,6 +168,11 @@ impl History {
         let _ = self.queue.lock().logs.iter().all(look);
     }
 
+    /// What `look` says about the oldest log, if there is one.
+    pub fn front<R>(&self, look: impl FnOnce(&CommittedLog) -> R) -> Option<R> {
+        self.queue.lock().logs.front().map(look)
+    }
+
     /// Whether there is an oldest log, and it is `what`.
     pub fn front_is(&self, what: impl FnOnce(&CommittedLog) -> bool) -> bool {
         self.queue.lock().logs.front().is_some_and(what)

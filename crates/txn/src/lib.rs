@@ -69,6 +69,8 @@ pub mod shelf;
 #[cfg(not(shuttle))]
 mod shelving;
 #[cfg(not(shuttle))]
+mod sweep;
+#[cfg(not(shuttle))]
 mod system;
 #[cfg(not(shuttle))]
 mod txn;

@@ -27,8 +27,8 @@
 //!
 //! # Crash safety
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image is there, else to the
-//! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing is
-//! dropped from the version tree while a log is half purged. So a crash may lose a chain, but never frees one twice.
+//! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing of a log is
+//! dropped from the version tree while it is half purged. So a crash may lose a chain, but never frees one twice.
 //!
 //! Therefore a log need not be marked free that neither put a delete mark nor replaced a chain, or from which nothing went to the
 //! version tree: what it still says after a crash, when there are no views, is
@@ -48,14 +48,12 @@ use crate::history::{CommittedLog, Phase};
 use crate::index::TableIndex;
 use crate::row::VersionHeader;
 use crate::shelving::BATCH_LOGS;
+use crate::sweep::{SWEPT_PER_RECORD, SweepState};
 use crate::system::TxnSystem;
 use crate::undo::UndoRecord;
 use crate::values;
 use crate::versions::Entry;
-use crate::view::{Sweep, View};
-
-/// Entries of the version tree that a sweep looks at between two looks at which views are open.
-const SWEEP_BATCH: usize = 256;
+use crate::view::View;
 
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
@@ -70,13 +68,6 @@ const HELP_RECORDS: usize = 32;
 
 /// How long a committer waits for whoever purges when purge is far behind.
 const HELP_WAIT: Duration = Duration::from_millis(10);
-
-/// What the purge mutex guards.
-#[derive(Debug, Default)]
-pub(crate) struct PurgeState {
-    /// A sweep of the version tree is due, or under way behind this key.
-    pub sweep: Option<Vec<u8>>,
-}
 
 impl TxnSystem {
     /// Ends a view: purge looks at what was kept for it, and if it was the oldest, may go on.
@@ -96,7 +87,7 @@ impl TxnSystem {
     }
 
     /// Purges about `limit` undo records, as far as views allow, and goes on with the sweep of the version tree. Returns how
-    /// much was done: records, and one for each log that was freed; 0 if there was nothing to do.
+    /// much was done: records, and one for each log that was freed; 0 if there is nothing to do.
     ///
     /// # Errors
     /// Those of reading and writing pages. What was not purged is purged later.
@@ -104,10 +95,12 @@ impl TxnSystem {
         self.tidy_shelf();
         let mut state = self.purge.lock();
         let done = self.purge_logs(limit, |_| true)?;
-        self.sweep(&mut state)?;
-        self.keep_limit(&mut state)?;
+        let more = self.keep_limit(&mut state, limit.saturating_mul(SWEPT_PER_RECORD))?;
         self.set_gauges();
-        Ok(done)
+        if done == 0 && !more {
+            return state.take_error().map_or(Ok(0), Err);
+        }
+        Ok(done.max(usize::from(more)))
     }
 
     /// Purges about `limit` records of logs, as long as the next one is `wanted`. Those that only older views stand in the way of go on the shelf.
@@ -343,7 +336,7 @@ impl TxnSystem {
 
     /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and `removable`: no view needs to find it. Returns whether
     /// the mark has to be remembered, because it cannot go yet.
-    fn remove_mark(
+    pub(crate) fn remove_mark(
         &self,
         index: &TableIndex,
         key: &[u8],
@@ -367,105 +360,6 @@ impl TxnSystem {
             self.metrics.inc(Counter::PurgedRows);
         }
         Ok(pending)
-    }
-
-    /// Drops what no view needs any more from the version tree, as far as that was asked for.
-    fn sweep(&self, state: &mut PurgeState) -> Result<()> {
-        if self.history.front_is(|h| h.phase != Phase::New) {
-            return Ok(()); // Who owns the chains of a log that is half purged, is asked of the version tree.
-        }
-        let acc = self.store.pool().access(AccessKind::Purge);
-        match self.background.take_sweep_request() {
-            Sweep::Nothing => {}
-            Sweep::All => state.sweep = Some(Vec::new()),
-            Sweep::Keys(keys) if state.sweep.is_none() => {
-                // Until they are done.
-                state.sweep = Some(Vec::new());
-                self.sweep_keys(&keys, &acc)?;
-                state.sweep = None;
-            }
-            // They may lie behind the sweep that is under way.
-            Sweep::Keys(_) => state.sweep = Some(Vec::new()),
-        }
-        while let Some(after) = state.sweep.take() {
-            let batch = self.versions.batch(&after, SWEEP_BATCH, &acc)?;
-            let Some((last, _)) = batch.last() else { return Ok(()) };
-            let next = last.clone();
-            state.sweep = Some(after);
-            let views = self.open_views();
-            for (key, value) in &batch {
-                self.sweep_entry(key, value, &views, &acc)?;
-            }
-            state.sweep = Some(next);
-        }
-        Ok(())
-    }
-
-    fn sweep_keys(&self, keys: &[Box<[u8]>], acc: &Access<'_>) -> Result<()> {
-        let views = self.open_views();
-        for key in keys {
-            if let Some(value) = self.versions.value(key, acc)? {
-                self.sweep_entry(key, &value, &views, acc)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// All views for which something may be kept: those to come see whatever took its place.
-    fn open_views(&self) -> Vec<Arc<View>> {
-        self.views.older_than(CommitNo(u64::MAX))
-    }
-
-    /// Drops an entry that none of `views` needs, which are all that are open, oldest first; some may have ended.
-    fn sweep_entry(&self, key: &[u8], value: &[u8], views: &[Arc<View>], acc: &Access<'_>) -> Result<()> {
-        let entry = self.versions.decode(key, value, acc)?;
-        let index = self.index(entry.index);
-        let pinned = index.as_ref().and_then(|i| i.pin());
-        let Some(index) = index.as_ref().filter(|_| pinned.is_some()) else {
-            return self.versions.drop_entry(key, value, acc); // The table is gone, its chains with it.
-        };
-        let mut older = views.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
-        let needed_by = match (entry.pending, entry.writer()) {
-            (Some(_), _) => older.next(),
-            (None, Some(writer)) => older.find(|v| v.sees(writer, &self.map)),
-            (None, None) => None,
-        };
-        if let Some(view) = needed_by {
-            self.background.request_sweep(view.charge(key));
-            return Ok(());
-        }
-        if let Some(roll) = entry.pending {
-            index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
-        }
-        self.versions.drop_entry(key, value, acc)?;
-        if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
-            && header.overflow
-        {
-            index.unless_damaged(values::release(index.tree().space(), index.id(), body, acc))?;
-        }
-        Ok(())
-    }
-
-    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
-    #[must_use]
-    pub fn old_version_bytes(&self) -> u64 {
-        self.history.pages() * self.undo.page_size() as u64 + self.shelf.bytes() + self.versions.bytes()
-    }
-
-    /// Gives the oldest read-only snapshots up while old versions take more than their limit.
-    fn keep_limit(&self, state: &mut PurgeState) -> Result<()> {
-        while self.old_version_bytes() > self.config.max_old_versions {
-            // It may merely be behind with its work.
-            if self.purge_logs(usize::MAX, |_| true)? > 0 {
-                continue;
-            }
-            let Some(kept) = self.views.cancel_oldest_read_only() else { return Ok(()) };
-            self.metrics.inc(Counter::TrxSnapshotTooOld);
-            self.background.request_sweep(kept);
-            self.tidy_shelf();
-            self.sweep(state)?;
-        }
-        Ok(())
     }
 
     fn set_gauges(&self) {
@@ -504,9 +398,9 @@ impl TxnSystem {
         // An error is purge's to report; the commit is done.
         let shelved = self.shelve().unwrap_or(0) > 0;
         if (!shelved || self.shelf.is_nearly_full())
-            && let Some(_state) = self.purge.try_lock()
+            && let Some(mut state) = self.purge.try_lock()
         {
-            let _ = self.purge_logs(QUIET_BATCHES * QUIET_BATCH, CommittedLog::is_quiet);
+            self.purge_a_little(&mut state, QUIET_BATCHES * QUIET_BATCH, CommittedLog::is_quiet);
         }
     }
 
@@ -540,21 +434,31 @@ impl TxnSystem {
         self.undo.remove_idle_logs(&self.store.pool().access(AccessKind::Purge))
     }
 
-    /// Helps purge if the queue is long: called by committers, holding nothing.
+    /// Helps purge if the queue is long or old versions are over their limit: called by committers, holding nothing.
     ///
     /// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands, and each time hundreds
     /// of others commit before he goes on. When that has happened too often, they wait for him a moment: that gives him the core.
     pub(crate) fn help_purge(&self) {
         let waiting = self.history_length();
-        if waiting <= self.config.purge_help_above || !self.can_purge() {
+        let much_waits = waiting > self.config.purge_help_above;
+        // Fewer logs are no reason to look, as long as they are short.
+        let is_over_limit = waiting > WORTH_WAKING && self.is_over_limit();
+        if !(much_waits || is_over_limit) || !self.can_purge() {
             return;
         }
-        let far_behind = waiting > self.config.purge_wait_above;
+        let far_behind = is_over_limit || waiting > self.config.purge_wait_above;
         let state = if far_behind { self.purge.try_lock_for(HELP_WAIT) } else { self.purge.try_lock() };
-        if let Some(_state) = state {
+        if let Some(mut state) = state {
             self.metrics.inc(Counter::PurgeHelps);
-            // An error is purge's to report; the commit is done.
-            let _ = self.purge_logs(HELP_RECORDS, |_| true);
+            self.purge_a_little(&mut state, HELP_RECORDS, |_| true);
+        }
+    }
+
+    /// What a committer does who has got the purge mutex. An error is the purge thread's to report; the commit is done.
+    fn purge_a_little(&self, state: &mut SweepState, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) {
+        let _ = self.purge_logs(limit, wanted);
+        if self.is_over_limit() {
+            let _ = self.keep_limit(state, limit * SWEPT_PER_RECORD);
         }
     }
 }

@@ -32,9 +32,9 @@ use crate::losers::Losers;
 use crate::open::{OpenTxn, OpenTxns};
 use crate::options::{Durability, TxnConfig, TxnOptions};
 use crate::prepared::PreparedTxns;
-use crate::purge::PurgeState;
 use crate::recovery::Checkpointed;
 use crate::shelf::Shelf;
+use crate::sweep::SweepState;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
 use crate::versions::VersionTree;
@@ -77,7 +77,7 @@ pub struct TxnSystem {
     /// What every commit writes stands apart from what everybody reads.
     pub(crate) history: CachePadded<History>,
     pub(crate) shelf: Shelf,
-    pub(crate) purge: CachePadded<Mutex<PurgeState>>,
+    pub(crate) purge: CachePadded<Mutex<SweepState>>,
     pub(crate) losers: Losers,
     pub(crate) prepared: PreparedTxns,
     unique: Box<[Mutex<()>]>,

@@ -1,0 +1,249 @@
+//! What becomes of the entries of the version tree, and how old versions keep to their limit.
+//!
+//! # Sweep
+//! When a view for which versions were kept has ended, the entries that were charged to it are looked at: one that another view needs is
+//! charged to that one, any other is dropped. A view that had too many entries for a list, and a start, set off a look at the whole
+//! tree. A sweep holds the purge mutex, so it is done in slices, between which others purge.
+//!
+//! * An entry by a log that is half purged may own a chain which a record of that log names too: it is looked at when that log is done.
+//!   As long as there are logs of an earlier run nothing is looked at, since any of them may be half purged.
+//! * An entry that cannot be looked at is passed over, so that one table does not stand in the way of others. If it is not damaged it is
+//!   tried again after the error has been reported.
+//!
+//! # Limit
+//! Above `max_old_versions` the oldest read-only snapshots are given up, one after the other, each when the entries of the one before
+//! are gone. That helps only if it is views that old versions are kept for; if it is mostly logs that wait for purge, purge is behind,
+//! and committers wait for it and help. Both are done in slices by whoever has the purge mutex.
+
+use std::sync::Arc;
+
+use holdfast_base::{CommitNo, Error, Result, TxnId};
+use holdfast_metrics::Counter;
+use holdfast_pool::{Access, AccessKind};
+
+use crate::history::Phase;
+use crate::row::VersionHeader;
+use crate::system::TxnSystem;
+use crate::values;
+use crate::view::{Sweep, View};
+
+/// Entries that are looked at between two looks at which views are open.
+const BATCH: usize = 256;
+/// Entries on the list above which the whole tree is gone through instead.
+const KEYS_MAX: usize = 1 << 16;
+
+/// Entries that are looked at for each record that may be purged.
+pub(crate) const SWEPT_PER_RECORD: usize = 4;
+
+/// A key of the version tree.
+type Key = Box<[u8]>;
+
+/// What is to be looked at. The purge mutex guards it.
+#[derive(Debug, Default)]
+pub(crate) struct SweepState {
+    keys: Vec<Key>,
+    /// The whole tree is to be looked at, from behind this key on.
+    behind: Option<Vec<u8>>,
+    /// Entries by `half_purged`.
+    owned: Vec<Key>,
+    half_purged: TxnId,
+    /// Entries that could not be looked at, and why.
+    failed: Vec<Key>,
+    error: Option<Error>,
+}
+
+/// How far a sweep has come.
+#[derive(Debug, PartialEq, Eq)]
+enum Swept {
+    All,
+    /// There is more to look at.
+    Part,
+    /// Logs of an earlier run have to be purged first.
+    Later,
+}
+
+impl SweepState {
+    fn add(&mut self, sweep: Sweep) {
+        match sweep {
+            Sweep::Nothing => {}
+            Sweep::Keys(keys) if self.keys.len() + keys.len() <= KEYS_MAX => self.keys.extend(keys),
+            Sweep::Keys(_) | Sweep::All => {
+                self.keys.clear();
+                self.behind = Some(Vec::new());
+            }
+        }
+    }
+
+    /// Notes which log is half purged. The entries of the one before can be looked at.
+    fn set_half_purged(&mut self, txn: TxnId) {
+        if self.half_purged != txn {
+            self.half_purged = txn;
+            self.keys.append(&mut self.owned);
+        }
+    }
+
+    /// Passes over an entry, or over what is left of the tree.
+    fn fail(&mut self, key: Option<Key>, error: Error) {
+        if !error.is_damage() {
+            self.failed.extend(key);
+        }
+        self.error.get_or_insert(error);
+    }
+
+    /// What went wrong, to be reported. What failed is looked at again then.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.keys.append(&mut self.failed);
+        self.error.take()
+    }
+}
+
+impl TxnSystem {
+    /// Sweeps about `budget` entries, and keeps old versions to their limit. The purge mutex must be held, by one who has no log in his
+    /// hands. Returns whether there is more to do.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]. Others are kept in `state`.
+    pub(crate) fn keep_limit(&self, state: &mut SweepState, budget: usize) -> Result<bool> {
+        loop {
+            match self.sweep(state, budget)? {
+                Swept::Part => return Ok(true),
+                Swept::Later => return Ok(false),
+                Swept::All => {}
+            }
+            // Entries that a half purged log may own go soon.
+            if !self.views_keep_too_much() || !state.owned.is_empty() {
+                return Ok(false);
+            }
+            let Some(kept) = self.views.cancel_oldest_read_only() else { return Ok(false) };
+            self.metrics.inc(Counter::TrxSnapshotTooOld);
+            self.background.request_sweep(kept);
+            self.tidy_shelf();
+        }
+    }
+
+    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
+    #[must_use]
+    pub fn old_version_bytes(&self) -> u64 {
+        self.history.pages() * self.undo.page_size() as u64 + self.bytes_for_views()
+    }
+
+    /// Those of them that nothing but views is in need of.
+    fn bytes_for_views(&self) -> u64 {
+        self.shelf.bytes() + self.versions.bytes()
+    }
+
+    /// Whether old versions take more than their limit.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.old_version_bytes() > self.config.max_old_versions
+    }
+
+    /// Whether they do because of views, and not because purge is behind.
+    fn views_keep_too_much(&self) -> bool {
+        self.is_over_limit() && self.bytes_for_views() > self.config.max_old_versions / 2
+    }
+
+    /// Drops what no view needs any more from the version tree, as far as that was asked for, `budget` entries at most.
+    fn sweep(&self, state: &mut SweepState, mut budget: usize) -> Result<Swept> {
+        state.add(self.background.take_sweep_request());
+        match self.history.front(|front| (front.phase, front.log.txn())) {
+            Some((Phase::RECOVERED, _)) => return Ok(Swept::Later),
+            Some((Phase::New, _)) | None => state.set_half_purged(TxnId::NONE),
+            Some((_, txn)) => state.set_half_purged(txn),
+        }
+        let acc = self.store.pool().access(AccessKind::Purge);
+        while budget > 0 {
+            let n = budget.min(BATCH);
+            budget -= n;
+            if state.keys.is_empty() && state.behind.is_none() {
+                return Ok(Swept::All);
+            }
+            let views = self.open_views();
+            for (key, value) in self.next_entries(state, n, &acc) {
+                if let Err(error) = self.sweep_one(state, &key, value, &views, &acc) {
+                    self.store.wal().check_poisoned()?;
+                    state.fail(Some(key), error);
+                }
+            }
+        }
+        Ok(if state.keys.is_empty() && state.behind.is_none() { Swept::All } else { Swept::Part })
+    }
+
+    /// The next `n` entries that are to be looked at, or less. Those on the list are to be read when it is their turn: a key may be there
+    /// twice, and its entry is dropped once.
+    fn next_entries(&self, state: &mut SweepState, n: usize, acc: &Access<'_>) -> Vec<(Key, Option<Vec<u8>>)> {
+        if !state.keys.is_empty() {
+            let keys = state.keys.split_off(state.keys.len().saturating_sub(n));
+            return keys.into_iter().map(|key| (key, None)).collect();
+        }
+        let Some(behind) = state.behind.take() else { return Vec::new() };
+        match self.versions.batch(&behind, n, acc) {
+            Ok(found) => {
+                state.behind = found.last().map(|(key, _)| key.clone());
+                found.into_iter().map(|(key, value)| (key.into(), Some(value))).collect()
+            }
+            Err(error) => {
+                // What lies behind stays until the next sweep of the tree.
+                state.fail(None, error);
+                Vec::new()
+            }
+        }
+    }
+
+    fn sweep_one(
+        &self,
+        state: &mut SweepState,
+        key: &[u8],
+        value: Option<Vec<u8>>,
+        views: &[Arc<View>],
+        acc: &Access<'_>,
+    ) -> Result<()> {
+        let value = value.map_or_else(|| self.versions.value(key, acc), |value| Ok(Some(value)))?;
+        value.map_or(Ok(()), |value| self.sweep_entry(state, key, &value, views, acc))
+    }
+
+    /// All views for which something may be kept: those to come see whatever took its place.
+    fn open_views(&self) -> Vec<Arc<View>> {
+        self.views.older_than(CommitNo(u64::MAX))
+    }
+
+    /// Drops an entry that none of `views` needs, which are all that are open, oldest first; some may have ended.
+    fn sweep_entry(
+        &self,
+        state: &mut SweepState,
+        key: &[u8],
+        value: &[u8],
+        views: &[Arc<View>],
+        acc: &Access<'_>,
+    ) -> Result<()> {
+        let entry = self.versions.decode(key, value, acc)?;
+        if entry.overwriter == state.half_purged {
+            state.owned.push(key.into());
+            return Ok(());
+        }
+        let index = self.index(entry.index);
+        let pinned = index.as_ref().and_then(|i| i.pin());
+        let Some(index) = index.as_ref().filter(|_| pinned.is_some()) else {
+            return self.versions.drop_entry(key, value, acc); // The table is gone, its chains with it.
+        };
+        let mut older = views.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
+        let needed_by = match (entry.pending, entry.writer()) {
+            (Some(_), _) => older.next(),
+            (None, Some(writer)) => older.find(|v| v.sees(writer, &self.map)),
+            (None, None) => None,
+        };
+        if let Some(view) = needed_by {
+            self.background.request_sweep(view.charge(key));
+            return Ok(());
+        }
+        if let Some(roll) = entry.pending {
+            index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
+        }
+        self.versions.drop_entry(key, value, acc)?;
+        if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
+            && header.overflow
+        {
+            index.unless_damaged(values::release(index.tree().space(), index.id(), body, acc))?;
+        }
+        Ok(())
+    }
+}

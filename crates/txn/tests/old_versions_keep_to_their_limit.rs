@@ -1,0 +1,113 @@
+//! Old versions have a limit: above it the oldest snapshots are given up, also while others go on committing. Whoever purges does it in
+//! slices, so that the purge mutex is never held for the whole of what there is to do.
+#![cfg(not(shuttle))]
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::*;
+use holdfast_base::Error;
+use holdfast_txn::*;
+
+const LIMIT: u64 = 512 << 10;
+
+fn key(n: u64) -> Vec<u8> {
+    format!("row{n:08}").into_bytes()
+}
+
+/// A database with `rows` rows.
+fn filled(rows: u64, background: bool) -> Db {
+    let mut setup = Setup { frames: 8_000, log_bytes: 256 << 20, pool_threads: background, ..Setup::default() };
+    setup.txn.max_old_versions = LIMIT;
+    setup.txn.background = background;
+    setup.txn.commit_window = 1 << 12;
+    let db = Db::with(setup);
+    for part in 0..rows / 1_000 {
+        db.commit(|txn| (0..1_000).for_each(|n| txn.insert(&db.rows, &key(part * 1_000 + n), &[1; 200]).unwrap()));
+    }
+    db
+}
+
+/// Commits a transaction that changes five rows, the first of which it deletes, so that its log is purge's.
+fn change(db: &Db, next: &AtomicU64, rows: u64) {
+    let mut txn = db.begin();
+    for i in 0..5 {
+        let n = key(next.fetch_add(1, Ordering::Relaxed) % rows);
+        let done = if i == 0 { txn.delete(&db.rows, &n, None) } else { txn.update(&db.rows, &n, &[2; 200], None) };
+        match done {
+            Ok(_) | Err(Error::Conflict) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    txn.commit(Durability::Lazy).unwrap();
+}
+
+fn is_given_up(snapshot: &mut Txn, db: &Db) -> bool {
+    match snapshot.get(&db.rows, &key(0), &mut Vec::new()) {
+        Ok(found) => {
+            assert!(found);
+            false
+        }
+        Err(Error::SnapshotTooOld) => true,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn committers_keep_the_limit_where_the_thread_does_not_get_to_it() {
+    const ROWS: u64 = 20_000;
+    let db = filled(ROWS, false);
+    db.purge();
+    let (mut snapshot, next, mut most) = (db.snapshot(), AtomicU64::new(1), 0);
+    for _ in 0..3_000 {
+        change(&db, &next, ROWS);
+        most = most.max(db.sys.stats().old_version_bytes);
+    }
+    assert!(is_given_up(&mut snapshot, &db));
+    // Logs that no view holds back may wait up to a number of them.
+    assert!(most < 2 * LIMIT, "{most} bytes of old versions");
+}
+
+#[test]
+fn the_limit_is_kept_under_load() {
+    const ROWS: u64 = 20_000;
+    let db = filled(ROWS, true);
+    let (mut snapshot, next, most) = (db.snapshot(), AtomicU64::new(1), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    change(&db, &next, ROWS);
+                    most.fetch_max(db.sys.stats().old_version_bytes, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(is_given_up(&mut snapshot, &db));
+    let most = most.into_inner();
+    assert!(most < 3 * LIMIT, "{most} bytes of old versions");
+}
+
+#[test]
+fn what_was_kept_for_a_view_is_dropped_in_slices() {
+    const ROWS: u64 = 6_000;
+    let mut setup = Setup { frames: 4_000, log_bytes: 256 << 20, ..Setup::default() };
+    setup.txn.shelf_bytes = 0;
+    let db = Db::with(setup);
+    db.commit(|txn| (0..ROWS).for_each(|n| txn.insert(&db.rows, &key(n), b"old").unwrap()));
+    let snapshot = db.snapshot();
+    for n in 0..ROWS {
+        db.commit(|txn| assert!(txn.update(&db.rows, &key(n), b"new", None).unwrap()));
+    }
+    db.purge();
+    assert_eq!(db.sys.versions_stored(), ROWS);
+    drop(snapshot);
+    let mut slices = 0;
+    while db.sys.purge(64).unwrap() > 0 {
+        slices += 1;
+    }
+    assert_eq!(db.sys.versions_stored(), 0);
+    assert!(slices > 10, "{slices} slices");
+    db.verify_clean();
+}
