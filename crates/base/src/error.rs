@@ -52,7 +52,7 @@ pub enum Error {
     #[error("the database stopped after an earlier failure: {0}; close and reopen it to recover")]
     Poisoned(Arc<str>),
     /// Another process, or another handle of this one, has the database open.
-    #[error("{0} is already open; a database can be opened by one process at a time")]
+    #[error("{0} is already open; a database can be opened by one process at a time, or by several that only read")]
     AlreadyOpen(String),
     /// There is no database there.
     #[error("{0} is not a Holdfast database; create it first")]

@@ -1,8 +1,10 @@
 //! Copying a database while it is in use.
 //!
+//! 0. Every table has to have a file with all the pages that its header counts, or the backup fails, or lists it as left out: what is reported as
+//!    copied is complete.
 //! 1. The log is followed from the checkpoint on; from now on no segment is reused before it is copied.
-//! 2. The files of pages are copied as they are on disk, page by page with their checksums checked, while others write
-//!    them. A page that does not check out (a write was under way) is read again, in the end through the cache. Between
+//! 2. The files of pages are copied as they are on disk, as many pages as their headers count, page by page with their checksums checked,
+//!    while others write them. A page that does not check out (a write was under way) is read again, in the end through the cache. Between
 //!    two pieces the log that was written meanwhile is copied.
 //! 3. With definitions held still for a moment, the files of tables that were created meanwhile are copied, and the log
 //!    up to its end at this moment.
@@ -23,14 +25,15 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::SpaceFile;
 use holdfast_wal::{LogCopy, LogTail};
 
+use crate::schema::Schema;
 use crate::settings::Builder;
 use crate::shared::Shared;
-use crate::verify::{VerifyOptions, VerifyReport};
+use crate::verify::{Finding, VerifyOptions, VerifyReport};
 use crate::{Error, Result};
 
-/// Who is told how far a backup has come.
+/// What is told how far a backup has come.
 type ProgressFn = dyn Fn(&BackupProgress) + Send + Sync;
-/// Who says whether to stop.
+/// What says whether to stop.
 type StopFn = dyn Fn() -> bool + Send + Sync;
 
 /// How to back up.
@@ -39,6 +42,7 @@ pub struct BackupOptions {
     rate_limit_bytes_per_second: Option<u64>,
     progress: Option<Arc<ProgressFn>>,
     stop: Option<Arc<StopFn>>,
+    leave_out_damaged: bool,
 }
 
 impl BackupOptions {
@@ -48,10 +52,19 @@ impl BackupOptions {
         BackupOptions::default()
     }
 
-    /// Copies at most so many bytes a second, for the sake of those who use the database meanwhile.
+    /// Copies at most so many bytes a second, for the sake of the other users of the database. At least 1.
     #[must_use]
     pub fn rate_limit_bytes_per_second(mut self, bytes: u64) -> BackupOptions {
         self.rate_limit_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Whether tables whose files cannot be used (missing, cut off, another database's, written by a newer version) are left out and listed in
+    /// [`BackupReport::left_out`], instead of failing the backup before it copies anything. In the copy they are damaged: their files are
+    /// missing. Default false. A damaged page fails the backup in any case.
+    #[must_use]
+    pub fn leave_out_damaged(mut self, on: bool) -> BackupOptions {
+        self.leave_out_damaged = on;
         self
     }
 
@@ -102,6 +115,8 @@ pub struct BackupReport {
     pub log_bytes: u64,
     /// The backup holds what was committed up to this position of the log.
     pub lsn: u64,
+    /// Tables that the copy lacks, and why; see [`BackupOptions::leave_out_damaged`].
+    pub left_out: Vec<Finding>,
 }
 
 /// Bytes copied at a time.
@@ -115,6 +130,12 @@ const READ_ATTEMPTS: u32 = 8;
 
 pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Result<BackupReport> {
     shared.check()?;
+    if options.rate_limit_bytes_per_second == Some(0) {
+        return Err(Error::invalid(
+            "rate_limit_bytes_per_second = 0 would take for ever; choose at least 1, or leave it out",
+        ));
+    }
+    spaces_to_copy(shared, &shared.schema(), options)?;
     let target = FileDisk::create(dir, FlushMethod::Fsync)?;
     if !target.list()?.is_empty() {
         return Err(Error::AlreadyExists(dir.display().to_string()));
@@ -122,18 +143,56 @@ pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Re
     let target: Arc<dyn Disk> = Arc::new(target);
     let mut backup = Backup::begin(shared, target, options)?;
     let held = shared.schema();
-    for space in shared.space_files(&held) {
-        backup.copy_file(&space)?;
-    }
+    backup.copy_files(&held)?;
     let lsn = {
         let _ddl = shared.ddl.lock();
         let schema = shared.schema();
-        for space in shared.space_files(&schema) {
-            backup.copy_file(&space)?;
-        }
+        backup.copy_files(&schema)?;
         backup.copy_log_to_end()?
     };
     backup.finish(lsn)
+}
+
+/// The files of pages that `schema` asks for, and the tables that have none that could be copied.
+///
+/// # Errors
+/// Why a table has none, unless such tables are left out.
+fn spaces_to_copy(
+    shared: &Shared,
+    schema: &Schema,
+    options: &BackupOptions,
+) -> Result<(Vec<Arc<SpaceFile>>, Vec<Finding>)> {
+    let access = shared.pool().access(AccessKind::Backup);
+    let whole = |space: &Arc<SpaceFile>| match space.space().damaged() {
+        Some(error) => Err(error.clone()),
+        None => space.whole_pages(&access).map(drop),
+    };
+    let (mut spaces, mut left_out) = (vec![Arc::clone(&shared.system), Arc::clone(&shared.undo)], Vec::new());
+    spaces.iter().try_for_each(whole)?;
+    for table in schema.tables() {
+        match table.store.space().and_then(|space| whole(space).map(|()| Arc::clone(space))) {
+            Ok(space) => spaces.push(space),
+            Err(error) if options.leave_out_damaged && is_of_table(&error) => {
+                left_out.push(Finding { table: table.name.clone(), what: error.to_string() });
+            }
+            Err(error) => return Err(of_table(&table.name, error)),
+        }
+    }
+    Ok((spaces, left_out))
+}
+
+/// Whether the error says that a table is unusable, and not that the database or its disk is.
+fn is_of_table(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Incompatible(_))
+}
+
+/// The error, naming the table.
+fn of_table(table: &str, error: Error) -> Error {
+    match error {
+        Error::DamagedFile { file, what } => Error::damaged_file(format_args!("{file} of table `{table}`"), what),
+        Error::Incompatible(what) => Error::Incompatible(format!("table `{table}`: {what}")),
+        other => other,
+    }
 }
 
 struct Backup<'a> {
@@ -145,6 +204,7 @@ struct Backup<'a> {
     payload: Vec<u8>,
     first: Lsn,
     copied: HashSet<SpaceId>,
+    left_out: Vec<Finding>,
     progress: BackupProgress,
     started: Duration,
 }
@@ -163,11 +223,18 @@ impl<'a> Backup<'a> {
             }
         };
         let copy = LogCopy::create(Arc::clone(&target), shared.meta.uuid, &shared.wal_config, first)?;
-        let bytes_total =
-            shared.space_files(&shared.schema()).iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
+        let (spaces, left_out) = spaces_to_copy(shared, &shared.schema(), options)?;
+        let bytes_total = spaces.iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
         let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
         let (copied, started) = (HashSet::default(), shared.clock.now());
-        Ok(Backup { shared, options, target, tail, copy, payload, first, copied, progress, started })
+        Ok(Backup { shared, options, target, tail, copy, payload, first, copied, left_out, progress, started })
+    }
+
+    /// Copies the files that `schema` asks for, but those that were copied.
+    fn copy_files(&mut self, schema: &Schema) -> Result<()> {
+        let (spaces, left_out) = spaces_to_copy(self.shared, schema, self.options)?;
+        self.left_out = left_out;
+        spaces.iter().try_for_each(|space| self.copy_file(space))
     }
 
     /// Copies the file of a space, unless that was done.
@@ -182,7 +249,8 @@ impl<'a> Backup<'a> {
         let mut buf = AlignedBuf::zeroed(PIECE);
         let mut at = 0u64;
         loop {
-            let left = file.len()?.saturating_sub(at) / page_size as u64 * page_size as u64;
+            let pages = space.whole_pages(&self.shared.pool().access(AccessKind::Backup))?;
+            let left = (u64::from(pages) * page_size as u64).saturating_sub(at);
             let n = left.min(PIECE as u64) as usize;
             if n == 0 {
                 break;
@@ -257,7 +325,7 @@ impl<'a> Backup<'a> {
                 return Err(Error::Interrupted);
             }
             let Some(rate) = self.options.rate_limit_bytes_per_second else { return Ok(()) };
-            let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate.max(1) as f64);
+            let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate as f64);
             let spent = self.shared.clock.now().saturating_sub(self.started);
             if due <= spent {
                 return Ok(());
@@ -268,12 +336,13 @@ impl<'a> Backup<'a> {
 
     fn finish(self, lsn: Lsn) -> Result<BackupReport> {
         self.copy.finish(&self.payload)?;
-        self.shared.meta.write(&*self.target)?;
+        self.shared.meta.copy(&*self.target)?;
         Ok(BackupReport {
             files: self.copied.len() as u64,
             bytes: self.progress.bytes_done,
             log_bytes: self.progress.log_bytes,
             lsn: lsn.0,
+            left_out: self.left_out,
         })
     }
 }

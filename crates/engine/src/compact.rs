@@ -15,10 +15,10 @@ use holdfast_base::{Lsn, PageNo, page};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{PageSet, SpaceFile};
 
-use crate::Result;
 use crate::schema::TableHandle;
 use crate::shared::Shared;
-use crate::verify::check_trees;
+use crate::verify::{Finding, check_trees};
+use crate::{Error, Result};
 
 /// What a compaction did.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,8 @@ pub struct CompactReport {
     pub pages_moved: u64,
     /// Pages given back that a crash had lost.
     pub pages_reclaimed: u64,
+    /// Tables that were left as they are because they cannot be used, and why.
+    pub left_out: Vec<Finding>,
 }
 
 pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
@@ -50,12 +52,22 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
         let _ddl = shared.ddl.lock();
         let now = shared.schema();
         let Some(table) = now.get(&listed.name) else { continue };
-        let Ok(space) = table.store.space() else { continue };
-        report.bytes_before += space.space().file().len()?;
-        if space.space().damaged().is_some() {
-            continue;
-        }
         let access = shared.pool().access(AccessKind::Maintenance);
+        let usable = table.store.space().and_then(|space| {
+            table.store.indexes()?;
+            space.whole_pages(&access).map(|_| space)
+        });
+        if let Ok(space) = table.store.space() {
+            report.bytes_before += space.space().file().len()?;
+        }
+        let space = match usable {
+            Ok(space) => space,
+            Err(error) if !error.is_damage() && !matches!(error, Error::Incompatible(_)) => return Err(error),
+            Err(error) => {
+                report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() });
+                continue;
+            }
+        };
         report.pages_reclaimed += reclaim(shared, table, space, &access)?;
         report.pages_moved += move_tail(shared, table, space, &access)?;
         let (pages, lsn) = space.shrink(&access)?;

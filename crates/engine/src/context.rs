@@ -255,6 +255,15 @@ impl Context {
     }
 }
 
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.shared.leak_in_child() {
+            self.txn.get_mut().abandon();
+            std::mem::forget(std::mem::take(self.entered.get_mut()));
+        }
+    }
+}
+
 /// Without hints a scan is what the cache finds out by itself: nothing.
 fn scan_mode(scan: Scan, hints: bool) -> holdfast_txn::Scan {
     match scan {

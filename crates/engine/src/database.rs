@@ -20,7 +20,9 @@ use crate::verify::{VerifyOptions, VerifyProgress, VerifyReport};
 
 /// An open database. Cloning the handle is cheap, and all clones are the same database, usable from any thread.
 ///
-/// It is closed by [`Database::close`], or when the last handle and the last transaction are dropped.
+/// It is closed by [`Database::close`], or when the last handle and the last transaction are dropped. It belongs to the process that opened
+/// it: in a forked child every call fails with [`crate::Error::Closed`], and dropping the handle there leaves the parent's database
+/// alone.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
@@ -287,7 +289,9 @@ impl Database {
     /// opened like any database; [`Database::restore`] checks and recovers it first.
     ///
     /// # Errors
-    /// [`crate::Error::AlreadyExists`] if `dir` is not empty; [`crate::Error::DamagedPage`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    /// [`crate::Error::AlreadyExists`] if `dir` is not empty; [`crate::Error::DamagedPage`]; [`crate::Error::DamagedFile`] and
+    /// [`crate::Error::Incompatible`] for a table whose file cannot be used, unless [`BackupOptions::leave_out_damaged`] is set;
+    /// [`crate::Error::InvalidArgument`] for a rate of 0; [`crate::Error::DiskFull`], [`crate::Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>, options: &BackupOptions) -> Result<crate::BackupReport> {
         crate::backup::backup(&self.shared, dir.as_ref(), options)
     }
@@ -350,12 +354,20 @@ impl Database {
     }
 
     /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that the next open has
-    /// nothing to recover. Transactions that still run fail from now on and are rolled back by the next open.
+    /// nothing to recover. Transactions that still run, other handles and snapshots get [`crate::Error::Closed`] from now on; what was not
+    /// committed is rolled back by the next open. The database can be opened again when this returns, also after an error.
     ///
     /// # Errors
+    /// [`crate::Error::Closed`] in a forked child, where nothing is done;
     /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`]: nothing committed is lost, the next open recovers.
     pub fn close(self) -> Result<()> {
         self.shared.close()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.shared.leak_in_child();
     }
 }
 

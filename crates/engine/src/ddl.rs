@@ -1,7 +1,8 @@
 //! Creating, dropping and renaming tables, one at a time, each crash-safe at any point.
 //!
-//! **Create.** 1. The ids are taken: an own transaction, durable before anything that is logged later, so that no space id
-//! is ever used twice. 2. The file is created, with its directory entry durable, before anything in it is logged.
+//! **Create.** 1. The ids are taken by a transaction of their own, so that no space id is ever used twice. That the space's id was given out is
+//! durable before its file exists, so that the next open knows the file of a creation that was cut short from a file that is not this database's
+//! to remove. 2. The file is created, with its directory entry durable, before anything in it is logged.
 //! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
 //! before that leaves a file that the next open removes.
 //!
@@ -11,7 +12,7 @@
 //! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
 //! transaction or backup that holds an older one.
 //!
-//! **Temporary tables.** None of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
+//! **Temporary tables.** But for granting space ids, which is done for several at a time, none of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
 //! nor the commits in the catalog. So a crash may leave such a table in the catalog with a file that lacks parts, or without one:
 //! it is damaged then, which is no error of the database, and can be dropped. Its writers are not waited for: the only one is the
 //! transaction of the session that drops it, and goes on. What that has changed there is forgotten with the table, by a rollback, too.
@@ -175,13 +176,24 @@ fn build(
     added.map(|()| table)
 }
 
-/// Takes the ids of a new table, for good.
+/// Space ids granted at a time, so that not each creation has to wait for the log; so many at most are never used.
+const SPACES_AHEAD: u32 = 16;
+
+/// Takes the ids of a new table, for good. That the space's is given out is durable.
 fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
     let mut next = shared.ddl.lock();
-    let ids = *next;
-    let after =
-        NextIds { space: ids.space + 1, index: ids.index + 1 + plan.indexes.len() as u32, table: ids.table + 1 };
+    let mut ids = *next;
+    // The file of a stranger keeps its name.
+    while shared.disk.exists(&file_name(SpaceId(ids.space)))? {
+        ids.space += 1;
+    }
+    let granted = if ids.space < next.granted { next.granted } else { ids.space + SPACES_AHEAD };
+    let index = ids.index + 1 + plan.indexes.len() as u32;
+    let after = NextIds { space: ids.space + 1, granted, index, table: ids.table + 1 };
     shared.catalog.set_next(&shared.txns, after)?;
+    if granted > next.granted {
+        shared.wal().flush_to(shared.wal().next_lsn())?;
+    }
     *next = after;
     Ok(ids)
 }

@@ -101,6 +101,7 @@ mod backup;
 mod catalog;
 mod compact;
 mod context;
+mod create;
 mod database;
 mod ddl;
 mod definition;

@@ -1,7 +1,7 @@
 //! `holdfast.meta`: what makes a directory a database.
 //!
-//! Written once, last of all, when a database is created (under another name, synced, then renamed), so that a creation
-//! that was cut short leaves no database behind. Never changed afterwards.
+//! When a database is created it is there first of all under another name, and renamed last of all, so that a creation that was cut short
+//! leaves no database behind and can be told from anything else (see [`crate::create`]). Never changed afterwards.
 //!
 //! ```text
 //! offset size
@@ -9,8 +9,8 @@
 //!  8     4   format version, 1
 //! 12     4   page size in bytes
 //! 16    16   UUID of the database; every other file repeats it
-//! 32     8   compatible features: who does not know one may ignore it
-//! 40     8   incompatible features: who does not know one must not open the database
+//! 32     8   compatible features: a version that does not know one may ignore it
+//! 40     8   incompatible features: a version that does not know one must not open the database
 //! 48     4   root page of the catalog in the system space
 //! 52     8   reserved, zero
 //! 60     4   CRC-32C of bytes 0..60
@@ -24,7 +24,8 @@ use crate::{Error, Result};
 
 /// The file's name.
 pub(crate) const META: &str = "holdfast.meta";
-const META_NEW: &str = "holdfast.meta.new";
+/// Its name while the creation of the database has not finished.
+pub(crate) const META_NEW: &str = "holdfast.meta.new";
 
 const MAGIC: &[u8; 8] = b"HOLDFAST";
 const FORMAT_VERSION: u32 = 1;
@@ -104,17 +105,40 @@ impl Meta {
         Meta::decode(&bytes).map(Some)
     }
 
-    /// Makes the directory a database.
-    pub(crate) fn write(&self, disk: &dyn Disk) -> Result<()> {
-        if disk.exists(META_NEW)? {
-            disk.remove(META_NEW)?;
+    /// Whether the directory holds a creation that has not finished.
+    pub(crate) fn is_begun(disk: &dyn Disk) -> Result<bool> {
+        if !disk.exists(META_NEW)? {
+            return Ok(false);
         }
-        let options = OpenOptions { create: Create::IfMissing, kind: FileKind::Meta, read_only: false };
-        let file = disk.open(META_NEW, options)?;
-        file.write_at(0, &self.encode())?;
-        file.sync()?;
+        let file = disk.open(META_NEW, OpenOptions::new(FileKind::Meta).read_only(true))?;
+        let mut magic = [0; MAGIC.len()];
+        Ok(file.len()? >= magic.len() as u64 && file.read_at(0, &mut magic).map(|()| magic == *MAGIC)?)
+    }
+
+    /// Says that a creation has begun. Durable when this returns.
+    pub(crate) fn begin(disk: &dyn Disk, page_size: usize, uuid: [u8; 16]) -> Result<()> {
+        Meta { page_size, uuid, catalog_root: PageNo(0) }.write(disk, META_NEW, Create::IfMissing)?;
+        disk.sync_dir()
+    }
+
+    /// Makes the directory of a creation that has begun a database.
+    pub(crate) fn finish(&self, disk: &dyn Disk) -> Result<()> {
+        self.write(disk, META_NEW, Create::Never)?;
         disk.rename(META_NEW, META)?;
         disk.sync_dir()
+    }
+
+    /// Makes the directory of a copy, whose other files are durable, a database.
+    pub(crate) fn copy(&self, disk: &dyn Disk) -> Result<()> {
+        self.write(disk, META, Create::New)?;
+        disk.sync_dir()
+    }
+
+    /// Writes the file `name`, durably but for its name. It lies within a sector, so a power cut leaves all of it, or nothing.
+    fn write(&self, disk: &dyn Disk, name: &str, create: Create) -> Result<()> {
+        let file = disk.open(name, OpenOptions::new(FileKind::Meta).create(create))?;
+        file.write_at(0, &self.encode())?;
+        file.sync()
     }
 }
 

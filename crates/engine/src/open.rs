@@ -1,8 +1,8 @@
-//! Creating a database, and opening one: lock, `holdfast.meta`, log, torn pages, redo, transactions, catalog.
+//! Opening a database: lock, `holdfast.meta`, log, torn pages, redo, transactions, catalog.
 //!
-//! A database exists as soon as `holdfast.meta` does, which is written last when it is created; what an attempt that was
-//! cut short leaves is removed by the next one. Opening checks everything before it starts anything; what fails names
-//! the file. A file of a table that cannot be opened disables that table alone.
+//! A database exists as soon as `holdfast.meta` does. Opening checks everything before it starts anything; what fails names
+//! the file. A file of a table that cannot be opened disables that table alone. Nothing is written to, or removed, that does not
+//! say that it belongs to this database (see [`is_leftover`] and [`data_file`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,16 +10,20 @@ use std::sync::atomic::AtomicBool;
 
 use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
-use holdfast_base::{Error, Result, SpaceId, limits};
-use holdfast_io::{Clock, DirLock, Disk, File, FileDisk, FileKind, MemoryDisk, MeteredDisk, OpenOptions, RealClock};
+use holdfast_base::{Error, PageId, PageNo, Result, SpaceId, page};
+use holdfast_io::{
+    AlignedBuf, Clock, Disk, File, FileDisk, FileKind, Lease, LeasedDisk, LockMode, MeteredDisk, OpenOptions, RealClock,
+};
 use holdfast_metrics::{Counter, Local, Metrics, Spread, local};
 use holdfast_pool::{AccessKind, Pool, PoolConfig, Space, restore_torn_pages};
+use holdfast_tree::space::SpaceHeader;
 use holdfast_tree::{Redo, SpaceFile, Store};
 use holdfast_txn::{TxnConfig, TxnSystem};
-use holdfast_wal::{Recovery, Wal, WalConfig};
+use holdfast_wal::{CHECKPOINT_FILE, Recovery, Wal, WalConfig};
 
 use crate::Database;
-use crate::catalog::{self, Catalog, Contents, TableRecord};
+use crate::catalog::{Catalog, Contents, NextIds, TableRecord};
+use crate::create;
 use crate::meta::{META, Meta};
 use crate::overlay::OverlayDisk;
 use crate::schema::{Origin, Schema, TableHandle, TableStore};
@@ -29,18 +33,18 @@ use crate::status::Previous;
 use crate::table_file::{file_name, space_of};
 
 /// The space of catalog and version tree, and its file.
-const SYSTEM: (SpaceId, &str) = (SpaceId(0), "system.hf");
+pub(crate) const SYSTEM: (SpaceId, &str) = (SpaceId(0), "system.hf");
 /// The space of the undo logs, and its file.
-const UNDO: (SpaceId, &str) = (SpaceId(1), "undo.hf");
+pub(crate) const UNDO: (SpaceId, &str) = (SpaceId(1), "undo.hf");
 
 /// What is known before the files are opened.
-struct Ground {
-    settings: Builder,
-    disk: Arc<dyn Disk>,
-    lock: DirLock,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-    read_only: bool,
+pub(crate) struct Ground {
+    pub settings: Builder,
+    pub disk: Arc<dyn Disk>,
+    pub lease: Arc<Lease>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    pub read_only: bool,
 }
 
 /// The double-write file grows to the log's capacity, because its images are of use until the next checkpoint, and no further than this: it is read when the
@@ -48,15 +52,16 @@ struct Ground {
 const DOUBLEWRITE_MAX: u64 = 128 << 20;
 
 impl Ground {
-    fn new(settings: &Builder, disk: Arc<dyn Disk>, read_only: bool) -> Result<Ground> {
-        let lock = disk.lock()?;
+    pub fn new(settings: &Builder, disk: Arc<dyn Disk>, read_only: bool) -> Result<Ground> {
+        let disk = LeasedDisk::new(disk, if read_only { LockMode::Shared } else { LockMode::Exclusive })?;
+        let lease = Arc::clone(disk.lease());
         let clock = settings.clock.clone().unwrap_or_else(|| Arc::new(RealClock::new()));
         let metrics = Metrics::new();
-        let disk = Arc::new(MeteredDisk::new(disk, Arc::clone(&metrics)));
-        Ok(Ground { settings: settings.clone(), disk, lock, clock, metrics, read_only })
+        let disk = Arc::new(MeteredDisk::new(Arc::new(disk), Arc::clone(&metrics)));
+        Ok(Ground { settings: settings.clone(), disk, lease, clock, metrics, read_only })
     }
 
-    fn wal_config(&self, page_size: usize) -> WalConfig {
+    pub fn wal_config(&self, page_size: usize) -> WalConfig {
         WalConfig {
             capacity_bytes: self.settings.log_capacity_bytes,
             buffer_bytes: self.settings.log_buffer_bytes as usize,
@@ -66,7 +71,7 @@ impl Ground {
         }
     }
 
-    fn txn_config(&self, page_size: usize) -> TxnConfig {
+    pub fn txn_config(&self, page_size: usize) -> TxnConfig {
         let config = TxnConfig::default();
         // A small transaction's undo log takes a page: those that wait for purge must not fill the cache.
         let pages = usize::try_from(self.settings.cache_size_bytes / page_size as u64).unwrap_or(usize::MAX);
@@ -81,7 +86,7 @@ impl Ground {
         }
     }
 
-    fn store(&self, page_size: usize, wal: &Arc<Wal>) -> Result<Arc<Store>> {
+    pub fn store(&self, page_size: usize, wal: &Arc<Wal>) -> Result<Arc<Store>> {
         let mut config = PoolConfig::new(Arc::clone(&self.disk), page_size, self.settings.cache_size_bytes);
         config.populate = self.settings.populate_cache;
         config.max_bytes = self.settings.cache_max();
@@ -91,20 +96,6 @@ impl Ground {
         let pool = Pool::new(config, Arc::clone(wal), Arc::clone(&self.metrics))?;
         Ok(Store::new(pool, Arc::clone(wal), Arc::clone(&self.metrics)))
     }
-}
-
-pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Database> {
-    settings.validate()?;
-    let disk = match &settings.disk {
-        Some(disk) => Arc::clone(disk),
-        None => Arc::new(FileDisk::create(path, settings.flush_method)?),
-    };
-    create_on(settings, disk)
-}
-
-pub(crate) fn in_memory(settings: &Builder) -> Result<Database> {
-    settings.validate()?;
-    create_on(settings, Arc::new(MemoryDisk::new()))
 }
 
 pub(crate) fn open(settings: &Builder, path: &Path) -> Result<Database> {
@@ -126,61 +117,27 @@ fn existing_disk(settings: &Builder, path: &Path) -> Result<Arc<dyn Disk>> {
         None if !path.is_dir() => return Err(none()),
         None => Arc::new(FileDisk::open(path, settings.flush_method)?),
     };
-    if disk.exists(META)? { Ok(disk) } else { Err(none()) }
-}
-
-/// Whether `name` is that of a file which a creation makes.
-fn is_own_file(name: &str) -> bool {
-    ["wal.", "checkpoint", "doublewrite", "warmup", META].iter().any(|own| name.starts_with(own))
-        || [SYSTEM.1, UNDO.1].contains(&name)
-        || space_of(name).is_some()
-}
-
-fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Database> {
-    let ground = Ground::new(settings, disk, false)?;
-    let disk = &ground.disk;
     if disk.exists(META)? {
-        return Err(Error::AlreadyExists(disk.describe()));
+        return Ok(disk);
     }
-    let files = disk.list()?;
-    if let Some(other) = files.iter().find(|name| !is_own_file(name)) {
-        let what =
-            format!("{} holds `{other}`, which is no part of a database; choose an empty directory", disk.describe());
-        return Err(Error::invalid(what));
-    }
-    files.iter().try_for_each(|name| disk.remove(name))?;
-    let page_size = settings.page_size.unwrap_or(limits::PAGE_SIZE_DEFAULT);
-    let [high, low] = [holdfast_base::random_number(), holdfast_base::random_number()];
-    let uuid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-    let wal_config = ground.wal_config(page_size);
-    let wal = Wal::create(Arc::clone(disk), uuid, wal_config.clone(), Arc::clone(&ground.metrics))?;
-    let store = ground.store(page_size, &wal)?;
-    let system = SpaceFile::create(&store, &**disk, SYSTEM.0, SYSTEM.1, uuid)?;
-    let undo = SpaceFile::create(&store, &**disk, UNDO.0, UNDO.1, uuid)?;
-    let access = store.pool().access(AccessKind::Point);
-    let catalog_root = catalog::create_tree(&system, &access)?;
-    drop(access);
-    let txns = TxnSystem::create(&store, &undo, ground.txn_config(page_size))?;
-    wal.flush_to(wal.next_lsn())?;
-    let meta = Meta { page_size, uuid, catalog_root };
-    meta.write(&**disk)?;
-    start(ground, Files { meta, wal_config, store, system, undo, opened: HashMap::default() }, txns)
+    create::refuse_remains(&*disk)?;
+    Err(none())
 }
 
 /// The files of an open database.
-struct Files {
-    meta: Meta,
-    wal_config: WalConfig,
-    store: Arc<Store>,
-    system: Arc<SpaceFile>,
-    undo: Arc<SpaceFile>,
+pub(crate) struct Files {
+    pub meta: Meta,
+    pub wal_config: WalConfig,
+    pub store: Arc<Store>,
+    pub system: Arc<SpaceFile>,
+    pub undo: Arc<SpaceFile>,
     /// The tables' files that recovery has met.
-    opened: HashMap<SpaceId, Result<Arc<SpaceFile>>>,
+    pub opened: HashMap<SpaceId, Result<Arc<SpaceFile>>>,
 }
 
 fn open_on(ground: Ground) -> Result<Database> {
     let disk = &ground.disk;
-    let meta = Meta::read(&**disk)?.ok_or_else(|| Error::NotADatabase(disk.describe()))?;
+    let meta = Meta::read(&**disk)?.ok_or_else(|| Error::NotADatabase(disk.location()))?;
     let page_size = meta.page_size;
     if let Some(asked) = ground.settings.page_size
         && asked != page_size
@@ -188,13 +145,19 @@ fn open_on(ground: Ground) -> Result<Database> {
         let what = format!("page_size = {asked}, but the database has pages of {page_size} bytes; leave it out");
         return Err(Error::invalid(what));
     }
+    for name in [CHECKPOINT_FILE, SYSTEM.1, UNDO.1] {
+        if !disk.exists(name)? {
+            return Err(Error::damaged_file(name, "it is missing"));
+        }
+    }
     let wal_config = ground.wal_config(page_size);
     let metrics = Arc::clone(&ground.metrics);
     let (wal, recovery) = Wal::open(Arc::clone(disk), meta.uuid, wal_config.clone(), metrics)?;
-    let torn = restore_torn_pages(&**disk, page_size, recovery.checkpoint_lsn(), &mut |id| data_file(&**disk, id))?;
+    let torn =
+        restore_torn_pages(&**disk, page_size, recovery.checkpoint_lsn(), &mut |id| data_file(&**disk, &meta, id))?;
     ground.metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
     let store = ground.store(page_size, &wal)?;
-    let open = |(id, name): (SpaceId, &str)| SpaceFile::open(&store, &**disk, id, name, meta.uuid, false);
+    let open = |(id, name): (SpaceId, &str)| open_space(&**disk, &store, &meta, id, name);
     let (system, undo) = (open(SYSTEM)?, open(UNDO)?);
     let payload = recovery.checkpoint_payload().to_vec();
     let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened: HashMap::default() };
@@ -203,8 +166,8 @@ fn open_on(ground: Ground) -> Result<Database> {
     start(ground, files, txns)
 }
 
-/// The file of a space, or `None` if there is none.
-fn data_file(disk: &dyn Disk, id: SpaceId) -> Result<Option<Arc<dyn File>>> {
+/// The file of a space, whose pages may be torn, or `None` if there is none, or another database's in its place.
+fn data_file(disk: &dyn Disk, meta: &Meta, id: SpaceId) -> Result<Option<Arc<dyn File>>> {
     let name = match id {
         id if id == SYSTEM.0 => SYSTEM.1.to_string(),
         id if id == UNDO.0 => UNDO.1.to_string(),
@@ -213,19 +176,36 @@ fn data_file(disk: &dyn Disk, id: SpaceId) -> Result<Option<Arc<dyn File>>> {
     if !disk.exists(&name)? {
         return Ok(None);
     }
-    disk.open(&name, OpenOptions::new(FileKind::Data)).map(Some)
+    let file = disk.open(&name, OpenOptions::new(FileKind::Data))?;
+    let header = sound_header(&*file, id, meta.page_size)?;
+    Ok(header.is_none_or(|header| header.uuid == meta.uuid).then_some(file))
+}
+
+/// The header of a space's file, if its first page is what was written there.
+fn sound_header(file: &dyn File, id: SpaceId, page_size: usize) -> Result<Option<SpaceHeader>> {
+    if file.len()? < page_size as u64 {
+        return Ok(None);
+    }
+    let mut first = AlignedBuf::zeroed(page_size);
+    file.read_at(0, &mut first)?;
+    let is_sound = page::check(&first, PageId::new(id, PageNo(0))).is_ok();
+    Ok(if is_sound { SpaceHeader::decode(&first) } else { None })
+}
+
+/// Opens the file of a space. That it is missing, or is none, is damage: the database is there.
+fn open_space(disk: &dyn Disk, store: &Arc<Store>, meta: &Meta, id: SpaceId, name: &str) -> Result<Arc<SpaceFile>> {
+    if !disk.exists(name)? {
+        return Err(Error::damaged_file(name, "it is missing"));
+    }
+    match SpaceFile::open(store, disk, id, name, meta.uuid, false) {
+        Err(Error::NotADatabase(_)) => Err(Error::damaged_file(name, "its header is not one")),
+        result => result,
+    }
 }
 
 /// Opens the file of a table. Why it cannot be used is no error of the database.
 fn open_table(disk: &dyn Disk, store: &Arc<Store>, meta: &Meta, id: SpaceId) -> Result<Arc<SpaceFile>> {
-    let name = file_name(id);
-    if !disk.exists(&name)? {
-        return Err(Error::damaged_file(name, "it is missing"));
-    }
-    match SpaceFile::open(store, disk, id, &name, meta.uuid, false) {
-        Err(Error::NotADatabase(_)) => Err(Error::damaged_file(name, "its header is not one")),
-        result => result,
-    }
+    open_space(disk, store, meta, id, &file_name(id))
 }
 
 /// Bytes of log between two calls of the progress callback.
@@ -286,11 +266,11 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
 }
 
 /// From open files to an open database: catalog, tables, background work.
-fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Database> {
+pub(crate) fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Database> {
     let catalog = Catalog::open(&files.system, files.meta.catalog_root);
     txns.register(&catalog.index);
     let Contents { tables: records, next, unused } = catalog.read(&txns)?;
-    remove_orphans(&ground, &mut files, &records)?;
+    let strangers = remove_orphans(&ground, &mut files, &records, next)?;
     let provider = Arc::clone(&txns);
     files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
     let metrics = Arc::clone(&ground.metrics);
@@ -314,9 +294,12 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
         ddl: Mutex::new(next),
         schema: Spread::new(|| RwLock::new(Local::default())),
         compacting: Mutex::default(),
+        strangers,
         closed: AtomicBool::new(false),
+        process: ground.lease.taker(),
+        stopped: Mutex::new(false),
         store: files.store,
-        _lock: ground.lock,
+        lease: ground.lease,
     });
     let table = |(name, record): (String, TableRecord)| {
         let id = record.space;
@@ -336,12 +319,22 @@ fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Datab
     Ok(Database::new(shared))
 }
 
-/// Removes the files of tables that the catalog does not know: a creation or a drop was cut short.
-fn remove_orphans(ground: &Ground, files: &mut Files, records: &[(String, TableRecord)]) -> Result<()> {
-    let mut removed = false;
+/// Removes the files of tables that the catalog does not know: a creation or a drop was cut short. One that is not known to be such a leftover
+/// stays; the names of those.
+fn remove_orphans(
+    ground: &Ground,
+    files: &mut Files,
+    records: &[(String, TableRecord)],
+    next: NextIds,
+) -> Result<Vec<String>> {
+    let (mut removed, mut strangers) = (false, Vec::new());
     for name in ground.disk.list()? {
         let Some(id) = space_of(&name) else { continue };
         if records.iter().any(|(_, record)| record.space == id) {
+            continue;
+        }
+        if !is_leftover(ground, files, next, id, &name)? {
+            strangers.push(name);
             continue;
         }
         if let Some(Ok(space)) = files.opened.remove(&id) {
@@ -350,5 +343,23 @@ fn remove_orphans(ground: &Ground, files: &mut Files, records: &[(String, TableR
         ground.disk.remove(&name)?;
         removed = true;
     }
-    if removed { ground.disk.sync_dir() } else { Ok(()) }
+    if removed {
+        ground.disk.sync_dir()?;
+    }
+    Ok(strangers)
+}
+
+/// Whether the file of a space that the catalog does not know was left by a creation or a drop of this database: the catalog has given
+/// its number out, and its header, unless a crash came before that, is of this database.
+fn is_leftover(ground: &Ground, files: &Files, next: NextIds, id: SpaceId, name: &str) -> Result<bool> {
+    if id.0 >= next.granted || id.0 < NextIds::FIRST.space {
+        return Ok(false);
+    }
+    let file = ground.disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
+    let page_size = files.meta.page_size;
+    let mut first = AlignedBuf::zeroed(page_size);
+    let there = file.len()?.min(page_size as u64) as usize;
+    file.read_at(0, &mut first[..there])?;
+    let Some(header) = SpaceHeader::decode(&first) else { return Ok(first.iter().all(|&byte| byte == 0)) };
+    Ok(header.uuid == files.meta.uuid && header.id == id)
 }

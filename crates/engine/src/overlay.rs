@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
-use holdfast_io::{AlignedBuf, Create, DirLock, Disk, File, LOCK_FILE, MemoryDisk, OpenOptions};
+use holdfast_io::{AlignedBuf, Create, DirLock, Disk, File, LockMode, OpenOptions};
 
 use crate::{Error, Result};
 
@@ -131,9 +131,13 @@ impl Disk for OverlayDisk {
         Ok(())
     }
 
-    /// Takes the lock below if there is a lock file; makes none.
-    fn lock(&self) -> Result<DirLock> {
-        if self.base.exists(LOCK_FILE)? { self.base.lock() } else { MemoryDisk::new().lock() }
+    /// The lock below, shared with others that change nothing either.
+    fn lock(&self, _mode: LockMode) -> Result<DirLock> {
+        self.base.lock(LockMode::Shared)
+    }
+
+    fn location(&self) -> String {
+        self.base.location()
     }
 
     fn describe(&self) -> String {
@@ -251,7 +255,7 @@ impl File for OverlayFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdfast_io::FileKind;
+    use holdfast_io::{FileKind, MemoryDisk};
     use proptest::prelude::*;
 
     proptest! {

@@ -53,11 +53,6 @@ impl Schema {
         tables.extend(with.map(|t| (t.name.clone(), t)));
         Schema { tables }
     }
-
-    /// The files of the tables that could be opened.
-    pub(crate) fn spaces(&self) -> impl Iterator<Item = Arc<SpaceFile>> {
-        self.tables.values().filter_map(|t| t.store.space().ok().cloned())
-    }
 }
 
 /// A table that a transaction uses.

@@ -238,7 +238,7 @@ impl Builder {
     /// [`Error::AlreadyExists`] if there is one; [`Error::InvalidArgument`] for a setting out of range;
     /// [`Error::AlreadyOpen`], [`Error::Io`], [`Error::DiskFull`].
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Database> {
-        crate::open::create(self, path.as_ref())
+        crate::create::create(self, path.as_ref())
     }
 
     /// Opens the database in the directory `path`, and recovers it first if it was not closed.
@@ -276,7 +276,7 @@ impl Builder {
     /// # Errors
     /// [`Error::InvalidArgument`] for a setting out of range.
     pub fn in_memory(&self) -> Result<Database> {
-        crate::open::in_memory(self)
+        crate::create::in_memory(self)
     }
 
     /// The largest cache size, given or computed.

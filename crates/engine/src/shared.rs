@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_base::blocking::{Mutex, RwLock};
-use holdfast_io::{Clock, DirLock, Disk};
+use holdfast_io::{Clock, Disk, Lease, Process};
 use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
 use holdfast_policy::PolicyKind;
 use holdfast_pool::Pool;
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub ddl: Mutex<NextIds>,
     /// The same version for each group of threads, so that those who only read it do not meet.
     pub schema: Spread<RwLock<Local<Arc<Schema>>>>,
+    /// Files named like those of tables that the catalog does not know, and that are not known to be leftovers.
+    pub strangers: Vec<String>,
     /// Held during a compaction.
     pub compacting: Mutex<()>,
     pub scan_hints: AtomicBool,
@@ -50,9 +52,13 @@ pub(crate) struct Shared {
     pub status_since: Mutex<Previous>,
     pub pool_stats_since: Mutex<Previous>,
     pub closed: AtomicBool,
+    /// The process that opened it, and alone may use it.
+    pub process: Process,
+    /// Held while it is being closed; whether that was done.
+    pub stopped: Mutex<bool>,
     pub store: Arc<Store>,
-    /// Released last of all.
-    pub _lock: DirLock,
+    /// The right to use the directory, until the database is closed.
+    pub lease: Arc<Lease>,
 }
 
 impl Shared {
@@ -68,9 +74,10 @@ impl Shared {
         Arc::clone(&self.schema.mine().read())
     }
 
-    /// Refuses a database that is closed or has stopped.
+    /// Refuses a database that is closed or has stopped, or that the parent process opened.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Acquire) || !self.process.is_current() {
+            self.lease.check()?;
             return Err(Error::Closed("the database"));
         }
         self.wal().check_poisoned()
@@ -127,12 +134,6 @@ impl Shared {
         Ok(())
     }
 
-    /// All files of pages: the system's, then those of the tables of `schema` that could be opened.
-    pub(crate) fn space_files(&self, schema: &Schema) -> Vec<Arc<SpaceFile>> {
-        let own = [&self.system, &self.undo].map(Arc::clone);
-        own.into_iter().chain(schema.spaces()).collect()
-    }
-
     pub(crate) fn list_tables(&self) -> Vec<TableInfo> {
         self.schema().tables().map(|table| table.info()).collect()
     }
@@ -174,16 +175,34 @@ impl Shared {
         self.pool().checkpoint().map(drop)
     }
 
-    /// Stops everything; a second call does nothing. The lock of the directory is released with the last holder.
+    /// Stops everything and gives the directory back, although handles, transactions and snapshots may live on: they are refused whatever
+    /// they ask for, and nothing of theirs reaches the files any more. A second call waits for the first one and does nothing.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if !self.process.is_current() {
+            return self.check();
+        }
+        let mut stopped = self.stopped.lock();
+        if std::mem::replace(&mut *stopped, true) {
             return Ok(());
         }
+        self.closed.store(true, Ordering::Release);
         self.txns.shutdown();
-        let stopped = self.stop_cleanly();
+        let clean = self.stop_cleanly();
         self.pool().shutdown();
         let closed = self.wal().close();
-        stopped.and(closed)
+        self.lease.release();
+        clean.and(closed)
+    }
+
+    /// Whether the caller is a forked child of the process that opened the database. Then a share of it is leaked: to drop it would be to
+    /// wait for threads that the child does not have, and for latches that they held when it was forked.
+    pub(crate) fn leak_in_child(self: &Arc<Self>) -> bool {
+        let is_child = !self.process.is_current();
+        if is_child {
+            self.lease.release();
+            std::mem::forget(Arc::clone(self));
+        }
+        is_child
     }
 
     /// Leaves the next open nothing to recover.

@@ -152,6 +152,7 @@ pub(crate) fn verify(
     let mut run = Run { shared, options, progress, at, report: VerifyReport::default() };
     if options.tables.is_empty() {
         run.at.pages_total += pages(&shared.system) + pages(&shared.undo);
+        run.strangers()?;
         run.pages("the catalog", &shared.system)?;
         run.pages("the undo logs", &shared.undo)?;
         run.structure(
@@ -187,6 +188,16 @@ impl Run<'_> {
 
     fn too_many(&self, before: usize) -> bool {
         self.report.findings.len() >= before + self.options.max_findings
+    }
+
+    /// Files named like those of tables that are none's.
+    fn strangers(&mut self) -> Result<()> {
+        for name in &self.shared.strangers {
+            if self.shared.disk.exists(name)? {
+                self.find(name, "no table has this file, and it is not known to be a leftover; move it away");
+            }
+        }
+        Ok(())
     }
 
     fn table(&mut self, table: &Arc<TableHandle>) -> Result<()> {

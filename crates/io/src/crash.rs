@@ -15,15 +15,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 
 use crate::disk::{SECTOR, check_name, check_range, unexpected_eof};
-use crate::memory::{lock_flag, name_error};
+use crate::memory::{LockFlag, name_error};
 use crate::sparse::SparseBytes;
-use crate::{Create, DirLock, Disk, File, OpenOptions, SplitMix64};
+use crate::{Create, DirLock, Disk, File, LockMode, OpenOptions, SplitMix64};
 
 type Inode = u64;
 type Sector = [u8; SECTOR];
@@ -232,7 +231,7 @@ fn power_cut(operation: &'static str, name: &str) -> Error {
 #[derive(Clone, Default)]
 pub struct CrashDisk {
     state: Arc<Mutex<State>>,
-    locked: Arc<AtomicBool>,
+    lock: LockFlag,
 }
 
 impl fmt::Debug for CrashDisk {
@@ -292,7 +291,7 @@ impl CrashDisk {
         let files = survivors.map(|(inode, content)| (inode, content.after_power_cut(&mut luck))).collect();
         let after =
             State { durable_names: names.clone(), names, files, next_inode: state.next_inode, ..State::default() };
-        CrashDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
+        CrashDisk { state: Arc::new(Mutex::new(after)), lock: LockFlag::default() }
     }
 
     /// Does a change of the directory; a power cut meanwhile leaves it undecided like every unsynced one.
@@ -372,12 +371,12 @@ impl Disk for CrashDisk {
         Ok(())
     }
 
-    fn lock(&self) -> Result<DirLock> {
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
         self.state.lock().check_power("lock", "the directory")?;
-        lock_flag(&self.locked, "the simulated database")
+        self.lock.take(mode, "the simulated database")
     }
 
-    fn describe(&self) -> String {
+    fn location(&self) -> String {
         "simulated power cuts".to_string()
     }
 }

@@ -76,6 +76,15 @@ impl OpenOptions {
     }
 }
 
+/// How a directory is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// By one handle alone, which may change the files.
+    Exclusive,
+    /// By any number of handles at a time, none of which changes a file.
+    Shared,
+}
+
 /// One write of a batch.
 #[derive(Clone, Copy)]
 pub struct WriteAt<'a> {
@@ -146,14 +155,20 @@ pub trait Disk: Send + Sync {
     /// Whatever the system says; afterwards it is unknown which names are durable.
     fn sync_dir(&self) -> Result<()>;
 
-    /// Takes the directory for this handle alone; released when the guard is dropped or the process dies.
+    /// Locks the directory; released when the guard is dropped by the process that took it, or when that process ends.
     ///
     /// # Errors
-    /// [`Error::AlreadyOpen`] if another process, or another handle in this one, holds it.
-    fn lock(&self) -> Result<DirLock>;
+    /// [`Error::AlreadyOpen`] if another process, or another handle in this one, holds it in a mode that `mode` does not
+    /// go with; whatever the system says.
+    fn lock(&self, mode: LockMode) -> Result<DirLock>;
 
-    /// Where the directory is and how its files are reached, for messages and status.
-    fn describe(&self) -> String;
+    /// Where the directory is, for messages.
+    fn location(&self) -> String;
+
+    /// Where the directory is and how its files are reached, for the status.
+    fn describe(&self) -> String {
+        self.location()
+    }
 }
 
 /// One open file.
@@ -229,7 +244,7 @@ pub trait File: Send + Sync {
     fn atomic_write_unit(&self) -> usize;
 }
 
-/// Holds a directory for one handle alone; see [`Disk::lock`].
+/// Holds a directory; see [`Disk::lock`].
 pub struct DirLock {
     _held: Box<dyn Any + Send + Sync>,
 }

@@ -11,7 +11,7 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 
 use crate::disk::SECTOR;
-use crate::{DirLock, Disk, File, FileKind, OpenOptions};
+use crate::{DirLock, Disk, File, FileKind, LockMode, OpenOptions};
 
 /// Kinds of operations that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,8 +203,12 @@ impl Disk for FaultDisk {
         self.guard(FaultOp::SyncDir, "sync", "the directory", || self.inner.sync_dir())
     }
 
-    fn lock(&self) -> Result<DirLock> {
-        self.inner.lock()
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+        self.inner.lock(mode)
+    }
+
+    fn location(&self) -> String {
+        self.inner.location()
     }
 
     fn describe(&self) -> String {

@@ -2,9 +2,12 @@
 //!
 //! Single requests are `pread` and `pwrite` on the caller's thread: no hand-over, no queue. Batches go to io_uring or
 //! to a thread pool (see `batch`). Data files are opened with O_DIRECT where the file system takes it (see
-//! `os_file`); there may be more of them than descriptors (see `open_files`). The directory is locked by `flock` on
-//! its lock file, which excludes other processes and other handles in this one alike, and which the system releases
-//! when the process dies.
+//! `os_file`); there may be more of them than descriptors (see `open_files`).
+//!
+//! **The lock** is `flock` on the directory, and on its lock file, both in the same mode. It excludes other processes and other handles
+//! of this one alike, and the system releases it when the process ends. The directory is there for all, also for those
+//! that may not write to it; a network file system lets only files be locked across machines. A holder of the shared lock does without the
+//! lock file if there is none. `flock` works on descriptors that can only be read from.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +23,8 @@ use crate::batch::{BatchMethod, Batcher};
 use crate::disk::check_name;
 use crate::open_files::{DataFile, OpenFiles, Origin, descriptor, most_open_files};
 use crate::os_file::{Direct, OsFile};
-use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions};
+use crate::process::Process;
+use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, LockMode, OpenOptions};
 
 /// How data files reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +103,40 @@ impl FileDisk {
             }
         }
         FileDisk::open(path, flush_method)
+    }
+
+    /// Opens a name in the directory.
+    fn open_here(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let mode = Mode::from_raw_mode(0o640);
+        retry(|| rustix::fs::openat(&self.dir, name, flags | OFlags::CLOEXEC, mode))
+    }
+
+    /// The lock file. A holder of the exclusive lock creates it if it is missing; a holder of the shared one writes nothing.
+    fn open_lock_file(&self, mode: LockMode) -> rustix::io::Result<Option<OwnedFd>> {
+        let refused = match mode {
+            LockMode::Exclusive => match self.open_here(LOCK_FILE, OFlags::RDWR | OFlags::CREATE) {
+                Err(refused @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => Some(refused),
+                other => return other.map(Some),
+            },
+            LockMode::Shared => None,
+        };
+        match (self.open_here(LOCK_FILE, OFlags::RDONLY), refused) {
+            (Err(Errno::NOENT), None) => Ok(None),
+            (Err(Errno::NOENT), Some(refused)) => Err(refused),
+            (other, _) => other.map(Some),
+        }
+    }
+
+    fn flock(&self, fd: OwnedFd, mode: LockMode) -> Result<Locked> {
+        let operation = match mode {
+            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+            LockMode::Shared => FlockOperation::NonBlockingLockShared,
+        };
+        match retry(|| rustix::fs::flock(&fd, operation)) {
+            Ok(()) => Ok(Locked { fd, taker: Process::current() }),
+            Err(Errno::WOULDBLOCK) => Err(Error::AlreadyOpen(self.location())),
+            Err(e) => Err(Error::io("lock", self.path.display(), e.into())),
+        }
     }
 
     /// The directory.
@@ -182,22 +220,18 @@ impl Disk for FileDisk {
         retry(|| rustix::fs::fsync(&self.dir)).map_err(|e| Error::io("sync", self.path.display(), e.into()))
     }
 
-    fn lock(&self) -> Result<DirLock> {
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
         let failed = |e: Errno| Error::io("lock", self.path.display(), e.into());
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let fd = match retry(|| rustix::fs::openat(&self.dir, LOCK_FILE, flags, Mode::from_raw_mode(0o640))) {
-            // A directory that cannot be written to is locked itself.
-            Err(Errno::ROFS | Errno::ACCESS) => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                retry(|| rustix::fs::openat(&self.dir, ".", flags, Mode::empty())).map_err(failed)?
-            }
-            other => other.map_err(failed)?,
-        };
-        match retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
-            Ok(()) => Ok(DirLock::new(Locked(fd))),
-            Err(Errno::WOULDBLOCK) => Err(Error::AlreadyOpen(self.path.display().to_string())),
-            Err(e) => Err(failed(e)),
-        }
+        let directory = self.open_here(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+        let directory = self.flock(directory, mode)?;
+        // Not before: who is refused leaves no lock file behind.
+        let file = self.open_lock_file(mode).map_err(failed)?;
+        let file = file.map(|fd| self.flock(fd, mode)).transpose()?;
+        Ok(DirLock::new((file, directory)))
+    }
+
+    fn location(&self) -> String {
+        self.path.display().to_string()
     }
 
     fn describe(&self) -> String {
@@ -211,15 +245,20 @@ impl Disk for FileDisk {
     }
 }
 
-/// A descriptor with the lock. It is unlocked, not merely closed: between `fork` and `exec` a child process has the descriptor, too, whoever in this
-/// process starts one, and would keep the lock for that moment.
+/// A descriptor with a lock. Its taker unlocks it, and does not merely close it: between `fork` and `exec` a child process has the
+/// descriptor too, whichever thread starts one, and would keep the lock for that moment. A forked child closes its copy only.
 #[derive(Debug)]
-struct Locked(OwnedFd);
+struct Locked {
+    fd: OwnedFd,
+    taker: Process,
+}
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Closing does it then, as soon as nobody else has the descriptor.
-        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        if self.taker.is_current() {
+            // If that fails the lock ends when the last copy of the descriptor is closed.
+            let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
+        }
     }
 }
 
@@ -227,7 +266,7 @@ impl Drop for Locked {
 mod tests {
     use super::*;
 
-    /// Who closed a database and opened it again while another thread started a process was now and then told that it is open.
+    /// A thread that closed a database and opened it again while another thread started a process was now and then told that it is open.
     #[test]
     fn the_lock_ends_with_its_holder_even_if_a_child_process_has_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
@@ -235,10 +274,10 @@ mod tests {
         rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).unwrap();
         let of_the_child = fd.try_clone().unwrap();
         let disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
-        let held = Locked(fd);
-        assert!(matches!(disk.lock(), Err(Error::AlreadyOpen(_))));
+        let held = Locked { fd, taker: Process::current() };
+        assert!(matches!(disk.lock(LockMode::Exclusive), Err(Error::AlreadyOpen(_))));
         drop(held);
-        disk.lock().unwrap();
+        disk.lock(LockMode::Exclusive).unwrap();
         drop(of_the_child);
     }
 }

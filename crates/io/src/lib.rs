@@ -4,8 +4,8 @@
 //! them, so that the same code runs on files ([`FileDisk`]), in memory ([`MemoryDisk`]), and on disks that lose power,
 //! fail or are slow when a test says so. [`Clock`] does the same for time.
 //!
-//! `unsafe` is confined to [`AlignedBuf`] and to the batch back ends, which hand buffers to the kernel or to other
-//! threads.
+//! `unsafe` is confined to [`AlignedBuf`], to the batch back ends, which hand buffers to the kernel or to other threads, and to
+//! [`Process`], which asks the system to be told of forks.
 
 mod aligned;
 mod batch;
@@ -14,11 +14,13 @@ mod crash;
 mod disk;
 mod fault;
 mod file_disk;
+mod lease;
 mod memory;
 mod metered;
 mod model;
 mod open_files;
 mod os_file;
+mod process;
 mod rng;
 mod sparse;
 pub mod spindle;
@@ -27,10 +29,12 @@ pub use aligned::{ALIGNMENT, AlignedBuf};
 pub use batch::BatchMethod;
 pub use clock::{Clock, ManualClock, RealClock};
 pub use crash::CrashDisk;
-pub use disk::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, OpenOptions, ReadAt, SECTOR, WriteAt};
+pub use disk::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, LockMode, OpenOptions, ReadAt, SECTOR, WriteAt};
 pub use fault::{Fault, FaultDisk, FaultKind, FaultOp};
 pub use file_disk::{FileDisk, FileDiskOptions, FlushMethod};
+pub use lease::{Lease, LeasedDisk};
 pub use memory::MemoryDisk;
 pub use metered::MeteredDisk;
 pub use model::{DiskModel, FileTraffic, ModelDisk};
+pub use process::Process;
 pub use rng::SplitMix64;

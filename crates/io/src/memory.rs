@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{Error, Result};
 
 use crate::disk::{check_name, check_range, unexpected_eof};
 use crate::sparse::SparseBytes;
-use crate::{Create, DirLock, Disk, File, OpenOptions};
+use crate::{Create, DirLock, Disk, File, LockMode, OpenOptions};
 
 type Content = Arc<RwLock<SparseBytes>>;
 
@@ -21,7 +21,7 @@ type Content = Arc<RwLock<SparseBytes>>;
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
     files: Arc<Mutex<BTreeMap<String, Content>>>,
-    locked: Arc<AtomicBool>,
+    lock: LockFlag,
 }
 
 impl MemoryDisk {
@@ -75,27 +75,49 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn lock(&self) -> Result<DirLock> {
-        lock_flag(&self.locked, "the database in memory")
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+        self.lock.take(mode, "the database in memory")
     }
 
-    fn describe(&self) -> String {
+    fn location(&self) -> String {
         "memory".to_string()
     }
 }
 
-/// Takes a lock that is a flag in memory.
-pub(crate) fn lock_flag(flag: &Arc<AtomicBool>, what: &str) -> Result<DirLock> {
-    struct Held(Arc<AtomicBool>);
-    impl Drop for Held {
-        fn drop(&mut self) {
-            self.0.store(false, Ordering::Release);
+/// A lock in memory: 0 if it is free, [`ALONE`] if it is held in exclusive mode, else the number of its holders.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LockFlag(Arc<AtomicUsize>);
+
+const ALONE: usize = usize::MAX;
+
+impl LockFlag {
+    /// Takes the lock of `what`.
+    pub(crate) fn take(&self, mode: LockMode, what: &str) -> Result<DirLock> {
+        let next = |held| match (held, mode) {
+            (0, LockMode::Exclusive) => Some(ALONE),
+            (ALONE, _) | (_, LockMode::Exclusive) => None,
+            (holders, LockMode::Shared) => Some(holders + 1),
+        };
+        match self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, next) {
+            Ok(_) => Ok(DirLock::new(Held { flag: self.clone(), mode })),
+            Err(_) => Err(Error::AlreadyOpen(what.to_string())),
         }
     }
-    if flag.swap(true, Ordering::Acquire) {
-        return Err(Error::AlreadyOpen(what.to_string()));
+}
+
+/// A holder of a [`LockFlag`].
+struct Held {
+    flag: LockFlag,
+    mode: LockMode,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        match self.mode {
+            LockMode::Exclusive => self.flag.0.store(0, Ordering::Release),
+            LockMode::Shared => drop(self.flag.0.fetch_sub(1, Ordering::Release)),
+        }
     }
-    Ok(DirLock::new(Held(flag.clone())))
 }
 
 struct MemoryFile {

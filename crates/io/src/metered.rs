@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_base::Result;
 use holdfast_metrics::{Counter, Metrics};
 
-use crate::{DirLock, Disk, File, FileKind, OpenOptions, ReadAt, WriteAt};
+use crate::{DirLock, Disk, File, FileKind, LockMode, OpenOptions, ReadAt, WriteAt};
 
 /// Any disk, counted.
 #[derive(Clone)]
@@ -55,8 +55,12 @@ impl Disk for MeteredDisk {
         self.inner.sync_dir()
     }
 
-    fn lock(&self) -> Result<DirLock> {
-        self.inner.lock()
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+        self.inner.lock(mode)
+    }
+
+    fn location(&self) -> String {
+        self.inner.location()
     }
 
     fn describe(&self) -> String {

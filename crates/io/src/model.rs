@@ -17,7 +17,7 @@ use holdfast_base::Result;
 use holdfast_base::blocking::Mutex;
 
 use crate::spindle::{Extent, Spindle, Ticket};
-use crate::{Clock, DirLock, Disk, File, OpenOptions, ReadAt, WriteAt};
+use crate::{Clock, DirLock, Disk, File, LockMode, OpenOptions, ReadAt, WriteAt};
 
 /// How fast the modelled disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,8 +227,12 @@ impl Disk for ModelDisk {
         self.inner.sync_dir()
     }
 
-    fn lock(&self) -> Result<DirLock> {
-        self.inner.lock()
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+        self.inner.lock(mode)
+    }
+
+    fn location(&self) -> String {
+        self.inner.location()
     }
 
     fn describe(&self) -> String {

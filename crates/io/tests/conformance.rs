@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_base::Error;
 use holdfast_io::{
     AlignedBuf, BatchMethod, CrashDisk, Create, Disk, DiskModel, FaultDisk, File, FileDisk, FileDiskOptions, FileKind,
-    FlushMethod, ManualClock, MemoryDisk, MeteredDisk, ModelDisk, OpenOptions, ReadAt, SplitMix64, WriteAt,
+    FlushMethod, LockMode, ManualClock, MemoryDisk, MeteredDisk, ModelDisk, OpenOptions, ReadAt, SplitMix64, WriteAt,
 };
 use holdfast_metrics::Metrics;
 
@@ -181,10 +181,17 @@ fn read_only_handles_refuse_writes(disk: &dyn Disk) {
 }
 
 fn the_lock_excludes_others(disk: &dyn Disk) {
-    let held = disk.lock().unwrap();
-    assert!(matches!(disk.lock(), Err(Error::AlreadyOpen(_))));
+    let refused = |mode| matches!(disk.lock(mode), Err(Error::AlreadyOpen(_)));
+    let held = disk.lock(LockMode::Exclusive).unwrap();
+    assert!(refused(LockMode::Exclusive) && refused(LockMode::Shared));
     drop(held);
-    drop(disk.lock().unwrap());
+    let readers = [LockMode::Shared; 2].map(|mode| disk.lock(mode).unwrap());
+    assert!(refused(LockMode::Exclusive));
+    let [first, last] = readers;
+    drop(first);
+    assert!(refused(LockMode::Exclusive));
+    drop(last);
+    drop(disk.lock(LockMode::Exclusive).unwrap());
     assert!(!disk.list().unwrap().contains(&"lock".to_string()));
 }
 

@@ -354,6 +354,15 @@ pub(crate) fn add_delta(deltas: &mut Vec<(IndexId, i64)>, index: IndexId, by: i6
     }
 }
 
+impl Txn {
+    /// Ends it without a word to the system: in a forked child, where the system's threads are not, and its locks may be held by them.
+    pub fn abandon(&mut self) {
+        self.state = State::Ended;
+        std::mem::forget(self.view.take());
+        std::mem::forget(self.log.take());
+    }
+}
+
 impl Drop for Txn {
     fn drop(&mut self) {
         match (self.state, self.log.take()) {

@@ -29,7 +29,7 @@ use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 use crate::format::{FORMAT_VERSION, GROUP_HEADER};
 
 /// Name of the file.
-pub(crate) const FILE_NAME: &str = "checkpoint";
+pub const FILE_NAME: &str = "checkpoint";
 /// Longest payload, in bytes.
 pub(crate) const PAYLOAD_MAX: usize = 2048;
 
@@ -131,7 +131,7 @@ pub(crate) fn is_position(lsn: u64) -> bool {
 /// [`Error::NotADatabase`] without the file, [`Error::DamagedFile`] without an intact slot.
 pub(crate) fn read(disk: &dyn Disk) -> Result<Checkpoint> {
     if !disk.exists(FILE_NAME)? {
-        return Err(Error::NotADatabase(disk.describe()));
+        return Err(Error::NotADatabase(disk.location()));
     }
     let file = disk.open(FILE_NAME, OpenOptions::new(FileKind::Meta).read_only(true))?;
     newest(file.as_ref())

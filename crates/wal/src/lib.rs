@@ -31,6 +31,7 @@ mod space;
 mod tail;
 mod wal;
 
+pub use checkpoint::FILE_NAME as CHECKPOINT_FILE;
 pub use config::{FlushAtCommit, WalConfig};
 pub use poison::Poison;
 pub use reader::{EndReason, Group, LogEnd, LogReader, Progress};
@@ -38,6 +39,12 @@ pub use recovery::Recovery;
 pub use space::{SpaceClass, SpaceTicket};
 pub use tail::{LogCopy, LogTail};
 pub use wal::{Wal, WriterSlot};
+
+/// Whether a log has files of that name.
+#[must_use]
+pub fn is_log_file(name: &str) -> bool {
+    name == CHECKPOINT_FILE || segments::number_of(name).is_some()
+}
 
 /// The parts that the model checkers explore by themselves.
 #[cfg(any(loom, shuttle))]

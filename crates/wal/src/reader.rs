@@ -96,8 +96,8 @@ impl Inventory {
     /// Looks at all segment files.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if the segment that holds `at` is missing, [`Error::Incompatible`] for segments of an
-    /// unknown format.
+    /// [`Error::DamagedFile`] if the segment that holds `at` is missing, or one is that of another database, which would be reused;
+    /// [`Error::Incompatible`] for segments of an unknown format.
     pub fn take(disk: &dyn Disk, uuid: &[u8; 16], at: u64, options: OpenOptions) -> Result<Inventory> {
         let mut intact: Vec<(Segment, u32)> = Vec::new();
         let mut bad: Vec<(u64, Arc<dyn holdfast_io::File>)> = Vec::new();
@@ -105,7 +105,11 @@ impl Inventory {
             let Some(number) = number_of(&name) else { continue };
             let file = disk.open(&name, options)?;
             match read_header(file.as_ref())? {
-                Some(h) if h.number == number && h.uuid == *uuid && file.len()? >= SEGMENT_HEADER + h.data_len => {
+                Some(h) if h.uuid != *uuid => {
+                    let what = "it belongs to another database (its UUID differs); move it away";
+                    return Err(Error::damaged_file(name, what));
+                }
+                Some(h) if h.number == number && file.len()? >= SEGMENT_HEADER + h.data_len => {
                     let segment = Segment { number, start: h.start, end: h.start + h.data_len, file };
                     intact.push((segment, h.page_size));
                 }

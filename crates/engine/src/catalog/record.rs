@@ -9,7 +9,7 @@
 //!              key type, value type, options (each a varint length and bytes),
 //!              root page u32 of the clustered index, its index id u32,
 //!              number of indexes (varint), for each: index id u32, root page u32, flags u8 (1 unique), name, key type
-//! NextIds:     format u8 = 1, next space id u32, next index id u32, next table id u32
+//! NextIds:     format u8 = 1, space id u32 below which all are given out, next index id u32, next table id u32
 //! UnusedIndexes: format u8 = 1, index ids u32
 //! ```
 
@@ -53,6 +53,9 @@ pub(crate) struct IndexRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NextIds {
     pub space: u32,
+    /// Space ids below this one are given out as far as the catalog says, which is durable: the number of a file proves that the file
+    /// is one that this database made.
+    pub granted: u32,
     pub index: u32,
     pub table: u32,
 }
@@ -160,11 +163,11 @@ impl TableRecord {
 
 impl NextIds {
     /// A new database's: ids below are the engine's own.
-    pub(crate) const FIRST: NextIds = NextIds { space: 16, index: 16, table: 1 };
+    pub(crate) const FIRST: NextIds = NextIds { space: 16, granted: 16, index: 16, table: 1 };
 
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut out = vec![FORMAT];
-        out.u32(self.space);
+        out.u32(self.space.max(self.granted));
         out.u32(self.index);
         out.u32(self.table);
         out
@@ -175,7 +178,8 @@ impl NextIds {
         if r.u8()? != FORMAT {
             return None;
         }
-        let ids = NextIds { space: r.u32()?, index: r.u32()?, table: r.u32()? };
+        let space = r.u32()?;
+        let ids = NextIds { space, granted: space, index: r.u32()?, table: r.u32()? };
         r.is_empty().then_some(ids)
     }
 }
@@ -206,8 +210,8 @@ mod tests {
         let bytes = table.encode();
         assert_eq!(TableRecord::decode(&bytes), Some(table));
         assert!((0..bytes.len()).all(|n| TableRecord::decode(&bytes[..n]).is_none()));
-        let ids = NextIds { space: 17, index: 18, table: 3 };
-        assert_eq!(NextIds::decode(&ids.encode()), Some(ids));
+        let ids = NextIds { space: 17, granted: 32, index: 18, table: 3 };
+        assert_eq!(NextIds::decode(&ids.encode()), Some(NextIds { space: 32, ..ids }));
         assert_eq!(table_name(&table_key("people")).as_deref(), Some("people"));
         assert_eq!(table_name(NEXT_IDS_KEY), None);
         let unused = encode_unused(&[IndexId(7), IndexId(u32::MAX)]);

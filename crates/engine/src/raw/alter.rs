@@ -126,7 +126,7 @@ impl RawAlter {
 
 impl Drop for RawAlter {
     fn drop(&mut self) {
-        if self.done {
+        if self.done || self.shared.leak_in_child() {
             return;
         }
         let attached = self.load.attach_all();

@@ -75,6 +75,15 @@ pub struct RawTransaction {
     shared: Local<Arc<Shared>>,
 }
 
+impl Drop for RawTransaction {
+    fn drop(&mut self) {
+        if self.shared.leak_in_child() {
+            self.txn.abandon();
+            std::mem::forget(std::mem::take(&mut self.entered));
+        }
+    }
+}
+
 impl RawTransaction {
     pub(super) fn new(shared: &Local<Arc<Shared>>, txn: Txn) -> RawTransaction {
         RawTransaction { txn, entered: Vec::new(), shared: Arc::clone(shared) }

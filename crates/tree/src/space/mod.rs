@@ -219,6 +219,24 @@ impl SpaceFile {
         SpaceHeader::decode(&page).ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))
     }
 
+    /// Pages that the header counts, all of which the file has.
+    ///
+    /// # Errors
+    /// [`Error::DamagedFile`] if the file ends before; those of reading the header and of the disk.
+    pub fn whole_pages(&self, acc: &Access<'_>) -> Result<u32> {
+        // The file grows before the header counts more pages, and is cut after it counts less: with page 0 latched neither is half done.
+        let header = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
+        let damaged = || Error::damaged_page(header.id(), "the space header is not one");
+        let pages = SpaceHeader::decode(&header).ok_or_else(damaged)?.pages;
+        let (file, page_size) = (self.space.file(), self.page_size() as u64);
+        let there = file.len()? / page_size;
+        if there < u64::from(pages) {
+            let what = format!("it ends after {there} pages, and its header counts {pages}");
+            return Err(Error::damaged_file(file.name(), what));
+        }
+        Ok(pages)
+    }
+
     /// Sees to it that the header names an incompatible feature, before that is used: a version that does not know it refuses the file
     /// from then on. The first call writes.
     ///

@@ -121,9 +121,8 @@ impl Wal {
     /// that is too small, [`Error::DiskFull`], whatever the disk says.
     pub fn create(disk: Arc<dyn Disk>, uuid: [u8; 16], config: WalConfig, metrics: Arc<Metrics>) -> Result<Arc<Wal>> {
         let geometry = Geometry::new(&config)?;
-        let is_ours = |name: &String| name == checkpoint::FILE_NAME || crate::segments::number_of(name).is_some();
-        if disk.list()?.iter().any(is_ours) {
-            return Err(Error::AlreadyExists(disk.describe()));
+        if disk.list()?.iter().any(|name| crate::is_log_file(name)) {
+            return Err(Error::AlreadyExists(disk.location()));
         }
         let sizes = Arc::new(Sizes::new(geometry));
         let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, Arc::clone(&sizes), vec![], FIRST_LSN);
