@@ -96,3 +96,15 @@ fn a_crash_leaves_what_can_be_dropped() {
         }
     }
 }
+
+#[test]
+fn a_check_finds_nothing_wrong_with_a_temporary_table() {
+    let (_disk, db) = common::on_memory_disk();
+    let raw = raw(&db);
+    create(&raw, "temporary", Lifetime::Temporary).unwrap();
+    common::assert_sound(&db);
+    insert(&raw, "temporary", 10).unwrap();
+    common::assert_sound(&db);
+    raw.truncate_table("temporary").unwrap();
+    common::assert_sound(&db);
+}

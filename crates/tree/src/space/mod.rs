@@ -108,14 +108,21 @@ impl SpaceFile {
     ) -> Result<Arc<SpaceFile>> {
         let page_size = store.page_size();
         let file = disk.open(name, OpenOptions::new(FileKind::Data).create(Create::New))?;
-        if lifetime == Lifetime::Lasting {
-            let written = write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn());
-            if let Err(error) = written.and_then(|()| file.sync()).and_then(|()| disk.sync_dir()) {
-                drop(file);
-                // What counts is the first error; an orphan file is removed when the database is opened.
-                let _ = disk.remove(name);
-                return Err(error);
+        // The file has all pages that its header counts.
+        let long_enough = file.set_len(u64::from(FIRST_PAGES) * page_size as u64);
+        let made = long_enough.and_then(|()| match lifetime {
+            Lifetime::Lasting => {
+                write_first_pages(file.as_ref(), id, uuid, page_size, store.wal().next_lsn())?;
+                file.sync()?;
+                disk.sync_dir()
             }
+            Lifetime::Temporary => Ok(()),
+        });
+        if let Err(error) = made {
+            drop(file);
+            // What counts is the first error; an orphan file is removed when the database is opened.
+            let _ = disk.remove(name);
+            return Err(error);
         }
         let space = SpaceFile::attach(store, id, file, 0)?;
         if lifetime == Lifetime::Temporary
@@ -374,7 +381,6 @@ fn make_first_pages(
 
 /// Header and first bitmap of a new file, written.
 fn write_first_pages(file: &dyn File, id: SpaceId, uuid: [u8; 16], page_size: usize, lsn: Lsn) -> Result<()> {
-    file.set_len(u64::from(FIRST_PAGES) * page_size as u64)?;
     let mut buf = AlignedBuf::zeroed(2 * page_size);
     let (first, second) = buf.split_at_mut(page_size);
     make_first_pages(id, uuid, page_size, |no, op| {
