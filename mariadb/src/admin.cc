@@ -57,6 +57,8 @@ template <class Each> int ha_holdfast::each_entry(uint index, Each each)
   if (int error= open_cursor(index))
     return error;
   is_scan= true;
+  // All columns are looked at.
+  heads_refused= true;
   if (int error= seek(open, true, open, false, false))
     return error;
   for (uint n= 0;; n++)
@@ -165,7 +167,7 @@ int ha_holdfast::check_entries(Findings *findings)
   }
   tmp_restore_column_map(&table->read_set, columns);
   hf_cursor_release(cursor);
-  at_entry= false;
+  at_entry= heads_refused= false;
   return error || agree ? error : fail(verify(findings, true));
 }
 

@@ -9,7 +9,7 @@
    so that a parent cannot go unseen.
 
    Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
-   through `update_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
+   through `change_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
 
 #include "errors.h"
 #include "ha_holdfast.h"
@@ -389,5 +389,5 @@ int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
     return refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED);
   if (table->vfield && table->update_virtual_fields(this, VCOL_UPDATE_FOR_WRITE))
     return HA_ERR_GENERIC;
-  return update_row(table->record[1], table->record[0]);
+  return change_row(table->record[1], table->record[0]);
 }

@@ -189,6 +189,7 @@ private:
   {
     return (table->key_info[key_no].flags & HA_NOSAME) && !share->keys[key_no].has_null(record);
   }
+  int change_row(const uchar *before, const uchar *after);
   int update_row_itself(const uchar *after);
   int update_entry(uint key_no, const uchar *before, const uchar *after);
   uint64_t begin_row();

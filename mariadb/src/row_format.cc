@@ -233,6 +233,36 @@ size_t Row_layout::encode(TABLE *table, const uchar *record, Bytes *out) const
   return head;
 }
 
+bool Row_layout::is_same(const TABLE *table, const uchar *a, const uchar *b) const
+{
+  for (size_t i= 0; i < columns.size(); i++)
+  {
+    const Column &column= columns[i];
+    const uchar *value_a= a + column.offset, *value_b= b + column.offset;
+    size_t n_a= column.width, n_b= n_a;
+    if (column.run_columns)
+    {
+      n_a= n_b= column.run_width;
+      i+= column.run_columns - 1;
+    }
+    else if (column.is_null(a) || column.is_null(b))
+    {
+      if (column.is_null(a) && column.is_null(b))
+        continue;
+      return false;
+    }
+    // A CHAR has its spaces in both.
+    else if (column.kind == VARCHAR || column.kind == BLOB)
+    {
+      value_a= value_of(table, column, a, &n_a);
+      value_b= value_of(table, column, b, &n_b);
+    }
+    if (n_a != n_b || (value_a != value_b && n_a && memcmp(value_a, value_b, n_a)))
+      return false;
+  }
+  return true;
+}
+
 bool Row_layout::heads_do(const TABLE *table) const
 {
   for (uint i : long_columns)

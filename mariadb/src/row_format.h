@@ -64,6 +64,9 @@ public:
   /* Makes `out` the row in `record`. Returns how many bytes its head has; 0 if it has no tail. */
   size_t encode(TABLE *table, const uchar *record, Bytes *out) const;
 
+  /* Whether two records, with all their columns, give the same row. What lies under a NULL is no part of it. */
+  bool is_same(const TABLE *table, const uchar *a, const uchar *b) const;
+
   /* Puts a row, or its head, into `record`: all columns if `all`, else those that are to be read. */
   Decoded decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const;
 
