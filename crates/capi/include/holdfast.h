@@ -228,7 +228,10 @@ hf_code hf_adopt(const hf_database *database, hf_slice xid, hf_transaction **out
 
 typedef enum { HF_LOCK_NONE= 0, HF_LOCK_SHARED= 1, HF_LOCK_EXCLUSIVE= 2 } hf_lock;
 
-/* The first `head` bytes of a large value can be read without the rest, and changed without writing it. */
+/* Index 0 holds rows. The key of an entry of another index ends with the key of its row; the entry's value begins with how many bytes of
+   its key are before that, as LEB128.
+
+   The first `head` bytes of a large value can be read without the rest, and changed without writing it. */
 hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value,
                   size_t head);
 hf_code hf_insert_unique(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,

@@ -1,4 +1,5 @@
-//! Single entries of an index, by key. Index 0 of a table holds its rows.
+//! Single entries of an index, by key. Index 0 of a table holds its rows; the key of an entry of another one ends with the key of its
+//! row, and its value begins with how many bytes of the key are before that, as LEB128.
 
 use crate::handle::{Slice, entry_points, exclusive, shared, take};
 use crate::raw::NewValue;

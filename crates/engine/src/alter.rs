@@ -96,13 +96,14 @@ pub(crate) fn begin(
     drop(next);
     let space = table.store.space()?;
     let access = shared.pool().access(AccessKind::Point);
-    let make = |&id: &IndexId| {
-        let root = Tree::create(space, id, &access)?;
-        Ok(TableIndex::new(Tree::open(space, id, root), IndexKind::Entries))
-    };
-    let mut made = ids.iter().map(make).collect::<Result<Vec<_>>>()?;
+    let tree = |&id: &IndexId| Ok(Tree::open(space, id, Tree::create(space, id, &access)?));
+    let (of_added, of_deltas) = ids.split_at(add.len());
+    let rows = &table.store.indexes()?[0];
+    let added = of_added.iter().map(|id| Ok(TableIndex::leading_to(rows, tree(id)?)));
+    let made = added.collect::<Result<Vec<_>>>()?;
+    let deltas = of_deltas.iter().map(|id| Ok(TableIndex::new(tree(id)?, IndexKind::Entries)));
+    let deltas = deltas.collect::<Result<Vec<_>>>()?;
     drop(access);
-    let deltas = made.split_off(add.len());
     for delta in &deltas {
         shared.txns.register(delta);
     }

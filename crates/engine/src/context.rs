@@ -330,6 +330,13 @@ impl<'t> RawCursor<'t> {
         Ok(())
     }
 
+    /// Replaces the content of `value` by the row of `key`, to which the entry given last leads; false if there is none.
+    pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.context.shared.check()?;
+        let read = self.cursor.as_ref().map_or(Ok(None), |cursor| cursor.read_row(key, value))?;
+        read.map_or_else(|| self.context.get(&self.table, key, value), Ok)
+    }
+
     /// Replaces the contents of `key` and `value` by the next entry; false at the end.
     pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };

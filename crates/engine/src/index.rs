@@ -118,13 +118,12 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     ) -> Result<IndexEntries<'t, K, I>> {
         let bounds = entry_bounds::<I>(&range);
         let ends = Ends::new(self.context, self.handle.clone(), Some(self.no), bounds, options, None);
-        Ok(IndexEntries { context: self.context, ends, types: PhantomData })
+        Ok(IndexEntries { ends, types: PhantomData })
     }
 }
 
 /// The entries of a range of an index; made by [`Index::keys`].
 pub struct IndexEntries<'t, K: Key, I: Key> {
-    context: &'t Context,
     ends: Ends<'t>,
     types: PhantomData<fn() -> (K, I)>,
 }
@@ -170,9 +169,9 @@ impl<K: Key, V: Value, I: Key> IndexRange<'_, K, V, I> {
     fn step(&mut self, direction: Direction) -> Result<Option<IndexedRow<K, V, I>>> {
         let mut value = Vec::new();
         while let Some(Found { entry: (index_key, key), key_bytes }) = self.entries.step(direction)? {
-            let handle = &self.entries.ends.handle;
-            // The row is gone only for a READ COMMITTED reader, whose snapshot moves between entry and row.
-            if self.entries.context.get(handle, &key_bytes, &mut value)? {
+            // The row has gone only if the transaction has deleted it meanwhile, on another thread.
+            if self.entries.ends.row(direction, &key_bytes, &mut value)? {
+                let handle = &self.entries.ends.handle;
                 let value = decode_value::<V>(&value).ok_or_else(|| undecodable::<V>(handle, "value"))?;
                 return Ok(Some((index_key, key, value)));
             }

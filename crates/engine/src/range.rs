@@ -82,6 +82,16 @@ impl<'t> Ends<'t> {
         Ok(Some((&self.key, &self.value)))
     }
 
+    /// Reads the row of `key`, to which the entry leads that came from the end that `direction` starts at, into `value`; false if there is
+    /// none.
+    pub(crate) fn row(&self, direction: Direction, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let cursor = match direction {
+            Direction::Forward => &self.front,
+            Direction::Backward => &self.back,
+        };
+        cursor.as_ref().map_or(Ok(false), |cursor| cursor.row(key, value))
+    }
+
     /// Moves one cursor; false when the range is through.
     fn advance(&mut self, direction: Direction) -> Result<bool> {
         let mut cursor = match direction {

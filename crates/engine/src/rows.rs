@@ -2,12 +2,12 @@
 //!
 //! A row is an entry of the clustered index under its encoded key. Each of its index keys is an entry of that secondary
 //! index, under index key ++ row key; the entry's value is the length of the index key (a varint), so that the two can
-//! be told apart without knowing the types. The row is changed first: it is what others wait for.
+//! be told apart without knowing the types ([`row_key_begin`]). The row is changed first: it is what others wait for.
 
 use std::sync::Arc;
 
-use holdfast_base::codec::{Reader, Writer as _};
-use holdfast_txn::{NewValue, TableIndex, Txn};
+use holdfast_base::codec::Writer as _;
+use holdfast_txn::{NewValue, TableIndex, Txn, row_key_begin};
 
 use crate::Result;
 use crate::definition::IndexSpec;
@@ -28,8 +28,7 @@ pub(crate) fn entry(index_key: &[u8], key: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 /// The index key and the row's key of a secondary entry, or `None` if it is none.
 pub(crate) fn split_entry<'e>(entry: &'e [u8], value: &[u8]) -> Option<(&'e [u8], &'e [u8])> {
-    let len = usize::try_from(Reader::new(value).varint()?).ok()?;
-    (len <= entry.len()).then(|| entry.split_at(len))
+    row_key_begin(entry, value).map(|begin| entry.split_at(begin))
 }
 
 impl Target<'_> {

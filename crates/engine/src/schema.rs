@@ -250,9 +250,10 @@ impl TableStore {
     ) -> TableStore {
         let mut indexes = Vec::new();
         if let Ok(space) = &space {
-            let open = |id, root, kind| TableIndex::new(Tree::open(space, id, root), kind);
-            indexes.push(open(record.clustered, record.root, IndexKind::Rows));
-            indexes.extend(record.indexes.iter().map(|i| open(i.id, i.root, IndexKind::Entries)));
+            let open = |id, root| Tree::open(space, id, root);
+            let rows = TableIndex::new(open(record.clustered, record.root), IndexKind::Rows);
+            indexes.push(Arc::clone(&rows));
+            indexes.extend(record.indexes.iter().map(|i| TableIndex::leading_to(&rows, open(i.id, i.root))));
         }
         let known: Vec<bool> = indexes.iter().map(|index| shared.txns.register(index)).collect();
         let counted = origin != Origin::Found || known.first().is_some_and(|&known| known);

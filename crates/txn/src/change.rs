@@ -274,9 +274,9 @@ impl Txn {
         let mut remembered = self.last_read.spot_of(index, key);
         let mut payload = self.last_read.take_payload();
         if remembered.is_none()
-            && let Some(read) = &self.cursor_read
+            && let Some(for_cursors) = &self.for_cursors
         {
-            let mut read = read.lock();
+            let read = &mut for_cursors.lock().read;
             remembered = read.spot_of(index, key);
             if remembered.is_some() {
                 let unused = std::mem::replace(&mut payload, read.take_payload());
@@ -327,9 +327,12 @@ impl Txn {
         if live && matches!(op, Op::Insert(_)) {
             return Err(Error::DuplicateKey);
         }
-        self.check_first_updater(seen.header)?;
+        let replaces_unseen = self.check_first_updater(seen.header)?;
         if !live && matches!(op, Op::Update(_) | Op::Delete) {
             return self.protect_absence(index, key, seen.header);
+        }
+        if replaces_unseen && index.kind() == IndexKind::Rows {
+            self.owner().replaces_unseen(index.id());
         }
         if let (Some(old), Some(payload), true) = (old, seen.payload, live)
             && let Err(e) = self.system.value_of(index, payload, Part::Whole, None, acc, old)
@@ -356,25 +359,24 @@ impl Txn {
         Ok(Step::Done(live))
     }
 
-    /// With snapshot isolation: the newest version must be visible.
-    pub(crate) fn check_first_updater(&mut self, seen: Option<VersionHeader>) -> Result<()> {
-        if self.options.isolation != Isolation::RepeatableRead || !self.options.snapshot_isolation {
-            return Ok(());
+    /// Whether the newest version is one of others that a view of the transaction does not see. With snapshot isolation that is a
+    /// conflict: the first updater wins.
+    pub(crate) fn check_first_updater(&self, newest: Option<VersionHeader>) -> Result<bool> {
+        let is_unseen = newest.is_some_and(|version| self.is_unseen(version));
+        if is_unseen && self.first_updater_wins() {
+            self.system.metrics.inc(Counter::TrxConflicts);
+            return Err(Error::Conflict);
         }
-        let Some(header) = seen.filter(|h| h.txn != self.id) else {
-            self.current_view(); // The snapshot of a transaction that begins with a change is taken now.
-            return Ok(());
-        };
-        let (view, system) = self.view_in_system();
-        if view.sees(header.txn, &system.map) {
-            return Ok(());
-        }
-        system.metrics.inc(Counter::TrxConflicts);
-        Err(Error::Conflict)
+        Ok(is_unseen)
     }
 
-    /// An update or delete found nothing: where the isolation level promises it, the key is kept free.
-    fn protect_absence(&self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Result<Step> {
+    /// An update or delete found nothing: where the isolation level promises it, the key is kept free. With snapshot isolation it is
+    /// the snapshot that has no such entry, so there has to be one.
+    fn protect_absence(&mut self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Result<Step> {
+        if self.first_updater_wins() && self.view.is_none() {
+            self.current_view();
+            return Ok(Step::Blocked(Blocker::Changed(seen))); // Look again: the entry may have come before the snapshot.
+        }
         let promised = match self.options.isolation {
             Isolation::ReadCommitted => false,
             Isolation::RepeatableRead => !self.options.snapshot_isolation,

@@ -163,10 +163,15 @@ impl CommitMap {
         }
     }
 
-    /// Whether `id` has not ended.
+    /// Whether `id` has not ended for everybody: one whose number is not published yet has not. A view that is opened then does not see
+    /// it, and who has been told that it ended would not see what it was told.
     #[must_use]
     pub fn is_active(&self, id: TxnId) -> bool {
-        self.status(id) == TxnStatus::Active
+        match self.status(id) {
+            TxnStatus::Active => true,
+            TxnStatus::Committed(no) => no > self.clock.last_commit(),
+            TxnStatus::RolledBack => false,
+        }
     }
 
     /// Records that `id` committed as number `no`. Called within the commit critical section.
@@ -301,6 +306,17 @@ mod tests {
         assert_eq!(map.status(TxnId(3)), TxnStatus::Committed(CommitNo(3)));
         map.lock_window().advance(CommitNo(3));
         assert_eq!(map.status(TxnId(3)), TxnStatus::Committed(CommitNo(0)));
+    }
+
+    #[test]
+    fn a_commit_has_not_ended_before_its_number_is_published() {
+        let clock = Clock::new(TxnId(1), CommitNo(0));
+        let map = CommitMap::new(64, &clock, &[]);
+        let id = map.allocate().unwrap();
+        map.set_committed(id, CommitNo(1));
+        assert!(map.is_active(id));
+        clock.publish(CommitNo(1));
+        assert!(!map.is_active(id));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::view::View;
 pub enum IndexKind {
     /// Rows: key -> value.
     Rows,
-    /// Secondary entries: (index key ++ row key) -> covered bytes.
+    /// Secondary entries: (index key ++ row key) -> length of the index key, covered bytes.
     Entries,
 }
 
@@ -27,6 +27,8 @@ pub enum IndexKind {
 pub struct TableIndex {
     tree: Tree,
     kind: IndexKind,
+    /// The rows that its entries lead to.
+    rows_led_to: Option<Arc<TableIndex>>,
     /// Every transaction that inserts or deletes writes it: the rest is read all the time.
     rows: CachePadded<AtomicI64>,
     /// The commit from which on it says what there is; views of before find nothing of theirs in it.
@@ -37,11 +39,22 @@ pub struct TableIndex {
 }
 
 impl TableIndex {
-    /// The index over `tree`.
+    /// The index over `tree`. If it holds entries, they lead to no rows.
     #[must_use]
     pub fn new(tree: Tree, kind: IndexKind) -> Arc<TableIndex> {
+        TableIndex::make(tree, kind, None)
+    }
+
+    /// The secondary index over `tree`, whose entries lead to `rows`. Readers that have changed rows rely on what the value
+    /// of an entry begins with: see [`row_key_begin`](crate::row_key_begin).
+    #[must_use]
+    pub fn leading_to(rows: &Arc<TableIndex>, tree: Tree) -> Arc<TableIndex> {
+        TableIndex::make(tree, IndexKind::Entries, Some(Arc::clone(rows)))
+    }
+
+    fn make(tree: Tree, kind: IndexKind, rows_led_to: Option<Arc<TableIndex>>) -> Arc<TableIndex> {
         let (rows, since, stats) = (CachePadded::default(), AtomicU64::new(0), AccessStats::default());
-        Arc::new(TableIndex { tree, kind, rows, since, stats, gone: RwLock::new(false) })
+        Arc::new(TableIndex { tree, kind, rows_led_to, rows, since, stats, gone: RwLock::new(false) })
     }
 
     /// Its id.
@@ -60,6 +73,12 @@ impl TableIndex {
     #[must_use]
     pub fn kind(&self) -> IndexKind {
         self.kind
+    }
+
+    /// The rows that its entries lead to, if it is a secondary index of a table.
+    #[must_use]
+    pub fn rows_led_to(&self) -> Option<&Arc<TableIndex>> {
+        self.rows_led_to.as_ref()
     }
 
     /// About how many live entries it has, by committed transactions. Exact after a clean stop.

@@ -97,7 +97,7 @@ pub use {
     load::{Loader, SuspendedLoader},
     options::{Durability, Isolation, TxnConfig, TxnOptions},
     recovery::PreparedTxn,
-    row::{HEADER_LEN, VersionHeader},
+    row::{HEADER_LEN, VersionHeader, row_key_begin},
     system::TxnSystem,
     txn::{Savepoint, Txn},
     undo::XID_MAX,

@@ -16,7 +16,7 @@ use crate::change::wait_for_writer;
 use crate::index::{IndexKind, TableIndex};
 use crate::lock::{LockMode, Owner, WaitMode};
 use crate::options::Isolation;
-use crate::system::TxnSystem;
+use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
 use crate::values::Part;
 use crate::visibility::split;
@@ -55,6 +55,15 @@ impl LastRead {
     }
 }
 
+/// What a transaction shares with its locking cursors.
+#[derive(Default)]
+pub(crate) struct ForCursors {
+    /// What one of them read last.
+    pub read: LastRead,
+    /// The transaction's view, once it has one, if the first updater wins.
+    pub view: Option<OpenView>,
+}
+
 impl Txn {
     /// Reads the value of `key` into `value`. Returns whether there is one; `value` is empty if not. At SERIALIZABLE
     /// the entry is locked shared, and its newest committed version is read.
@@ -74,11 +83,10 @@ impl Txn {
             return self.get_locked(index, key, LockMode::Shared, None, value);
         }
         self.check_open()?;
-        let me = self.id;
-        let (view, system) = self.view_in_system();
-        index.check_view(view)?;
+        let (reader, system) = self.reader();
+        index.check_view(reader.view)?;
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let found = system.read_at(index, key, view, me, part, &acc, value)?;
+        let found = system.read_at(index, key, reader, part, &acc, value)?;
         if index.kind() == IndexKind::Rows {
             system.metrics.add(Counter::RowsRead, u64::from(found));
         }

@@ -10,8 +10,11 @@
 //!
 //! Because secondary entries carry the same header and every change of one is an undo record of its own, they have
 //! version chains of their own: an index is read at a view without a visit to the row.
+//!
+//! The key of a secondary entry is the index key followed by the row key. Its value begins with the length of the index
+//! key, as a varint; what follows is the caller's.
 
-use holdfast_base::codec::get_u64;
+use holdfast_base::codec::{Reader, get_u64};
 use holdfast_base::{RollPtr, TxnId};
 
 /// Bytes of the header.
@@ -71,6 +74,13 @@ impl VersionHeader {
     }
 }
 
+/// Where in the `key` of a secondary entry the row key begins. `None` if `value` is not that of such an entry.
+#[must_use]
+pub fn row_key_begin(key: &[u8], value: &[u8]) -> Option<usize> {
+    let begin = usize::try_from(Reader::new(value).varint()?).ok()?;
+    (begin <= key.len()).then_some(begin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +92,14 @@ mod tests {
             let payload = header.encode(b"body");
             assert_eq!(VersionHeader::decode(&payload), Some((header, &b"body"[..])));
         }
+    }
+
+    #[test]
+    fn the_row_key_begins_within_the_key() {
+        assert_eq!(row_key_begin(b"index/row", b"\x06covered"), Some(6));
+        assert_eq!(row_key_begin(b"index", b"\x05"), Some(5));
+        assert_eq!(row_key_begin(b"index", b"\x06"), None);
+        assert_eq!(row_key_begin(b"index", b""), None);
     }
 
     #[test]

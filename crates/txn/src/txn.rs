@@ -1,7 +1,7 @@
 //! A transaction: its life from begin to end.
 //!
 //! A [`Txn`] belongs to a connection, not to a thread: it may be moved, and its cursors live beside it. It takes a view
-//! with its first consistent read, a transaction id and an undo log with its first change. Reading is in `reads`,
+//! with its first read without a lock, a transaction id and an undo log with its first change. Reading is in `reads`,
 //! changing in `change`, cursors in `cursor`. A read-only one has an owner - and so a place in listings - once it asks for
 //! a lock, opens a cursor, or is named: most snapshots are over before anybody could look at them.
 //!
@@ -19,9 +19,11 @@ use holdfast_metrics::{Counter, Gauge, Local, Timing};
 use crate::lock::{Owner, Serial, WaitMode};
 use crate::losers::Loser;
 use crate::options::{Durability, Isolation, TxnOptions};
-use crate::reads::LastRead;
+use crate::reads::{ForCursors, LastRead};
+use crate::row::VersionHeader;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
+use crate::visibility::Reader;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -43,6 +45,8 @@ pub struct Txn {
     owner: OnceLock<Arc<Owner>>,
     pub(crate) options: TxnOptions,
     pub(crate) view: Option<OpenView>,
+    /// At READ COMMITTED: the oldest view that a cursor opened by an earlier statement may have.
+    cursors_view: Option<OpenView>,
     pub(crate) id: TxnId,
     pub(crate) log: Option<UndoLog>,
     pub(crate) deltas: Vec<(IndexId, i64)>,
@@ -52,8 +56,8 @@ pub struct Txn {
     xid: Vec<u8>,
     committed: Option<Committed>,
     pub(crate) last_read: LastRead,
-    /// The same of its locking cursors; there once it has opened one.
-    pub(crate) cursor_read: Option<Arc<Mutex<LastRead>>>,
+    /// What it shares with its locking cursors; there once it has opened one.
+    pub(crate) for_cursors: Option<Arc<Mutex<ForCursors>>>,
     /// Buffers for the change that is under way.
     pub(crate) new_payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
@@ -66,6 +70,7 @@ impl Txn {
             owner: owner.map_or_else(OnceLock::new, OnceLock::from),
             options,
             view: None,
+            cursors_view: None,
             id: TxnId::NONE,
             log: None,
             deltas: Vec::new(),
@@ -74,7 +79,7 @@ impl Txn {
             xid: Vec::new(),
             committed: None,
             last_read: LastRead::default(),
-            cursor_read: None,
+            for_cursors: None,
             new_payload: Vec::new(),
             record: Vec::new(),
         }
@@ -135,9 +140,18 @@ impl Txn {
             owner.clear_kill();
         }
         if self.options.isolation == Isolation::ReadCommitted {
-            self.view = None;
+            self.end_statement_view();
         }
         Ok(self.savepoint())
+    }
+
+    fn end_statement_view(&mut self) {
+        let view = self.view.take();
+        if !self.owner.get().is_some_and(|owner| owner.has_cursors()) {
+            self.cursors_view = None;
+        } else if self.cursors_view.is_none() {
+            self.cursors_view = view;
+        }
     }
 
     /// What to do about locks of others from here on, unless a call says something else.
@@ -190,13 +204,46 @@ impl Txn {
     }
 
     pub(crate) fn current_view(&mut self) -> &OpenView {
-        self.view_in_system().0
+        self.view_and_owner().0
     }
 
-    /// The view, and the system that it is one of.
-    pub(crate) fn view_in_system(&mut self) -> (&OpenView, &TxnSystem) {
+    /// The transaction as a reader at its view, and the system that it reads in.
+    pub(crate) fn reader(&mut self) -> (Reader<'_>, &TxnSystem) {
+        let me = self.id;
+        let (view, owner, system) = self.view_and_owner();
+        (Reader { view, me, owner }, system)
+    }
+
+    fn view_and_owner(&mut self) -> (&OpenView, Option<&Owner>, &TxnSystem) {
+        let shared = if self.first_updater_wins() { self.for_cursors.as_ref() } else { None };
         let (system, read_only) = (&self.system, self.options.read_only);
-        (self.view.get_or_insert_with(|| TxnSystem::open_view(system, read_only)), system)
+        let view = self.view.get_or_insert_with(|| {
+            let view = TxnSystem::open_view(system, read_only);
+            if let Some(shared) = shared {
+                shared.lock().view = Some(view.share());
+            }
+            view
+        });
+        (view, self.owner.get().map(|owner| &**owner), system)
+    }
+
+    /// Whether the first one to change a row wins: who does not see the newest version may not replace it.
+    pub(crate) fn first_updater_wins(&self) -> bool {
+        self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation
+    }
+
+    /// Whether a version is one of another transaction that a view of this one does not see.
+    pub(crate) fn is_unseen(&self, version: VersionHeader) -> bool {
+        let oldest = self.cursors_view.as_ref().or(self.view.as_ref());
+        version.txn != self.id && oldest.is_some_and(|view| !view.sees(version.txn, &self.system.map))
+    }
+
+    fn end_views(&mut self) {
+        (self.view, self.cursors_view) = (None, None);
+        if let Some(for_cursors) = &self.for_cursors {
+            let shared = for_cursors.lock().view.take();
+            drop(shared); // Which may close the view, without the mutex.
+        }
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -308,7 +355,7 @@ impl Txn {
         if self.state == State::Ended {
             return Ok(());
         }
-        self.view = None;
+        self.end_views();
         if let Some(owner) = self.owner.get() {
             owner.undid();
         }
@@ -339,7 +386,7 @@ impl Txn {
             self.system.release_xid(&self.xid);
         }
         self.state = State::Ended;
-        self.view = None;
+        self.end_views();
         if let Some(owner) = self.owner.get() {
             self.system.end_owner(owner);
         }
@@ -368,7 +415,7 @@ impl Drop for Txn {
         match (self.state, self.log.take()) {
             (State::Ended, _) => {}
             (State::Prepared, Some(log)) => {
-                self.view = None;
+                self.end_views();
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
                 let loser = Loser { owner: Arc::clone(self.owner()), log, tried: false };
                 self.system.list_prepared(std::mem::take(&mut self.xid), loser);

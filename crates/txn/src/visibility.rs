@@ -12,14 +12,27 @@
 //! writer that is found again and again without its record (see [`crate::reread`]).
 //!
 //! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo logs.
+//!
+//! # Rows of the reader's own
+//! A transaction may replace a version of a row that its view does not see: without snapshot isolation a change acts on the newest
+//! committed version. From then on the row is the transaction's own, and is read by its newest version. The entries that lead to it have
+//! version chains of their own, and their writers are others where the change did not touch them: at the view they would say what the
+//! row was. So the entries of such a row are read by their newest versions, too. That is sound: the row's lock keeps all others from
+//! changing them.
+//!
+//! Whose row an entry leads to is asked only if it matters, by a look at the row: the newest version of the entry is not
+//! visible, and the transaction has replaced such a version in the table ([`Owner::has_replaced_unseen`]). If the newest version of the
+//! entry is visible, both rules give that one.
 
 use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
+use crate::commit_map::CommitMap;
 use crate::index::TableIndex;
+use crate::lock::Owner;
 use crate::reread::{Circle, Rereads};
-use crate::row::{HEADER_LEN, VersionHeader};
+use crate::row::{HEADER_LEN, VersionHeader, row_key_begin};
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
 use crate::values::{self, Part};
@@ -36,6 +49,29 @@ pub(crate) enum Seen {
     Stale,
 }
 
+/// Who reads entries: what its view sees, and what it has written itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub view: &'a View,
+    /// Its id; [`TxnId::NONE`] if it has written nothing.
+    pub me: TxnId,
+    pub owner: Option<&'a Owner>,
+}
+
+impl Reader<'_> {
+    /// Whether it sees versions written by `txn`.
+    #[inline]
+    pub fn sees(&self, txn: TxnId, map: &CommitMap) -> bool {
+        (txn == self.me && self.me != TxnId::NONE) || self.view.sees(txn, map)
+    }
+
+    /// The rows that `index` leads to, if it has replaced versions of some that its view does not see.
+    fn replaced_rows<'i>(&self, index: &'i TableIndex) -> Option<&'i TableIndex> {
+        let rows = index.rows_led_to()?;
+        self.owner?.has_replaced_unseen(rows.id()).then_some(rows)
+    }
+}
+
 /// The header and body of a payload that a tree returned.
 #[inline]
 pub(crate) fn split<'p>(index: &TableIndex, payload: &'p [u8]) -> Result<(VersionHeader, &'p [u8])> {
@@ -48,18 +84,17 @@ fn no_header(index: &TableIndex) -> Error {
 }
 
 impl TxnSystem {
-    /// Reads the value of `key` that `view` sees; `me` sees its own changes. Returns whether there is one.
-    #[allow(clippy::too_many_arguments)]
+    /// Reads the value of `key` that `reader` sees. Returns whether there is one.
     pub(crate) fn read_at(
         &self,
         index: &TableIndex,
         key: &[u8],
-        view: &View,
-        me: TxnId,
+        reader: Reader<'_>,
         part: Part,
         acc: &Access<'_>,
         value: &mut Vec<u8>,
     ) -> Result<bool> {
+        let view = reader.view;
         // The newest version is mostly the one: then the buffer that it was read into is the value, but for the header.
         if !index.read(key, acc, value)? {
             value.clear();
@@ -67,7 +102,7 @@ impl TxnSystem {
         }
         let (newest, body) = split(index, value)?;
         let begin = values::begin_in_body(newest.overflow, body, part);
-        let seen = (newest.txn == me && me != TxnId::NONE) || view.sees(newest.txn, &self.map);
+        let seen = reader.sees(newest.txn, &self.map);
         if seen && newest.deleted {
             value.clear();
             return view.check().map(|()| false);
@@ -79,7 +114,7 @@ impl TxnSystem {
         let mut payload = std::mem::take(value);
         let mut rereads = Rereads::default();
         loop {
-            match self.version_at(index, key, &mut payload, view, me)? {
+            match self.version_at(index, key, &mut payload, reader)? {
                 Seen::Version => {
                     self.value_of(index, &payload, part, Some(view), acc, value)?;
                     return Ok(true);
@@ -119,21 +154,74 @@ impl TxnSystem {
         read
     }
 
-    /// Turns `payload`, the newest version of `key`, into the one that `view` sees.
+    /// Turns `payload`, the newest version of `key`, into the one that `reader` sees.
     pub(crate) fn version_at(
         &self,
         index: &TableIndex,
         key: &[u8],
         payload: &mut Vec<u8>,
-        view: &View,
-        me: TxnId,
+        reader: Reader<'_>,
     ) -> Result<Seen> {
         let newest = split(index, payload)?.0;
-        let sees = |txn: TxnId| (txn == me && me != TxnId::NONE) || view.sees(txn, &self.map);
-        if sees(newest.txn) {
+        if reader.sees(newest.txn, &self.map) {
             return Ok(if newest.deleted { Seen::Nothing } else { Seen::Version });
         }
         self.check_writer(index, key, newest.txn)?;
+        let Some(rows) = reader.replaced_rows(index) else {
+            return self.older_version(index, key, payload, newest, reader);
+        };
+        if !newest.deleted {
+            let own = self.leads_to_own(index, rows, key, payload, reader.me);
+            if newest.overflow && !self.is_newest(index, key, newest)? {
+                return Ok(Seen::Stale); // Its chain may have been freed while it was read.
+            }
+            if own? {
+                return Ok(Seen::Version);
+            }
+            return self.older_version(index, key, payload, newest, reader);
+        }
+        // Under a delete mark nothing says where the row key begins: an older version does, if there is one.
+        let seen = self.older_version(index, key, payload, newest, reader)?;
+        let own = seen == Seen::Version && self.leads_to_own(index, rows, key, payload, reader.me)?;
+        Ok(if own { Seen::Nothing } else { seen })
+    }
+
+    /// Whether the row that an entry leads to, of which `payload` is a live version, was written last by transaction `me`.
+    fn leads_to_own(
+        &self,
+        index: &TableIndex,
+        rows: &TableIndex,
+        key: &[u8],
+        payload: &[u8],
+        me: TxnId,
+    ) -> Result<bool> {
+        let acc = self.store.pool().access(AccessKind::Point).with_stats(rows.access_stats());
+        let mut value = Vec::new();
+        self.value_of(index, payload, Part::Whole, None, &acc, &mut value)?;
+        let begin = row_key_begin(key, &value).ok_or_else(|| {
+            Error::damaged_file(format!("index {}", index.id()), "an entry does not say where its row key begins")
+        })?;
+        Ok(rows.read(&key[begin..], &acc, &mut value)? && split(rows, &value)?.0.txn == me)
+    }
+
+    /// Whether `header` is that of the newest version of an entry.
+    fn is_newest(&self, index: &TableIndex, key: &[u8], header: VersionHeader) -> Result<bool> {
+        let acc = self.store.pool().access(AccessKind::Purge);
+        let mut payload = Vec::new();
+        Ok(index.read(key, &acc, &mut payload)? && split(index, &payload)?.0 == header)
+    }
+
+    /// Turns `payload`, the newest version of `key`, which `reader` does not see, into the one that its view sees.
+    fn older_version(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        payload: &mut Vec<u8>,
+        newest: VersionHeader,
+        reader: Reader<'_>,
+    ) -> Result<Seen> {
+        let Reader { view, .. } = reader;
+        let sees = |txn: TxnId| reader.sees(txn, &self.map);
         let acc = self.store.pool().access(AccessKind::Purge);
         self.metrics.inc(Counter::VersionReads);
         // Asked before the undo log is read: a log whose owner had ended by then is not written to any more.
@@ -173,8 +261,7 @@ impl TxnSystem {
         view.check()?;
         if first_gone {
             // If it was undone, nothing was to be looked for, and an error of looking is none.
-            let unchanged = index.read(key, &acc, payload)? && split(index, payload)?.0 == newest;
-            if !unchanged {
+            if !self.is_newest(index, key, newest)? {
                 return Ok(Seen::Stale);
             }
         }

@@ -1,8 +1,9 @@
 //! For layers that bring their own formats: tables of byte strings, made of an index of rows and of indexes whose entries
 //! the caller makes, keeps up and reads. A database server's handler is one.
 //!
-//! Index 0 of a table holds its rows; the others hold entries, whose keys the caller makes unique by ending them with
-//! the row's key. All have versions and locks of their own, so that an entry can be read without its row.
+//! Index 0 of a table holds its rows; the others hold entries. The key of an entry is an index key followed by the row's key,
+//! which makes it unique; its value begins with the length of the index key as a varint
+//! ([`row_key_begin`](holdfast_txn::row_key_begin)). All have versions and locks of their own, so that an entry can be read without its row.
 //!
 //! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole: the caller takes
 //! savepoints and goes back to them. After [`Error::Deadlock`] it has to roll back.

@@ -14,12 +14,12 @@ use super::{BATCH_MIN, CursorOptions, RowCursor, access, borrow};
 use crate::index::TableIndex;
 use crate::lock::{CoverId, KeyRange, LockMode, RangeId, WaitMode};
 use crate::options::Isolation;
-use crate::reads::{LastRead, is_locked_by_others, lock_and_read, read_covered};
+use crate::reads::{ForCursors, is_locked_by_others, lock_and_read, read_covered};
 use crate::row::VersionHeader;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::values::Part;
-use crate::visibility::split;
+use crate::visibility::{Reader, split};
 
 /// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue, of which others wait for single ones.
 const COVER_AFTER: usize = 64;
@@ -31,8 +31,8 @@ pub(super) struct Locking {
     pub(super) range: Option<RangeId>,
     first_updater_wins: bool,
     keep: bool,
-    /// Where the last entry was read, for the transaction to change it there.
-    pub(super) read: Arc<Mutex<LastRead>>,
+    /// Where the last entry was read, for the transaction to change it there; and the transaction's view.
+    pub(super) shared: Arc<Mutex<ForCursors>>,
     /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
     pub(super) is_new: bool,
     /// See [`CursorOptions::committed_if_locked`].
@@ -62,7 +62,11 @@ impl Txn {
         to: Bound<&[u8]>,
         options: CursorOptions,
     ) -> Result<Locking> {
-        let read = Arc::clone(self.cursor_read.get_or_insert_default());
+        let first_updater_wins = self.first_updater_wins();
+        let shared = Arc::clone(self.for_cursors.get_or_insert_default());
+        if first_updater_wins && let Some(view) = &self.view {
+            shared.lock().view.get_or_insert_with(|| view.share());
+        }
         let wait = options.wait.unwrap_or(self.wait_mode());
         let keep = self.options.isolation != Isolation::ReadCommitted;
         let range = if keep {
@@ -70,7 +74,6 @@ impl Txn {
         } else {
             None
         };
-        let first_updater_wins = self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation;
         let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked;
         Ok(Locking {
             mode,
@@ -78,7 +81,7 @@ impl Txn {
             range,
             first_updater_wins,
             keep,
-            read,
+            shared,
             is_new: false,
             committed_if_locked,
             is_unlocked: false,
@@ -95,7 +98,7 @@ impl RowCursor {
         let (system, index) = (&self.system, &self.index);
         if system.locks.cover_row(&self.owner, index.id(), cover, &self.key) {
             let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
-            let mut payload = locking.read.lock().take_payload();
+            let mut payload = locking.shared.lock().read.take_payload();
             let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
             let read = read_covered(system, &self.owner, index, &self.key, seen, &acc, &mut payload);
             if let Ok(Some(spot)) = read {
@@ -105,7 +108,7 @@ impl RowCursor {
                 self.value = value;
                 return exists;
             }
-            locking.read.lock().give_buffer(payload);
+            locking.shared.lock().read.give_buffer(payload);
             system.locks.uncover_row(index.id(), cover);
             read?;
         }
@@ -125,7 +128,7 @@ impl RowCursor {
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
         let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_));
         let attempt = if gives_way || locking.committed_if_locked { WaitMode::NoWait } else { wait };
-        let mut payload = locking.read.lock().take_payload();
+        let mut payload = locking.shared.lock().read.take_payload();
         let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
         match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
             Ok(spot) => {
@@ -146,7 +149,8 @@ impl RowCursor {
             Err(e) if is_locked_by_others(&e) && locking.committed_if_locked => {
                 (locking.is_new, locking.is_unlocked) = (false, true);
                 let view = TxnSystem::open_view(&self.system, false);
-                system.read_at(index, &self.key, &view, self.owner.txn(), Part::Whole, &acc, &mut self.value)
+                let reader = Reader { view: &view, me: self.owner.txn(), owner: Some(&self.owner) };
+                system.read_at(index, &self.key, reader, Part::Whole, &acc, &mut self.value)
             }
             Err(e) => Err(e),
         }
@@ -177,7 +181,7 @@ impl RowCursor {
         if let Some(h) = header
             && locking.first_updater_wins
             && h.txn != self.owner.txn()
-            && !self.view.sees(h.txn, &system.map)
+            && locking.shared.lock().view.as_ref().is_some_and(|view| !view.sees(h.txn, &system.map))
         {
             system.metrics.inc(Counter::TrxConflicts);
             return Err(Error::Conflict);
@@ -192,7 +196,7 @@ impl RowCursor {
             return Ok(false);
         }
         system.value_of(index, &payload, Part::Whole, None, acc, value)?;
-        locking.read.lock().remember(index, &self.key, spot, payload);
+        locking.shared.lock().read.remember(index, &self.key, spot, payload);
         Ok(true)
     }
 

@@ -3,9 +3,11 @@
 //! A cursor belongs to a transaction and lives beside it: it holds the view, not the transaction, and between two calls
 //! no latch and no page. It reads entries in batches that grow while it is used and judges each by the view. If its own
 //! transaction meanwhile added entries to the index, it reads the batch anew; if it changed or undid some, the entries of the
-//! batch one by one, and no batch for each row of an UPDATE. Changes to other indexes are nothing to it.
+//! batch one by one, and no batch for each row of an UPDATE. Changes to other indexes are nothing to it, with one exception: when the
+//! transaction replaces a version of a row that it does not see, entries that others have made of that row become visible, and
+//! the batch is read anew.
 //!
-//! A locking cursor (always at SERIALIZABLE) registers its whole range before it reads, where the isolation level keeps
+//! A locking cursor (always at SERIALIZABLE) has no view: it reads newest versions. It registers its whole range before it reads, where the isolation level keeps
 //! phantoms out, and locks each entry before it shows it. A cursor that is closed early gives back the part of
 //! the range that it did not reach. So does one that has to wait for an entry, and reads on from what it had shown last when it has the
 //! lock: whom it waits for may insert there. (Sessions that read the greatest key with a lock and insert the next one would all be in
@@ -37,7 +39,7 @@ use crate::row::HEADER_LEN;
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
 use crate::values::{self, Part};
-use crate::visibility::{Seen, split};
+use crate::visibility::{Reader, Seen, split};
 
 /// Entries of the first batch.
 const BATCH_MIN: usize = 16;
@@ -100,7 +102,8 @@ pub struct RowCursor {
     system: Local<Arc<TxnSystem>>,
     owner: Arc<Owner>,
     index: Arc<TableIndex>,
-    view: OpenView,
+    /// The view that it reads at; none if it locks.
+    view: Option<OpenView>,
     locking: Option<Locking>,
     direction: Direction,
     scan: Scan,
@@ -159,14 +162,17 @@ impl Txn {
         options: CursorOptions,
     ) -> Result<RowCursor> {
         self.check_open()?;
-        index.check_view(self.current_view())?;
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
         let locking = mode.map(|mode| self.locking(index, mode, from, to, options)).transpose()?;
+        let view = if locking.is_none() { Some(self.current_view().share()) } else { None };
+        if let Some(view) = &self.view {
+            index.check_view(view)?;
+        }
         self.owner().cursor_opens();
         let Buffers { batch, key, value } = Buffers::take();
         Ok(RowCursor {
-            view: self.current_view().share(),
+            view,
             system: Arc::clone(&self.system),
             owner: Arc::clone(self.owner()),
             index: Arc::clone(index),
@@ -232,8 +238,12 @@ impl RowCursor {
             }
             return Ok(Some((&self.key, &self.value)));
         }
-        self.view.check()?;
+        self.check_view()?;
         Ok(None)
+    }
+
+    fn check_view(&self) -> Result<()> {
+        self.view.as_ref().map_or(Ok(()), |view| view.check())
     }
 
     /// Shows entries that `next` would give, one after the other, as they lie in memory: `max` at most, those behind the first
@@ -265,7 +275,7 @@ impl RowCursor {
                 _ => break,
             }
         }
-        self.view.check()?;
+        self.check_view()?;
         Ok(shown)
     }
 
@@ -280,11 +290,11 @@ impl RowCursor {
     /// Judges entry `at` by its newest version.
     #[inline]
     fn look(&mut self, at: usize) -> Result<Newest> {
+        let Some(view) = &self.view else { return Ok(Newest::Unclear) };
         let (header, body) = split(&self.index, self.batch.get(at).1)?;
         if header.txn != self.seen {
-            let me = self.owner.txn();
-            let own = header.txn == me && me != TxnId::NONE;
-            if !own && !self.view.sees(header.txn, &self.system.map) {
+            let reader = Reader { view, me: self.owner.txn(), owner: None };
+            if !reader.sees(header.txn, &self.system.map) {
                 return Ok(Newest::Unclear);
             }
             self.seen = header.txn;
@@ -292,7 +302,7 @@ impl RowCursor {
         let Some(begin) = values::begin_in_body(header.overflow, body, self.part) else {
             return Ok(Newest::Unclear);
         };
-        self.view.check()?;
+        view.check()?;
         Ok(if header.deleted { Newest::Absent } else { Newest::Seen(HEADER_LEN + begin) })
     }
 
@@ -324,7 +334,7 @@ impl RowCursor {
         let is_new = !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
         let acc = self.system.store.pool().access(AccessKind::Point).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let mut payload = locking.read.lock().take_payload();
+        let mut payload = locking.shared.lock().read.take_payload();
         let spot = lock_and_read(system, &self.owner, index, &self.key, mode, wait, None, &acc, &mut payload)?;
         locking.is_new = is_new;
         let mut value = mem::take(&mut self.value);
@@ -332,6 +342,20 @@ impl RowCursor {
         drop(acc);
         self.value = value;
         Ok(exists?.then_some((&self.key, &self.value)))
+    }
+
+    /// Reads the row of `key`, to which an entry that it has given leads, at the view that it reads the entries at. `None`: it has no
+    /// view, because it locks what it reads, or no rows that its entries lead to.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn read_row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
+        let (Some(view), Some(rows)) = (&self.view, self.index.rows_led_to()) else { return Ok(None) };
+        let reader = Reader { view, me: self.owner.txn(), owner: Some(&self.owner) };
+        let acc = self.system.store.pool().access(AccessKind::Point).with_stats(rows.access_stats());
+        let found = self.system.read_at(rows, key, reader, Part::Whole, &acc, value)?;
+        self.system.metrics.add(Counter::RowsRead, u64::from(found));
+        Ok(Some(found))
     }
 
     /// The index that it walks.
@@ -456,21 +480,24 @@ impl RowCursor {
 
     /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false if there is none.
     fn read_entry(&mut self) -> Result<bool> {
+        let Some(view) = &self.view else { return Ok(false) };
+        let reader = Reader { view, me: self.owner.txn(), owner: Some(&self.owner) };
         let acc = access(&self.system, &self.index, self.statement, self.plan);
-        self.system.read_at(&self.index, &self.key, &self.view, self.owner.txn(), self.part, &acc, &mut self.value)
+        self.system.read_at(&self.index, &self.key, reader, self.part, &acc, &mut self.value)
     }
 
     /// Puts the value that the view sees into `self.value`; false if there is none.
     fn judge(&mut self, at: usize) -> Result<bool> {
+        let Some(view) = &self.view else { return Ok(false) };
+        let reader = Reader { view, me: self.owner.txn(), owner: Some(&self.owner) };
         let mut payload = self.batch.get(at).1.to_vec();
-        let me = self.owner.txn();
-        match self.system.version_at(&self.index, &self.key, &mut payload, &self.view, me)? {
+        match self.system.version_at(&self.index, &self.key, &mut payload, reader)? {
             Seen::Version => {
                 let acc = access(&self.system, &self.index, self.statement, self.plan);
-                self.system.value_of(&self.index, &payload, self.part, Some(&self.view), &acc, &mut self.value)?;
+                self.system.value_of(&self.index, &payload, self.part, Some(view), &acc, &mut self.value)?;
                 Ok(true)
             }
-            Seen::Nothing => self.view.check().map(|()| false),
+            Seen::Nothing => view.check().map(|()| false),
             Seen::Stale => self.read_entry(),
         }
     }

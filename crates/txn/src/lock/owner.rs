@@ -109,6 +109,10 @@ pub struct Owner {
     /// Cursors that are open: while there is none, nobody asks where the changes were.
     cursors: AtomicUsize,
     changed_indexes: Mutex<HashMap<IndexId, IndexChanges>>,
+    /// Tables with rows of which it has replaced a version that a view of its own does not see.
+    replaced_unseen: Mutex<Vec<IndexId>>,
+    /// How often it has done so.
+    unseen_replacements: AtomicU64,
     begun: Instant,
     pub(crate) wait: Mutex<WaitState>,
     pub(crate) wake: Condvar,
@@ -128,6 +132,8 @@ impl Owner {
             undone: AtomicU64::new(0),
             cursors: AtomicUsize::new(0),
             changed_indexes: Mutex::new(HashMap::default()),
+            replaced_unseen: Mutex::new(Vec::new()),
+            unseen_replacements: AtomicU64::new(0),
             begun,
             wait: Mutex::new(WaitState {
                 on: None,
@@ -201,11 +207,33 @@ impl Owner {
         self.cursors.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What it has changed in `index` while cursors were open, and what it has undone.
+    /// What it has changed in `index` while cursors were open, and what it has undone. With a row whose version it replaced without
+    /// seeing it, the row's entries have become visible, or not any more, in whichever index they are.
     pub(crate) fn changes_of(&self, index: IndexId) -> IndexChanges {
         let mut changes = self.changed_indexes.lock().get(&index).copied().unwrap_or_default();
+        changes.added += self.unseen_replacements.load(Ordering::Relaxed);
         changes.altered += self.undone.load(Ordering::Relaxed);
         changes
+    }
+
+    /// Whether cursors are open.
+    pub(crate) fn has_cursors(&self) -> bool {
+        self.cursors.load(Ordering::Relaxed) > 0
+    }
+
+    /// It is about to replace a version of a row of `rows` that a view of its own does not see. Once said, this stays: it is true of
+    /// too many transactions, at worst, if nothing comes of the change or it is undone.
+    pub(crate) fn replaces_unseen(&self, rows: IndexId) {
+        let mut tables = self.replaced_unseen.lock();
+        if !tables.contains(&rows) {
+            tables.push(rows);
+        }
+        self.unseen_replacements.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it has ever replaced such a version of a row of `rows`.
+    pub(crate) fn has_replaced_unseen(&self, rows: IndexId) -> bool {
+        self.unseen_replacements.load(Ordering::Relaxed) > 0 && self.replaced_unseen.lock().contains(&rows)
     }
 
     /// Orders owners by when they began, the oldest first.

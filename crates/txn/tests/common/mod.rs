@@ -19,8 +19,14 @@ pub const UNDO: SpaceId = SpaceId(1);
 pub const TABLE: SpaceId = SpaceId(16);
 const FILES: [(SpaceId, &str); 2] = [(UNDO, "undo.hf"), (TABLE, "t16.hf")];
 /// Marks of the table's space that name the roots.
-const ROOTS: [(usize, IndexId, IndexKind); 3] =
-    [(0, IndexId(5), IndexKind::Rows), (1, IndexId(6), IndexKind::Entries), (2, IndexId(7), IndexKind::Rows)];
+const ROOTS: [(usize, IndexId, IndexKind); 4] = [
+    (0, IndexId(5), IndexKind::Rows),
+    (1, IndexId(6), IndexKind::Entries),
+    (2, IndexId(7), IndexKind::Rows),
+    (3, IndexId(8), IndexKind::Entries),
+];
+/// The place among them of the index whose entries lead to rows.
+const SECONDARY: usize = 3;
 
 /// Bytes of the head of a value; what is behind it is the same for many.
 pub const HEAD: usize = 12;
@@ -60,10 +66,12 @@ pub struct Db {
     pub store: Arc<Store>,
     pub files: Vec<Arc<SpaceFile>>,
     pub sys: Arc<TxnSystem>,
-    /// Rows, secondary entries, a second table.
+    /// Rows, entries of any form, a second table.
     pub rows: Arc<TableIndex>,
     pub entries: Arc<TableIndex>,
     pub other: Arc<TableIndex>,
+    /// Secondary entries that lead to `rows`.
+    pub secondary: Arc<TableIndex>,
 }
 
 impl Db {
@@ -119,19 +127,22 @@ impl Db {
         sys: Arc<TxnSystem>,
     ) -> Result<Db> {
         let acc = store.pool().access(AccessKind::Point);
-        let mut indexes = Vec::new();
+        let mut indexes: Vec<Arc<TableIndex>> = Vec::new();
         for (mark, index, kind) in ROOTS {
-            let root = PageNo(files[1].mark(mark, &acc)? as u32);
-            let index = TableIndex::new(Tree::open(&files[1], index, root), kind);
+            let tree = Tree::open(&files[1], index, PageNo(files[1].mark(mark, &acc)? as u32));
+            let index = match mark {
+                SECONDARY => TableIndex::leading_to(&indexes[0], tree),
+                _ => TableIndex::new(tree, kind),
+            };
             sys.register(&index);
             indexes.push(index);
         }
         drop(acc);
-        let [rows, entries, other] = <[_; 3]>::try_from(indexes).unwrap();
+        let [rows, entries, other, secondary] = <[_; 4]>::try_from(indexes).unwrap();
         let weak = Arc::downgrade(&sys);
         store.pool().set_checkpoint_payload(move |_| weak.upgrade().map_or(Vec::new(), |s| s.checkpoint_payload()));
         sys.start()?;
-        Ok(Db { setup, disk, store, files, sys, rows, entries, other })
+        Ok(Db { setup, disk, store, files, sys, rows, entries, other, secondary })
     }
 
     /// Opens what is on `disk`: torn pages, redo, the transaction system. Losers are not rolled back yet.
@@ -236,7 +247,7 @@ impl Db {
     pub fn verify(&self) -> Vec<Finding> {
         let acc = self.store.pool().access(AccessKind::Maintenance);
         let (mut reached, mut findings) = (PageSet::new(), Vec::new());
-        for index in [&self.rows, &self.entries, &self.other] {
+        for index in [&self.rows, &self.entries, &self.other, &self.secondary] {
             self.sys.verify_index(index, &acc, &mut reached, &mut |f| findings.push(f)).unwrap();
         }
         self.files[1].verify(&reached, &acc, &mut |f| findings.push(f)).unwrap();
