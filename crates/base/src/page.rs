@@ -16,7 +16,8 @@
 //! 64         body
 //! ```
 //!
-//! A page of zeros is a page that was never written: valid, of type [`PageType::Free`], at LSN 0.
+//! A page of zeros is a page that was never written: valid, of type [`PageType::Free`], at LSN 0. A page of type [`TYPE_FORSAKEN`] lacks
+//! changes that are in the log no more: recovery found that they do not fit it. It is damaged for all who read it.
 
 use crate::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId, checksum};
@@ -40,6 +41,10 @@ pub const OFF_FLAGS: usize = 14;
 pub const OFF_LSN: usize = 16;
 /// Offset of the index id.
 pub const OFF_INDEX: usize = 24;
+
+/// In the place of a page type: recovery could not apply the log to the page, whose bytes are else as they were. No [`PageType`], so
+/// the page stays damaged, whatever is read of it, until it is initialised anew.
+pub const TYPE_FORSAKEN: u8 = 0xff;
 
 /// What a page is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -187,7 +192,13 @@ pub fn check(page: &[u8], id: PageId) -> Result<PageHeader> {
         }
         return Err(Error::damaged_page(id, format!("checksum {computed:08x}, but {stored:08x} was stored")));
     }
-    let header = PageHeader::decode(page).ok_or_else(|| Error::damaged_page(id, "unknown page type"))?;
+    let header = PageHeader::decode(page).ok_or_else(|| {
+        let forsaken = page.get(OFF_TYPE) == Some(&TYPE_FORSAKEN);
+        Error::damaged_page(
+            id,
+            if forsaken { "it did not fit the log when that was applied" } else { "unknown page type" },
+        )
+    })?;
     if header.id != id {
         return Err(Error::damaged_page(id, format!("it holds the bytes of page {}", header.id)));
     }
@@ -225,6 +236,16 @@ mod tests {
         let elsewhere = PageId::new(SpaceId(3), PageNo(5));
         let err = check(&page(id), elsewhere).unwrap_err();
         assert!(err.to_string().contains("it holds the bytes of page 3:4"), "{err}");
+    }
+
+    #[test]
+    fn a_page_that_did_not_fit_the_log_stays_damaged() {
+        let id = PageId::new(SpaceId(3), PageNo(4));
+        let mut page = page(id);
+        page[OFF_TYPE] = TYPE_FORSAKEN;
+        seal(&mut page);
+        let err = check(&page, id).unwrap_err();
+        assert!(err.is_damage() && err.to_string().contains("did not fit the log"), "{err}");
     }
 
     #[test]

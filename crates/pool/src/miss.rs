@@ -27,8 +27,8 @@ use crate::translation::{CLAIMED, CLAIMED_WAITED};
 /// What becomes of the bytes of a frame that a page is brought into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fill {
-    /// They are read from the file. `blank`: also a page that was never written is fine. `redo`: one that is damaged may be free by
-    /// the end of the log, so it does not disable its table yet.
+    /// They are read from the file. `blank`: also a page that was never written is fine. `redo`: so is one past the end of the file; and one
+    /// that is damaged may be free by the end of the log, so it does not disable its table yet.
     Read { blank: bool, redo: bool },
     /// They are zeroed: the page is about to be made.
     Zero,
@@ -90,7 +90,7 @@ impl Core {
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
     pub(crate) fn bring_in(&self, space: &Space, no: PageNo, fill: Fill, acc: &Access<'_>) -> Result<Option<u32>> {
         let mut lease = Lease::new(self, None);
-        if matches!(fill, Fill::Read { blank: false, .. }) {
+        if matches!(fill, Fill::Read { redo: false, .. }) {
             self.check_reach(space, no)?;
         }
         loop {
@@ -268,7 +268,7 @@ impl Core {
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => true,
             Err(e) => return Err(e),
         };
-        let checked = if past_end && blank {
+        let checked = if past_end && redo {
             self.zero(frame, id);
             return Ok(());
         } else if past_end {

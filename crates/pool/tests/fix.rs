@@ -103,6 +103,8 @@ fn a_blank_page_is_for_those_who_expect_it() {
     assert!(bed.pool.load(&bed.space, PageNo(20), &acc).unwrap_err().to_string().contains("never written"));
     let acc = acc.expecting_blank(true);
     assert!(bed.pool.fix_shared(&bed.space, PageNo(20), &acc).unwrap().iter().all(|&b| b == 0));
+    let past_the_end = bed.pool.fix_shared(&bed.space, PageNo(500), &acc).unwrap_err();
+    assert!(past_the_end.to_string().contains("past the end"), "{past_the_end}");
     let recovery = bed.pool.access(AccessKind::Recovery);
     let page = bed.pool.fix_exclusive(&bed.space, PageNo(500), &recovery).unwrap();
     assert_eq!(page.lsn().0, 0, "past the end, for redo");

@@ -94,6 +94,12 @@ impl PageSet {
         self.len
     }
 
+    /// Bytes of memory that it takes: an eighth of the highest page number.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

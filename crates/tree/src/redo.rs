@@ -8,13 +8,17 @@
 //! later is in the log behind the group. So torn pages, pages beyond the end of the file and pages whose
 //! storage was given back do no harm.
 //!
-//! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it: it stays damaged, and says so to
-//! whoever reads it, while all others get their records. So one bad page does not keep a database shut.
+//! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while all others get their records: one bad
+//! page does not keep a database shut. If it cannot be read, its checksum goes on saying so. If it can be read but a record does not fit
+//! it, its checksum is right, and it would pass for a sound page that lacks changes: so it becomes a [forsaken](TYPE_FORSAKEN) one, which
+//! is written like any other change and is damaged for all who read it, in this life of the database and the next. Records that
+//! initialise the page heal it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_base::codec::Reader;
+use holdfast_base::page::{OFF_TYPE, TYPE_FORSAKEN};
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, ExclusiveGuard, Space};
@@ -41,7 +45,7 @@ impl<'a> Redo<'a> {
         Redo { store, find: Box::new(find), may_pass_over, spaces: Vec::new(), missing: BTreeSet::new() }
     }
 
-    /// Damaged pages of the spaces that `which` names are left as they are, instead of being an error.
+    /// Damaged pages of the spaces that `which` names stay damaged, instead of being an error.
     #[must_use]
     pub fn pass_over(self, which: impl Fn(SpaceId) -> bool + 'a) -> Redo<'a> {
         Redo { may_pass_over: Box::new(which), ..self }
@@ -51,8 +55,8 @@ impl<'a> Redo<'a> {
     /// are skipped. `acc`: of the kind recovery.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if `payload` is no sequence of records, [`Error::DamagedPage`] if one does not fit its page; those
-    /// of reading pages.
+    /// [`Error::DamagedFile`] if `payload` is no sequence of records; [`Error::DamagedPage`] if one does not fit its page, or that is
+    /// damaged, unless it may be passed over; others of reading pages.
     pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8], acc: &Access<'_>) -> Result<()> {
         let store = self.store;
         let mut pages: Vec<Latched<'_>> = Vec::new();
@@ -80,8 +84,14 @@ impl<'a> Redo<'a> {
                 store.metrics().add(Counter::RecoveryPagesSkipped, 1);
                 continue;
             };
-            op.apply(id, guard.bytes_mut())?;
             page.changed = true;
+            if let Err(error) = op.apply(id, guard.bytes_mut()) {
+                if !(self.may_pass_over)(id.space) {
+                    return Err(error);
+                }
+                guard.bytes_mut()[OFF_TYPE] = TYPE_FORSAKEN;
+                store.metrics().add(Counter::RecoveryPagesSkipped, 1);
+            }
         }
         for page in pages.iter_mut().filter(|p| p.changed) {
             if let Some(guard) = &mut page.guard {

@@ -2,7 +2,7 @@
 //! that are allocated. Shortening of a file whose end is free.
 
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::PageType;
+use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Lsn, PageNo, Result};
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
@@ -33,7 +33,8 @@ impl SpaceFile {
             let what = format!("the header counts {} pages, the file has {len} bytes", found.pages);
             sink(Finding::damage(self.page_id(PageNo(0)), what));
         }
-        for no in bitmaps(found.pages, page_size) {
+        let there = found.pages.min(u32::try_from(len.div_ceil(page_size as u64)).unwrap_or(u32::MAX));
+        for no in bitmaps(there, page_size) {
             let page = match self.store.pool().fix_shared(self.space(), no, acc) {
                 Ok(page) => page.to_vec(),
                 Err(error) if error.is_damage() => {
@@ -154,11 +155,21 @@ impl SpaceFile {
     /// although the log knows of it.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::DiskFull`] and others of the disk; those of reading the header.
+    /// [`holdfast_base::Error::DiskFull`] and others of the disk; damage, if the header is none or counts pages that have no bitmap.
     pub fn finish_recovery(&self, acc: &Access<'_>) -> Result<()> {
-        let wanted = u64::from(self.header(acc)?.pages) * self.page_size() as u64;
-        let file = self.space().file();
-        if file.len()? < wanted { file.set_len(wanted) } else { Ok(()) }
+        let (pages, page_size) = (self.header(acc)?.pages, self.page_size());
+        let (file, wanted) = (self.space().file(), u64::from(pages) * page_size as u64);
+        if file.len()? >= wanted {
+            return Ok(());
+        }
+        // Redo has made the bitmaps of pages that came in behind the checkpoint.
+        for no in bitmaps(pages, page_size) {
+            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            if page[OFF_TYPE] != PageType::Allocation as u8 {
+                return Err(self.damaged(PageNo(0), "its header counts more pages than there are"));
+            }
+        }
+        file.set_len(wanted)
     }
 
     /// Puts all wholly free extents on the list of [`SpaceFile::punch_free_extents`]: what an earlier run of the program may

@@ -38,19 +38,23 @@ impl Tree {
         let mut todo = vec![Task { no: self.root, level: None, low: None, high: None }];
         let mut entries = 0;
         while let Some(task) = todo.pop() {
-            if !reached.insert(task.no) {
-                sink(self.finding(task.no, "is reached twice"));
-                continue;
-            }
             // A copy, so that nothing is latched while chains are followed.
             let page = match self.store().pool().fix_shared(self.space.space(), task.no, acc) {
                 Ok(page) => page.to_vec(),
                 Err(error) if error.is_damage() => {
+                    if self.is_in_file(task.no)? {
+                        reached.insert(task.no);
+                    }
                     sink(self.finding(task.no, error.to_string()));
                     continue;
                 }
                 Err(error) => return Err(error),
             };
+            // Only now: the number of a page that exists, so the set grows no larger than the file.
+            if !reached.insert(task.no) {
+                sink(self.finding(task.no, "is reached twice"));
+                continue;
+            }
             let Some(node) = NodeRef::new(page.as_slice(), self.index) else {
                 sink(self.finding(task.no, "a page that is no node of it"));
                 continue;
@@ -62,6 +66,11 @@ impl Tree {
             }
         }
         Ok(entries)
+    }
+
+    /// Whether the file has such a page.
+    fn is_in_file(&self, no: PageNo) -> Result<bool> {
+        Ok(u64::from(no.0) * (self.page_size() as u64) < self.space.space().file().len()?)
     }
 
     fn finding(&self, no: PageNo, what: impl std::fmt::Display) -> Finding {

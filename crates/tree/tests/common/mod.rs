@@ -75,6 +75,15 @@ impl Bed {
 
     /// Opens what is on `disk`: torn pages, redo, a checkpoint.
     pub fn open(disk: Arc<dyn Disk>, setup: Setup) -> Result<Bed> {
+        Bed::open_with(disk, setup, false)
+    }
+
+    /// As `open`, for a space whose damaged pages are no reason not to open it.
+    pub fn open_passing_over(disk: Arc<dyn Disk>, setup: Setup) -> Result<Bed> {
+        Bed::open_with(disk, setup, true)
+    }
+
+    fn open_with(disk: Arc<dyn Disk>, setup: Setup, pass_over: bool) -> Result<Bed> {
         let metrics = Metrics::new();
         let (wal, mut recovery) = Wal::open(disk.clone(), UUID, setup.wal(), metrics.clone())?;
         restore_torn_pages(disk.as_ref(), setup.page_size, recovery.checkpoint_lsn(), &mut |id| {
@@ -86,13 +95,17 @@ impl Bed {
         let store = Store::new(pool, wal, metrics);
         let space = SpaceFile::open(&store, disk.as_ref(), SPACE, FILE, UUID, false)?;
         let acc = store.pool().access(AccessKind::Recovery);
-        let mut redo = Redo::new(&store, |id| Ok((id == SPACE).then(|| space.space().clone())));
+        let find = |id| Ok((id == SPACE).then(|| space.space().clone()));
+        let mut redo = Redo::new(&store, find).pass_over(|_| pass_over);
         while let Some(group) = recovery.next()? {
             redo.apply(group.start, group.end, group.payload, &acc)?;
         }
         assert!(redo.missing().is_empty());
         drop(redo);
-        space.finish_recovery(&acc)?;
+        match space.finish_recovery(&acc) {
+            Err(error) if error.is_damage() && pass_over => {}
+            result => result?,
+        }
         drop(acc);
         recovery.finish()?;
         Ok(Bed { setup, disk, store, space })
