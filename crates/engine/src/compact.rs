@@ -8,6 +8,8 @@
 //! Table by table: the last node of the file is moved into the first free page, by one mini-transaction each, until the
 //! last page cannot be moved (a root, or a part of a large value) or nothing in front of it is free. Then the page
 //! count is lowered, and after a checkpoint, when no log record can ask for the pages any more, the file is cut.
+//!
+//! A table that is damaged, or whose damage shows on the way, is left as it is then and named in the report; the others go on.
 
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ pub struct CompactReport {
     pub pages_moved: u64,
     /// Pages given back that a crash had lost.
     pub pages_reclaimed: u64,
-    /// Tables that were left as they are because they cannot be used, and why.
+    /// Tables that were not compacted, or not to the end, because they cannot be used, and why.
     pub left_out: Vec<Finding>,
 }
 
@@ -52,27 +54,11 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
         let _ddl = shared.ddl.lock();
         let now = shared.schema();
         let Some(table) = now.get(&listed.name) else { continue };
-        let access = shared.pool().access(AccessKind::Maintenance);
-        let usable = table.store.space().and_then(|space| {
-            table.store.indexes()?;
-            space.whole_pages(&access).map(|_| space)
-        });
-        if let Ok(space) = table.store.space() {
-            report.bytes_before += space.space().file().len()?;
-        }
-        let space = match usable {
-            Ok(space) => space,
+        match compact_table(shared, table, &mut report) {
+            Ok(Some(cut)) => shrunk.push(cut),
+            Ok(None) => {}
             Err(error) if !error.is_damage() && !matches!(error, Error::Incompatible(_)) => return Err(error),
-            Err(error) => {
-                report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() });
-                continue;
-            }
-        };
-        report.pages_reclaimed += reclaim(shared, table, space, &access)?;
-        report.pages_moved += move_tail(shared, table, space, &access)?;
-        let (pages, lsn) = space.shrink(&access)?;
-        if pages > 0 {
-            shrunk.push((Arc::clone(space), lsn));
+            Err(error) => report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() }),
         }
     }
     if !shrunk.is_empty() {
@@ -91,6 +77,23 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
     Ok(report)
 }
 
+/// Compacts one table. If its file can be cut: the space, and the log position that the checkpoint must have passed.
+fn compact_table(
+    shared: &Shared,
+    table: &TableHandle,
+    report: &mut CompactReport,
+) -> Result<Option<(Arc<SpaceFile>, Lsn)>> {
+    let space = table.store.space()?;
+    report.bytes_before += space.space().file().len()?;
+    let access = shared.pool().access(AccessKind::Maintenance);
+    table.store.indexes()?;
+    space.whole_pages(&access)?;
+    report.pages_reclaimed += reclaim(shared, table, space, &access)?;
+    move_tail(shared, table, space, &access, &mut report.pages_moved)?;
+    let (pages, lsn) = space.shrink(&access)?;
+    Ok((pages > 0).then(|| (Arc::clone(space), lsn)))
+}
+
 /// Gives back pages that nothing leads to, if that can be told. How many.
 fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
     let gate = &table.store.file.gate;
@@ -103,20 +106,25 @@ fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Acc
     if sound && gate.quiet() == Some(entered) { space.reclaim(&reached, access) } else { Ok(0) }
 }
 
-/// Moves nodes from the end of the file to the front as long as that is possible. How many.
-fn move_tail(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
-    let mut moved = 0;
+/// Moves nodes from the end of the file to the front as long as that is possible, and counts them.
+fn move_tail(
+    shared: &Shared,
+    table: &TableHandle,
+    space: &SpaceFile,
+    access: &Access<'_>,
+    moved: &mut u64,
+) -> Result<()> {
     loop {
         shared.check()?;
         let last = space.last_allocated(access)?;
         let guard = shared.pool().fix_shared(space.space(), last, access)?;
         let header = page::PageHeader::decode(&guard);
         drop(guard);
-        let Some(index) = header.and_then(|h| table.store.index_of(h.index)) else { return Ok(moved) };
+        let Some(index) = header.and_then(|h| table.store.index_of(h.index)) else { return Ok(()) };
         if !is_moved(index.tree().relocate_page(last, access)?, last) {
-            return Ok(moved);
+            return Ok(());
         }
-        moved += 1;
+        *moved += 1;
     }
 }
 
