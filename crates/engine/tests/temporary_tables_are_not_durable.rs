@@ -105,6 +105,6 @@ fn a_check_finds_nothing_wrong_with_a_temporary_table() {
     common::assert_sound(&db);
     insert(&raw, "temporary", 10).unwrap();
     common::assert_sound(&db);
-    raw.truncate_table("temporary").unwrap();
+    raw.truncate_table("temporary", common::WAIT).unwrap();
     common::assert_sound(&db);
 }
