@@ -105,6 +105,9 @@ pub enum Error {
     /// Snapshot isolation: another transaction changed the row after this one's snapshot. Roll back and retry.
     #[error("another transaction changed the row first; roll back and retry the transaction")]
     Conflict,
+    /// A part of the transaction could neither be kept nor undone. Nothing but a rollback is left to it.
+    #[error("a part of the transaction could not be undone; roll the transaction back")]
+    HalfUndone,
     /// This transaction was chosen as the victim of a deadlock and has to be rolled back.
     #[error("deadlock; roll back and retry the transaction")]
     Deadlock,

@@ -23,6 +23,8 @@ use crate::undo::UndoLog;
 pub(crate) struct Loser {
     pub owner: Arc<Owner>,
     pub log: UndoLog,
+    /// The xid that is taken because the log says it.
+    pub xid: Option<Vec<u8>>,
     /// A rollback has failed, after everything was undone that could be: the next one only looks whether that has changed.
     pub tried: bool,
 }
@@ -128,9 +130,10 @@ impl TxnSystem {
         self.losers.wait_for_hands(limit)
     }
 
-    /// Hands a transaction whose rollback has failed over to the background.
-    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog) {
-        self.losers.add(Loser { owner, log, tried: true });
+    /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that its log says.
+    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
+        let tried = !log.is_prepared();
+        self.losers.add(Loser { owner, log, xid, tried });
         self.background.wake();
     }
 

@@ -4,13 +4,17 @@
 //! by a user who ends it. Its end expects the rows where it left them, so a table that it has changed must stay as it is until then.
 //! While its session holds it, that session is among the table's writers. Afterwards no lock says so, but the undo log has every
 //! change: it is read when somebody asks about a transaction that waits, and when one is adopted, since the adopter owns the log from
-//! then on. An xid is taken until the transaction has ended, and counts as adopted until its changes are undone.
+//! then on. An xid is taken as long as the log says it on its first page, and until an attempt to undo the changes has ended: from then
+//! on the transaction is a loser like others ([`crate::losers`]).
+//!
+//! No two prepared transactions get the same xid. If an open finds two all the same, both are listed, and each has to be ended.
 
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use holdfast_base::blocking::Mutex;
-use holdfast_base::{Error, IndexId, Result};
+use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Gauge, local};
 use holdfast_pool::AccessKind;
 
@@ -31,7 +35,15 @@ enum Prepared {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct PreparedTxns(Mutex<BTreeMap<Vec<u8>, Prepared>>);
+pub(crate) struct PreparedTxns(Mutex<BTreeMap<Name, Prepared>>);
+
+/// The xid, and the transaction that has it.
+type Name = (Vec<u8>, TxnId);
+
+/// All names with this xid.
+fn named(xid: &[u8]) -> RangeInclusive<Name> {
+    (xid.to_vec(), TxnId(0))..=(xid.to_vec(), TxnId(u64::MAX))
+}
 
 impl PreparedTxns {
     /// Whether there is one whose session has gone.
@@ -44,8 +56,8 @@ impl TxnSystem {
     /// The prepared transactions that wait for a decision.
     #[must_use]
     pub fn prepared(&self) -> Vec<PreparedTxn> {
-        let of = |(xid, prepared): (&Vec<u8>, &Prepared)| match prepared {
-            Prepared::Waiting(loser) => Some(PreparedTxn { xid: xid.clone(), txn: loser.log.txn() }),
+        let of = |((xid, txn), prepared): (&Name, &Prepared)| match prepared {
+            Prepared::Waiting(_) => Some(PreparedTxn { xid: xid.clone(), txn: *txn }),
             Prepared::Held | Prepared::Adopted(_) => None,
         };
         self.prepared.0.lock().iter().filter_map(of).collect()
@@ -57,7 +69,8 @@ impl TxnSystem {
     /// [`Error::InvalidArgument`] if there is none with this xid; those of reading its undo log, other than damage.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
         let mut prepared = self.prepared.0.lock();
-        let Some(found @ Prepared::Waiting(_)) = prepared.get_mut(xid) else {
+        let mut waiting = prepared.range_mut(named(xid)).map(|(_, found)| found);
+        let Some(found) = waiting.find(|found| matches!(found, Prepared::Waiting(_))) else {
             return Err(Error::invalid("there is no prepared transaction with this xid"));
         };
         let mut changed = Vec::new();
@@ -77,25 +90,33 @@ impl TxnSystem {
         Ok(Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec()))
     }
 
-    /// Reserves `xid` for a transaction that is about to be prepared.
-    pub(crate) fn reserve_xid(&self, xid: &[u8]) -> Result<()> {
-        match self.prepared.0.lock().entry(xid.to_vec()) {
-            Entry::Occupied(_) => Err(Error::invalid("there is a prepared transaction with this xid")),
-            Entry::Vacant(free) => {
-                free.insert(Prepared::Held);
-                Ok(())
-            }
+    /// Reserves `xid` for transaction `txn`, which is about to be prepared.
+    pub(crate) fn reserve_xid(&self, xid: &[u8], txn: TxnId) -> Result<()> {
+        let mut prepared = self.prepared.0.lock();
+        if prepared.range(named(xid)).next().is_some() {
+            return Err(Error::invalid("there is a prepared transaction with this xid"));
         }
+        prepared.insert((xid.to_vec(), txn), Prepared::Held);
+        Ok(())
     }
 
-    /// The transaction with this xid has ended, or was not prepared after all.
-    pub(crate) fn release_xid(&self, xid: &[u8]) {
-        self.prepared.0.lock().remove(xid);
+    /// Transaction `txn` is not prepared any more under `xid`, or was not after all.
+    pub(crate) fn release_xid(&self, xid: Vec<u8>, txn: TxnId) {
+        self.prepared.0.lock().remove(&(xid, txn));
+    }
+
+    /// Releases the xid of a rollback, unless the log says it still.
+    pub(crate) fn release_unsaid_xid(&self, log: &UndoLog, xid: &mut Option<Vec<u8>>) {
+        if !log.is_prepared()
+            && let Some(xid) = xid.take()
+        {
+            self.release_xid(xid, log.txn());
+        }
     }
 
     /// Lists a prepared transaction that no session holds (any more).
     pub(crate) fn list_prepared(&self, xid: Vec<u8>, loser: Loser) {
-        self.prepared.0.lock().insert(xid, Prepared::Waiting(loser));
+        self.prepared.0.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
     }
 
     /// Whether there are transactions that are neither committed nor rolled back and that no session began.

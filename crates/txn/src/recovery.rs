@@ -135,7 +135,7 @@ impl TxnSystem {
             let owner = system.new_owner(&TxnOptions::default(), true);
             system.adopt_active(found.txn, &owner);
             owner.set_undo_records(log.records());
-            let loser = Loser { owner, log, tried: false };
+            let loser = Loser { owner, log, xid: None, tried: false };
             if found.state == LogState::Prepared {
                 system.list_prepared(found.xid, loser);
             } else {

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, IndexId, Result, RollPtr, TxnId};
+use holdfast_base::{Error, IndexId, Lsn, Result, RollPtr};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -27,7 +27,15 @@ use crate::undo::{UndoLog, UndoRecord};
 use crate::values;
 
 impl TxnSystem {
-    /// Undoes the records of `log` beyond the first `keep`. `undone` is told by how much the number of live entries of
+    /// The first step of the rollback of a transaction that may be prepared: its log says that it is active again, before the first
+    /// change is undone. So a crash leaves it prepared with all its changes, or leaves a loser. Returns the log position that
+    /// makes this last.
+    pub(crate) fn unprepare(&self, log: &mut UndoLog) -> Result<Option<Lsn>> {
+        let acc = self.store.pool().access(AccessKind::Point);
+        log.unprepare(&self.undo, &acc).map_err(|error| self.or_stopped(error))
+    }
+
+    /// Undoes the records of `log`, which is not prepared, beyond the first `keep`. `undone` is told by how much the number of live entries of
     /// an index changes. After an error everything is undone that could be.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
         self.undo_records(log, keep, undone).map_err(|error| {
@@ -63,7 +71,7 @@ impl TxnSystem {
     ) -> Result<bool> {
         let Some(roll) = log.last_record(&self.undo, acc, bytes)? else { return Ok(false) };
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-        let change = self.undo_change(log.txn(), roll, &record, acc)?;
+        let change = self.undo_change(log, roll, &record, acc)?;
         if change != 0 {
             undone(record.index, change);
         }
@@ -89,7 +97,7 @@ impl TxnSystem {
         for n in (keep..log.records()).rev() {
             let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
                 let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-                self.undo_change(log.txn(), roll, &record, &acc)
+                self.undo_change(log, roll, &record, &acc)
             });
             if undone.is_err() {
                 // What stands in the way is said already; but nothing more is changed once the database has stopped.
@@ -99,7 +107,9 @@ impl TxnSystem {
         Ok(())
     }
 
-    fn undo_change(&self, txn: TxnId, roll: RollPtr, record: &UndoRecord<'_>, acc: &Access<'_>) -> Result<i64> {
+    fn undo_change(&self, log: &UndoLog, roll: RollPtr, record: &UndoRecord<'_>, acc: &Access<'_>) -> Result<i64> {
+        debug_assert!(!log.is_prepared(), "the changes of a prepared transaction are all there");
+        let txn = log.txn();
         let Some(index) = self.index(record.index) else { return Ok(0) };
         let Some(_pinned) = index.pin() else { return Ok(0) };
         let prior = record.prior.map(|p| crate::visibility::split(&index, p).map(|(h, _)| (h, p))).transpose()?;
@@ -121,12 +131,13 @@ impl TxnSystem {
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
     pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
-        let undone = match loser.tried {
+        let undone = self.unprepare(&mut loser.log).and_then(|_| match loser.tried {
             false => self.undo_to(&mut loser.log, 0, &mut |_, _| {}),
             true => self.undo_records(&mut loser.log, 0, &mut |_, _| {}).map_err(|error| self.or_stopped(error)),
-        };
+        });
+        self.release_unsaid_xid(&loser.log, &mut loser.xid);
         if let Err(e) = undone {
-            loser.tried = true;
+            loser.tried = !loser.log.is_prepared();
             return Err(Box::new((loser, e)));
         }
         self.finish_rollback(&loser.owner, loser.log);

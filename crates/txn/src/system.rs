@@ -303,7 +303,7 @@ impl TxnSystem {
     }
 
     /// The commit critical section.
-    pub(crate) fn commit_log(&self, log: UndoLog) -> Result<Committed, (UndoLog, Error)> {
+    pub(crate) fn commit_log(&self, mut log: UndoLog) -> Result<Committed, (UndoLog, Error)> {
         let id = log.txn();
         let acc = self.store.pool().access(AccessKind::Point);
         let (mtr, first) = match log.begin_commit(&self.undo, &acc) {
@@ -316,6 +316,7 @@ impl TxnSystem {
             Ok(lsn) => lsn,
             Err(e) => return Err((log, e)),
         };
+        log.set_committed();
         self.map.set_committed(id, no);
         commits.push(CommittedLog { no, log, phase: Phase::New });
         self.clock.publish(no);

@@ -6,7 +6,8 @@
 //! a lock, opens a cursor, or is named: most snapshots are over before anybody could look at them.
 //!
 //! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of a statement,
-//! `rollback_to` the savepoint taken at its start undoes the statement and the transaction goes on.
+//! `rollback_to` the savepoint taken at its start undoes the statement and the transaction goes on. If that fails, a part of the
+//! statement may be there and another part not: the transaction refuses all but a rollback, with [`Error::HalfUndone`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -53,7 +54,12 @@ pub struct Txn {
     pub(crate) state: State,
     /// The lock of the last locking read was not held before.
     pub(crate) newly_locked: bool,
-    xid: Vec<u8>,
+    /// The xid that is taken because its log says it.
+    xid: Option<Vec<u8>>,
+    /// How durable it was to be when it was prepared, and is to be when that is taken back.
+    prepared: Durability,
+    /// A rollback to so many changes, or of a [`Txn::prepare`], has failed: what came later is there in part.
+    half_undone: Option<u64>,
     committed: Option<Committed>,
     pub(crate) last_read: LastRead,
     /// What it shares with its locking cursors; there once it has opened one.
@@ -76,7 +82,9 @@ impl Txn {
             deltas: Vec::new(),
             state: State::Active,
             newly_locked: false,
-            xid: Vec::new(),
+            xid: None,
+            prepared: Durability::Sync,
+            half_undone: None,
             committed: None,
             last_read: LastRead::default(),
             for_cursors: None,
@@ -89,7 +97,7 @@ impl Txn {
         let mut txn = Txn::new(system, Some(owner), TxnOptions::default());
         txn.id = log.txn();
         txn.log = Some(log);
-        txn.xid = xid;
+        txn.xid = Some(xid);
         txn.state = State::Prepared;
         txn
     }
@@ -179,22 +187,28 @@ impl Txn {
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an earlier point since;
-    /// those of reading and writing pages: then the transaction has to be rolled back.
+    /// those of reading and writing pages: then this may be tried again, with the savepoint or an earlier one, and everything else
+    /// but [`Txn::rollback`] gets [`Error::HalfUndone`].
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.check_open()?;
+        if self.half_undone.is_none_or(|keep| savepoint.records > keep) {
+            self.check_open()?;
+        }
         if savepoint.records > self.changes() {
             return Err(Error::invalid("the savepoint was rolled back over"));
         }
         let Some(log) = &mut self.log else { return Ok(()) };
-        if savepoint.records == log.records() {
+        if savepoint.records == log.records() && self.half_undone.is_none() {
             return Ok(());
         }
-        let deltas = &mut self.deltas;
-        let result = self.system.undo_to(log, savepoint.records, &mut |index, by| add_delta(deltas, index, by));
+        let (system, deltas) = (&self.system, &mut self.deltas);
+        let mut undone = |index, by| add_delta(deltas, index, by);
+        let result = system.unprepare(log).and_then(|_| system.undo_to(log, savepoint.records, &mut undone));
+        system.release_unsaid_xid(log, &mut self.xid);
         let left = log.records();
         self.owner().undid();
         self.owner().set_undo_records(left);
         self.system.metrics.inc(Counter::TrxSavepointRollbacks);
+        self.half_undone = result.is_err().then_some(savepoint.records);
         result
     }
 
@@ -247,7 +261,11 @@ impl Txn {
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.state == State::Active { Ok(()) } else { Err(Error::Closed("the transaction")) }
+        match (self.state, self.half_undone) {
+            (State::Active, None) => Ok(()),
+            (State::Active, Some(_)) => Err(Error::HalfUndone),
+            _ => Err(Error::Closed("the transaction")),
+        }
     }
 
     pub(crate) fn wait_mode(&self) -> WaitMode {
@@ -258,23 +276,25 @@ impl Txn {
     /// back. Waits until that is as durable as asked for. A transaction without changes has nothing to prepare.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log.
+    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log. The transaction is not prepared then, and goes
+    /// on; but if that could not be taken back, all that is left to it is [`Txn::rollback`].
     pub fn prepare(&mut self, xid: &[u8], durability: Durability) -> Result<()> {
         self.check_open()?;
-        self.log = self.written_log()?;
-        if let Some(log) = &self.log {
-            self.system.reserve_xid(xid)?;
-            let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
-            let prepared = log.prepare(&self.system.undo, xid, &acc);
-            drop(acc);
-            let prepared = prepared.and_then(|lsn| self.system.wait_durable(lsn, durability));
-            if let Err(e) = prepared {
-                self.system.release_xid(xid);
-                return Err(e);
+        self.give_back_unbegun_log();
+        if let Some(log) = &mut self.log {
+            let (system, id) = (&self.system, log.txn());
+            system.reserve_xid(xid, id)?;
+            self.xid = Some(xid.to_vec());
+            let acc = system.store.pool().access(holdfast_pool::AccessKind::Point);
+            let lsn = log.prepare(&system.undo, xid, &acc);
+            if let Err(error) = lsn.and_then(|lsn| system.wait_durable(lsn, durability)) {
+                // What the page says and what is known here has to be the same.
+                self.half_undone = log.unprepare(&system.undo, &acc).is_err().then_some(0);
+                system.release_unsaid_xid(log, &mut self.xid);
+                return Err(error);
             }
-            self.xid = xid.to_vec();
         }
-        self.state = State::Prepared;
+        (self.state, self.prepared) = (State::Prepared, durability);
         Ok(())
     }
 
@@ -287,7 +307,11 @@ impl Txn {
         if self.state == State::Ended {
             return Err(Error::Closed("the transaction"));
         }
-        if let Some(log) = self.written_log()? {
+        if self.half_undone.is_some() {
+            return Err(Error::HalfUndone);
+        }
+        self.give_back_unbegun_log();
+        if let Some(log) = self.log.take() {
             match self.system.commit_log(log) {
                 Ok(committed) => self.committed = Some(committed),
                 Err((log, e)) => {
@@ -307,15 +331,10 @@ impl Txn {
         Ok(())
     }
 
-    /// Takes the undo log, if anything was ever written to it.
-    fn written_log(&mut self) -> Result<Option<UndoLog>> {
-        match self.log.take() {
-            Some(mut log) if !log.is_begun() => {
-                let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
-                log.free(&self.system.undo, &acc)?;
-                Ok(None)
-            }
-            log => Ok(log),
+    /// An undo log that was never written to is none.
+    fn give_back_unbegun_log(&mut self) {
+        if let Some(log) = self.log.take_if(|log| !log.is_begun()) {
+            log.give_back_unbegun(&self.system.undo);
         }
     }
 
@@ -359,19 +378,8 @@ impl Txn {
         if let Some(owner) = self.owner.get() {
             owner.undid();
         }
-        if let Some(mut log) = self.log.take() {
-            let was_prepared = std::mem::replace(&mut self.state, State::Ended) == State::Prepared;
-            self.system.metrics.adjust(Gauge::TrxActive, -1);
-            let result = self.system.undo_to(&mut log, 0, &mut |_, _| {});
-            let owner = Arc::clone(self.owner());
-            match &result {
-                Ok(()) => self.system.finish_rollback(&owner, log),
-                Err(_) => self.system.abandon_rollback(owner, log),
-            }
-            if was_prepared {
-                self.system.release_xid(&self.xid);
-            }
-            return result;
+        if let Some(log) = self.log.take() {
+            return self.roll_back_log(log);
         }
         if self.id != TxnId::NONE {
             self.system.publish_rollback(self.id);
@@ -381,9 +389,29 @@ impl Txn {
         Ok(())
     }
 
+    fn roll_back_log(&mut self, mut log: UndoLog) -> Result<()> {
+        self.state = State::Ended;
+        self.system.metrics.adjust(Gauge::TrxActive, -1);
+        let owner = Arc::clone(self.owner());
+        let unprepared = self.system.unprepare(&mut log);
+        let undone = unprepared.and_then(|lsn| self.system.undo_to(&mut log, 0, &mut |_, _| {}).map(|()| lsn));
+        self.system.release_unsaid_xid(&log, &mut self.xid);
+        match undone {
+            Ok(lsn) => {
+                self.system.finish_rollback(&owner, log);
+                // Whoever was told that it is prepared is not to find it so after a crash.
+                lsn.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
+            }
+            Err(error) => {
+                self.system.abandon_rollback(owner, log, self.xid.take());
+                Err(error)
+            }
+        }
+    }
+
     fn end(&mut self) {
-        if self.state == State::Prepared {
-            self.system.release_xid(&self.xid);
+        if let Some(xid) = self.xid.take() {
+            self.system.release_xid(xid, self.id);
         }
         self.state = State::Ended;
         self.end_views();
@@ -417,8 +445,8 @@ impl Drop for Txn {
             (State::Prepared, Some(log)) => {
                 self.end_views();
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
-                let loser = Loser { owner: Arc::clone(self.owner()), log, tried: false };
-                self.system.list_prepared(std::mem::take(&mut self.xid), loser);
+                let loser = Loser { owner: Arc::clone(self.owner()), log, xid: None, tried: false };
+                self.system.list_prepared(self.xid.take().unwrap_or_default(), loser);
             }
             (_, log) => {
                 self.log = log;

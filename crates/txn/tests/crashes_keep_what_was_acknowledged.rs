@@ -59,19 +59,33 @@ fn transfer(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
     Ok(())
 }
 
-/// Work until the power goes: transfers, each with a mark of its own in the other table. Returns the marks that were
-/// acknowledged as durable, all marks, and the xids that were acknowledged as prepared.
+/// What was done until the power went, by the marks of the transfers.
+#[derive(Default)]
 struct Work {
+    /// Acknowledged as durable.
     durable: Vec<u64>,
-    decided: BTreeMap<u64, bool>,
+    /// Acknowledged as prepared, and nothing was decided.
     prepared: Vec<u64>,
+    /// Were prepared, and were acknowledged as rolled back.
+    rolled_back: Vec<u64>,
+    /// Were prepared, and the power went while they were committed (true) or rolled back.
+    unsure: BTreeMap<u64, bool>,
 }
 
+impl Work {
+    /// What is still to be true when the prepared transactions have been ended.
+    fn without_prepared(&self) -> Work {
+        let (durable, rolled_back) = (self.durable.clone(), self.rolled_back.clone());
+        Work { durable, rolled_back, ..Work::default() }
+    }
+}
+
+/// Transfers until the power goes, each with a mark of its own in the other table.
 fn work(disk: &CrashDisk, rng: &mut Rng, operations: u64) -> Work {
     let db = Db::create(Arc::new(disk.clone()), setup()).unwrap();
     fill(&db);
     disk.crash_after(operations);
-    let mut work = Work { durable: Vec::new(), decided: BTreeMap::new(), prepared: Vec::new() };
+    let mut work = Work::default();
     let (mut open, mut snapshot): (Vec<(u64, Txn)>, Option<Txn>) = (Vec::new(), None);
     let mut undecided: Vec<(u64, Txn)> = Vec::new();
     for mark in 0..4_000u64 {
@@ -106,10 +120,10 @@ fn work(disk: &CrashDisk, rng: &mut Rng, operations: u64) -> Work {
                 let commit = rng.below(2) == 0;
                 let done = if commit { txn.commit(Durability::Sync) } else { txn.rollback() };
                 work.prepared.retain(|m| *m != mark);
-                if done.is_ok() && commit {
-                    work.durable.push(mark);
-                } else if done.is_err() {
-                    work.decided.insert(mark, commit);
+                match (done, commit) {
+                    (Ok(()), true) => work.durable.push(mark),
+                    (Ok(()), false) => work.rolled_back.push(mark),
+                    (Err(_), _) => drop(work.unsure.insert(mark, commit)),
                 }
             }
             5..8 => drop(db.sys.purge(50)),
@@ -148,6 +162,18 @@ fn check(db: &Db, work: &Work, seed: u64) {
         );
         assert_eq!(number(&value), *mark);
     }
+    for mark in &work.rolled_back {
+        assert!(!prepared.contains(mark), "seed {seed}: transaction {mark} is prepared again");
+        assert!(
+            !snapshot.get(&db.other, &mark.to_be_bytes(), &mut value).unwrap(),
+            "seed {seed}: the rollback of {mark} is lost"
+        );
+    }
+    for (mark, commit) in &work.unsure {
+        let is_there = snapshot.get(&db.other, &mark.to_be_bytes(), &mut value).unwrap();
+        let ended_otherwise = !prepared.contains(mark) && is_there != *commit;
+        assert!(!ended_otherwise, "seed {seed}: transaction {mark} has not ended as it was decided");
+    }
     db.verify_undamaged();
 }
 
@@ -157,7 +183,7 @@ fn use_it(db: &Db, work: &Work, rng: &mut Rng) {
         let mut txn = db.sys.adopt(&found.xid).unwrap();
         if i % 2 == 0 { txn.commit(Durability::Sync).unwrap() } else { txn.rollback().unwrap() }
     }
-    check(db, &Work { durable: work.durable.clone(), decided: BTreeMap::new(), prepared: Vec::new() }, 0);
+    check(db, &work.without_prepared(), 0);
     for _ in 0..30 {
         let mut txn = db.begin();
         match transfer(&mut txn, db, rng) {
@@ -168,12 +194,7 @@ fn use_it(db: &Db, work: &Work, rng: &mut Rng) {
     db.purge();
     assert_eq!((db.sys.history_length(), db.sys.versions_stored(), db.sys.stats().undo_pages), (0, 0, 0));
     assert_eq!(db.physical(&db.rows), ACCOUNTS as usize);
-    check(db, work_without_prepared(work), 1);
-}
-
-fn work_without_prepared(work: &Work) -> &Work {
-    // Prepared transactions were decided above.
-    Box::leak(Box::new(Work { durable: work.durable.clone(), decided: BTreeMap::new(), prepared: Vec::new() }))
+    check(db, &work.without_prepared(), 1);
 }
 
 fn crash_once(seed: u64) {

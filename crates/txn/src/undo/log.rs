@@ -46,6 +46,8 @@ pub(crate) struct UndoLog {
     end: u16,
     /// The first page says that the log is this transaction's.
     begun: bool,
+    /// The first page says that the transaction is prepared.
+    prepared: bool,
     /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit stands for all others. See
     /// [`UndoLog::asks_purge`].
     asking: u64,
@@ -62,7 +64,7 @@ impl UndoLog {
         space.count_pages(1);
         let TakenPage { no, group } = page;
         let pages = smallvec![LogPage { no, before: 0 }];
-        UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, asking: 0 }
+        UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, prepared: false, asking: 0 }
     }
 
     /// The log of an earlier run, described again.
@@ -77,7 +79,8 @@ impl UndoLog {
         let mut end = None;
         loop {
             let latched = pool.fix_shared(space.file().space(), no, acc)?;
-            let undo = UndoPage::new(&latched).filter(|p| p.owner() == found.txn && counts.len() < pages_max);
+            let fits = |p: &UndoPage<'_>| p.owner() == found.txn && p.is_first() == (no == found.first);
+            let undo = UndoPage::new(&latched).filter(|p| fits(p) && counts.len() < pages_max);
             let Some(undo) = undo else { return Err(space.damaged(no)) };
             end.get_or_insert(undo.end());
             counts.push((no, undo.count()));
@@ -95,7 +98,8 @@ impl UndoLog {
         space.count_pages(pages.len() as i64);
         let count = counts.last().map_or(0, |c| c.1);
         let end = end.unwrap_or(page::body(true));
-        Ok(UndoLog { txn: found.txn, pages, group: thread_group(), count, end, begun: true, asking: u64::MAX })
+        let (txn, group, prepared) = (found.txn, thread_group(), found.state == LogState::Prepared);
+        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX })
     }
 
     pub fn txn(&self) -> TxnId {
@@ -113,6 +117,11 @@ impl UndoLog {
     /// Whether the log says on its first page whose it is. If not, it has never had a record.
     pub fn is_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Whether the log says on its first page that the transaction is prepared.
+    pub fn is_prepared(&self) -> bool {
+        self.prepared
     }
 
     /// Whether purge has to look at the records, if no old view does: one put a delete mark, or replaced a version whose
@@ -285,6 +294,7 @@ impl UndoLog {
 
     /// Makes the pages say what [`UndoLog::pop`] did: later records are gone, also after a crash.
     pub fn cut(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+        debug_assert!(!self.prepared, "a log that says prepared has all its records");
         while self.count == 0 && self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
         }
@@ -326,7 +336,7 @@ impl UndoLog {
     }
 
     /// Marks the log prepared, with `xid`. Returns the log position to flush to.
-    pub fn prepare(&self, space: &UndoSpace, xid: &[u8], acc: &Access<'_>) -> Result<Lsn> {
+    pub fn prepare(&mut self, space: &UndoSpace, xid: &[u8], acc: &Access<'_>) -> Result<Lsn> {
         if xid.len() > XID_MAX {
             return Err(Error::invalid(format!("an xid of {} bytes is longer than {XID_MAX}", xid.len())));
         }
@@ -338,7 +348,25 @@ impl UndoLog {
         if !xid.is_empty() {
             mtr.apply(first, &PageOp::WriteBytes { offset: page::XID_AT, bytes: xid })?;
         }
-        mtr.commit()
+        let lsn = mtr.commit()?;
+        self.prepared = true;
+        Ok(lsn)
+    }
+
+    /// Marks a log that is prepared active again, as it was before: the beginning of a rollback. Returns the log position to flush to;
+    /// `None` if the log is not prepared.
+    pub fn unprepare(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<Option<Lsn>> {
+        if !self.prepared {
+            return Ok(None);
+        }
+        let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let first = space.fix(&mut mtr, self.first())?;
+        let state = page::state(LogState::Active, 0, CommitNo(0));
+        mtr.apply(first, &PageOp::WriteBytes { offset: OFF_STATE as u16, bytes: &state })?;
+        let lsn = mtr.commit()?;
+        self.prepared = false;
+        Ok(Some(lsn))
     }
 
     /// Latches the first page for [`UndoLog::mark_committed`], so that the commit critical section reads nothing.
@@ -349,11 +377,24 @@ impl UndoLog {
         Ok((mtr, first))
     }
 
-    /// The commit record: marks the log committed as number `no`. Called within the commit critical section.
+    /// The commit record: marks the log committed as number `no`. Called within the commit critical section; the log is
+    /// [told](UndoLog::set_committed) afterwards.
     pub fn mark_committed(mut mtr: Mtr<'_>, first: PageRef, no: CommitNo) -> Result<Lsn> {
         let state = page::state(LogState::Committed, 0, no);
         mtr.apply(first, &PageOp::WriteBytes { offset: OFF_STATE as u16, bytes: &state })?;
         mtr.commit()
+    }
+
+    /// [`UndoLog::mark_committed`] was done for this log.
+    pub fn set_committed(&mut self) {
+        self.prepared = false;
+    }
+
+    /// Gives back the page of a log that was never begun.
+    pub fn give_back_unbegun(self, space: &UndoSpace) {
+        debug_assert!(!self.begun && self.pages.len() == 1, "such a log has one page");
+        space.put_log(self.group, self.first());
+        space.count_pages(-1);
     }
 
     /// Frees the log: the end of a rollback, and of a purge that must not be repeated. All records must have been popped. After an error it may be
@@ -395,7 +436,16 @@ impl UndoLog {
     /// A log without records that no page knows of.
     pub fn in_memory(pages: usize) -> UndoLog {
         let pages = smallvec![LogPage { no: PageNo(7), before: 0 }; pages];
-        UndoLog { txn: TxnId(9), pages, group: 0, count: 0, end: page::body(true), begun: true, asking: 0 }
+        UndoLog {
+            txn: TxnId(9),
+            pages,
+            group: 0,
+            count: 0,
+            end: page::body(true),
+            begun: true,
+            prepared: false,
+            asking: 0,
+        }
     }
 }
 
