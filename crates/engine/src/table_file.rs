@@ -201,8 +201,8 @@ impl TableFile {
                 file.set_len(len)?;
             }
         }
-        self.disk.remove(&self.name)?;
-        if self.lifetime == Lifetime::Temporary { Ok(()) } else { self.disk.sync_dir() }
+        // The directory is not synced: the catalog does not know the file, so the next open removes it if it is there again.
+        self.disk.remove(&self.name)
     }
 }
 
