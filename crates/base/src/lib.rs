@@ -3,6 +3,7 @@
 //! Identifiers ([`PageId`], [`Lsn`], ...), the [`Error`] that crosses all floors, the bounds-checked
 //! little-endian [`codec`], the [`page`] header that every page on disk starts with, the [`limits`] of the
 //! format, and the [`sync`] shim that lets loom and shuttle replace the primitives that latches are built of, with the [`Waiter`] that stands in a line.
+//! [`latches`] counts, in debug builds, the page latches of each thread.
 //!
 //! Nothing here does I/O, starts a thread, or holds a lock.
 
@@ -13,6 +14,7 @@ mod chance;
 pub mod codec;
 mod error;
 mod ids;
+pub mod latches;
 pub mod limits;
 mod mutex;
 pub mod page;

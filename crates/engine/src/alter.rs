@@ -22,6 +22,7 @@ use holdfast_io::AlignedBuf;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{PageSet, SpaceFile, Tree};
 use holdfast_txn::{IndexKind, TableIndex, values};
+use holdfast_wal::SpaceClass;
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::ddl::{OptionsOf, check_name, find, keep_writers_out, with_options};
@@ -281,7 +282,7 @@ fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_who
     if !is_sound {
         return Err(Error::damaged_file(space.space().file().name(), "an index that is given up is damaged"));
     }
-    space.free_pages(&reached.iter().collect::<Vec<_>>(), &access)?;
+    space.free_pages(&reached.iter().collect::<Vec<_>>(), SpaceClass::User, &access)?;
     drop(access);
     if is_whole {
         let unused = Unused { space: space.id(), more: Vec::new(), less: ids };
@@ -345,5 +346,5 @@ fn free_pages_of(shared: &Shared, space: &SpaceFile, indexes: &[IndexId]) -> Res
             }
         }
     }
-    space.free_pages(&found, &access)
+    space.free_pages(&found, SpaceClass::User, &access)
 }

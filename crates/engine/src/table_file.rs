@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holdfast_base::SpaceId;
 use holdfast_base::blocking::{Condvar, Mutex, MutexGuard};
 use holdfast_base::time::Instant;
+use holdfast_base::{SpaceId, latches};
 use holdfast_io::Disk;
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_tree::{Lifetime, SpaceFile};
@@ -98,6 +98,7 @@ impl WriterGate {
 
     /// Takes the gate and lets nobody in any more.
     fn shut(&self, until: Option<Instant>) -> Result<()> {
+        latches::none_while_waiting_for("the gate of a table");
         let mut held = self.held.lock();
         if !wait_while(&self.given_back, &mut held, until, |held| *held) {
             return Err(Error::LockTimeout);

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-use holdfast_base::{PageNo, Result};
+use holdfast_base::{PageNo, Result, latches};
 use holdfast_metrics::Counter;
 
 use crate::core::Core;
@@ -21,6 +21,7 @@ use crate::translation::{CLAIMED, CLAIMED_WAITED};
 impl Core {
     /// See [`Pool::close_space`](crate::Pool::close_space).
     pub(crate) fn close_space(&self, space: &Space, discard: bool) -> Result<()> {
+        latches::none_while_waiting_for("the users of a space that is closed");
         space.close();
         if !discard {
             self.flush_space(space)?;

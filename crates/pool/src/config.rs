@@ -6,6 +6,8 @@ use holdfast_base::{Error, Result, limits};
 use holdfast_io::{Clock, Disk, RealClock};
 use holdfast_policy::PolicyKind;
 
+use crate::reserve::{RESERVED_MAX, SHARE};
+
 /// Whether page writes go through the double-write file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DoubleWrite {
@@ -25,7 +27,7 @@ pub struct PoolConfig {
     pub disk: Arc<dyn Disk>,
     /// Bytes of a page; a power of two from 4 to 64 KiB.
     pub page_size: usize,
-    /// Bytes of frames at the start.
+    /// Bytes of frames at the start; at least 32 pages.
     pub bytes: u64,
     /// Bytes of frames that [`resize`](crate::Pool::resize) can reach: address space, not memory.
     pub max_bytes: u64,
@@ -84,7 +86,10 @@ impl PoolConfig {
         let (start, max) = (frames(self.bytes), frames(self.max_bytes.max(self.bytes)));
         if start < MIN_FRAMES {
             let min = u64::from(MIN_FRAMES) * self.page_size as u64;
-            return Err(Error::invalid(format!("a pool of {} bytes is smaller than {min}", self.bytes)));
+            return Err(Error::invalid(format!(
+                "a pool of {} bytes is too small: {MIN_FRAMES} pages of {} bytes, {min} bytes, are the least",
+                self.bytes, self.page_size
+            )));
         }
         if self.checkpoint_target_pct > 70 {
             return Err(Error::invalid(
@@ -104,8 +109,8 @@ impl PoolConfig {
     }
 }
 
-/// Fewer frames cannot hold what one structure change and its reservation need.
-const MIN_FRAMES: u32 = 16;
+/// Fewer frames do not let every structure change reserve what it may need.
+const MIN_FRAMES: u32 = SHARE * RESERVED_MAX as u32;
 /// Translation entries are 32 bits, with a few values taken.
 const MAX_FRAMES: u32 = u32::MAX - 16;
 const MAX_PARTITIONS: usize = 64;

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_base::{Error, PageId, Result};
+use holdfast_base::{Error, PageId, Result, latches};
 use holdfast_metrics::{Counter, WaitClass};
 use holdfast_policy::{Policy, Queue, TouchRules};
 use smallvec::SmallVec;
@@ -199,6 +199,7 @@ impl Core {
     /// # Errors
     /// As [`Core::find_frame`].
     pub(crate) fn wait_for_frame(&self, acc: &Access<'_>) -> Result<u32> {
+        latches::none_while_waiting_for("a frame");
         let mut waiter = self.supply.waiter();
         loop {
             if let Some(frame) = self.find_frame(acc)? {

@@ -3,8 +3,8 @@
 //! [`OptimisticGuard`] holds nothing: what was read through it counts only after [`OptimisticGuard::validate`].
 //! Under Miri it holds the shared latch instead and always validates.
 //!
-//! Lock order: page latches are taken top-down in a tree (parents before children) and released in any order; no
-//! guard may be held while a frame is waited for, unless the access carries reserved frames.
+//! Lock order: page latches are taken top-down in a tree (parents before children) and released in any order. *No wait under a
+//! latch*: a thread that holds a guard fixes another page only if its access carries a reserved frame for it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -160,17 +160,15 @@ pub struct ExclusiveGuard<'a> {
     changed: bool,
     /// The page was made by `fix_new` and is not dirty yet: it is not what its file holds.
     fresh: bool,
+    /// The page was there when it was to be made anew: it is zeroed by the first change.
+    stale: bool,
 }
 
 impl<'a> ExclusiveGuard<'a> {
     /// The caller holds the frame's latch exclusively.
     pub(crate) fn new(core: &'a Core, frame: u32, id: PageId) -> ExclusiveGuard<'a> {
         let header = core.frames.header(frame);
-        ExclusiveGuard { core, header, frame, id, changed: false, fresh: false }
-    }
-
-    pub(crate) fn frame(&self) -> u32 {
-        self.frame
+        ExclusiveGuard { core, header, frame, id, changed: false, fresh: false, stale: false }
     }
 
     /// The page has just come in: the frame's version has to move.
@@ -179,8 +177,9 @@ impl<'a> ExclusiveGuard<'a> {
         self
     }
 
-    pub(crate) fn fresh(mut self) -> ExclusiveGuard<'a> {
-        (self.changed, self.fresh) = (true, true);
+    /// The page is to be made, anew if it was there (`stale`).
+    pub(crate) fn fresh(mut self, stale: bool) -> ExclusiveGuard<'a> {
+        (self.changed, self.fresh, self.stale) = (true, true, stale);
         self
     }
 
@@ -201,6 +200,10 @@ impl<'a> ExclusiveGuard<'a> {
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.changed = true;
+        if self.stale {
+            self.stale = false;
+            self.core.zero(self.frame, self.id);
+        }
         // SAFETY: this guard holds the latch exclusively, and `&mut self` makes this the only reference.
         unsafe { self.core.frames.page_mut(self.frame) }
     }
@@ -241,7 +244,7 @@ impl<'a> ExclusiveGuard<'a> {
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
         if self.fresh && self.header.rec_lsn() == 0 {
-            // A page that was begun and given up must not pass for what is on disk.
+            // A page that was begun and given up must not pass for what is on disk. One that was there, and dirty, is as it was.
             self.core.forget_page(self.frame, self.id);
         } else {
             self.header.latch.release_exclusive(self.changed);

@@ -29,6 +29,7 @@
 //! **Memory order.** Acquiring is `Acquire`, releasing `Release`. After X is set a release fence keeps the holder's
 //! writes to the page from becoming visible before X; `validate` has the matching acquire fence (a seqlock).
 
+use holdfast_base::latches;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
 use holdfast_base::sync::spin_loop;
 
@@ -115,7 +116,10 @@ impl Latch {
         let mut word = self.word.load(Ordering::Relaxed);
         while Self::admits_shared(word) {
             match self.word.compare_exchange_weak(word, word + SHARED_ONE, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    latches::took();
+                    return true;
+                }
                 Err(seen) => word = seen,
             }
         }
@@ -130,6 +134,7 @@ impl Latch {
             match self.word.compare_exchange_weak(word, word | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     fence(Ordering::Release);
+                    latches::took();
                     return true;
                 }
                 Err(seen) => word = seen,
@@ -163,6 +168,7 @@ impl Latch {
     pub(crate) fn release_shared(&self) {
         let before = self.word.fetch_sub(SHARED_ONE, Ordering::Release);
         debug_assert!(before & SHARED_MASK != 0, "released a shared latch that nobody held");
+        latches::gave();
         if before & SHARED_MASK == SHARED_ONE && before & PARKED != 0 {
             self.wake(before - SHARED_ONE);
         }
@@ -171,6 +177,7 @@ impl Latch {
     /// Gives the exclusive hold back. `changed`: the page was changed, so optimistic readers must fail.
     pub(crate) fn release_exclusive(&self, changed: bool) {
         self.leave_exclusive(changed, 0);
+        latches::gave();
     }
 
     /// Turns the exclusive hold into a shared one without letting a writer in between.

@@ -18,9 +18,9 @@
 //! | `readahead`, `warmup`, `resize`, `close`, `stats` | the rest |
 //!
 //! **Lock order**, from first to last; what is further right may be taken while what is left is held:
-//! reservation -> page latches (top-down) -> policy mutex | dirty mutex | free list | registry of spaces. No thread
-//! waits for a frame while it holds a latch, unless it has reserved frames; no thread waits for a latch while it holds a
-//! translation claim or one of the mutexes. Timers and sleeps do not exist in this crate.
+//! reservation -> page latches (top-down) -> policy mutex | dirty mutex | free list | registry of spaces. *No wait under a
+//! latch*: a thread waits for frames with nothing latched, and reserves them for pages that it latches together. No thread waits for
+//! a latch while it holds a translation claim or one of the mutexes. Timers and sleeps do not exist in this crate.
 //!
 //! The protocols, byte by byte, are in `docs/design/buffer-pool.md`.
 
@@ -95,6 +95,7 @@ pub use {
     guard::{ExclusiveGuard, OptimisticGuard, PageStamp, Restart, SharedGuard},
     pool::Pool,
     request::{Access, AccessKind, AccessStats},
+    reserve::{RESERVED_MAX, Reserved},
     restore::{RestoreReport, restore_torn_pages},
     space::Space,
     stats::{FrameInfo, Owner, PoolStats, Resident},

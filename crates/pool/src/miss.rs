@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdfast_base::page::{self, PageType};
-use holdfast_base::{Error, PageId, PageNo, Result};
+use holdfast_base::{Error, PageId, PageNo, Result, latches};
 use holdfast_io::ReadAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 use holdfast_policy::{ScanHint, Touch};
@@ -101,6 +101,7 @@ impl Core {
                 lease.frame = acc.take_reserved();
             }
             if lease.frame.is_none() {
+                latches::none_while_waiting_for("a frame, which was not reserved");
                 lease.frame = self.find_frame(acc)?;
             }
             let Some(frame) = lease.frame.take() else {

@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
 use crate::miss::Fill;
 use crate::request::{Access, AccessKind};
+use crate::reserve::Reserved;
 use crate::space::Space;
 use crate::stats::{FrameInfo, Owner, PoolStats, Resident};
 use crate::{cleaner, readahead};
@@ -235,16 +236,14 @@ impl Pool {
     }
 
     /// Latches a page that is about to be made (or made anew) exclusively: it is not read, and is all zeros but for its
-    /// address. Unless it is marked dirty, it is taken out of the pool when the guard is dropped.
+    /// address as soon as it is changed. A page that is given up unchanged is what it was: the dirty page that was there, or, taken
+    /// out of the pool, what its file holds.
     ///
     /// # Errors
     /// [`Error::Closed`]; if no frame can be had, of the writes that failed.
     pub fn fix_new<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
         let (guard, brought_in) = self.latch_or_bring_in(space, no, Fill::Zero, acc)?;
-        if !brought_in {
-            self.core.zero(guard.frame(), space.page_id(no));
-        }
-        Ok(guard.fresh())
+        Ok(guard.fresh(!brought_in))
     }
 
     fn latch_or_bring_in<'a>(
@@ -289,12 +288,12 @@ impl Pool {
 
     /// Sets `n` frames aside for the misses and new pages of this access, in place of those it has. To be called before
     /// anything is latched; waits until it is this request's turn and all reservations together are at most a quarter
-    /// of the pool. What is not used goes back when the access ends, or with [`Access::release_frames`].
+    /// of the pool. Up to [`RESERVED_MAX`](crate::RESERVED_MAX) frames can be had in every pool.
     ///
     /// # Errors
     /// [`Error::LimitReached`] if `n` is more than a quarter of the pool; of the writes that failed, if no frame can be
     /// had.
-    pub fn reserve_frames(&self, n: usize, acc: &Access<'_>) -> Result<()> {
+    pub fn reserve_frames<'r>(&self, n: usize, acc: &'r Access<'r>) -> Result<Reserved<'r>> {
         self.core.reserve(n, acc)
     }
 

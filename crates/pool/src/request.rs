@@ -82,6 +82,13 @@ pub(crate) struct Reservation {
     pub(crate) promised: u32,
 }
 
+impl Reservation {
+    /// Frames that are promised and not there.
+    pub(crate) fn missing(&self) -> usize {
+        (self.promised as usize).saturating_sub(self.frames.len())
+    }
+}
+
 /// One statement's (or one maintenance task's) view of the pool, on one thread. Obtained from
 /// [`Pool::access`](crate::Pool::access).
 pub struct Access<'a> {
@@ -244,8 +251,14 @@ impl<'a> Access<'a> {
         self.reads.get()
     }
 
+    /// Frames that are set aside for this access and not used yet.
+    #[must_use]
+    pub fn reserved_frames(&self) -> usize {
+        self.reservation.borrow().frames.len()
+    }
+
     /// Gives the frames reserved with [`Pool::reserve_frames`](crate::Pool::reserve_frames) back that were not used.
-    pub fn release_frames(&self) {
+    pub(crate) fn release_frames(&self) {
         if self.reservation.borrow().promised == 0 {
             return; // Frames are promised before they are had.
         }

@@ -5,7 +5,7 @@
 //! come back; their memory then goes back to the system. If a page cannot be written the pool keeps its size.
 
 use holdfast_base::blocking::Mutex;
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, Result, latches};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyKind, Touch};
 
@@ -28,6 +28,7 @@ impl Core {
             let max = u64::from(self.frames.max()) * self.frames.page_size() as u64;
             return Err(Error::invalid(format!("the pool can grow to {max} bytes without a restart")));
         }
+        latches::none_while_waiting_for("frames that are given up");
         let _one = RESIZING.lock();
         let from = self.supply.active();
         if to > from {

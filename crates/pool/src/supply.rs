@@ -67,6 +67,17 @@ impl Supply {
         frame
     }
 
+    /// Takes up to `n` free frames at once.
+    pub(crate) fn take_some(&self, n: usize, out: &mut Vec<u32>) {
+        if self.free_len() == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        let rest = state.free.len() - n.min(state.free.len());
+        out.extend(state.free.drain(rest..).rev());
+        self.free_len.store(state.free.len() as u32, Ordering::Relaxed);
+    }
+
     /// Gives frames back; nobody refers to them any more.
     pub(crate) fn give(&self, frames: &[u32]) {
         if frames.is_empty() {
@@ -180,6 +191,10 @@ mod tests {
         assert_eq!([s.take(), s.take(), s.take(), s.take()], [Some(0), Some(1), Some(2), None]);
         s.give(&[1]);
         assert_eq!((s.take(), s.take()), (Some(1), None));
+        s.give(&[2, 0, 1]);
+        let mut some = Vec::new();
+        s.take_some(2, &mut some);
+        assert_eq!((some, s.take(), s.take()), (vec![1, 0], Some(2), None));
     }
 
     #[test]

@@ -74,11 +74,14 @@ fn a_latched_page_does_not_hold_up_the_others() {
     let acc = bed.access();
     let oldest = bed.pool.fix_exclusive(&bed.space, PageNo(0), &acc).unwrap();
     // As old as they may become without being overdue.
-    while bed.wal.age() < bed.wal.capacity() / 2 {
-        let ticket = bed.wal.reserve(4096, SpaceClass::User).unwrap();
-        bed.wal.append(&[0; 2000]).unwrap();
-        drop(ticket);
-    }
+    let fill = || {
+        while bed.wal.age() < bed.wal.capacity() / 2 {
+            let ticket = bed.wal.reserve(4096, SpaceClass::User).unwrap();
+            bed.wal.append(&[0; 2000]).unwrap();
+            drop(ticket);
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(fill).join()).unwrap();
     let written = || bed.metrics.get(Counter::FlushedCheckpoint);
     for _ in 0..50_000_000 {
         if written() >= 20 {

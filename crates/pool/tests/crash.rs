@@ -77,7 +77,7 @@ fn work(
             94..97 => drop(pool.checkpoint()?),
             97 => pool.flush_all()?,
             98 => pool.flush_space(space)?,
-            _ => pool.resize(rng.random_range(16..40) * PAGE as u64)?,
+            _ => pool.resize(rng.random_range(32..56) * PAGE as u64)?,
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
         disk.open(&name, OpenOptions::new(FileKind::Data)).map(Some)
     })?;
     metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
-    let mut config = config(disk, 24);
+    let mut config = config(disk, 32);
     // As small as it can be.
     config.doublewrite_bytes = 0;
     config.max_bytes = 64 * PAGE as u64;

@@ -19,7 +19,7 @@ fn bed(frames: usize) -> (Bed, FaultDisk) {
 
 #[test]
 fn a_failed_read_is_an_error_once() {
-    let (bed, faults) = bed(16);
+    let (bed, faults) = bed(32);
     bed.create_many(64);
     let free = bed.pool.stats().free;
     faults.schedule(Fault::nth(FaultOp::Read, 1).on(TABLE));
@@ -32,7 +32,7 @@ fn a_failed_read_is_an_error_once() {
 
 #[test]
 fn a_flipped_bit_is_damage_of_one_page() {
-    let (bed, faults) = bed(16);
+    let (bed, faults) = bed(32);
     bed.create_many(64);
     (40..64).for_each(|no| assert!(bed.read(no).is_ok()));
     faults.flip_bit(TABLE, 4096 * 5 + 1000, 3).unwrap();
@@ -56,17 +56,17 @@ fn a_failed_page_write_leaves_the_page_dirty() {
     bed.pool.flush_all().unwrap();
     assert_eq!(bed.pool.stats().dirty, 0);
     assert_eq!(bed.pool.checkpoint().unwrap(), bed.wal.next_lsn());
-    bed.pool.resize(16 * 4096).unwrap();
+    bed.pool.resize(32 * 4096).unwrap();
     (0..20).for_each(|no| assert_eq!(bed.read(no).unwrap(), 100));
 }
 
 #[test]
 fn a_full_disk_stops_those_who_need_frames_until_there_is_room() {
-    let (bed, faults) = bed(16);
-    bed.create_many(40);
+    let (bed, faults) = bed(32);
+    bed.create_many(80);
     faults.schedule(Fault::nth(FaultOp::Write, 1).kind(FaultKind::Enospc).on(TABLE).sticky());
     let mut changed = Vec::new();
-    let err = (0..40).find_map(|no| match bed.update(no, 7) {
+    let err = (0..80).find_map(|no| match bed.update(no, 7) {
         Ok(()) => {
             changed.push(no);
             None
@@ -76,7 +76,7 @@ fn a_full_disk_stops_those_who_need_frames_until_there_is_room() {
     assert!(matches!(err, Some(Error::DiskFull(_))), "{err:?}");
     assert!(!changed.is_empty());
     faults.clear();
-    for no in 0..40 {
+    for no in 0..80 {
         let expected = if changed.contains(&no) { 7 } else { u64::from(no) };
         assert_eq!(bed.read(no).unwrap(), expected);
     }

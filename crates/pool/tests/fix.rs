@@ -44,7 +44,7 @@ fn an_optimistic_read_fails_validation_only_after_a_change() {
 
 #[test]
 fn an_optimistic_read_fails_validation_after_the_page_left_its_frame() {
-    let bed = Bed::new(16);
+    let bed = Bed::new(32);
     bed.create_many(64);
     let acc = bed.access();
     bed.read(0).unwrap();
@@ -57,7 +57,7 @@ fn an_optimistic_read_fails_validation_after_the_page_left_its_frame() {
 
 #[test]
 fn guards_upgrade_and_downgrade() {
-    let bed = Bed::new(16);
+    let bed = Bed::new(32);
     bed.create(1, 10).unwrap();
     let acc = bed.access();
     let optimistic = bed.pool.fix_optimistic(&bed.space, PageNo(1), &acc).unwrap();
@@ -74,7 +74,7 @@ fn guards_upgrade_and_downgrade() {
 
 #[test]
 fn a_page_that_was_made_and_given_up_is_not_there() {
-    let bed = Bed::new(16);
+    let bed = Bed::new(32);
     let acc = bed.access();
     drop(bed.pool.fix_new(&bed.space, PageNo(5), &acc).unwrap());
     assert!(!bed.pool.is_resident(&bed.space, PageNo(5)));
@@ -83,7 +83,7 @@ fn a_page_that_was_made_and_given_up_is_not_there() {
 
 #[test]
 fn a_page_past_the_end_is_damage_and_not_a_panic() {
-    let bed = Bed::new(16);
+    let bed = Bed::new(32);
     bed.create_many(4);
     let err = bed.read(1_000_000).unwrap_err();
     assert!(matches!(&err, Error::DamagedPage { what, .. } if what.contains("past the end")), "{err}");
@@ -96,7 +96,7 @@ fn a_page_past_the_end_is_damage_and_not_a_panic() {
 
 #[test]
 fn a_blank_page_is_for_those_who_expect_it() {
-    let bed = Bed::new(16);
+    let bed = Bed::new(32);
     bed.create_many(4);
     bed.space.file().set_len(64 * common::PAGE as u64).unwrap();
     let acc = bed.access();
@@ -112,8 +112,8 @@ fn a_blank_page_is_for_those_who_expect_it() {
 
 #[test]
 fn what_an_access_counts_is_added_when_it_ends() {
-    let bed = Bed::new(16);
-    bed.create_many(40);
+    let bed = Bed::new(32);
+    bed.create_many(80);
     let before = bed.metrics.get(Counter::BufferPoolReads);
     let stats = bed.space.stats();
     let acc = bed.access().with_stats(stats);
@@ -124,4 +124,16 @@ fn what_an_access_counts_is_added_when_it_ends() {
     drop(acc);
     assert_eq!((stats.requests(), stats.reads()), (4, 2));
     assert_eq!(bed.metrics.get(Counter::BufferPoolReads) - before, 2);
+}
+
+/// It was zeroed at once and stayed dirty: zeros with LSN 0 went out, and redo found no page that its records fit.
+#[test]
+fn a_dirty_page_that_was_to_be_made_anew_and_is_given_up_is_what_it_was() {
+    let bed = Bed::new(32);
+    bed.create(5, 7).unwrap();
+    let acc = bed.access();
+    drop(bed.pool.fix_new(&bed.space, PageNo(5), &acc).unwrap());
+    assert_eq!((bed.read(5).unwrap(), bed.pool.stats().dirty), (7, 1));
+    let mut anew = bed.pool.fix_new(&bed.space, PageNo(5), &acc).unwrap();
+    assert!(anew.bytes_mut()[24..].iter().all(|&b| b == 0), "but zeros to those who change it");
 }

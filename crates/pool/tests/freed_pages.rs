@@ -51,7 +51,7 @@ fn one_that_somebody_looks_at_is_left_alone() {
     free(&bed, 10);
     let acc = bed.access();
     let guard = bed.pool.fix_shared(&bed.space, PageNo(10), &acc).unwrap();
-    bed.pool.flush_all().unwrap();
+    std::thread::scope(|scope| scope.spawn(|| bed.pool.flush_all().unwrap()).join()).unwrap();
     assert!(bed.pool.is_resident(&bed.space, PageNo(10)));
     assert_eq!(guard[OFF_TYPE], PageType::Free as u8);
 }

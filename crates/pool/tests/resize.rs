@@ -20,13 +20,13 @@ fn frames(bed: &Bed, n: u64) -> Result<(), Error> {
 fn it_shrinks_and_grows() {
     let bed = Bed::new(64);
     (0..60).for_each(|no| bed.create(no, u64::from(no)).unwrap());
-    frames(&bed, 16).unwrap();
-    assert_eq!((bed.pool.stats().frames, bed.pool.stats().dirty <= 16), (16, true));
+    frames(&bed, 32).unwrap();
+    assert_eq!((bed.pool.stats().frames, bed.pool.stats().dirty <= 32), (32, true));
     (0..60).for_each(|no| assert_eq!(bed.read(no).unwrap(), u64::from(no)));
     frames(&bed, 128).unwrap();
     (0..60).for_each(|no| assert_eq!(bed.read(no).unwrap(), u64::from(no)));
     assert_eq!((bed.pool.stats().frames, bed.pool.stats().resident), (128, 60));
-    assert!(matches!(frames(&bed, 4), Err(Error::InvalidArgument(_))));
+    assert!(matches!(frames(&bed, 31), Err(Error::InvalidArgument(_))));
     assert!(matches!(frames(&bed, 64 * 4 + 1), Err(Error::InvalidArgument(_))));
 }
 
@@ -36,12 +36,12 @@ fn a_pool_that_cannot_write_keeps_its_size() {
     let bed = Bed::on(Arc::new(faults.clone()), |c| c, 64);
     (0..60).for_each(|no| bed.create(no, 1).unwrap());
     faults.schedule(Fault::nth(FaultOp::Write, 1).on("t16.hf").sticky());
-    assert!(frames(&bed, 16).is_err());
+    assert!(frames(&bed, 32).is_err());
     faults.clear();
     assert_eq!(bed.pool.stats().frames, 64);
-    frames(&bed, 16).unwrap();
+    frames(&bed, 32).unwrap();
     (0..60).for_each(|no| assert_eq!(bed.read(no).unwrap(), 1));
-    assert_eq!(bed.pool.stats().resident + bed.pool.stats().free, 16);
+    assert_eq!(bed.pool.stats().resident + bed.pool.stats().free, 32);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn it_changes_under_load() {
                 }
             });
         }
-        for n in [16, 200, 40, 17, 256, 16, 64] {
+        for n in [32, 200, 40, 33, 256, 32, 64] {
             frames(&bed, n).unwrap();
             assert_eq!(bed.pool.stats().frames, n as usize);
         }

@@ -27,7 +27,7 @@ fn run(bed: &Bed, threads: u32, writers: u32, pages: u32, operations: u32) {
                     let acc = bed.access();
                     if t < writers {
                         // As a structure change does: frames first, then latches.
-                        bed.pool.reserve_frames(2, &acc).unwrap();
+                        let _frames = bed.pool.reserve_frames(2, &acc).unwrap();
                         let other = rng.random_range(0..pages);
                         let mut first = bed.pool.fix_exclusive(&bed.space, PageNo(no.min(other)), &acc).unwrap();
                         let v = value(first.bytes()) + 1;
@@ -68,7 +68,7 @@ fn bed(frames: usize, background: bool, policy: PolicyKind) -> Bed {
 #[test]
 fn a_few_threads_on_very_few_frames() {
     for background in [false, true] {
-        run(&bed(16, background, PolicyKind::Holdfast), 8, 4, 100, 300);
+        run(&bed(32, background, PolicyKind::Holdfast), 8, 4, 100, 300);
     }
 }
 

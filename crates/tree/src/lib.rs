@@ -26,7 +26,7 @@ pub use finding::{Finding, PageSet, Severity};
 pub use mtr::{Mtr, PageRef};
 pub use overflow::OverflowRef;
 pub use redo::{FindSpace, Redo};
-pub use space::{Features, HEADS, Lifetime, SpaceFile, SpaceInfo};
+pub use space::{ALLOC_FRAMES, FREE_FRAMES, Features, HEADS, Lifetime, SpaceFile, SpaceInfo};
 pub use store::Store;
 pub use tree::{
     Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, PlannedPut, Spot,

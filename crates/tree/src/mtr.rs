@@ -1,7 +1,7 @@
 //! Mini-transactions: a few pages change together, or not at all.
 //!
-//! Protocol: log space is reserved before anything is latched. Each page is latched exclusively as it is fixed and
-//! stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its record.
+//! Protocol: log space is reserved before anything is latched, and a frame for each page if there is more than one: no wait under a
+//! latch. Each page is latched exclusively as it is fixed and stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its record.
 //!
 //! *Checked first.* Whatever can fail comes before the first change: every page is latched (and so read), what its bytes say is
 //! checked, each operation is found possible, allocations are planned. After the first change nothing fails, whatever is in the pages: one
@@ -16,6 +16,8 @@
 
 use std::cell::Cell;
 
+#[cfg(debug_assertions)]
+use holdfast_base::latches;
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result};
 use holdfast_pool::{Access, ExclusiveGuard, Space};
 use holdfast_wal::SpaceTicket;
@@ -43,6 +45,9 @@ pub struct Mtr<'a> {
     pages: Vec<Latched<'a>>,
     records: Vec<u8>,
     last: Option<PageId>,
+    /// Frames that were reserved when it began.
+    #[cfg(debug_assertions)]
+    reserved: usize,
 }
 
 /// Longest buffer that is kept for the next mini-transaction of the thread, in bytes.
@@ -56,7 +61,27 @@ thread_local! {
 impl<'a> Mtr<'a> {
     pub(crate) fn new(store: &'a Store, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
         let records = SPARE.take();
-        Mtr { store, acc, ticket: Some(ticket), pages: Vec::with_capacity(2), records, last: None }
+        Mtr {
+            store,
+            acc,
+            ticket: Some(ticket),
+            pages: Vec::with_capacity(2),
+            records,
+            last: None,
+            #[cfg(debug_assertions)]
+            reserved: acc.reserved_frames(),
+        }
+    }
+
+    /// Checks, in debug builds, that the next page can be latched without waiting for a frame, wherever the pages are.
+    fn check_reserved(&self) {
+        #[cfg(debug_assertions)]
+        debug_assert!(
+            latches::held() == 0 || self.pages.len() < self.reserved,
+            "no wait under a latch: page {} of a mini-transaction with {} frames reserved",
+            self.pages.len() + 1,
+            self.reserved
+        );
     }
 
     /// Whether a page is latched by this mini-transaction.
@@ -90,6 +115,7 @@ impl<'a> Mtr<'a> {
             return Ok(page);
         }
         debug_assert!(!self.has_changes(), "checked first: page {no} is latched after the first change");
+        self.check_reserved();
         let guard = self.store.pool().fix_exclusive(space, no, self.acc)?;
         Ok(self.adopt(guard))
     }
@@ -103,6 +129,7 @@ impl<'a> Mtr<'a> {
             return Ok(page);
         }
         debug_assert!(!self.has_changes(), "checked first: new page {no} is latched after the first change");
+        self.check_reserved();
         let guard = self.store.pool().fix_new(space, no, self.acc)?;
         Ok(self.adopt(guard))
     }

@@ -33,7 +33,7 @@ const OFF_NEXT: usize = HEADER_LEN;
 const OFF_LEN: usize = HEADER_LEN + 4;
 const OFF_SHARED: usize = HEADER_LEN + 8;
 const OFF_DATA: usize = HEADER_LEN + 16;
-/// Pages that are allocated, or given back, by one mini-transaction.
+/// Pages that are allocated by one mini-transaction, at most.
 const BATCH: usize = 32;
 
 /// Where a long value is.
@@ -86,7 +86,7 @@ pub fn write_chain(
         allocate(space, count, near, acc, &mut pages).and_then(|()| write_pages(space, index, value, &pages, acc));
     if let Err(error) = written {
         // The first error is what counts; pages that cannot be given back now are found by verification.
-        let _ = free_pages(space, &pages, acc, Store::class_of(acc));
+        let _ = space.free_pages(&pages, Store::class_of(acc), acc);
         return Err(error);
     }
     space.store().metrics().add(Counter::OverflowWrites, 1);
@@ -97,9 +97,10 @@ fn allocate(space: &SpaceFile, count: usize, near: PageNo, acc: &Access<'_>, pag
     let store = space.store();
     while pages.len() < count {
         let batch = (count - pages.len()).min(BATCH);
-        let ticket = store.reserve(256 + batch * 16, Store::class_of(acc))?;
-        let mut mtr = store.begin(ticket, acc);
         let near = pages.last().copied().unwrap_or(near);
+        let ticket = store.reserve(256 + batch * 16, Store::class_of(acc))?;
+        let _frames = space.reserve_alloc(near, 0, acc)?;
+        let mut mtr = store.begin(ticket, acc);
         let new = space.alloc_pages(&mut mtr, near, batch)?;
         mtr.commit()?;
         pages.extend(new);
@@ -288,17 +289,7 @@ fn free_chain(
         pages.push(no);
         true
     })?;
-    free_pages(space, &pages, acc, class)
-}
-
-fn free_pages(space: &SpaceFile, pages: &[PageNo], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
-    let store = space.store();
-    for batch in pages.chunks(BATCH) {
-        let mut mtr = store.begin(store.reserve(batch.len() * 32, class)?, acc);
-        space.free_unlatched(&mut mtr, batch)?;
-        mtr.commit()?;
-    }
-    Ok(())
+    space.free_pages(&pages, class, acc)
 }
 
 /// Follows a chain and adds its pages to `reached`.

@@ -2,7 +2,7 @@
 //!
 //! A group is applied to those of its pages whose LSN is below the group's end; the others have it already. Applying is
 //! the code of normal running. All pages of a group are latched until it is done, because a page may occur in several of
-//! its records and gets the group's end as its LSN only once.
+//! its records and gets the group's end as its LSN only once. Frames for all of them are reserved before.
 //!
 //! A page that a group initialises is not read from disk: what it becomes does not depend on what it was, and all that came
 //! later is in the log behind the group. So torn pages, pages beyond the end of the file and pages whose
@@ -22,6 +22,7 @@ use holdfast_base::page::{OFF_TYPE, TYPE_FORSAKEN};
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, ExclusiveGuard, Space};
+use smallvec::SmallVec;
 
 use crate::op::PageOp;
 use crate::store::Store;
@@ -59,12 +60,13 @@ impl<'a> Redo<'a> {
     /// damaged, unless it may be passed over; others of reading pages.
     pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8], acc: &Access<'_>) -> Result<()> {
         let store = self.store;
+        let count = pages_of(start, payload)?;
+        let _frames = (count > 1).then(|| store.pool().reserve_frames(count, acc)).transpose()?;
         let mut pages: Vec<Latched<'_>> = Vec::new();
         let mut from = Reader::new(payload);
         let mut last = None;
         while !from.is_empty() {
-            let (id, op) = PageOp::decode(&mut from, last)
-                .ok_or_else(|| Error::damaged_file("the log", format!("the group at {} is not decodable", start.0)))?;
+            let (id, op) = PageOp::decode(&mut from, last).ok_or_else(|| undecodable(start))?;
             last = Some(id);
             let at = match pages.iter().position(|p| p.id == id) {
                 Some(at) => at,
@@ -137,6 +139,24 @@ struct Latched<'p> {
     /// None: the page has this group already, or is damaged and passed over.
     guard: Option<ExclusiveGuard<'p>>,
     changed: bool,
+}
+
+fn undecodable(start: Lsn) -> Error {
+    Error::damaged_file("the log", format!("the group at {} is not decodable", start.0))
+}
+
+/// How many pages the records of a group are of.
+fn pages_of(start: Lsn, payload: &[u8]) -> Result<usize> {
+    let (mut from, mut last) = (Reader::new(payload), None);
+    let mut pages: SmallVec<[PageId; 8]> = SmallVec::new();
+    while !from.is_empty() {
+        let (id, _) = PageOp::decode(&mut from, last).ok_or_else(|| undecodable(start))?;
+        if last != Some(id) && !pages.contains(&id) {
+            pages.push(id);
+        }
+        last = Some(id);
+    }
+    Ok(pages.len())
 }
 
 fn latch<'p>(

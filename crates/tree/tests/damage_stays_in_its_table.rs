@@ -124,7 +124,7 @@ fn a_bitmap_that_is_none_stops_its_table_alone() {
         spoil(&bed, no, |bytes| bytes[OFF_TYPE] = page_type as u8);
         assert_damage(&bed, fill_until_error(&bed, &tree, 2000));
         assert_damage(&bed, overflow::write_chain(&bed.space, INDEX, &[7; 12_000], PageNo(2), &bed.access()));
-        assert_damage(&bed, bed.space.free_pages(&nodes(&bed, 0)[..2], &bed.access()));
+        assert_damage(&bed, bed.space.free_pages(&nodes(&bed, 0)[..2], SpaceClass::User, &bed.access()));
         spoil(&bed, no, |bytes| bytes.copy_from_slice(&before));
     }
     bed.verify_clean(&[&tree]);

@@ -26,9 +26,12 @@ fn nodes_without_a_key_can_be_moved() {
     let bed = Bed::new(Setup::default());
     let tree: Tree = bed.new_tree();
     let acc = bed.access();
-    let mut mtr = bed.store.begin(bed.store.reserve(4096, SpaceClass::User).unwrap(), &acc);
+    let ticket = bed.store.reserve(4096, SpaceClass::User).unwrap();
+    let frames = bed.space.reserve_alloc(PageNo(2), 0, &acc).unwrap();
+    let mut mtr = bed.store.begin(ticket, &acc);
     let pages = bed.space.alloc_pages(&mut mtr, PageNo(2), 12).unwrap();
     mtr.commit().unwrap();
+    drop(frames);
     // A root of level 3, and below it twice an inner node with one inner child with one child.
     let [left, right, a, b, empty, leaf] = *pages.last_chunk().unwrap();
     let child = |no: PageNo| no.0.to_le_bytes();
@@ -39,7 +42,7 @@ fn nodes_without_a_key_can_be_moved() {
     node(&bed, left, 2, &[(b"", &child(a))]);
     node(&bed, right, 2, &[(b"", &child(b))]);
     node(&bed, tree.root(), 3, &[(b"", &child(left)), (b"g", &child(right))]);
-    bed.space.free_pages(&pages[..6], &acc).unwrap();
+    bed.space.free_pages(&pages[..6], SpaceClass::User, &acc).unwrap();
     bed.verify_clean(&[&tree]);
     for no in [left, right, a, b, empty, leaf] {
         let new = tree.relocate_page(no, &acc).unwrap().expect("there are free pages before it");

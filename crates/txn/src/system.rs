@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_utils::CachePadded;
 use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
-use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId};
+use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId, latches};
 use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
@@ -298,6 +298,7 @@ impl TxnSystem {
     }
 
     pub(crate) fn unique_stripe(&self, index: IndexId, prefix: &[u8]) -> &Mutex<()> {
+        latches::none_while_waiting_for("a stripe of the unique checks");
         let hash = holdfast_base::checksum(prefix) ^ index.0.wrapping_mul(0x9e37_79b9);
         &self.unique[hash as usize % UNIQUE_STRIPES]
     }

@@ -4,7 +4,11 @@
 //! An index says besides where it took its last page, and fills that extent before it takes another one: pages split in random
 //! order would each begin an extent of their own, and soon there would be none left for an index that grows at its end. For an
 //! index the file also grows before it is full, as long as less than one page in [`SPARE_DIV`] is free: pages taken one by one between
-//! those of other indexes cost a scan a seek each.
+//! those of other indexes cost a scan a seek each. Where the file cannot grow, an index takes these pages, too.
+//!
+//! **Frames.** An allocation latches page 0 and at most four bitmaps: [`ALLOC_FRAMES`] frames, which the caller reserves before it latches
+//! anything ([`SpaceFile::reserve_alloc`]). Which bitmaps have room is known beforehand (see [`rooms`](super::rooms)), so no more than
+//! [`LOOKS`] of them are looked at: those of the two hints, and one more.
 //!
 //! Allocating and giving back have two halves. The first latches page 0, the bitmaps and the new pages, and looks at all of them:
 //! the bits that change must have the other value, and no page that is in the caller's hands may be marked as free. The second changes
@@ -15,8 +19,9 @@ use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
 use holdfast_metrics::Counter;
-use holdfast_pool::Access;
+use holdfast_pool::{Access, Reserved};
 
+use super::rooms::from_home;
 use super::{FreedExtent, SpaceFile, SpaceInfo, bitmap, header};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
@@ -29,6 +34,13 @@ const GROWTH_DIV: u32 = 8;
 const SPARE_DIV: u32 = 8;
 /// Pages at which a file begins to grow by whole extents.
 const SMALL: u32 = EXTENT_PAGES;
+/// Bitmaps that one allocation looks at.
+const LOOKS: usize = 3;
+/// Frames that an allocation may need beside those of the new pages: page 0, the bitmaps of two hints, and one with room, or the last
+/// one and a new one if the file grows.
+pub const ALLOC_FRAMES: usize = 5;
+/// Frames that giving a page back may need: page 0 and a bitmap.
+pub const FREE_FRAMES: usize = 2;
 
 /// What is wanted: pages near another. `last`: for an index, which took that page before.
 #[derive(Clone, Copy)]
@@ -36,6 +48,8 @@ struct Want {
     near: PageNo,
     last: Option<PageNo>,
     count: usize,
+    /// Fewer pages than this are of no use.
+    least: usize,
 }
 
 /// What an allocation will do, with page 0 and the bitmaps latched and the file long enough, nothing changed yet.
@@ -43,6 +57,8 @@ struct Plan {
     header: PageRef,
     /// What will be allocated.
     pages: Vec<PageNo>,
+    /// Bitmaps that were looked at, and stay latched.
+    looked: Vec<PageNo>,
     /// Pages of the file afterwards, if it grows, and the bitmap pages that come with them.
     grown: Option<(u32, Vec<PageRef>)>,
 }
@@ -108,6 +124,22 @@ impl Looked<'_> {
 }
 
 impl SpaceFile {
+    /// Reserves what an allocation near `near` needs, and `beside` frames for pages that are latched with it, the new ones included.
+    /// To be called before anything is latched, after log space was reserved.
+    ///
+    /// # Errors
+    /// As [`Pool::reserve_frames`](holdfast_pool::Pool::reserve_frames); those of reading bitmaps.
+    pub fn reserve_alloc<'r>(&self, near: PageNo, beside: usize, acc: &'r Access<'r>) -> Result<Reserved<'r>> {
+        self.look_around(near, |room| room.extents > 0, acc)?;
+        self.store.pool().reserve_frames(ALLOC_FRAMES + beside, acc)
+    }
+
+    /// The same for a mini-transaction after the one that `frames` were reserved for. Nothing is latched.
+    pub(crate) fn refill_alloc(&self, near: PageNo, frames: &Reserved<'_>, acc: &Access<'_>) -> Result<()> {
+        self.look_around(near, |room| room.extents > 0, acc)?;
+        frames.refill()
+    }
+
     /// Allocates a page, near `near` if there is room. The page is neither latched nor initialised: [`Mtr::fix_new`].
     ///
     /// # Errors
@@ -122,7 +154,7 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::alloc_page`]; those of finding a frame.
     pub fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
-        self.alloc_and_latch(mtr, Want { near, last: None, count: 1 })
+        self.alloc_and_latch(mtr, Want { near, last: None, count: 1, least: 1 })
     }
 
     /// As [`SpaceFile::alloc_new`], for an index whose last new page was `last`.
@@ -130,7 +162,7 @@ impl SpaceFile {
     /// # Errors
     /// As there.
     pub fn alloc_new_of_index(&self, mtr: &mut Mtr<'_>, near: PageNo, last: PageNo) -> Result<PageRef> {
-        self.alloc_and_latch(mtr, Want { near, last: Some(last), count: 1 })
+        self.alloc_and_latch(mtr, Want { near, last: Some(last), count: 1, least: 1 })
     }
 
     fn alloc_and_latch(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<PageRef> {
@@ -146,7 +178,7 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::alloc_new`]. Nothing has changed then.
     pub fn plan_new(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<NewPages> {
-        let plan = self.plan(mtr, Want { near, last: None, count })?;
+        let plan = self.plan(mtr, Want { near, last: None, count, least: count })?;
         self.latch_new(mtr, plan)
     }
 
@@ -169,31 +201,39 @@ impl SpaceFile {
         self.carry_out(mtr, new.plan)
     }
 
-    /// Allocates `count` pages near `near`, ascending as far as possible.
+    /// Allocates up to `count` pages near `near`, ascending as far as possible: at least one, and fewer than asked for where they would
+    /// have to be looked for in many places.
     ///
     /// # Errors
-    /// As [`SpaceFile::alloc_page`]: all or none.
+    /// As [`SpaceFile::alloc_page`].
     pub fn alloc_pages(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<Vec<PageNo>> {
-        let plan = self.plan(mtr, Want { near, last: None, count })?;
+        let plan = self.plan(mtr, Want { near, last: None, count, least: 1 })?;
         let pages = plan.pages.clone();
         self.carry_out(mtr, plan)?;
         Ok(pages)
     }
 
-    /// Latches the lowest free page, if it is below `limit`, for [`SpaceFile::take`]: for moving pages to the front of the file.
+    /// Latches the lowest free page, if it is below `limit`, for [`SpaceFile::take`]: for moving pages to the front of the file. See
+    /// [`SpaceFile::refill_below`].
     ///
     /// # Errors
     /// Damage; those of reading bitmaps and of finding a frame.
     pub fn plan_new_below(&self, mtr: &mut Mtr<'_>, limit: PageNo) -> Result<Option<NewPages>> {
         let header = self.fix_header(mtr)?;
-        let pages = self.pages(mtr, header)?.min(limit.0);
-        for no in bitmaps(pages, mtr.page_size()) {
-            let looked = self.look(mtr, pages, no, &[])?;
-            if let Some(found) = looked.free_in(0, looked.limit) {
-                return self.latch_new(mtr, Plan { header, pages: vec![found], grown: None }).map(Some);
-            }
-        }
-        Ok(None)
+        let pages = self.pages_of(mtr.bytes(header))?.min(limit.0);
+        let with_room = |no: &PageNo| self.room(*no).is_some_and(|room| room.free > 0);
+        let Some(no) = bitmaps(pages, mtr.page_size()).find(with_room) else { return Ok(None) };
+        let mut plan = Plan { header, pages: Vec::new(), looked: Vec::new(), grown: None };
+        let Some(looked) = self.look(mtr, pages, no, &mut plan)? else { return Ok(None) };
+        let Some(found) = looked.free_in(0, looked.limit) else { return Ok(None) };
+        plan.pages.push(found);
+        self.latch_new(mtr, plan).map(Some)
+    }
+
+    /// To be called before the mini-transaction of [`SpaceFile::plan_new_below`], with nothing latched.
+    pub(crate) fn refill_below(&self, frames: &Reserved<'_>, acc: &Access<'_>) -> Result<()> {
+        self.look_around(PageNo(0), |room| room.free > 0, acc)?;
+        frames.refill()
     }
 
     /// Gives a latched page back: it becomes a free page, and its bit is cleared.
@@ -244,29 +284,13 @@ impl SpaceFile {
         mtr.apply(bitmap, &freeing.op(mtr))?;
         let (bitmap_no, bytes) = (mtr.id(bitmap).no, mtr.bytes(bitmap));
         let bit = no.0 - bitmap::first_covered(bitmap_no);
-        if bitmap::word(bytes, (bit / EXTENT_PAGES) as usize) == Some(0) {
+        let word = bitmap::word(bytes, (bit / EXTENT_PAGES) as usize).unwrap_or(u64::MAX);
+        if word == 0 {
             self.freed.lock().push(FreedExtent { first: no.0 - no.0 % EXTENT_PAGES, since: None });
         }
-        self.set_left(bitmap_no, None);
+        self.note_change(no, false, word);
         self.store.metrics().add(Counter::PagesFreed, 1);
         Ok(())
-    }
-
-    fn ordinal(&self, bitmap: PageNo) -> usize {
-        (bitmap::first_covered(bitmap) / bitmap::pages_covered(self.page_size())) as usize
-    }
-
-    /// How many free pages a bitmap has left, if it is known to have no free extent.
-    fn singles_left(&self, bitmap: PageNo) -> Option<u32> {
-        self.left.lock().get(self.ordinal(bitmap)).copied().flatten()
-    }
-
-    fn set_left(&self, bitmap: PageNo, singles: Option<u32>) {
-        let (ordinal, mut left) = (self.ordinal(bitmap), self.left.lock());
-        if left.len() <= ordinal {
-            left.resize(ordinal + 1, None);
-        }
-        left[ordinal] = singles;
     }
 
     /// Latches page 0, the first of the space's own pages in the lock order.
@@ -281,40 +305,57 @@ impl SpaceFile {
         Ok(header)
     }
 
-    fn pages(&self, mtr: &Mtr<'_>, header: PageRef) -> Result<u32> {
-        get_u32(mtr.bytes(header), header::OFF_PAGES).ok_or_else(|| self.damaged(PageNo(0), "no page count"))
+    /// The page count in page 0, whose bytes are `head`.
+    pub(super) fn pages_of(&self, head: &[u8]) -> Result<u32> {
+        get_u32(head, header::OFF_PAGES).ok_or_else(|| self.damaged(PageNo(0), "no page count"))
     }
 
     fn plan(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<Plan> {
         let header = self.fix_header(mtr)?;
-        let pages = self.pages(mtr, header)?;
-        let mut plan = Plan { header, pages: Vec::new(), grown: None };
-        let mut near = want.near;
-        while plan.pages.len() < want.count {
-            let Some(no) = self.pick(mtr, pages, (near, want.last), &plan.pages)? else {
-                let missing = want.count - plan.pages.len();
-                let new = self.grow(mtr, pages, missing as u32, &mut plan)?;
-                plan.pages.extend(new.take(missing));
-                break;
-            };
-            plan.pages.push(no);
-            near = no;
+        let pages = self.pages_of(mtr.bytes(header))?;
+        self.note_pages(pages);
+        let mut plan = Plan { header, pages: Vec::new(), looked: Vec::new(), grown: None };
+        self.pick_all(mtr, pages, want, &mut plan)?;
+        let missing = want.count - plan.pages.len();
+        if missing == 0 || plan.pages.len() >= want.least && plan.looked.len() == LOOKS {
+            return Ok(plan);
+        }
+        match self.grow(mtr, pages, missing as u32, &mut plan) {
+            Ok(new) => plan.pages.extend(new.take(missing)),
+            Err(error) => {
+                // What is kept free for other indexes is better than nothing.
+                self.pick_all(mtr, pages, Want { last: None, ..want }, &mut plan)?;
+                if plan.pages.len() < want.least {
+                    return Err(error);
+                }
+            }
         }
         Ok(plan)
     }
 
-    /// A free page that is not among the `taken`: in the extent of `near` or of `last`, at the start of a free one, or anywhere.
+    /// Adds free pages to the plan as long as some are wanted and found.
+    fn pick_all(&self, mtr: &mut Mtr<'_>, pages: u32, want: Want, plan: &mut Plan) -> Result<()> {
+        let mut near = plan.pages.last().copied().unwrap_or(want.near);
+        while plan.pages.len() < want.count {
+            let Some(no) = self.pick(mtr, pages, (near, want.last), plan)? else { break };
+            plan.pages.push(no);
+            near = no;
+        }
+        Ok(())
+    }
+
+    /// A free page that is not in the plan: in the extent of `near` or of `last`, at the start of a free one, or anywhere.
     fn pick(
         &self,
         mtr: &mut Mtr<'_>,
         pages: u32,
         (near, last): (PageNo, Option<PageNo>),
-        taken: &[PageNo],
+        plan: &mut Plan,
     ) -> Result<Option<PageNo>> {
         let size = mtr.page_size();
         let near = PageNo(near.0.min(pages.saturating_sub(1)));
         for start in [Some(near), last.filter(|last| last.0 < pages)].into_iter().flatten() {
-            let looked = self.look(mtr, pages, bitmap::page_for(start, size), taken)?;
+            let Some(looked) = self.look(mtr, pages, bitmap::page_for(start, size), plan)? else { continue };
             let at = start.0 - looked.first;
             let extent = at - at % EXTENT_PAGES;
             let end = (extent + EXTENT_PAGES).min(looked.limit);
@@ -323,44 +364,49 @@ impl SpaceFile {
             }
         }
         let home = bitmap::page_for(near, size);
-        let all = || std::iter::once(home).chain(bitmaps(pages, size).filter(move |&no| no != home));
         let from = |no| if no == home { near.0 - bitmap::first_covered(no) } else { 0 };
         let mut free = 0;
-        for no in all() {
-            if let Some(singles) = self.singles_left(no).filter(|_| no != home) {
-                free += singles;
+        for no in from_home(near, pages, size) {
+            let Some(room) = self.room(no) else { continue };
+            free += room.free;
+            if room.extents == 0 {
                 continue;
             }
-            let looked = self.look(mtr, pages, no, taken)?;
-            if let Some(no) = looked.free_extent(from(no)).or_else(|| looked.free_extent(0)) {
-                return Ok(Some(no));
+            let Some(looked) = self.look(mtr, pages, no, plan)? else { continue };
+            if let Some(found) = looked.free_extent(from(no)).or_else(|| looked.free_extent(0)) {
+                return Ok(Some(found));
             }
-            let singles = bitmap::count_free(looked.bytes, looked.limit);
-            self.set_left(no, Some(singles));
-            free += singles;
         }
         if last.is_some() && pages >= SMALL && free < pages / SPARE_DIV + EXTENT_PAGES {
             return Ok(None);
         }
-        for no in all().filter(|&no| self.singles_left(no) != Some(0)) {
-            let looked = self.look(mtr, pages, no, taken)?;
-            if let Some(no) = looked.free_in(from(no), looked.limit).or_else(|| looked.free_in(0, from(no))) {
-                return Ok(Some(no));
+        for no in from_home(near, pages, size).filter(|&no| self.room(no).is_some_and(|room| room.free > 0)) {
+            let Some(looked) = self.look(mtr, pages, no, plan)? else { continue };
+            if let Some(found) = looked.free_in(from(no), looked.limit).or_else(|| looked.free_in(0, from(no))) {
+                return Ok(Some(found));
             }
-            self.set_left(no, Some(0));
         }
         Ok(None)
     }
 
-    /// Latches a bitmap page to look at it.
-    fn look<'m>(&self, mtr: &'m mut Mtr<'_>, pages: u32, no: PageNo, taken: &'m [PageNo]) -> Result<Looked<'m>> {
+    /// Latches a bitmap page to look at it. `None`: the plan has looked at as many as it may.
+    fn look<'m>(&self, mtr: &'m mut Mtr<'_>, pages: u32, no: PageNo, plan: &'m mut Plan) -> Result<Option<Looked<'m>>> {
+        if !plan.looked.contains(&no) {
+            if plan.looked.len() == LOOKS {
+                return Ok(None);
+            }
+            plan.looked.push(no);
+        }
         let first = bitmap::first_covered(no);
         let limit = (pages - first).min(bitmap::pages_covered(mtr.page_size()));
         let bytes = self.fix_bitmap(mtr, no)?;
-        Ok(Looked { bytes, first, limit, taken })
+        if self.room(no).is_none() {
+            self.note_room(no, bytes, pages);
+        }
+        Ok(Some(Looked { bytes, first, limit, taken: &plan.pages }))
     }
 
-    fn fix_bitmap<'m>(&self, mtr: &'m mut Mtr<'_>, no: PageNo) -> Result<&'m [u8]> {
+    pub(super) fn fix_bitmap<'m>(&self, mtr: &'m mut Mtr<'_>, no: PageNo) -> Result<&'m [u8]> {
         let page = mtr.fix(self.space(), no)?;
         let bytes = mtr.bytes(page);
         if bytes.get(OFF_TYPE) != Some(&(PageType::Allocation as u8)) {
@@ -381,7 +427,22 @@ impl SpaceFile {
         let size = mtr.page_size();
         let spare = 1 + more / bitmap::pages_covered(size);
         let wanted = u64::from(pages) + u64::from(more) + u64::from(spare);
-        let target = u32::try_from(wanted.max(step(pages)))
+        let target = self.lengthen(mtr, pages, wanted.max(step(pages))).or_else(|error| match error {
+            Error::DiskFull(_) => self.lengthen(mtr, pages, wanted),
+            other => Err(other),
+        })?;
+        let mut new_bitmaps = Vec::new();
+        for no in bitmaps(target, size).filter(|no| no.0 >= pages) {
+            new_bitmaps.push(mtr.fix_new(self.space(), no)?);
+        }
+        plan.grown = Some((target, new_bitmaps));
+        Ok((pages..target).map(PageNo).filter(move |&no| !bitmap::is_bitmap(no, size)))
+    }
+
+    /// Makes the file, which has `pages` pages, long enough for `wanted` pages, in whole extents if it is not small. For how many it is then.
+    fn lengthen(&self, mtr: &mut Mtr<'_>, pages: u32, wanted: u64) -> Result<u32> {
+        let size = mtr.page_size();
+        let target = u32::try_from(wanted)
             .ok()
             .filter(|&target| target < u32::MAX - EXTENT_PAGES)
             .ok_or_else(|| Error::LimitReached("the table's file has the largest size possible".to_string()))?;
@@ -398,17 +459,13 @@ impl SpaceFile {
         if file.len()? < len {
             file.set_len(len)?;
         }
-        let mut new_bitmaps = Vec::new();
-        for no in bitmaps(target, size).filter(|no| no.0 >= pages) {
-            new_bitmaps.push(mtr.fix_new(self.space(), no)?);
-        }
-        plan.grown = Some((target, new_bitmaps));
-        Ok((pages..target).map(PageNo).filter(move |&no| !bitmap::is_bitmap(no, size)))
+        Ok(target)
     }
 
     fn carry_out(&self, mtr: &mut Mtr<'_>, plan: Plan) -> Result<()> {
         let size = mtr.page_size();
         if let Some((pages, new_bitmaps)) = plan.grown {
+            let before = self.pages_of(mtr.bytes(plan.header))?;
             let offset = header::OFF_PAGES as u16;
             mtr.apply(plan.header, &PageOp::WriteBytes { offset, bytes: &pages.to_le_bytes() })?;
             for page in new_bitmaps {
@@ -416,12 +473,21 @@ impl SpaceFile {
                 mtr.apply(page, &init)?;
                 mtr.apply(page, &PageOp::SetBits { first: 0, count: 1 })?;
             }
-            self.left.lock().clear();
+            self.note_pages(pages);
+            for no in
+                bitmaps(pages, size).filter(|&no| bitmap::first_covered(no) + bitmap::pages_covered(size) > before)
+            {
+                let page = mtr.fix(self.space(), no)?;
+                self.note_room(no, mtr.bytes(page), pages);
+            }
         }
         for no in plan.pages {
             let bitmap_no = bitmap::page_for(no, size);
             let page = mtr.fix(self.space(), bitmap_no)?;
-            mtr.apply(page, &PageOp::SetBits { first: no.0 - bitmap::first_covered(bitmap_no), count: 1 })?;
+            let bit = no.0 - bitmap::first_covered(bitmap_no);
+            mtr.apply(page, &PageOp::SetBits { first: bit, count: 1 })?;
+            let word = bitmap::word(mtr.bytes(page), (bit / EXTENT_PAGES) as usize).unwrap_or(u64::MAX);
+            self.note_change(no, true, word);
             self.store.metrics().add(Counter::PagesAllocated, 1);
         }
         Ok(())
@@ -460,26 +526,26 @@ impl SpaceFile {
     /// # Errors
     /// Those of reading the header and the bitmaps.
     pub fn last_allocated(&self, acc: &Access<'_>) -> Result<PageNo> {
-        let head = self.store.pool().fix_shared(self.space(), PageNo(0), acc)?;
-        self.last_allocated_under(&head, acc)
-    }
-
-    /// The same, for whoever holds a latch of page 0, whose bytes are `head`.
-    pub(super) fn last_allocated_under(&self, head: &[u8], acc: &Access<'_>) -> Result<PageNo> {
-        let pages = get_u32(head, header::OFF_PAGES).unwrap_or(0);
-        let mut last = PageNo(1);
-        for no in bitmaps(pages, self.page_size()) {
+        let pages = self.header(acc)?.pages;
+        let all: Vec<PageNo> = bitmaps(pages, self.page_size()).collect();
+        for no in all.into_iter().rev() {
             let page = self.store.pool().fix_shared(self.space(), no, acc)?;
-            let first = bitmap::first_covered(no);
-            let words = (pages - first).min(bitmap::pages_covered(self.page_size())).div_ceil(EXTENT_PAGES);
-            for w in 0..words {
-                let word = bitmap::word(&page, w as usize).unwrap_or(0);
-                if word != 0 && !(w == 0 && no.0 > 1 && word == 1) {
-                    last = PageNo(first + w * EXTENT_PAGES + 63 - word.leading_zeros());
-                }
+            if let Some(last) = self.last_in(no, &page, pages) {
+                return Ok(last);
             }
         }
-        Ok(last)
+        Ok(PageNo(1))
+    }
+
+    /// The highest page that bitmap page `no`, whose bytes these are, says is allocated, but for itself. The file has `pages` pages.
+    pub(super) fn last_in(&self, no: PageNo, bytes: &[u8], pages: u32) -> Option<PageNo> {
+        let first = bitmap::first_covered(no);
+        let words = pages.saturating_sub(first).min(bitmap::pages_covered(self.page_size())).div_ceil(EXTENT_PAGES);
+        (0..words).rev().find_map(|w| {
+            let word = bitmap::word(bytes, w as usize).unwrap_or(0);
+            let own = w == 0 && no.0 > 1 && word == 1;
+            (word != 0 && !own).then(|| PageNo(first + w * EXTENT_PAGES + 63 - word.leading_zeros()))
+        })
     }
 
     /// The address of a page of this space.

@@ -8,9 +8,12 @@ use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
 use super::alloc::bitmaps;
-use super::{FIRST_PAGES, FreedExtent, SpaceFile, bitmap, header};
+use super::{FIRST_PAGES, FREE_FRAMES, FreedExtent, SpaceFile, bitmap, header};
 use crate::finding::{Finding, PageSet};
 use crate::op::PageOp;
+
+/// Pages that are given back by one mini-transaction.
+const BATCH: usize = 64;
 
 impl SpaceFile {
     /// Compares the bitmaps with `reached`, all pages that the space's trees, overflow chains and undo logs reach, and reports
@@ -92,19 +95,25 @@ impl SpaceFile {
                 lost.push(finding.page.no);
             }
         })?;
-        self.free_pages(&lost, acc)?;
+        self.free_pages(&lost, SpaceClass::User, acc)?;
         Ok(lost.len() as u64)
     }
 
-    /// Gives pages back to which nothing leads any more.
+    /// Gives pages back to which nothing leads any more, in batches.
     ///
     /// # Errors
-    /// As [`SpaceFile::free_unlatched`]; those of the log.
-    pub fn free_pages(&self, pages: &[PageNo], acc: &Access<'_>) -> Result<()> {
-        for batch in pages.chunks(64) {
-            let mut mtr = self.store.begin(self.store.reserve(batch.len() * 32, SpaceClass::User)?, acc);
-            self.free_unlatched(&mut mtr, batch)?;
-            mtr.commit()?;
+    /// As [`SpaceFile::free_unlatched`]; those of the log. Some of the pages may have been given back.
+    pub fn free_pages(&self, pages: &[PageNo], class: SpaceClass, acc: &Access<'_>) -> Result<()> {
+        let size = self.page_size();
+        // One bitmap for each mini-transaction.
+        for group in pages.chunk_by(|a, b| bitmap::page_for(*a, size) == bitmap::page_for(*b, size)) {
+            for batch in group.chunks(BATCH) {
+                let ticket = self.store.reserve(batch.len() * 32, class)?;
+                let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
+                let mut mtr = self.store.begin(ticket, acc);
+                self.free_unlatched(&mut mtr, batch)?;
+                mtr.commit()?;
+            }
         }
         Ok(())
     }
@@ -116,21 +125,39 @@ impl SpaceFile {
     /// # Errors
     /// Those of the log and of reading pages.
     pub fn shrink(&self, acc: &Access<'_>) -> Result<(u32, Lsn)> {
+        let (mut given_up, mut end) = (0, Lsn(0));
+        while let Some((pages, lsn)) = self.shrink_by_a_bitmap(acc)? {
+            (given_up, end) = (given_up + pages, lsn);
+        }
+        Ok((given_up, end))
+    }
+
+    /// Gives up what is free at the end of the file, as far as the last bitmap tells, and that bitmap with it if all of it is free.
+    /// Returns the pages given up, if there were any.
+    fn shrink_by_a_bitmap(&self, acc: &Access<'_>) -> Result<Option<(u32, Lsn)>> {
         let ticket = self.store.reserve(256, SpaceClass::User)?;
+        let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
         let mut mtr = self.store.begin(ticket, acc);
         let head = self.fix_header(&mut mtr)?;
-        // Page 0's latch keeps allocations away; bitmaps are read one by one behind it.
-        let last = self.last_allocated_under(mtr.bytes(head), acc)?;
-        let pages = holdfast_base::codec::get_u32(mtr.bytes(head), header::OFF_PAGES).unwrap_or(0);
-        let target = (last.0 + 1).max(FIRST_PAGES);
+        let pages = self.pages_of(mtr.bytes(head))?;
+        let Some(no) = bitmaps(pages, self.page_size()).last() else { return Ok(None) };
+        let behind = match self.last_in(no, self.fix_bitmap(&mut mtr, no)?, pages) {
+            Some(last) => last.0 + 1,
+            None => bitmap::first_covered(no),
+        };
+        let target = behind.max(FIRST_PAGES);
         let target = if target <= EXTENT_PAGES { target } else { target.next_multiple_of(EXTENT_PAGES) };
         if target >= pages {
-            return Ok((0, Lsn(0)));
+            return Ok(None);
         }
         let offset = header::OFF_PAGES as u16;
         mtr.apply(head, &PageOp::WriteBytes { offset, bytes: &target.to_le_bytes() })?;
+        self.note_pages(target);
+        if no.0 < target {
+            self.note_room(no, self.fix_bitmap(&mut mtr, no)?, target);
+        }
         let end = mtr.commit()?;
-        Ok((pages - target, end))
+        Ok(Some((pages - target, end)))
     }
 
     /// Cuts the file off behind its last page, if `checkpoint`, the LSN of the last checkpoint, has passed `shrunk`, the

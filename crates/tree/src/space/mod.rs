@@ -5,8 +5,8 @@
 //! allocated, before the count is raised.
 //!
 //! Protocol: allocating and giving back happen within the caller's mini-transaction. Both latch page 0 first, then bitmap
-//! pages; so page 0 serialises them, whatever bitmaps they touch, and all of them come last in the lock order. Everything
-//! that can fail (a full disk) happens before the first change.
+//! pages; so page 0 serialises them, whatever bitmaps they touch, and all of them come last in the lock order. The caller has
+//! reserved frames for them: [`ALLOC_FRAMES`] or [`FREE_FRAMES`]. Everything that can fail (a full disk) happens before the first change.
 //!
 //! Storage of wholly free extents is given back by [`SpaceFile::punch_free_extents`], and only of those that were freed
 //! before the checkpoint: redo may otherwise meet records of pages whose bytes are gone.
@@ -15,6 +15,7 @@ mod alloc;
 pub mod bitmap;
 mod check;
 pub mod header;
+mod rooms;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,8 +32,9 @@ use holdfast_wal::SpaceClass;
 use crate::mtr::Mtr;
 use crate::op::PageOp;
 use crate::store::Store;
+use rooms::Rooms;
 
-pub use alloc::{FreeingPage, NewPages};
+pub use alloc::{ALLOC_FRAMES, FREE_FRAMES, FreeingPage, NewPages};
 pub use header::{Features, HEADS, MARKS, SpaceHeader};
 
 /// Pages of a file that was just created.
@@ -61,9 +63,7 @@ pub struct SpaceInfo {
 pub struct SpaceFile {
     store: Arc<Store>,
     space: Arc<Space>,
-    /// For every bitmap page, in order, how many free pages it has if it has no free extent; a hint, right as soon as it was
-    /// looked at.
-    left: Mutex<Vec<Option<u32>>>,
+    rooms: Rooms,
     freed: Mutex<Vec<FreedExtent>>,
     /// Incompatible features that the header is known to name.
     features: AtomicU32,
@@ -138,7 +138,9 @@ impl SpaceFile {
     /// a crash leaves of the file is made whole by the log, or is no space at all.
     fn log_first_pages(&self, uuid: [u8; 16]) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
-        let mut mtr = self.store.begin(self.store.reserve(512, SpaceClass::User)?, &acc);
+        let ticket = self.store.reserve(512, SpaceClass::User)?;
+        let _frames = self.store.pool().reserve_frames(2, &acc)?;
+        let mut mtr = self.store.begin(ticket, &acc);
         let pages = [mtr.fix_new(&self.space, PageNo(0))?, mtr.fix_new(&self.space, PageNo(1))?];
         make_first_pages(self.id(), uuid, self.page_size(), |no, op| mtr.apply(pages[no.0 as usize], op))?;
         mtr.commit().map(drop)
@@ -181,7 +183,7 @@ impl SpaceFile {
         Ok(Arc::new(SpaceFile {
             store: store.clone(),
             space,
-            left: Mutex::new(Vec::new()),
+            rooms: Rooms::default(),
             freed: Mutex::new(Vec::new()),
             features: AtomicU32::new(features),
         }))
@@ -316,6 +318,7 @@ impl SpaceFile {
         let page_size = self.page_size() as u64;
         let mut bytes = 0;
         for extent in due {
+            let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
             // Page 0's latch keeps allocations away while the storage goes.
             let header = self.store.pool().fix_exclusive(&self.space, PageNo(0), acc)?;
             if self.extent_is_free(PageNo(extent.first), acc)? {

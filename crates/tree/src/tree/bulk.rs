@@ -9,7 +9,7 @@ use holdfast_base::{Error, PageNo, Result};
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
-use super::{STRUCTURE_FRAMES, Tree};
+use super::Tree;
 use crate::node::{EntryList, RECORD_HEADER, SLOT_LEN, body_len, fence_prefix_len, payload_len_max, separator};
 use crate::op::PageOp;
 
@@ -201,9 +201,7 @@ impl BulkLoader<'_> {
         let prefix_len = fence_prefix_len(node.low.as_deref(), high);
         let entries = entry_list(&node, level, prefix_len);
         let prefix = &high.unwrap_or_default()[..prefix_len];
-        let no = self.write_new(level, &entries, prefix);
-        self.acc.release_frames();
-        let no = no?;
+        let no = self.write_new(level, &entries, prefix)?;
         self.load.pages.push(no);
         let key = node.low.unwrap_or_default();
         self.add(level + 1, &key, &no.0.to_le_bytes())
@@ -213,9 +211,10 @@ impl BulkLoader<'_> {
     fn write_new(&self, level: usize, entries: &EntryList, prefix: &[u8]) -> Result<PageNo> {
         let (tree, store) = (self.tree, self.tree.store());
         let ticket = store.reserve(tree.page_size() + 512, SpaceClass::User)?;
-        store.pool().reserve_frames(STRUCTURE_FRAMES, self.acc)?;
+        let near = self.load.pages.last().copied().unwrap_or(tree.root);
+        let _frames = tree.space.reserve_alloc(near, 1, self.acc)?;
         let mut mtr = store.begin(ticket, self.acc);
-        let page = tree.alloc_new(&mut mtr, self.load.pages.last().copied().unwrap_or(tree.root))?;
+        let page = tree.alloc_new(&mut mtr, near)?;
         mtr.apply(page, &PageOp::InitNode { index: tree.index, level: level as u8 })?;
         mtr.apply(page, &entries.as_content(prefix))?;
         let no = mtr.id(page).no;
@@ -250,7 +249,7 @@ impl BulkLoader<'_> {
     /// # Errors
     /// Those of the log and of reading bitmaps.
     pub fn abort(self) -> Result<()> {
-        self.tree.space.free_pages(&self.load.pages, self.acc)
+        self.tree.space.free_pages(&self.load.pages, SpaceClass::User, self.acc)
     }
 }
 

@@ -2,15 +2,15 @@
 
 use holdfast_base::{PageNo, Result};
 use holdfast_metrics::Counter;
-use holdfast_pool::{Access, ExclusiveGuard, OptimisticGuard, PageRead, PageStamp, SharedGuard};
+use holdfast_pool::{Access, ExclusiveGuard, OptimisticGuard, PageRead, PageStamp, RESERVED_MAX, SharedGuard};
 
 use super::Tree;
 use crate::node::NodeRef;
 
 /// Optimistic attempts before a descent takes latches. A miss on each level costs one.
 const OPTIMISTIC_ATTEMPTS: u32 = 16;
-/// Frames for a descent with latches: parent and child.
-const LATCHED_FRAMES: usize = 2;
+/// Frames for a descent with latches: it gets down so many levels of which no node is in the pool.
+const LATCHED_FRAMES: usize = RESERVED_MAX;
 
 /// Chooses the way down. What it notes on the way counts only if the descent succeeds; it is told of each new start.
 pub(super) trait Way {
@@ -154,7 +154,8 @@ impl Tree {
         self.count(Counter::IndexRestarts);
     }
 
-    /// Goes down with shared latches and calls `last` for the leaf while its parent is held.
+    /// Goes down with shared latches and calls `last` for the leaf while its parent is held. Starts over, with what it has loaded
+    /// in the pool, when the reserved frames are used up before it is down.
     fn descend_latched<'p, W: Way, G>(
         &'p self,
         way: &mut W,
@@ -163,12 +164,16 @@ impl Tree {
         bytes: impl Fn(&G) -> &[u8],
     ) -> Result<G> {
         let (pool, space) = (self.store().pool(), self.space.space());
-        pool.reserve_frames(LATCHED_FRAMES, acc)?;
+        let frames = pool.reserve_frames(LATCHED_FRAMES, acc)?;
         'start: loop {
+            frames.refill()?;
             way.start();
             let mut parent: Option<SharedGuard<'p>> = None;
             let (mut no, mut expected) = (self.root, None);
             loop {
+                if parent.is_some() && acc.reserved_frames() == 0 {
+                    continue 'start;
+                }
                 if expected == Some(0) {
                     let leaf = last(no)?;
                     self.step(way, bytes(&leaf), expected).ok_or_else(|| self.damaged(no, "not a leaf of it"))?;
@@ -231,7 +236,6 @@ impl Tree {
         let at = LeafAt { no: leaf.id().no, stamp: leaf.stamp() };
         let out = reader.read(NodeRef::assume(&leaf[..]), &leaf[..], at);
         drop(leaf);
-        acc.release_frames();
         out.ok_or_else(|| self.damaged(at.no, "a leaf whose slots make no sense"))
     }
 
@@ -246,8 +250,6 @@ impl Tree {
             self.note_restart(acc);
         }
         let (pool, space) = (self.store().pool(), self.space.space());
-        let leaf = self.descend_latched(way, acc, |no| pool.fix_exclusive(space, no, acc), |guard| guard.bytes())?;
-        acc.release_frames();
-        Ok(leaf)
+        self.descend_latched(way, acc, |no| pool.fix_exclusive(space, no, acc), |guard| guard.bytes())
     }
 }

@@ -4,7 +4,7 @@
 
 use holdfast_base::Result;
 use holdfast_metrics::Counter;
-use holdfast_pool::Access;
+use holdfast_pool::{Access, Reserved};
 use holdfast_wal::{SpaceClass, SpaceTicket};
 
 use super::path::Path;
@@ -43,13 +43,10 @@ impl Tree {
     /// empty above.
     pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
         let mut level = 0;
-        let mut height = 1;
         loop {
             let ticket = self.store().reserve(2 * self.page_size(), class)?;
-            self.store().pool().reserve_frames(STRUCTURE_FRAMES + usize::from(height), acc)?;
-            let next = self.merge_step(key, level, acc, ticket, &mut height);
-            acc.release_frames();
-            match next? {
+            let frames = self.store().pool().reserve_frames(STRUCTURE_FRAMES, acc)?;
+            match self.merge_step(key, level, acc, ticket, &frames)? {
                 Some(next) => level = next,
                 None => return Ok(()),
             }
@@ -63,17 +60,14 @@ impl Tree {
         level: u8,
         acc: &Access<'_>,
         ticket: SpaceTicket<'_>,
-        height: &mut u8,
+        frames: &Reserved<'_>,
     ) -> Result<Option<u8>> {
         let _structure = self.lock_structure();
         let path = self.path(key, 0, acc)?;
         let root_level = path.root_level();
-        if root_level + 1 > *height {
-            *height = root_level + 1;
-            return Ok(Some(level));
-        }
         let (mut ticket, mut level) = (ticket, level);
         loop {
+            frames.refill()?;
             let mut mtr = self.store().begin(ticket, acc);
             if level >= root_level {
                 let lower = self.lower_root(&mut mtr, &path)?;

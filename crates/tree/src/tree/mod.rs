@@ -11,7 +11,8 @@
 //!
 //! **Structure changes** (splits, merges, a new root, a page moved) hold the tree's structure mutex, one at a time. Nobody else
 //! changes inner nodes or the key range of a node, so a structure change may look at the path first and latch top-down
-//! only the parent and the nodes that it rewrites. It is one mini-transaction per level: between two of them the tree is
+//! only the parent and the nodes that it rewrites. Log space and frames are reserved before the mutex; while it is held, and nothing
+//! latched, the frames used up by the look at the path are replaced. It is one mini-transaction per level: between two of them the tree is
 //! valid, if not yet as balanced as it will be. Every node whose key range changes is rewritten, so a leaf whose
 //! version is unchanged still covers the range that it covered.
 //!
@@ -40,15 +41,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_base::limits::key_len_max;
-use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
+use holdfast_base::{Error, IndexId, PageId, PageNo, Result, latches};
 use holdfast_metrics::{Counter, WaitClass};
-use holdfast_pool::Access;
+use holdfast_pool::{Access, RESERVED_MAX};
 use holdfast_wal::SpaceClass;
 
 use crate::mtr::{Mtr, PageRef};
 use crate::node::NodeRef;
 use crate::op::PageOp;
-use crate::space::SpaceFile;
+use crate::space::{ALLOC_FRAMES, FREE_FRAMES, SpaceFile};
 use crate::store::Store;
 
 pub use batch::{Batch, BatchLimit};
@@ -59,9 +60,10 @@ pub use spot::{PlannedPut, Spot};
 pub use stats::{Estimate, LevelStats, TreeStats};
 pub use verify::FindOverflow;
 
-/// Frames that a structure change reserves beside one per level: the parent, two nodes, a new one, the space header, two
-/// bitmaps, and a new bitmap.
-const STRUCTURE_FRAMES: usize = 8;
+/// Frames that a structure change reserves for each of its mini-transactions: the parent, a node, a new one, and what its allocation needs.
+/// A merge latches a third node and only gives back.
+const STRUCTURE_FRAMES: usize = ALLOC_FRAMES + 3;
+const _: () = assert!(STRUCTURE_FRAMES <= RESERVED_MAX && FREE_FRAMES + 4 <= STRUCTURE_FRAMES);
 
 /// A B+tree. Shared by all threads that use the index.
 pub struct Tree {
@@ -82,6 +84,7 @@ impl Tree {
     pub fn create(space: &Arc<SpaceFile>, index: IndexId, acc: &Access<'_>) -> Result<PageNo> {
         let store = space.store();
         let ticket = store.reserve(512, SpaceClass::User)?;
+        let _frames = space.reserve_alloc(PageNo(2), 1, acc)?;
         let mut mtr = store.begin(ticket, acc);
         let page = space.alloc_new(&mut mtr, PageNo(2))?;
         let root = mtr.id(page).no;
@@ -149,6 +152,7 @@ impl Tree {
     }
 
     fn lock_structure(&self) -> MutexGuard<'_, ()> {
+        latches::none_while_waiting_for("the structure of an index");
         self.structure.try_lock().unwrap_or_else(|| {
             let _timer = self.store().metrics().wait(WaitClass::StructureChange);
             self.structure.lock()

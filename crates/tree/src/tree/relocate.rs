@@ -1,16 +1,13 @@
 //! Moving nodes to the front of the file, so that its end becomes free and can be cut off.
 
 use holdfast_base::{PageNo, Result};
-use holdfast_pool::Access;
+use holdfast_pool::{Access, Reserved};
 use holdfast_wal::{SpaceClass, SpaceTicket};
 
 use super::{STRUCTURE_FRAMES, Tree};
 use crate::finding::PageSet;
 use crate::node::{EntryList, LEVELS_MAX};
 use crate::op::PageOp;
-
-/// Levels that are reserved for; a higher tree than this is not compacted.
-const HEIGHT: usize = 8;
 
 impl Tree {
     /// Moves the node in page `no` to the lowest free page, if there is one before it. Returns the new page; `None` if
@@ -23,15 +20,20 @@ impl Tree {
             return Ok(None);
         }
         let ticket = self.store().reserve(2 * self.page_size(), SpaceClass::User)?;
-        self.store().pool().reserve_frames(STRUCTURE_FRAMES + HEIGHT, acc)?;
-        let moved = self.relocate(no, acc, ticket);
-        acc.release_frames();
-        moved
+        let frames = self.store().pool().reserve_frames(STRUCTURE_FRAMES, acc)?;
+        self.relocate(no, acc, ticket, &frames)
     }
 
-    fn relocate(&self, no: PageNo, acc: &Access<'_>, ticket: SpaceTicket<'_>) -> Result<Option<PageNo>> {
+    fn relocate(
+        &self,
+        no: PageNo,
+        acc: &Access<'_>,
+        ticket: SpaceTicket<'_>,
+        frames: &Reserved<'_>,
+    ) -> Result<Option<PageNo>> {
         let _structure = self.lock_structure();
         let Some((level, parent_no, slot)) = self.place_of(no, acc)? else { return Ok(None) };
+        self.space.refill_below(frames, acc)?;
         let mut mtr = self.store().begin(ticket, acc);
         let parent = self.latch_node(&mut mtr, parent_no, level + 1)?;
         let page = self.latch_node(&mut mtr, no, level)?;

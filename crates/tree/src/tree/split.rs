@@ -3,7 +3,7 @@
 
 use holdfast_base::{PageNo, Result};
 use holdfast_metrics::Counter;
-use holdfast_pool::Access;
+use holdfast_pool::{Access, Reserved};
 use holdfast_wal::{SpaceClass, SpaceTicket};
 
 use super::descend::ForKey;
@@ -30,13 +30,10 @@ impl Tree {
         if self.room_was_made(key, payload_len, acc)? {
             return Ok(());
         }
-        let mut height = 1;
         loop {
             let ticket = self.store().reserve(3 * self.page_size(), class)?;
-            self.store().pool().reserve_frames(STRUCTURE_FRAMES + usize::from(height), acc)?;
-            let done = self.room_step(key, payload_len, acc, ticket, &mut height);
-            acc.release_frames();
-            if done? {
+            let frames = self.store().pool().reserve_frames(STRUCTURE_FRAMES, acc)?;
+            if self.room_step(key, payload_len, acc, ticket, &frames)? {
                 return Ok(());
             }
         }
@@ -62,18 +59,14 @@ impl Tree {
         payload_len: usize,
         acc: &Access<'_>,
         ticket: SpaceTicket<'_>,
-        height: &mut u8,
+        frames: &Reserved<'_>,
     ) -> Result<bool> {
         let _structure = self.lock_structure();
         let path = self.path(key, 0, acc)?;
         let root_level = path.root_level();
-        if root_level + 1 > *height {
-            // Reserved for a lower tree: once more with enough.
-            *height = root_level + 1;
-            return Ok(false);
-        }
         let (mut ticket, mut level) = (ticket, 0);
         loop {
+            self.space.refill_alloc(path.at(level).no, frames, acc)?;
             let mut mtr = self.store().begin(ticket, acc);
             let step = if level == root_level {
                 self.push_down_root(&mut mtr, level, key, payload_len)?

@@ -10,7 +10,7 @@ use holdfast_base::HashMap;
 use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Condvar, Mutex};
 use holdfast_base::time::Instant;
-use holdfast_base::{Error, IndexId, Result, TxnId};
+use holdfast_base::{Error, IndexId, Result, TxnId, latches};
 
 use super::interval::KeyRange;
 use super::queue::Mode;
@@ -360,6 +360,7 @@ impl Owner {
 
     /// Blocks until somebody ended the wait, or for `limit`.
     pub(crate) fn block(&self, limit: Duration) -> Outcome {
+        latches::none_while_waiting_for("a lock");
         let deadline = Instant::now().checked_add(limit);
         let mut wait = self.wait.lock();
         while wait.outcome == Outcome::Waiting {

@@ -18,7 +18,7 @@ use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageNo, Result, RollPtr, TxnI
 use holdfast_metrics::thread_group;
 use holdfast_pool::Access;
 use holdfast_tree::op::PageOp;
-use holdfast_tree::{Mtr, PageRef};
+use holdfast_tree::{FREE_FRAMES, Mtr, PageRef};
 use holdfast_wal::SpaceClass;
 use smallvec::{SmallVec, smallvec};
 
@@ -222,10 +222,10 @@ impl UndoLog {
     /// Adds a page with `record` in it, in one mini-transaction.
     fn extend(&mut self, space: &UndoSpace, record: &[u8], acc: &Access<'_>) -> Result<RollPtr> {
         let ticket = space.store().reserve(2 * SMALL_MTR + record.len(), SpaceClass::User)?;
-        space.store().pool().reserve_frames(5, acc)?;
+        let prev = self.tail();
+        let _frames = space.file().reserve_alloc(prev.no, 2, acc)?;
         let mut mtr = space.store().begin(ticket, acc);
         let first = space.fix(&mut mtr, self.first())?;
-        let prev = self.tail();
         let tail = space.file().alloc_new(&mut mtr, prev.no)?;
         let no = mtr.id(tail).no;
         mtr.apply(tail, &PageOp::InitPage { page_type: PageType::Undo, index: IndexId(0) })?;
@@ -242,7 +242,6 @@ impl UndoLog {
         (self.count, self.end) = (0, page::body(false));
         let roll = self.put(&mut mtr, tail, record, space.page_size())?;
         mtr.commit()?;
-        acc.release_frames();
         space.count_pages(1);
         Ok(roll)
     }
@@ -317,7 +316,7 @@ impl UndoLog {
     /// Gives the last page, an extension, back.
     fn drop_tail(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         let ticket = space.store().reserve(2 * SMALL_MTR, SpaceClass::Rollback)?;
-        space.store().pool().reserve_frames(5, acc)?;
+        let _frames = space.store().pool().reserve_frames(FREE_FRAMES + 3, acc)?;
         let mut mtr = space.store().begin(ticket, acc);
         let first = space.fix(&mut mtr, self.first())?;
         let tail = space.fix(&mut mtr, self.tail().no)?;
@@ -328,7 +327,6 @@ impl UndoLog {
         space.file().free_latched(&mut mtr, tail)?;
         mtr.apply(first, &PageOp::WriteBytes { offset: page::LAST_AT, bytes: &prev.no.0.to_le_bytes() })?;
         mtr.commit()?;
-        acc.release_frames();
         self.pages.pop();
         (self.count, self.end) = (count, end);
         space.count_pages(-1);

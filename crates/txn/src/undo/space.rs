@@ -20,7 +20,7 @@ use holdfast_base::{CommitNo, Error, IndexId, PageId, PageNo, Result, RollPtr, T
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::op::PageOp;
-use holdfast_tree::{Mtr, PageRef, SpaceFile, Store};
+use holdfast_tree::{FREE_FRAMES, Mtr, PageRef, SpaceFile, Store};
 use holdfast_wal::SpaceClass;
 
 use super::marks;
@@ -121,12 +121,15 @@ impl UndoSpace {
     /// Formats an empty space. Durable once the log is flushed.
     pub fn create(store: &Arc<Store>, file: &Arc<SpaceFile>) -> Result<UndoSpace> {
         let acc = store.pool().access(AccessKind::Point);
-        let mut mtr = store.begin(store.reserve(SMALL_MTR, SpaceClass::User)?, &acc);
+        let ticket = store.reserve(SMALL_MTR, SpaceClass::User)?;
+        let frames = file.reserve_alloc(PageNo(0), 1, &acc)?;
+        let mut mtr = store.begin(ticket, &acc);
         let directory = file.alloc_new(&mut mtr, PageNo(0))?;
         let no = mtr.id(directory).no;
         mtr.apply(directory, &PageOp::InitPage { page_type: PageType::UndoDirectory, index: IndexId(0) })?;
         file.set_mark_in(&mut mtr, marks::DIRECTORY, u64::from(no.0))?;
         mtr.commit()?;
+        drop(frames);
         drop(acc);
         let pages = vec![DirectoryPage { no, logs: Vec::new() }];
         Ok(UndoSpace::new(store, file, DirectoryState { pages, max_removed: TxnId::NONE }))
@@ -250,13 +253,13 @@ impl UndoSpace {
     /// Allocates the first page of a new log and enters it in the directory, in one mini-transaction.
     fn add_log(&self, acc: &Access<'_>) -> Result<PageNo> {
         let mut directory = self.directory.lock();
-        let ticket = self.store.reserve(2 * SMALL_MTR, SpaceClass::User)?;
-        self.store.pool().reserve_frames(6, acc)?;
-        let mut mtr = self.store.begin(ticket, acc);
         let capacity = Directory::capacity(self.page_size());
         let last = directory.pages.len() - 1;
         let room = directory.pages.iter().position(|page| page.logs.len() < capacity);
         let near = directory.pages[room.unwrap_or(last)].no;
+        let ticket = self.store.reserve(2 * SMALL_MTR, SpaceClass::User)?;
+        let _frames = self.file.reserve_alloc(near, 3, acc)?;
+        let mut mtr = self.store.begin(ticket, acc);
         let old = self.fix_directory(&mut mtr, near)?;
         let new = self.file.plan_new(&mut mtr, near, 1 + usize::from(room.is_none()))?;
         let (first, (at, entry_page)) = (new.page(0), room.map_or_else(|| (last + 1, new.page(1)), |at| (at, old)));
@@ -275,7 +278,6 @@ impl UndoSpace {
             mtr.apply(entry_page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
         }
         mtr.commit()?;
-        acc.release_frames();
         if room.is_none() {
             directory.pages.push(DirectoryPage { no: entry_no, logs: Vec::new() });
         }
@@ -322,7 +324,7 @@ impl UndoSpace {
         let (no, logs) = (directory.pages[page].no, &directory.pages[page].logs);
         let (count, moved) = (logs.len() - 1, logs[logs.len() - 1]);
         let ticket = self.store.reserve(2 * SMALL_MTR, SpaceClass::Rollback)?;
-        self.store.pool().reserve_frames(5, acc)?;
+        let _frames = self.store.pool().reserve_frames(FREE_FRAMES + 2, acc)?;
         let mut mtr = self.store.begin(ticket, acc);
         let log = self.fix(&mut mtr, first)?;
         let owner = UndoPage::new(mtr.bytes(log)).map_or(TxnId::NONE, UndoPage::owner);
@@ -335,7 +337,6 @@ impl UndoSpace {
             self.file.set_mark_in(&mut mtr, marks::MAX_REMOVED, owner.0)?;
         }
         mtr.commit()?;
-        acc.release_frames();
         directory.pages[page].logs.swap_remove(at);
         directory.max_removed = directory.max_removed.max(owner);
         Ok(())

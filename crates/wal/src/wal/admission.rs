@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::sync::atomic::Ordering;
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, Result, latches};
 use holdfast_metrics::{Counter, WaitClass};
 
 use crate::space::{Position, Refusal};
@@ -29,6 +29,7 @@ impl Wal {
     /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says: also what kept the
     /// checkpoint from moving ([`Wal::checkpoint_failed`]), if there is no room without that.
     pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket<'_>> {
+        latches::none_while_waiting_for("room in the log");
         if let Some(ticket) = self.try_reserve(bytes, class)? {
             return Ok(ticket);
         }

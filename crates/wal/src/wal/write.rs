@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::sync::{spin_loop, yield_now};
 use holdfast_base::time::Instant;
-use holdfast_base::{Error, Lsn, Result, checksum_append};
+use holdfast_base::{Error, Lsn, Result, checksum_append, latches};
 use holdfast_io::AlignedBuf;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
@@ -230,6 +230,7 @@ impl Wal {
         if self.commit.durable() >= lsn.0 {
             return Ok(());
         }
+        latches::none_while_waiting_for("the log to be durable");
         self.check_given_out(lsn)?;
         let _timer = self.metrics.wait(WaitClass::Log);
         self.metrics.inc(Counter::LogGroupCommits);
