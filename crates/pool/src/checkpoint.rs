@@ -10,7 +10,8 @@
 //!
 //! **Order.** A write enters `Unsynced` before its pages leave the dirty sets, and [`Core::oldest_dirty`] looks at
 //! the dirty sets first. The checkpoint asks the log for its oldest writer before that: a mini-transaction is in a
-//! writer slot until its pages are in the dirty sets.
+//! writer slot until its pages are in the dirty sets. What was claimed is compared with both once more: a failed write may
+//! move its page to an older place in the dirty sets in between.
 
 use std::sync::Arc;
 
@@ -203,6 +204,9 @@ impl Core {
         // In this order: see the module's description.
         let writers = self.wal.oldest_writer();
         let lsn = self.unsynced.claim(writers.min(self.oldest_in_memory()));
+        // A write that failed makes its page dirty from an older image's rec_lsn on, and may have left `Unsynced` before the claim:
+        // then its page is older than it was at the first look. After the claim no write gets hold of what lies before it.
+        let lsn = lsn.min(self.oldest_dirty());
         if lsn > self.wal.checkpoint_lsn() {
             self.wal.set_checkpoint(lsn, &provider(lsn))?;
         }

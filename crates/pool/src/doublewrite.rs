@@ -296,14 +296,20 @@ impl DoubleWriter {
         Ok(())
     }
 
+    /// The home write of page `id` has failed: the image that it relies on is kept until it has been written after all. To be called while
+    /// the page is still marked as being written: a thread that drops its space waits for the end of that, and forgets the image then.
+    pub(crate) fn keep(&self, slots: &Slots, id: PageId) {
+        if let Some(placed) = slots.0.iter().find(|p| p.page.id == id) {
+            self.state.lock().stuck.insert(id, placed.image.slot);
+        }
+    }
+
     /// The batch is written home, but for the pages `failed`.
     pub(crate) fn finish(&self, slots: Slots, failed: &[PageId]) {
         let mut state = self.state.lock();
-        for Placed { page, image, .. } in &slots.0 {
-            if failed.contains(&page.id) {
-                state.stuck.insert(page.id, image.slot);
-            } else if !state.stuck.is_empty() {
-                state.stuck.remove(&page.id);
+        if !state.stuck.is_empty() {
+            for written in slots.0.iter().map(|p| p.page.id).filter(|id| !failed.contains(id)) {
+                state.stuck.remove(&written);
             }
         }
         drop(state);

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use holdfast_base::page::{OFF_TYPE, PageType};
-use holdfast_base::{Error, Lsn, PageId, page};
+use holdfast_base::{Error, Lsn, PageId, latches, page};
 use holdfast_io::WriteAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
@@ -64,6 +64,7 @@ impl Core {
         for &frame in frames.iter().take(BATCH) {
             let header = self.frames.header(frame);
             if wait {
+                latches::none_while_waiting_for("a dirty page");
                 self.latch_shared(header);
             } else if !header.latch.try_shared() {
                 continue;
@@ -176,6 +177,9 @@ impl Core {
                     secured.failed.extend(group.iter().map(|s| s.id));
                     failure = Some(e);
                     for staged in group {
+                        if let Some(slots) = &secured.slots {
+                            self.doublewrite.keep(slots, staged.id);
+                        }
                         let needed = secured.slots.as_ref().and_then(|slots| slots.rec_lsn(staged.id));
                         self.end_failed(staged, needed);
                     }
