@@ -43,6 +43,12 @@ bool is_dropped(const Alter_inplace_info *info, const KEY *key)
   return false;
 }
 
+bool is_renamed(const Alter_inplace_info *info, const KEY *key)
+{
+  return std::any_of(info->rename_keys.begin(), info->rename_keys.end(),
+                     [&](const Alter_inplace_info::Rename_key_pair &pair) { return pair.old_key == key; });
+}
+
 /* The number of the key that stays, under its name or another; MAX_KEY if there is none. */
 uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &altered)
 {
@@ -54,7 +60,8 @@ uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &alt
   for (uint i= 0; i < table->s->keys; i++)
   {
     const KEY *key= &table->key_info[i];
-    if (!is_dropped(info, key) && !my_strcasecmp(system_charset_info, key->name.str, altered.name.str))
+    // Its name may have gone to another one.
+    if (!is_dropped(info, key) && !is_renamed(info, key) && !my_strcasecmp(system_charset_info, key->name.str, altered.name.str))
       return i;
   }
   return MAX_KEY;

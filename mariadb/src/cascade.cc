@@ -180,6 +180,15 @@ bool ha_holdfast::get_error_message(int error, String *text)
   return false;
 }
 
+bool ha_holdfast::get_foreign_dup_key(char *child, uint child_size, char *key, uint key_size)
+{
+  if (!connection)
+    return false;
+  strmake(child, connection->duplicate_child.c_str(), child_size - 1);
+  strmake(key, connection->duplicate_child_key.c_str(), key_size - 1);
+  return true;
+}
+
 /* Whether the table at the other end has an entry for `key`. */
 int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, bool *found)
 {
@@ -241,8 +250,11 @@ int ha_holdfast::act_on_children(const uchar *before, const uchar *after)
   for (const auto &link : held->children)
   {
     enum_fk_option action= after ? link->reference.on_update : link->reference.on_delete;
-    if (!link->is_usable() || link->own_key.has_null(before) || (after && link->own_key.is_same(table, before, after)))
+    if (!link->own_key.count() || link->own_key.has_null(before) || (after && link->own_key.is_same(table, before, after)))
       continue;
+    // Without an index, dropped while keys were not looked at, it cannot be told whether there are children.
+    if (!link->is_usable())
+      return refused_for(link->reference, HA_ERR_ROW_IS_REFERENCED);
     Bytes key, new_key;
     if (int error= encode_linked(*link, before, &key))
       return error;
@@ -284,6 +296,12 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
   if (is_update && std::find(above.begin(), above.end(), follower->share) != above.end())
     return keep_for_children(link, key);
   int error= follower->follow(link, key, after ? table : nullptr);
+  if (error == HA_ERR_FOUND_DUPP_KEY)
+  {
+    connection->duplicate_child= child->s->table_name.str;
+    connection->duplicate_child_key= child->key_info[connection->duplicate_key].name.str;
+    return HA_ERR_FOREIGN_DUPLICATE_KEY;
+  }
   if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW)
     refusing.copy(follower->refusing);
   return error;

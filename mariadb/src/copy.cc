@@ -66,7 +66,7 @@ int ha_holdfast::load_failed(hf_code code)
   {
     if (index_no_of(key_no) != index)
       continue;
-    duplicate_key= key_no;
+    connection->duplicate_key= key_no;
     if (index == 0)
       return share->layout.decode(table, record, value.data, value.len, true) == Row_layout::DECODED ? error : damaged();
     size_t prefix;

@@ -183,6 +183,7 @@ int ha_holdfast::open_cursor(uint index)
   if (int error= begin_transaction())
     return error;
   at_entry= is_at_row= false;
+  beyond= NOT_BEYOND;
   pass_shown();
   if (cursor && cursor_index == index && cursor_generation == share->generation())
     return 0;
@@ -206,12 +207,17 @@ int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bo
   return fail(hf_cursor_seek(cursor, transaction(), &where));
 }
 
-/* Stands at the entry read last, to go on in a direction to the end of the range that the server reads, or of the index. */
+/* Stands at the entry read last, or at the end that was come to, to go on in a direction to the end of the range that the server reads, or of
+   the index. */
 int ha_holdfast::seek_from_here(bool backward)
 {
   cursor_bounded= end_range && !backward;
   keep_key();
   static const Bytes open;
+  bool from_end= beyond != NOT_BEYOND;
+  beyond= NOT_BEYOND;
+  if (from_end)
+    return seek(open, true, cursor_bounded ? range_end : open, false, backward);
   return backward ? seek(open, true, entry_key, false, true)
     : seek(entry_key, false, cursor_bounded ? range_end : open, false, false);
 }

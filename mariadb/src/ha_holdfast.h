@@ -122,6 +122,7 @@ public:
   bool referenced_by_foreign_key() const noexcept override;
   bool can_switch_engines() override;
   bool get_error_message(int error, String *text) override;
+  bool get_foreign_dup_key(char *child, uint child_size, char *key, uint key_size) override;
 
   /* Statistics. */
   int info(uint flag) override;
@@ -149,6 +150,8 @@ private:
   int seek(const holdfast::Bytes &from, bool from_included, const holdfast::Bytes &to, bool to_included,
            bool backward);
   int seek_from_here(bool backward);
+  int step(uchar *record, bool backward);
+  void stand_beyond(bool backward);
   void find_range_end(const key_range *to);
   int within_range(int error);
   void keep_key();
@@ -250,6 +253,8 @@ private:
   /* What is looked for was cut: the cursor meets other keys, too. */
   bool is_loose= false;
   bool at_entry= false;
+  /* Where the index stands if it has come to an end. */
+  enum { NOT_BEYOND, BEFORE_ALL, BEHIND_ALL } beyond= NOT_BEYOND;
   /* The index stands at a row that was got by its primary key; the cursor stands nowhere. */
   bool is_at_row= false;
   bool row_was_got= false;     // by its key, not by the cursor
@@ -268,7 +273,6 @@ private:
   hf_buffer *row= nullptr;
   hf_load *load= nullptr;      // while a copy fills the table
   bool is_loading= false;
-  uint duplicate_key= MAX_KEY;
   std::shared_ptr<const holdfast::Links> links;  // for the statement, null if there are none
   bool links_known= false;
   String refusing;             // the reference for which a row was refused

@@ -115,7 +115,10 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     break;
   case HA_READ_AFTER_KEY:
     if (upper.empty() && !is_loose)
+    {
+      stand_beyond(false);
       return HA_ERR_KEY_NOT_FOUND;
+    }
     from= is_loose ? &lower : &upper;
     break;
   case HA_READ_KEY_OR_PREV:
@@ -125,7 +128,10 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     break;
   case HA_READ_BEFORE_KEY:
     if (lower.empty())
+    {
+      stand_beyond(true);
       return HA_ERR_KEY_NOT_FOUND;
+    }
     to= is_loose ? &upper : &lower;
     backward= true;
     break;
@@ -139,12 +145,14 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   }
   if (int error= seek(*from, true, *to, false, backward))
     return error;
-  // Where there is no such entry, the index stands before the next one.
+  // Where there is no entry of just this key, the index stands before the next one.
   entry_key= lower;
-  if (!is_loose)
-    return fetch(record, HA_ERR_KEY_NOT_FOUND);
-  uint length= calculate_key_len(table, active_index, key, map);
-  return fetch_agreeing(record, key, length, find, HA_ERR_KEY_NOT_FOUND);
+  int error= is_loose
+    ? fetch_agreeing(record, key, calculate_key_len(table, active_index, key, map), find, HA_ERR_KEY_NOT_FOUND)
+    : fetch(record, HA_ERR_KEY_NOT_FOUND);
+  if (error == HA_ERR_KEY_NOT_FOUND && !cursor_bounded)
+    stand_beyond(backward);
+  return error;
 }
 
 int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
@@ -160,34 +168,44 @@ int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
   return handler::index_next_same(record, key, length);
 }
 
-int ha_holdfast::index_next(uchar *record)
+/* Goes to the next entry in a direction. From behind the last one it goes back to that, as from before the first one. */
+inline int ha_holdfast::step(uchar *record, bool backward)
 {
-  if (cursor_backward || !at_entry)
+  if (beyond == (backward ? BEFORE_ALL : BEHIND_ALL))
+    return HA_ERR_END_OF_FILE;
+  if (cursor_backward != backward || !at_entry)
   {
-    if (int error= seek_from_here(false))
+    if (int error= seek_from_here(backward))
       return error;
   }
   int error= fetch(record, HA_ERR_END_OF_FILE);
-  if (error != HA_ERR_END_OF_FILE || !cursor_bounded || end_range)
+  if (error != HA_ERR_END_OF_FILE || (end_range && !backward))
     return error;
-  if (int seek_error= seek_from_here(false))
-    return seek_error;
-  return fetch(record, HA_ERR_END_OF_FILE);
+  if (cursor_bounded)
+  {
+    if (int seek_error= seek_from_here(backward))
+      return seek_error;
+    error= fetch(record, HA_ERR_END_OF_FILE);
+  }
+  if (error == HA_ERR_END_OF_FILE)
+    stand_beyond(backward);
+  return error;
+}
+
+void ha_holdfast::stand_beyond(bool backward)
+{
+  beyond= backward ? BEFORE_ALL : BEHIND_ALL;
+  at_entry= false;
+}
+
+int ha_holdfast::index_next(uchar *record)
+{
+  return step(record, false);
 }
 
 int ha_holdfast::index_prev(uchar *record)
 {
-  if (!cursor_backward || !at_entry)
-  {
-    if (int error= seek_from_here(true))
-      return error;
-  }
-  int error= fetch(record, HA_ERR_END_OF_FILE);
-  if (error != HA_ERR_END_OF_FILE || !cursor_bounded)
-    return error;
-  if (int seek_error= seek_from_here(true))
-    return seek_error;
-  return fetch(record, HA_ERR_END_OF_FILE);
+  return step(record, true);
 }
 
 int ha_holdfast::index_first(uchar *record)

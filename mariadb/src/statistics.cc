@@ -34,7 +34,7 @@ int ha_holdfast::info(uint flag)
     stats.auto_increment_value= next;
   }
   if (flag & HA_STATUS_ERRKEY)
-    errkey= duplicate_key;
+    errkey= connection ? connection->duplicate_key : MAX_KEY;
   return 0;
 }
 

@@ -52,6 +52,13 @@ public:
   /* The actions of FOREIGN KEYs that are under way, one below the other: the table whose row an UPDATE changes, null for a DELETE. */
   std::vector<const void *> chain;
 
+  /* The key, by the server's number, that a row was last refused for. The server may ask another handler of the table about it: that of another
+     partition. */
+  uint duplicate_key= MAX_KEY;
+
+  /* Where a row that was to follow its parent was last refused for a key that is there. */
+  std::string duplicate_child, duplicate_child_key;
+
 private:
   void register_with_server(THD *thd);
   void end();

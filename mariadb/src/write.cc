@@ -49,7 +49,7 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
     ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a))
     : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a), 0);
   if (code == HF_DUPLICATE_KEY)
-    duplicate_key= key_no;
+    connection->duplicate_key= key_no;
   return fail(code);
 }
 
@@ -57,7 +57,7 @@ int ha_holdfast::insert_entries(const uchar *record)
 {
   hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head);
   if (code == HF_DUPLICATE_KEY)
-    duplicate_key= share->primary_key;
+    connection->duplicate_key= share->primary_key;
   if (code != HF_OK)
     return fail(code);
   for (uint key_no= 0; key_no < table->s->keys; key_no++)
@@ -139,7 +139,7 @@ int ha_holdfast::update_row_itself(const uchar *after)
     return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(row_bytes), row_head));
   hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head);
   if (code == HF_DUPLICATE_KEY)
-    duplicate_key= share->primary_key;
+    connection->duplicate_key= share->primary_key;
   if (code == HF_OK)
     code= hf_delete(transaction(), share->table(), 0, slice(row_key));
   return fail(code);

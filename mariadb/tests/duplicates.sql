@@ -1,0 +1,36 @@
+-- What is there twice, in another partition, or at a row that follows its parent.
+CREATE TABLE p (id INT, u INT, PRIMARY KEY (id), UNIQUE k (id, u)) ENGINE=$ENGINE PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20));
+INSERT INTO p VALUES (1, 1), (11, 1), (2, 2);
+UPDATE p SET id = 11 WHERE id = 1;
+UPDATE p SET id = id + 10 WHERE id = 1;
+UPDATE IGNORE p SET id = 11 WHERE id = 1;
+INSERT INTO p VALUES (1, 1);
+UPDATE p SET id = 11 WHERE id = 1;
+INSERT INTO p VALUES (1, 5) ON DUPLICATE KEY UPDATE id = 11;
+SELECT * FROM p ORDER BY id;
+-- The error says where.
+CREATE TABLE parent (id INT PRIMARY KEY, k INT, UNIQUE (k)) ENGINE=$ENGINE;
+CREATE TABLE child (id INT PRIMARY KEY, k INT, n INT, UNIQUE ku (k, n), UNIQUE kn (n, k), FOREIGN KEY (k) REFERENCES parent (k) ON UPDATE CASCADE ON DELETE SET NULL) ENGINE=$ENGINE;
+INSERT INTO parent VALUES (1, 1), (2, 2);
+INSERT INTO child VALUES (1, 1, 1), (2, 2, 1);
+SET foreign_key_checks = 0;
+UPDATE child SET k = 7 WHERE id = 2;
+SET foreign_key_checks = 1;
+UPDATE parent SET k = 7 WHERE id = 1;
+SHOW WARNINGS;
+UPDATE IGNORE parent SET k = 7 WHERE id = 1;
+SHOW WARNINGS;
+SELECT * FROM parent;
+SELECT * FROM child;
+CREATE TABLE gp (id INT PRIMARY KEY) ENGINE=$ENGINE;
+CREATE TABLE pp (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES gp (id) ON UPDATE CASCADE) ENGINE=$ENGINE;
+CREATE TABLE cc (a INT, id INT, PRIMARY KEY (id, a), FOREIGN KEY (id) REFERENCES pp (id) ON UPDATE CASCADE) ENGINE=$ENGINE;
+INSERT INTO gp VALUES (1), (2);
+INSERT INTO pp VALUES (1), (2);
+INSERT INTO cc VALUES (1, 1), (2, 2);
+SET foreign_key_checks = 0;
+INSERT INTO cc VALUES (1, 9);
+SET foreign_key_checks = 1;
+UPDATE gp SET id = 9 WHERE id = 1;
+UPDATE gp SET id = 9 WHERE id = 2;
+SELECT * FROM cc ORDER BY id;
