@@ -1,23 +1,26 @@
 //! A transaction's state, and the cursors over it: what the typed layer is built on.
 //!
 //! **Statements.** Each call runs with the transaction's mutex held, so its calls take turns, whatever threads they come
-//! from. If it fails, everything that it had done is undone before it returns. After a deadlock the whole transaction is
-//! rolled back at once, so that the others can go on, and later calls fail with the same error.
+//! from. If it fails, or code of the program that it calls panics, everything that it had done is undone before it returns. After a
+//! deadlock or a conflict the whole transaction is rolled back at once, so that the others can go on; so it is if a statement
+//! cannot be undone. All later calls then fail with the same error, the commit included.
 //!
 //! **What it holds.** The version of the definitions that it began with, and for every table that it may have changed a
 //! place in the table's [`WriterGate`](crate::table_file::WriterGate): so no table goes away under it. They are let go of
 //! after the transaction's end.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use holdfast_base::blocking::Mutex;
 use holdfast_metrics::Local;
-use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Txn};
+use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Savepoint, Txn};
 
 use crate::definition::{IndexSpec, TableDefinition};
 use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode};
+use crate::retry::Contended;
 use crate::rows::Target;
 use crate::schema::{Entered, Schema, TableHandle, TableRef};
 use crate::shared::Shared;
@@ -39,7 +42,7 @@ pub(crate) type LockKind = LockMode;
 pub(crate) struct SavepointId {
     transaction: u64,
     number: u64,
-    place: holdfast_txn::Savepoint,
+    place: Savepoint,
 }
 
 /// The savepoints that are valid, oldest first.
@@ -55,7 +58,8 @@ pub(crate) struct Context {
     entered: Mutex<Vec<Entered>>,
     schema: Local<Arc<Schema>>,
     savepoints: Mutex<Savepoints>,
-    deadlocked: AtomicBool,
+    /// The error after which it was rolled back, if there was one.
+    ended_by: OnceLock<Error>,
     flush: FlushAtCommit,
     shared: Local<Arc<Shared>>,
 }
@@ -67,7 +71,7 @@ impl Context {
             entered: Mutex::default(),
             schema: Arc::clone(&shared.schema.mine().read()),
             savepoints: Mutex::default(),
-            deadlocked: AtomicBool::new(false),
+            ended_by: OnceLock::new(),
             flush,
             shared: Arc::clone(shared),
         }
@@ -112,25 +116,51 @@ impl Context {
         let mut txn = self.txn.lock();
         self.check_alive()?;
         let start = txn.statement_begin()?;
-        run(&mut txn).map_err(|error| self.undo_statement(&mut txn, start, error))
+        let mut statement = Statement { context: self, txn: &mut txn, start, returned: false };
+        let result = run(statement.txn);
+        statement.returned = true;
+        result.map_err(|error| self.undo_statement(statement.txn, start, error))
     }
 
-    fn undo_statement(&self, txn: &mut Txn, start: holdfast_txn::Savepoint, error: Error) -> Error {
-        if matches!(error, Error::Deadlock) {
-            self.deadlocked.store(true, Ordering::Relaxed);
-            // If it cannot be undone now, that is done in the background.
-            let _ = txn.rollback();
-            return error;
+    fn undo_statement(&self, txn: &mut Txn, start: Savepoint, error: Error) -> Error {
+        if error.is_retryable() {
+            return self.end_by(txn, error);
         }
-        let error = match txn.rollback_to(start) {
-            Ok(()) => error,
-            Err(worse) => worse,
-        };
-        self.shared.txns.or_stopped(error)
+        match txn.rollback_to(start) {
+            Ok(()) => self.shared.txns.or_stopped(error),
+            Err(worse) => self.end_by(txn, self.shared.txns.or_stopped(worse)),
+        }
+    }
+
+    /// Rolls the transaction back because of an error; nothing more can be done in it.
+    fn end_by(&self, txn: &mut Txn, error: Error) -> Error {
+        self.ended_by.get_or_init(|| error.clone());
+        // If it cannot be undone now, that is done in the background.
+        let _ = txn.rollback();
+        error
     }
 
     fn check_alive(&self) -> Result<()> {
-        if self.deadlocked.load(Ordering::Relaxed) { Err(Error::Deadlock) } else { Ok(()) }
+        self.ended_by.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The entry that the transaction conflicted on, if it did.
+    pub(crate) fn conflict(&self) -> Option<Contended> {
+        self.txn.lock().conflict()
+    }
+
+    /// Locks entries of indexes, those that there are, before anything is read.
+    pub(crate) fn lock_first(&self, entries: &BTreeSet<Contended>) -> Result<()> {
+        for (index, key) in entries {
+            let Some(table) = self.schema.tables().find(|table| table.store.index_of(*index).is_some()) else {
+                continue;
+            };
+            let Some(index) = table.store.index_of(*index) else { continue };
+            if self.enter(table).is_ok() {
+                self.statement(|txn| txn.get_locked(index, key, LockMode::Exclusive, None, &mut Vec::new()))?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn get(&self, table: &TableHandle, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
@@ -224,7 +254,7 @@ impl Context {
             return Err(Error::invalid("the transaction was rolled back to a point before the savepoint"));
         };
         savepoints.live.truncate(at + 1);
-        txn.rollback_to(savepoint.place)
+        txn.rollback_to(savepoint.place).map_err(|error| self.end_by(&mut txn, error))
     }
 
     pub(crate) fn commit(&self, flush: Option<FlushAtCommit>) -> Result<()> {
@@ -260,6 +290,22 @@ impl Drop for Context {
         if self.shared.leak_in_child() {
             self.txn.get_mut().abandon();
             std::mem::forget(std::mem::take(self.entered.get_mut()));
+        }
+    }
+}
+
+/// A statement under way. If it is dropped before it has returned, code of the program that it called has panicked: then it is undone.
+struct Statement<'a> {
+    context: &'a Context,
+    txn: &'a mut Txn,
+    start: Savepoint,
+    returned: bool,
+}
+
+impl Drop for Statement<'_> {
+    fn drop(&mut self) {
+        if !self.returned {
+            let _ = self.context.undo_statement(self.txn, self.start, Error::Interrupted);
         }
     }
 }
@@ -351,10 +397,9 @@ impl<'t> RawCursor<'t> {
                 Ok(true)
             }
             Ok(None) => Ok(false),
-            Err(Error::Deadlock) => {
+            Err(error) if error.is_retryable() => {
                 let mut txn = self.context.txn.lock();
-                let start = txn.savepoint();
-                Err(self.context.undo_statement(&mut txn, start, Error::Deadlock))
+                Err(self.context.end_by(&mut txn, error))
             }
             Err(error) => Err(error),
         }

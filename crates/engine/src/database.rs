@@ -147,10 +147,13 @@ impl Database {
 
     /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or
     /// [`crate::Error::Deadlock`], the transaction is rolled back and everything is done again, so `body` must have no
-    /// effect but on the database. With any other error the transaction is rolled back and the error returned.
+    /// effect but on the database. What an attempt conflicted on is locked by the next one before `body` runs: it waits
+    /// for its turn, and does not conflict there again. With any other error the transaction is rolled back and the error
+    /// returned.
     ///
     /// # Errors
-    /// What `body` returns; a conflict or deadlock only after 100 attempts.
+    /// What `body` returns; a conflict or deadlock only after 1,000 attempts; [`crate::Error::LockTimeout`] if another
+    /// transaction keeps what is to be locked first.
     pub fn transact<T>(&self, body: impl FnMut(&WriteTransaction) -> Result<T>) -> Result<T> {
         self.transact_with(&WriteOptions::default(), body)
     }
@@ -162,18 +165,9 @@ impl Database {
     pub fn transact_with<T>(
         &self,
         options: &WriteOptions,
-        mut body: impl FnMut(&WriteTransaction) -> Result<T>,
+        body: impl FnMut(&WriteTransaction) -> Result<T>,
     ) -> Result<T> {
-        const ATTEMPTS: u32 = 100;
-        let mut attempt = 1;
-        loop {
-            let txn = self.begin_write_with(options)?;
-            let result = body(&txn).and_then(|value| txn.commit().map(|()| value));
-            match result {
-                Err(error) if error.is_retryable() && attempt < ATTEMPTS => attempt += 1,
-                result => return result,
-            }
-        }
+        crate::retry::transact(self, options, body)
     }
 
     /// Creates a table. Crash-safe: it exists afterwards, or it does not.

@@ -117,6 +117,7 @@ mod options;
 mod overlay;
 mod range;
 pub mod raw;
+mod retry;
 mod rows;
 mod salvage;
 mod schema;

@@ -54,6 +54,9 @@ impl fmt::Debug for ReadTransaction {
 /// A transaction that can change rows. Any number of them run at the same time, also on the same table.
 ///
 /// Rolls back when it is dropped without [`WriteTransaction::commit`]. It may move between threads.
+///
+/// Its snapshot is taken by the first read without a lock. A statement that fails has no effect, and the transaction goes on. After
+/// [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it is rolled back, and all later calls fail with the same error.
 pub struct WriteTransaction {
     context: Context,
 }
@@ -86,7 +89,8 @@ impl WriteTransaction {
     /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Deadlock`] if the transaction has been chosen as a victim and has to be rolled back.
+    /// [`crate::Error::Deadlock`], [`crate::Error::Conflict`] and others that have ended the transaction: an earlier call
+    /// had reported it, and everything was rolled back.
     pub fn savepoint(&self) -> Result<Savepoint> {
         self.context.savepoint().map(Savepoint)
     }
@@ -94,7 +98,8 @@ impl WriteTransaction {
     /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay.
     ///
     /// # Errors
-    /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone itself; [`crate::Error::Io`].
+    /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone itself; those of
+    /// [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage, after which the transaction is over, too.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.context.rollback_to(&savepoint.0)
     }
@@ -102,7 +107,7 @@ impl WriteTransaction {
     /// Makes the changes visible to transactions that begin later, and durable as the options say.
     ///
     /// # Errors
-    /// [`crate::Error::Deadlock`] and others that an earlier call had reported already; [`crate::Error::Poisoned`] and
+    /// Those of [`WriteTransaction::savepoint`]; [`crate::Error::Poisoned`] and
     /// [`crate::Error::Io`] if it is unknown whether the commit is durable: the next open tells.
     pub fn commit(self) -> Result<()> {
         self.context.commit(None)

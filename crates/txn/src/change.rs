@@ -25,7 +25,7 @@ use holdfast_tree::{Direction, Spot};
 
 use crate::commit_map::Moment;
 use crate::index::{IndexKind, TableIndex};
-use crate::lock::{Implicit, LockMode, WaitMode};
+use crate::lock::{Implicit, LockMode, Owner, WaitMode};
 use crate::options::Isolation;
 use crate::put::NewVersion;
 use crate::reread::Rereads;
@@ -327,7 +327,7 @@ impl Txn {
         if live && matches!(op, Op::Insert(_)) {
             return Err(Error::DuplicateKey);
         }
-        let replaces_unseen = self.check_first_updater(seen.header)?;
+        let replaces_unseen = self.check_first_updater(index, key, seen.header)?;
         if !live && matches!(op, Op::Update(_) | Op::Delete) {
             return self.protect_absence(index, key, seen.header);
         }
@@ -361,11 +361,15 @@ impl Txn {
 
     /// Whether the newest version is one of others that a view of the transaction does not see. With snapshot isolation that is a
     /// conflict: the first updater wins.
-    pub(crate) fn check_first_updater(&self, newest: Option<VersionHeader>) -> Result<bool> {
+    pub(crate) fn check_first_updater(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        newest: Option<VersionHeader>,
+    ) -> Result<bool> {
         let is_unseen = newest.is_some_and(|version| self.is_unseen(version));
         if is_unseen && self.first_updater_wins() {
-            self.system.metrics.inc(Counter::TrxConflicts);
-            return Err(Error::Conflict);
+            return Err(conflict(&self.system, self.owner(), index, key));
         }
         Ok(is_unseen)
     }
@@ -443,6 +447,13 @@ impl Txn {
 fn unchanged(index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
     let mut payload = Vec::new();
     Ok(index.read(key, acc, &mut payload)? && split(index, &payload)?.0 == header)
+}
+
+/// The error for a transaction that does not see the newest version of an entry, though the first one to change it wins.
+pub(crate) fn conflict(system: &crate::system::TxnSystem, owner: &Owner, index: &TableIndex, key: &[u8]) -> Error {
+    system.metrics.inc(Counter::TrxConflicts);
+    owner.conflicts_on(index.id(), key);
+    Error::Conflict
 }
 
 /// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again afterwards.

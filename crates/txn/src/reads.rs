@@ -139,7 +139,7 @@ impl Txn {
     ) -> Result<bool> {
         value.clear();
         let header = if found { Some(split(index, payload)?.0) } else { None };
-        self.check_first_updater(header)?;
+        self.check_first_updater(index, key, header)?;
         if header.is_none_or(|h| h.deleted) {
             if self.options.isolation == Isolation::ReadCommitted {
                 self.system.locks.unlock_row(self.owner(), index.id(), key);

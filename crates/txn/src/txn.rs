@@ -241,6 +241,12 @@ impl Txn {
         (view, self.owner.get().map(|owner| &**owner), system)
     }
 
+    /// The entry on which it failed with [`Error::Conflict`] last, by index and key.
+    #[must_use]
+    pub fn conflict(&self) -> Option<(IndexId, Vec<u8>)> {
+        self.owner.get().and_then(|owner| owner.conflict())
+    }
+
     /// Whether the first one to change a row wins: who does not see the newest version may not replace it.
     pub(crate) fn first_updater_wins(&self) -> bool {
         self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation

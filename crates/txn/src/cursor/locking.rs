@@ -4,13 +4,13 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use holdfast_base::Result;
 use holdfast_base::sync::Mutex;
-use holdfast_base::{Error, Result};
-use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
 use super::{BATCH_MIN, CursorOptions, RowCursor, access, borrow};
+use crate::change::conflict;
 use crate::index::TableIndex;
 use crate::lock::{CoverId, KeyRange, LockMode, RangeId, WaitMode};
 use crate::options::Isolation;
@@ -183,8 +183,7 @@ impl RowCursor {
             && h.txn != self.owner.txn()
             && locking.shared.lock().view.as_ref().is_some_and(|view| !view.sees(h.txn, &system.map))
         {
-            system.metrics.inc(Counter::TrxConflicts);
-            return Err(Error::Conflict);
+            return Err(conflict(system, &self.owner, index, &self.key));
         }
         if header.is_none_or(|h| h.deleted) {
             // The range keeps the place free: a line of those who wait for a row that was deleted goes on at once.

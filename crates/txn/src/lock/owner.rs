@@ -113,6 +113,8 @@ pub struct Owner {
     replaced_unseen: Mutex<Vec<IndexId>>,
     /// How often it has done so.
     unseen_replacements: AtomicU64,
+    /// The entry whose newest version it may not replace because it does not see it.
+    conflict: Mutex<Option<(IndexId, Vec<u8>)>>,
     begun: Instant,
     pub(crate) wait: Mutex<WaitState>,
     pub(crate) wake: Condvar,
@@ -134,6 +136,7 @@ impl Owner {
             changed_indexes: Mutex::new(HashMap::default()),
             replaced_unseen: Mutex::new(Vec::new()),
             unseen_replacements: AtomicU64::new(0),
+            conflict: Mutex::new(None),
             begun,
             wait: Mutex::new(WaitState {
                 on: None,
@@ -229,6 +232,16 @@ impl Owner {
             tables.push(rows);
         }
         self.unseen_replacements.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It met an entry whose newest version it does not see, though the first one to change it wins.
+    pub(crate) fn conflicts_on(&self, index: IndexId, key: &[u8]) {
+        *self.conflict.lock() = Some((index, key.to_vec()));
+    }
+
+    /// The last such entry.
+    pub(crate) fn conflict(&self) -> Option<(IndexId, Vec<u8>)> {
+        self.conflict.lock().clone()
     }
 
     /// Whether it has ever replaced such a version of a row of `rows`.
