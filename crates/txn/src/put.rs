@@ -8,7 +8,7 @@
 //!
 //! *By its key.* If the leaf has changed, has left the pool, has no room, or the record needs another undo page: the undo record in a
 //! mini-transaction of its own, then the version in another, which descends from the root. Under the latch of the leaf the entry must
-//! still carry what was read. If that fails, the undo record is cut.
+//! still carry what was read. If that fails, the undo record is cut. If that fails, too, the transaction is half undone.
 //!
 //! A thread holds the latch of an undo page while it takes that of a leaf, never the other way round: who reads an old version has
 //! copied the newer one and holds no leaf.
@@ -153,7 +153,7 @@ impl Txn {
 
     #[allow(clippy::too_many_arguments)]
     fn put_by_key(
-        &self,
+        &mut self,
         log: &mut UndoLog,
         index: &TableIndex,
         key: &[u8],
@@ -182,7 +182,10 @@ impl Txn {
         let result = index.tree().modify(key, acc, &mut decide);
         if result.is_err() || blocker.is_some() {
             log.pop();
-            log.cut(undo, acc)?;
+            let cut = log.cut(undo, acc);
+            // As long as the page has a record of what did not come about, the transaction must not be committed.
+            self.set_half_undone(log.records(), &cut);
+            cut?;
         }
         result?;
         Ok(blocker)

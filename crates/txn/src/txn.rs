@@ -208,8 +208,16 @@ impl Txn {
         self.owner().undid();
         self.owner().set_undo_records(left);
         self.system.metrics.inc(Counter::TrxSavepointRollbacks);
-        self.half_undone = result.is_err().then_some(savepoint.records);
+        self.half_undone = None;
+        self.set_half_undone(savepoint.records, &result);
         result
+    }
+
+    /// Notes that what was written beyond the first `keep` changes is there in part, if `result` is an error.
+    pub(crate) fn set_half_undone(&mut self, keep: u64, result: &Result<()>) {
+        if result.is_err() {
+            self.half_undone = Some(keep);
+        }
     }
 
     /// Takes the view now instead of with the first read (START TRANSACTION WITH CONSISTENT SNAPSHOT).
