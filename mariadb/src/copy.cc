@@ -23,6 +23,14 @@ int ha_holdfast::extra(enum ha_extra_function what)
     // The load stays until the statement ends: an error message may show bytes of it.
     is_loading= false;
     return 0;
+  // The row that is in the way is going to be replaced, or changed.
+  case HA_EXTRA_WRITE_CAN_REPLACE:
+  case HA_EXTRA_INSERT_WITH_UPDATE:
+    duplicate_lock= HF_LOCK_EXCLUSIVE;
+    return 0;
+  case HA_EXTRA_WRITE_CANNOT_REPLACE:
+    duplicate_lock= HF_LOCK_SHARED;
+    return 0;
   default:
     return 0;
   }

@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "foreign_keys.h"
 #include "ha_holdfast.h"
+#include "others.h"
 
 #include <algorithm>
 #include <map>
@@ -127,6 +128,8 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     return HA_WRONG_CREATE_OPTION;
   }
   const TABLE_SHARE *definition= form->s;
+  if (int error= refuse_in_cluster(ha_thd(), definition))
+    return error;
   std::vector<hf_index_spec> indexes(definition->keys + (definition->primary_key == MAX_KEY ? 1 : 0));
   indexes[0]= {slice("ROW_ID", 6), true};
   for (uint i= 0; i < definition->keys; i++)

@@ -6,6 +6,7 @@
 
 #include "ha_holdfast.h"
 #include "errors.h"
+#include "others.h"
 
 using namespace holdfast;
 
@@ -82,6 +83,23 @@ static bool replaces_by_copy(int command)
     command == SQLCOM_OPTIMIZE;
 }
 
+/* Whether a function that changes tables, and is going to the binary log as the statement that calls it, reads this one: what it
+   reads has to be the same where the statement is run again. */
+static bool reads_to_log(thr_lock_type type, int command)
+{
+  if (type != TL_READ_NO_INSERT)
+    return false;
+  switch (command) {
+  case SQLCOM_SELECT:
+  case SQLCOM_SET_OPTION:
+  case SQLCOM_DO:
+  case SQLCOM_CALL:
+    return true;
+  default:
+    return false;
+  }
+}
+
 THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
   // Rows of a sequence are read without locks.
@@ -94,7 +112,8 @@ THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_l
     read_lock= HF_LOCK_EXCLUSIVE;
   else if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
     read_lock= HF_LOCK_SHARED;
-  else if (isolation >= ISO_REPEATABLE_READ && reads_to_write(thd_sql_command(thd)))
+  else if (isolation >= ISO_REPEATABLE_READ &&
+           (reads_to_write(thd_sql_command(thd)) || reads_to_log(type, thd_sql_command(thd))))
     read_lock= HF_LOCK_SHARED;
   else if (isolation == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
     read_lock= HF_LOCK_SHARED;
@@ -120,6 +139,8 @@ int ha_holdfast::external_lock(THD *thd, int type)
   }
   if (type == F_WRLCK)
   {
+    if (int error= refuse_in_cluster(thd, table_share))
+      return error;
     read_lock= HF_LOCK_EXCLUSIVE;
     if (int error= check_followers(thd))
       return error;
@@ -160,6 +181,7 @@ int ha_holdfast::reset()
   is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= links_known= false;
   hf_load_free(load);
   load= nullptr;
+  duplicate_lock= HF_LOCK_SHARED;
   end_alone();
   mrr.dsmrr_close();
   return 0;

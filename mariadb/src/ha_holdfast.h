@@ -197,7 +197,8 @@ private:
   int update_entry(uint key_no, const uchar *before, const uchar *after);
   uint64_t begin_row();
   int undo_row(uint64_t savepoint, int error);
-  void note_auto_increment();
+  int note_auto_increment();
+  int keep_numbers(std::unique_lock<std::mutex> *kept);
   int check_followers(THD *thd);
   int find_links();
   int refused_for(const holdfast::Reference &reference, int error);
@@ -273,6 +274,8 @@ private:
   hf_buffer *row= nullptr;
   hf_load *load= nullptr;      // while a copy fills the table
   bool is_loading= false;
+  hf_lock duplicate_lock= HF_LOCK_SHARED;  // of the row that has the key of a new one
+  int numbers_error= 0;        // why there is no value for AUTO_INCREMENT
   std::shared_ptr<const holdfast::Links> links;  // for the statement, null if there are none
   bool links_known= false;
   String refusing;             // the reference for which a row was refused

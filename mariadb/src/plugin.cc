@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "ha_holdfast.h"
 #include "information_schema.h"
+#include "others.h"
 #include "sessions.h"
 #include "status.h"
 #include "transaction.h"
@@ -49,6 +50,7 @@ static int init(void *p)
   hton->show_status= show_status;
   hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_EXTENDED_KEYS | HTON_SUPPORTS_FOREIGN_KEYS;
   set_transaction_hooks(hton);
+  set_backup_hooks(hton);
   if (check_settings())
     return 1;
   // A folder beside those of the schemas: SHOW DATABASES would list it, and DROP DATABASE remove it.

@@ -65,6 +65,7 @@ hf_code Share::open(const std::string &name)
   if (open_table)
     return HF_OK;
   openings++;
+  numbers->lock= "AUTO_INCREMENT of " + name;
   hf_page_size(database, &bytes_of_page);
   Definition definition;
   hf_code code= read_definition(name, &definition);

@@ -41,6 +41,16 @@ size_t key_limit(const TABLE *table, uint key_no);
 /* Bytes of a hidden row id. */
 static const uint ROW_ID_LENGTH= 8;
 
+/* How values of AUTO_INCREMENT are taken. A statement that takes values without knowing how many locks the name for its time, so
+   that they are consecutive: a replica that runs the statement again gets the same ones. Others lock it only while such a
+   statement is there. */
+struct Numbers
+{
+  std::mutex mutex;     // held for a moment, while values are taken
+  uint statements= 0;   // that have the lock, or wait for it
+  std::string lock;     // its name
+};
+
 class Share : public Handler_share
 {
 public:
@@ -94,6 +104,7 @@ public:
   /* Whether anything refers to the table. */
   bool is_referenced(const std::string &name);
 
+  const std::shared_ptr<Numbers> numbers= std::make_shared<Numbers>();
   const uint primary_key;
   Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "query_cache.h"
 #include "sessions.h"
+#include "share.h"
 #include "variables.h"
 #include "set_var.h"
 #include "sql_lex.h"
@@ -34,6 +35,7 @@ Connection *Connection::of(THD *thd)
 Connection::~Connection()
 {
   hf_transaction_free(transaction);
+  give_up_numbers(false);
 }
 
 /* Whether a transaction lasts longer than the statement. */
@@ -100,7 +102,46 @@ int Connection::statement(THD *thd)
 void Connection::table_unlocked()
 {
   if (locked_tables && --locked_tables == 0)
-    in_statement= false;
+    end_statement();
+}
+
+void Connection::end_statement()
+{
+  in_statement= false;
+  give_up_numbers(true);
+}
+
+bool Connection::has_numbers(const Numbers *numbers) const
+{
+  for (const auto &locked : locked_numbers)
+  {
+    if (locked.get() == numbers)
+      return true;
+  }
+  return false;
+}
+
+hf_code Connection::lock_numbers(const std::shared_ptr<Numbers> &numbers)
+{
+  locked_numbers.push_back(numbers);
+  {
+    // From now on nobody takes values without the lock.
+    std::lock_guard<std::mutex> guard(numbers->mutex);
+    numbers->statements++;
+  }
+  return hf_lock_name(transaction, slice(numbers->lock));
+}
+
+void Connection::give_up_numbers(bool unlocks)
+{
+  for (const auto &numbers : locked_numbers)
+  {
+    if (unlocks)
+      hf_unlock_name(transaction, slice(numbers->lock));
+    std::lock_guard<std::mutex> guard(numbers->mutex);
+    numbers->statements--;
+  }
+  locked_numbers.clear();
 }
 
 void Connection::end()
@@ -108,6 +149,7 @@ void Connection::end()
   serial= 0;
   hf_transaction_free(transaction);
   transaction= nullptr;
+  give_up_numbers(false);
   in_statement= prepared= was_ordered= false;
 }
 
@@ -125,7 +167,7 @@ int Connection::commit(THD *thd, bool all)
     return 0;
   if (!all && in_long_transaction(thd))
   {
-    in_statement= false;
+    end_statement();
     return 0;
   }
   hf_code code= was_ordered ? ordered : HF_OK;
@@ -143,19 +185,32 @@ int Connection::rollback(THD *thd, bool all)
     return 0;
   if (!all && in_long_transaction(thd))
   {
-    in_statement= false;
-    return server_error(hf_rollback_to(transaction, statement_savepoint), thd);
+    hf_code code= hf_rollback_to(transaction, statement_savepoint);
+    end_statement();
+    return server_error(code, thd);
   }
   int error= server_error(hf_rollback(transaction), thd);
   end();
   return error;
 }
 
+/* An XID as the engine keeps it: how long its first part is (one byte), the number of its format (eight), both parts. */
+static const size_t XID_HEAD= 9;
+
 static std::string xid_bytes(const XID *xid)
 {
+  std::string bytes(1, (char) xid->gtrid_length);
+  for (uint i= 0; i < 8; i++)
+    bytes.push_back((char) ((ulonglong) xid->formatID >> (8 * i)));
+  bytes.append(xid->data, (size_t) (xid->gtrid_length + xid->bqual_length));
+  return bytes;
+}
+
+/* As earlier versions of the engine kept it: eight bytes for each number. */
+static std::string long_xid_bytes(const XID *xid)
+{
   std::string bytes;
-  long numbers[3]= {xid->formatID, xid->gtrid_length, xid->bqual_length};
-  for (long number : numbers)
+  for (long number : {xid->formatID, xid->gtrid_length, xid->bqual_length})
   {
     for (uint i= 0; i < 8; i++)
       bytes.push_back((char) ((ulonglong) number >> (8 * i)));
@@ -164,16 +219,32 @@ static std::string xid_bytes(const XID *xid)
   return bytes;
 }
 
-static bool xid_from_bytes(hf_slice bytes, XID *xid)
+static bool xid_from_long_bytes(hf_slice bytes, XID *xid)
 {
   if (bytes.len < 24 || bytes.len > 24 + XIDDATASIZE)
     return false;
-  const uchar *at= bytes.data;
-  xid->formatID= (long) sint8korr(at);
-  xid->gtrid_length= (long) sint8korr(at + 8);
-  xid->bqual_length= (long) sint8korr(at + 16);
-  memcpy(xid->data, at + 24, bytes.len - 24);
-  return (size_t) (xid->gtrid_length + xid->bqual_length) == bytes.len - 24;
+  ulonglong gtrid= uint8korr(bytes.data + 8), bqual= uint8korr(bytes.data + 16);
+  if (gtrid > MAXGTRIDSIZE || bqual > MAXBQUALSIZE || gtrid + bqual != bytes.len - 24)
+    return false;
+  xid->formatID= (long) sint8korr(bytes.data);
+  xid->gtrid_length= (long) gtrid;
+  xid->bqual_length= (long) bqual;
+  memcpy(xid->data, bytes.data + 24, bytes.len - 24);
+  return true;
+}
+
+static bool xid_from_bytes(hf_slice bytes, XID *xid)
+{
+  if (xid_from_long_bytes(bytes, xid))
+    return true;
+  if (bytes.len < XID_HEAD || bytes.len > XID_HEAD + XIDDATASIZE || bytes.data[0] > bytes.len - XID_HEAD)
+    return false;
+  size_t data= bytes.len - XID_HEAD;
+  xid->formatID= (long) sint8korr(bytes.data + 1);
+  xid->gtrid_length= (long) bytes.data[0];
+  xid->bqual_length= (long) data - xid->gtrid_length;
+  memcpy(xid->data, bytes.data + XID_HEAD, data);
+  return true;
 }
 
 int Connection::prepare(THD *thd, bool all)
@@ -182,7 +253,7 @@ int Connection::prepare(THD *thd, bool all)
     return 0;
   if (!all && in_long_transaction(thd))
   {
-    in_statement= false;
+    end_statement();
     return 0;
   }
   XID xid;
@@ -316,7 +387,8 @@ static int end_by_xid(XID *xid, bool commits)
   std::string bytes= xid_bytes(xid);
   std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
-  if (hf_adopt(database, slice(bytes), &transaction) != HF_OK)
+  if (hf_adopt(database, slice(bytes), &transaction) != HF_OK &&
+      hf_adopt(database, slice(long_xid_bytes(xid)), &transaction) != HF_OK)
     return XAER_NOTA;
   hf_code code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
   int error= logged_error(code, "ending a prepared transaction") ? XAER_RMERR : XA_OK;

@@ -17,7 +17,11 @@
 
 #include <atomic>
 
+#include <memory>
+
 namespace holdfast {
+
+struct Numbers;
 
 class Connection
 {
@@ -35,6 +39,10 @@ public:
   /* A table of the statement was locked or unlocked. */
   void table_locked() { locked_tables++; }
   void table_unlocked();
+
+  /* The statement locks the AUTO_INCREMENT values of a table until it ends. */
+  hf_code lock_numbers(const std::shared_ptr<Numbers> &numbers);
+  bool has_numbers(const Numbers *numbers) const;
 
   int begin(THD *thd);
   int commit(THD *thd, bool all);
@@ -61,8 +69,11 @@ public:
 
 private:
   void register_with_server(THD *thd);
+  void end_statement();
+  void give_up_numbers(bool unlocks);
   void end();
 
+  std::vector<std::shared_ptr<Numbers>> locked_numbers;
   std::atomic<uint64_t> serial{0};
   uint64_t statement_savepoint= 0;
   uint locked_tables= 0;

@@ -46,8 +46,8 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
   make_entry(share->keys[key_no], record, row_key_arg, &key_a, &rest_a, &prefix);
   uint index= index_no_of(key_no);
   hf_code code= is_unique_in(key_no, record)
-    ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a))
-    : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a), 0);
+    ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a), duplicate_lock)
+    : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a), 0, HF_LOCK_NONE);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= key_no;
   return fail(code);
@@ -55,7 +55,8 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
 
 int ha_holdfast::insert_entries(const uchar *record)
 {
-  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head);
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head,
+                           duplicate_lock);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= share->primary_key;
   if (code != HF_OK)
@@ -96,8 +97,9 @@ int ha_holdfast::write_row(const uchar *record)
     return error;
   if (table->next_number_field && record == table->record[0])
   {
+    numbers_error= 0;
     if (int error= update_auto_increment())
-      return error;
+      return numbers_error ? numbers_error : error;
   }
   new_row_key.clear();
   if (share->has_primary_key())
@@ -127,7 +129,10 @@ int ha_holdfast::write_row(const uchar *record)
     row_key= new_row_key;
   // A value that was given counts even if the row is refused for another key, as with InnoDB.
   if (record == table->record[0] && (!error || error == HA_ERR_FOUND_DUPP_KEY))
-    note_auto_increment();
+  {
+    if (int failed= note_auto_increment())
+      return failed;
+  }
   return error;
 }
 
@@ -137,7 +142,8 @@ int ha_holdfast::update_row_itself(const uchar *after)
   row_head= share->layout.encode(table, after, &row_bytes);
   if (new_row_key == row_key)
     return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(row_bytes), row_head));
-  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head);
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head,
+                           duplicate_lock);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= share->primary_key;
   if (code == HF_OK)
@@ -208,8 +214,10 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
     return error;
   row_key= new_row_key;
   // ON DUPLICATE KEY UPDATE counts as an insert.
-  if (after == table->record[0] && thd_sql_command(ha_thd()) == SQLCOM_INSERT)
-    note_auto_increment();
+  const Field *number= table->found_next_number_field;
+  if (number && after == table->record[0] &&
+      (thd_sql_command(ha_thd()) == SQLCOM_INSERT || number->cmp(number->ptr_in_record(before), number->ptr_in_record(after))))
+    return note_auto_increment();
   return 0;
 }
 
@@ -243,17 +251,12 @@ int ha_holdfast::delete_row(const uchar *record)
 
 /* AUTO_INCREMENT */
 
-void ha_holdfast::note_auto_increment()
+/* How far the number that the table's file has may be ahead of the next one: so many are lost by a crash. A column that has
+   room for few numbers loses few. */
+static ulonglong numbers_ahead(ulonglong next, ulonglong last)
 {
-  Field *field= table->found_next_number_field;
-  if (!field)
-    return;
-  longlong value= field->val_int();
-  if (value <= 0 && !(field->flags & UNSIGNED_FLAG))
-    return;
-  // Behind the last number there is none: then the next insert fails.
-  ulonglong next= (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
-  hf_mark_raise(share->table(), HF_AUTO_INCREMENT, next);
+  static const ulonglong MOST= 1000;
+  return next < last ? MY_MIN(MOST, (last - next) / 64) : 0;
 }
 
 /* The least number from `from` on that is `offset` more than a multiple of `increment`. */
@@ -269,6 +272,60 @@ static ulonglong next_in_series(ulonglong from, ulonglong offset, ulonglong incr
   return offset + steps * increment;
 }
 
+/* The number behind so many of a series that begins with `first`, or the greatest that there is. */
+static ulonglong behind_series(ulonglong first, ulonglong increment, ulonglong count)
+{
+  if (count > (ULONGLONG_MAX - first) / increment)
+    return ULONGLONG_MAX;
+  return first + count * increment;
+}
+
+/* Whether the statement says how many numbers it takes before it takes the first: then it gets all of them at once. */
+static bool takes_numbers_at_once(int command)
+{
+  return command == SQLCOM_INSERT || command == SQLCOM_REPLACE || command == SQLCOM_END;
+}
+
+/* The mutex of the numbers, with their lock if the statement has to have it. */
+int ha_holdfast::keep_numbers(std::unique_lock<std::mutex> *kept)
+{
+  const std::shared_ptr<Numbers> &numbers= share->numbers;
+  bool has_lock= is_loading || connection->has_numbers(numbers.get());
+  if (has_lock || takes_numbers_at_once(thd_sql_command(ha_thd())))
+  {
+    *kept= std::unique_lock<std::mutex>(numbers->mutex);
+    if (has_lock || !numbers->statements)
+      return 0;
+    kept->unlock();
+  }
+  if (int error= fail(connection->lock_numbers(numbers)))
+    return error;
+  *kept= std::unique_lock<std::mutex>(numbers->mutex);
+  return 0;
+}
+
+/* The row's number counts, whoever gave it, if the column can count on from it. */
+int ha_holdfast::note_auto_increment()
+{
+  Field *field= table->found_next_number_field;
+  if (!field)
+    return 0;
+  longlong value= field->val_int();
+  ulonglong last= field->get_max_int_value();
+  if ((value <= 0 && !(field->flags & UNSIGNED_FLAG)) || (ulonglong) value > last)
+    return 0;
+  // Behind the last number there is none: then the next insert fails.
+  ulonglong next= (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
+  uint64_t known= 0;
+  hf_mark_get(share->table(), HF_AUTO_INCREMENT, &known);
+  if (next <= known)
+    return 0;
+  std::unique_lock<std::mutex> kept;
+  if (int error= keep_numbers(&kept))
+    return error;
+  return fail(hf_mark_raise(share->table(), HF_AUTO_INCREMENT, next, numbers_ahead(next, last)));
+}
+
 void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                      ulonglong *reserved)
 {
@@ -276,17 +333,18 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   uint64_t next= 0;
   *first= ULONGLONG_MAX;
   *reserved= 1;
-  hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
-  if (next > last)
-  {
-    // The server finds that it does not fit.
-    *first= next;
+  std::unique_lock<std::mutex> kept;
+  if ((numbers_error= keep_numbers(&kept)))
     return;
-  }
-  ulonglong count= increment > 1 ? wanted * increment : wanted;
-  if (hf_mark_take(share->table(), HF_AUTO_INCREMENT, count, &next) != HF_OK || next > last)
+  hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
+  *first= next;
+  // Else the server finds that it does not fit.
+  if (next > last)
     return;
   *first= next_in_series(next, offset, increment);
+  ulonglong behind= behind_series(*first, MY_MAX(increment, 1), MY_MAX(wanted, 1));
+  if ((numbers_error= fail(hf_mark_raise(share->table(), HF_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
+    *first= ULONGLONG_MAX;
   *reserved= wanted;
 }
 

@@ -188,7 +188,7 @@ hf_code hf_table_verify(const hf_database *database, hf_slice name, bool entries
                         void (*each)(void *context, hf_slice finding), void *context);
 hf_code hf_mark_get(const hf_table *table, hf_mark mark, uint64_t *out);
 hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64_t *out);
-hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next);
+hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next, uint64_t ahead);
 hf_code hf_mark_set(const hf_table *table, hf_mark mark, uint64_t next);
 hf_code hf_index_name(const hf_table *table, uint32_t index, hf_slice *out);
 hf_code hf_table_rows(const hf_table *table, uint32_t index, uint64_t *out);
@@ -214,6 +214,8 @@ hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout_ms,
 hf_code hf_snapshot(hf_transaction *transaction);
 hf_code hf_savepoint(hf_transaction *transaction, bool keep, uint64_t *out);
 hf_code hf_rollback_to(hf_transaction *transaction, uint64_t savepoint);
+hf_code hf_lock_name(hf_transaction *transaction, hf_slice name);
+hf_code hf_unlock_name(hf_transaction *transaction, hf_slice name);
 hf_code hf_prepare(hf_transaction *transaction, hf_slice xid, hf_flush flush);
 hf_code hf_commit_ordered(hf_transaction *transaction);
 hf_code hf_commit(hf_transaction *transaction, hf_flush flush);
@@ -233,9 +235,9 @@ typedef enum { HF_LOCK_NONE= 0, HF_LOCK_SHARED= 1, HF_LOCK_EXCLUSIVE= 2 } hf_loc
 
    The first `head` bytes of a large value can be read without the rest, and changed without writing it. */
 hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value,
-                  size_t head);
+                  size_t head, hf_lock duplicate);
 hf_code hf_insert_unique(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
-                         size_t prefix, hf_slice value);
+                         size_t prefix, hf_slice value, hf_lock duplicate);
 hf_code hf_update(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key, hf_slice value,
                   size_t head);
 hf_code hf_delete(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);

@@ -323,12 +323,41 @@ impl Transaction {
         self.raw.txn().changes()
     }
 
-    pub fn insert(&mut self, table: &Table, index: u32, key: &[u8], value: NewValue<'_>) -> Result<()> {
-        self.raw.insert(table, index, key, value)
+    pub fn insert(
+        &mut self,
+        table: &Table,
+        index: u32,
+        key: &[u8],
+        value: NewValue<'_>,
+        duplicate: Lock,
+    ) -> Result<()> {
+        match duplicate {
+            Lock::None => self.raw.insert(table, index, key, value),
+            lock => self.raw.insert_or_lock(table, index, key, value, lock == Lock::Exclusive),
+        }
     }
 
-    pub fn insert_unique(&mut self, table: &Table, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
-        self.raw.insert_unique(table, index, key, prefix, value)
+    pub fn insert_unique(
+        &mut self,
+        table: &Table,
+        index: u32,
+        key: &[u8],
+        prefix: usize,
+        value: &[u8],
+        duplicate: Lock,
+    ) -> Result<()> {
+        match duplicate {
+            Lock::None => self.raw.insert_unique(table, index, key, prefix, value),
+            lock => self.raw.insert_unique_or_lock(table, index, key, prefix, value, lock == Lock::Exclusive),
+        }
+    }
+
+    pub fn lock_name(&mut self, name: &[u8]) -> Result<()> {
+        self.raw.txn().lock_name(name)
+    }
+
+    pub fn unlock_name(&mut self, name: &[u8]) {
+        self.raw.txn().unlock_name(name);
     }
 
     pub fn update(&mut self, table: &Table, index: u32, key: &[u8], value: NewValue<'_>) -> Result<bool> {

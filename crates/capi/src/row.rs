@@ -19,7 +19,7 @@ pub enum Lock {
 
 entry_points! {
     /// Adds an entry; [`Code::DuplicateKey`] if there is one. The first `head` bytes of the value can be read without the rest of
-    /// a large one.
+    /// a large one. An entry that is in the way is locked as `duplicate` says, so that it stays.
     fn hf_insert(
         transaction: *mut Transaction,
         table: *const Table,
@@ -27,14 +27,16 @@ entry_points! {
         key: Slice,
         value: Slice,
         head: usize,
+        duplicate: Lock,
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
         let value = NewValue::with_head(take!(value.bytes()), head);
-        transaction.0.insert(&table.0, index, take!(key.bytes()), value)?;
+        transaction.0.insert(&table.0, index, take!(key.bytes()), value, duplicate)?;
         Ok(Code::Ok)
     }
 
-    /// Adds an entry; [`Code::DuplicateKey`] if another one begins with the first `prefix` bytes of `key`.
+    /// Adds an entry; [`Code::DuplicateKey`] if another one begins with the first `prefix` bytes of `key`. For `duplicate` see
+    /// `hf_insert`.
     fn hf_insert_unique(
         transaction: *mut Transaction,
         table: *const Table,
@@ -42,9 +44,11 @@ entry_points! {
         key: Slice,
         prefix: usize,
         value: Slice,
+        duplicate: Lock,
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        transaction.0.insert_unique(&table.0, index, take!(key.bytes()), prefix, take!(value.bytes()))?;
+        let (key, value) = (take!(key.bytes()), take!(value.bytes()));
+        transaction.0.insert_unique(&table.0, index, key, prefix, value, duplicate)?;
         Ok(Code::Ok)
     }
 

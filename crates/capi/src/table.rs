@@ -155,9 +155,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Sees to it that the next value is at least `next`.
-    fn hf_mark_raise(table: *const Table, mark: Mark, next: u64) {
-        take!(shared(table))?.0.raise_mark(mark as usize, next)?;
+    /// Sees to it that the next value is at least `next`. After a crash it is larger by `ahead` at most.
+    fn hf_mark_raise(table: *const Table, mark: Mark, next: u64, ahead: u64) {
+        take!(shared(table))?.0.raise_mark(mark as usize, next, ahead)?;
         Ok(Code::Ok)
     }
 

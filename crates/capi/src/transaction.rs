@@ -69,6 +69,18 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Locks a name, which means something to the caller alone: one transaction at a time has it, until `hf_unlock_name` or its end.
+    fn hf_lock_name(transaction: *mut Transaction, name: Slice) {
+        take!(exclusive(transaction))?.0.lock_name(take!(name.bytes()))?;
+        Ok(Code::Ok)
+    }
+
+    /// Gives up the lock of a name.
+    fn hf_unlock_name(transaction: *mut Transaction, name: Slice) {
+        take!(exclusive(transaction))?.0.unlock_name(take!(name.bytes()));
+        Ok(Code::Ok)
+    }
+
     /// First phase: from here on the transaction survives a crash until it is committed or rolled back.
     fn hf_prepare(transaction: *mut Transaction, xid: Slice, flush: Flush) {
         take!(exclusive(transaction))?.0.prepare(take!(xid.bytes()), flush)?;

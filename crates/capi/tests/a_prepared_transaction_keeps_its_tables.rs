@@ -14,7 +14,7 @@ fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
     ok!(hf_table_open(database, slice(table), &raw mut opened));
     let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
     ok!(hf_begin(database, &raw const options, &raw mut txn));
-    ok!(hf_insert(txn, opened, 0, slice(b"row"), slice(b"value"), 0));
+    ok!(hf_insert(txn, opened, 0, slice(b"row"), slice(b"value"), 0, Lock::None));
     ok!(hf_prepare(txn, slice(xid), Flush::Sync));
     ok!(hf_transaction_free(txn));
     ok!(hf_table_close(opened));

@@ -68,11 +68,11 @@ fn rows_entries_and_marks_are_there_again() {
     let mut savepoint = 0;
     ok!(hf_statement(txn, 1000, &raw mut savepoint));
     ok!(hf_rollback_to(txn, savepoint));
-    ok!(hf_insert(txn, t, 0, slice(b"1"), slice(b"one"), 0));
-    ok!(hf_insert_unique(txn, t, 1, slice(b"one1"), 3, slice(&[3])));
+    ok!(hf_insert(txn, t, 0, slice(b"1"), slice(b"one"), 0, Lock::None));
+    ok!(hf_insert_unique(txn, t, 1, slice(b"one1"), 3, slice(&[3]), Lock::Shared));
     ok!(hf_savepoint(txn, false, &raw mut savepoint));
-    ok!(hf_insert(txn, t, 0, slice(b"2"), slice(b"one"), 0));
-    assert_eq!(code!(hf_insert_unique(txn, t, 1, slice(b"one2"), 3, slice(&[3]))), Code::DuplicateKey);
+    ok!(hf_insert(txn, t, 0, slice(b"2"), slice(b"one"), 0, Lock::None));
+    assert_eq!(code!(hf_insert_unique(txn, t, 1, slice(b"one2"), 3, slice(&[3]), Lock::Shared)), Code::DuplicateKey);
     ok!(hf_rollback_to(txn, savepoint));
     ok!(hf_commit(txn, Flush::Sync));
     ok!(hf_transaction_free(txn));

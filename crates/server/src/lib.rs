@@ -80,11 +80,16 @@ impl Cache {
         self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
     }
 
+    /// The same for libraries of the system, from before /lib became /usr/lib.
+    fn system_library_dir(&self) -> PathBuf {
+        self.root("lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
+    }
+
     /// A program of the unpacked packages.
     #[must_use]
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.root(name));
-        command.env("LD_LIBRARY_PATH", self.library_dir());
+        command.env("LD_LIBRARY_PATH", library_path(&[&self.library_dir(), &self.system_library_dir()]));
         command
     }
 
@@ -96,6 +101,7 @@ impl Cache {
         command.current_dir(self.root("usr/share/sysbench"));
         command
     }
+
     /// fio: that which [`apt::fetch_fio`] has fetched, else the machine's own.
     #[must_use]
     pub fn fio_command(&self) -> Command {
@@ -104,11 +110,15 @@ impl Cache {
             return Command::new("fio");
         }
         let mut command = Command::new(fetched);
-        // Some of its libraries have a folder of their own, and some are the system's, from before /lib became /usr/lib.
-        let (libraries, old) = (self.library_dir(), self.root("lib"));
-        let of_the_system = old.join(format!("{}-linux-gnu", std::env::consts::ARCH));
-        let folders = [&libraries, &libraries.join("ceph"), &of_the_system].map(|f| f.to_string_lossy().into_owned());
-        command.env("LD_LIBRARY_PATH", folders.join(":"));
+        // Some of its libraries have a folder of their own.
+        let libraries = self.library_dir();
+        let path = library_path(&[&libraries, &libraries.join("ceph"), &self.system_library_dir()]);
+        command.env("LD_LIBRARY_PATH", path);
         command
     }
+}
+
+/// Folders as the dynamic linker takes them.
+fn library_path(folders: &[&Path]) -> String {
+    folders.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join(":")
 }

@@ -206,7 +206,8 @@ impl<'c> Server<'c> {
     /// The client with what it needs to connect.
     pub fn client_command(&self) -> Command {
         let mut command = self.cache.program("usr/bin/mariadb");
-        command.arg("--no-defaults").arg(self.socket()).arg("-uroot");
+        // Else the locale would decide, and there may be none.
+        command.args(["--no-defaults", "--default-character-set=utf8mb4"]).arg(self.socket()).arg("-uroot");
         command
     }
 

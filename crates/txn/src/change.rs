@@ -154,7 +154,24 @@ impl Txn {
         prefix_len: usize,
         value: impl Into<NewValue<'v>>,
     ) -> Result<()> {
+        self.insert_unique_waiting(index, key, prefix_len, value, LockMode::Shared)
+    }
+
+    /// As [`Txn::insert_unique`], for one who is going to lock the entry that is in the way: those of others that are not committed
+    /// yet are waited for with a lock of this `mode`, so that it need not be upgraded.
+    ///
+    /// # Errors
+    /// As [`Txn::insert`].
+    pub fn insert_unique_waiting<'v>(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        prefix_len: usize,
+        value: impl Into<NewValue<'v>>,
+        mode: LockMode,
+    ) -> Result<()> {
         self.check_writable(key)?;
+        self.duplicate.clear();
         let value = value.into();
         let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
         let system = Arc::clone(&self.system);
@@ -163,7 +180,7 @@ impl Txn {
             let stripe = system.unique_stripe(index.id(), prefix).lock();
             if let Some((other, writer)) = self.probe_unique(index, key, prefix)? {
                 drop(stripe);
-                self.wait_for_writer(index, &other, writer, LockMode::Shared)?;
+                self.wait_for_writer(index, &other, writer, mode)?;
                 continue;
             }
             match self.change_once(index, key, Op::Insert(value), None)? {
@@ -174,6 +191,13 @@ impl Txn {
                 }
             }
         }
+    }
+
+    /// The key of the entry that was in the way when [`Txn::insert_unique`] gave [`Error::DuplicateKey`] last; no bytes: that very
+    /// key.
+    #[must_use]
+    pub fn duplicate(&self) -> &[u8] {
+        &self.duplicate
     }
 
     /// Looks for another entry with `prefix`. Live: an error. Of an active transaction: its key and writer.
@@ -193,6 +217,8 @@ impl Txn {
             }
             if !header.deleted && found != key {
                 if !system.map.is_doubtful(header.txn, before) || unchanged(index, found, header, &acc)? {
+                    self.duplicate.clear();
+                    self.duplicate.extend_from_slice(found);
                     return Err(Error::DuplicateKey);
                 }
                 // It was rolled back meanwhile.
@@ -320,8 +346,9 @@ impl Txn {
             return Ok(Step::Blocked(Blocker::Changed(seen.header)));
         }
         let live = seen.is_live();
-        // Where a version is put, that is asked under the latch of the leaf.
-        if !op.puts(live) && self.system.locks.blocked(self.owner(), index.id(), key) {
+        // Where a version is put, that is asked under the latch of the leaf. An entry that others have locked for sharing stays.
+        let mode = if matches!(op, Op::Insert(_)) { LockMode::Shared } else { LockMode::Exclusive };
+        if !op.puts(live) && self.system.locks.blocked_for(self.owner(), index.id(), key, mode) {
             return Ok(Step::Blocked(Blocker::Lock));
         }
         if live && matches!(op, Op::Insert(_)) {

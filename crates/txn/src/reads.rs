@@ -64,6 +64,9 @@ pub(crate) struct ForCursors {
     pub view: Option<OpenView>,
 }
 
+/// What the lock manager takes names for keys of. No index gets so large a number.
+const NAMES: IndexId = IndexId(u32::MAX);
+
 impl Txn {
     /// Reads the value of `key` into `value`. Returns whether there is one; `value` is empty if not. At SERIALIZABLE
     /// the entry is locked shared, and its newest committed version is read.
@@ -151,6 +154,41 @@ impl Txn {
             self.system.metrics.inc(Counter::RowsRead);
         }
         Ok(true)
+    }
+
+    /// Locks the entry of `key` and says whether there is one, whatever the snapshot sees. The lock stays until the end of the
+    /// transaction; a key without an entry is unlocked again.
+    ///
+    /// # Errors
+    /// Lock errors; those of reading pages.
+    pub fn lock_entry(&mut self, index: &TableIndex, key: &[u8], mode: LockMode) -> Result<bool> {
+        self.check_open()?;
+        let (wait, system) = (self.wait_mode(), Arc::clone(&self.system));
+        let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
+        let had = system.locks.holds_row(self.owner(), index.id(), key);
+        let mut payload = Vec::new();
+        let spot = lock_and_read(&system, self.owner(), index, key, mode, wait, None, &acc, &mut payload)?;
+        let found = spot.exists() && !split(index, &payload)?.0.deleted;
+        if !found && !had {
+            system.locks.unlock_row(self.owner(), index.id(), key);
+        }
+        Ok(found)
+    }
+
+    /// Locks a name that a layer above has for something which is no entry: one transaction at a time has it, until
+    /// [`Txn::unlock_name`] or its end. Waits, deadlocks and listings are those of rows.
+    ///
+    /// # Errors
+    /// Lock errors.
+    pub fn lock_name(&mut self, name: &[u8]) -> Result<()> {
+        self.check_open()?;
+        let wait = self.wait_mode();
+        self.system.locks.lock_row(self.owner(), NAMES, name, LockMode::Exclusive, wait, None).map(drop)
+    }
+
+    /// Gives up the lock of a name.
+    pub fn unlock_name(&mut self, name: &[u8]) {
+        self.system.locks.unlock_row(self.owner(), NAMES, name);
     }
 
     /// Gives up the lock of the entry that [`Txn::get_locked`] locked last and that did not qualify. Only at READ

@@ -64,6 +64,8 @@ pub struct Txn {
     pub(crate) last_read: LastRead,
     /// What it shares with its locking cursors; there once it has opened one.
     pub(crate) for_cursors: Option<Arc<Mutex<ForCursors>>>,
+    /// The key of the entry for which [`Txn::insert_unique`] refused another one last.
+    pub(crate) duplicate: Vec<u8>,
     /// Buffers for the change that is under way.
     pub(crate) new_payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
@@ -88,6 +90,7 @@ impl Txn {
             committed: None,
             last_read: LastRead::default(),
             for_cursors: None,
+            duplicate: Vec::new(),
             new_payload: Vec::new(),
             record: Vec::new(),
         }

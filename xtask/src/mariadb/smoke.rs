@@ -21,7 +21,9 @@ const PORT: u16 = 13316;
 /// Runs the scripts; stops the server again.
 pub fn run(cache: &Cache, only: &[String], record: bool) -> anyhow::Result<()> {
     let server = Server::new(cache, "smoke").bound_to_us();
-    server.up(PORT, true, &["--query-cache-type=1".into(), "--query-cache-size=1M".into()])?;
+    let options =
+        ["--query-cache-type=1", "--query-cache-size=1M", "--log-bin", "--binlog-format=MIXED", "--server-id=1"];
+    server.up(PORT, true, &options.map(String::from))?;
     let result = scripts(&server, only, record);
     match &result {
         Ok(()) => server.down()?,
@@ -65,9 +67,7 @@ fn scripts(server: &Server<'_>, only: &[String], record: bool) -> anyhow::Result
 fn run_script(server: &Server<'_>, script: &Path, engine: &str) -> anyhow::Result<String> {
     let text = fs::read_to_string(script)?;
     let fresh = "DROP DATABASE IF EXISTS smoke; CREATE DATABASE smoke";
-    if !server.client_command().args(["-e", fresh]).status()?.success() {
-        bail!("the server does not answer before {}", script.display());
-    }
+    server.query(fresh).with_context(|| format!("before {}", script.display()))?;
     let sessions = script.extension().is_some_and(|e| e == "test");
     // A statement that does not end is a failure, too.
     let mut sql = String::from(if sessions { "" } else { "SET max_statement_time = 60;\n" });

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::schema::TableStore;
 use crate::shared::Shared;
 
-/// Numbers of a mark that are taken at a time; so many at most are lost by a crash.
+/// Numbers of a mark that are taken at a time where nothing else is asked for; so many at most are lost by a crash.
 const MARK_AHEAD: u64 = 1000;
 
 /// Numbers that a table counts up: the next one of each, and from where on the file does not know.
@@ -43,13 +43,14 @@ impl Marks {
         let Ok(first) = self.next[which].fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) else {
             return Ok(None);
         };
-        self.cover(shared, which, first + count)?;
+        self.cover(shared, which, first + count, MARK_AHEAD)?;
         Ok(Some(first))
     }
 
-    pub fn raise(&self, shared: &Shared, which: usize, next: u64) -> Result<()> {
+    /// Sees to it that the next number is at least `next`; at most `ahead` more are lost by a crash.
+    pub fn raise(&self, shared: &Shared, which: usize, next: u64, ahead: u64) -> Result<()> {
         if self.next[which].fetch_max(next, Ordering::AcqRel) < next {
-            self.cover(shared, which, next)?;
+            self.cover(shared, which, next, ahead)?;
         }
         Ok(())
     }
@@ -60,12 +61,12 @@ impl Marks {
     }
 
     /// Sees to it that the file never lets a number below `next` be given out again.
-    fn cover(&self, shared: &Shared, which: usize, next: u64) -> Result<()> {
+    fn cover(&self, shared: &Shared, which: usize, next: u64, ahead: u64) -> Result<()> {
         let mut saved = self.saved.lock();
         if next <= saved[which] {
             return Ok(());
         }
-        self.save(shared, which, next.saturating_add(MARK_AHEAD), &mut saved)
+        self.save(shared, which, next.saturating_add(ahead), &mut saved)
     }
 
     /// A row that uses the number is logged later, so the mark need not be waited for.

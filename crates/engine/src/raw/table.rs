@@ -127,15 +127,16 @@ impl RawTable {
         first.ok_or_else(|| Error::LimitReached(format!("the numbers of table `{}` are used up", self.name())))
     }
 
-    /// Sees to it that the next number of a mark is at least `next`.
+    /// Sees to it that the next number of a mark is at least `next`. After a crash it is larger by `ahead` at most; the file's header
+    /// is written once for so many numbers.
     ///
     /// # Errors
     /// Those of the log.
     ///
     /// # Panics
     /// If there is no such mark.
-    pub fn raise_mark(&self, which: usize, next: u64) -> Result<()> {
-        self.marks.raise(&self.shared, which, next)
+    pub fn raise_mark(&self, which: usize, next: u64, ahead: u64) -> Result<()> {
+        self.marks.raise(&self.shared, which, next, ahead)
     }
 
     /// Sets the next number of a mark, also downwards. Nobody else may use the table.

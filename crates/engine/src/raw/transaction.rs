@@ -142,6 +142,61 @@ impl RawTransaction {
         self.txn.insert_unique(table.index(index)?, key, prefix, value)
     }
 
+    /// As [`RawTransaction::insert`]. On [`Error::DuplicateKey`] the entry that is in the way is locked, so that it stays.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::insert`].
+    pub fn insert_or_lock<'v>(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+        exclusive: bool,
+    ) -> Result<()> {
+        let value = value.into();
+        loop {
+            match self.insert(table, index, key, value) {
+                // Else it is gone.
+                Err(Error::DuplicateKey) if !self.lock_entry(table, index, key, exclusive)? => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// As [`RawTransaction::insert_unique`] and [`RawTransaction::insert_or_lock`].
+    ///
+    /// # Errors
+    /// As [`RawTransaction::insert`].
+    pub fn insert_unique_or_lock(
+        &mut self,
+        table: &RawTable,
+        index: u32,
+        key: &[u8],
+        prefix: usize,
+        value: &[u8],
+        exclusive: bool,
+    ) -> Result<()> {
+        self.enter(table)?;
+        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
+        loop {
+            match self.txn.insert_unique_waiting(table.index(index)?, key, prefix, value, mode) {
+                Err(Error::DuplicateKey) => {}
+                result => return result,
+            }
+            let other = self.txn.duplicate().to_vec();
+            let other = if other.is_empty() { key } else { &other };
+            if self.lock_entry(table, index, other, exclusive)? {
+                return Err(Error::DuplicateKey);
+            }
+        }
+    }
+
+    fn lock_entry(&mut self, table: &RawTable, index: u32, key: &[u8], exclusive: bool) -> Result<bool> {
+        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
+        self.txn.lock_entry(table.index(index)?, key, mode)
+    }
+
     /// Replaces the value of an entry; whether there was one.
     ///
     /// # Errors

@@ -403,11 +403,17 @@ impl LockManager {
     /// of the key's leaf; locks by transaction id are the caller's to check.
     #[must_use]
     pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        self.blocked_for(owner, index, key, LockMode::Exclusive)
+    }
+
+    /// As [`LockManager::blocked`], for a lock of this `mode`.
+    #[must_use]
+    pub fn blocked_for(&self, owner: &Owner, index: IndexId, key: &[u8], mode: LockMode) -> bool {
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
         let queue = rows.get(&row);
-        if queue.is_some_and(|queue| queue.conflicts(owner, Mode::Exclusive))
-            || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
+        if queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
+            || matches!(self.table_state(owner, index, mode), TableState::Busy)
         {
             return true;
         }

@@ -1,0 +1,23 @@
+-- XIDs of all lengths.
+CREATE TABLE t (id INT PRIMARY KEY) ENGINE=$ENGINE;
+XA START 'gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 2147483647;
+INSERT INTO t VALUES (1);
+XA END 'gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 2147483647;
+XA PREPARE 'gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 2147483647;
+XA RECOVER;
+XA RECOVER FORMAT='SQL';
+XA COMMIT 'gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 2147483647;
+XA START X'00', X'', 0;
+INSERT INTO t VALUES (2);
+XA END X'00', X'', 0;
+XA PREPARE X'00', X'', 0;
+XA RECOVER FORMAT='SQL';
+XA ROLLBACK X'00', X'', 0;
+XA START '', 'b';
+INSERT INTO t VALUES (3);
+XA END '', 'b';
+XA PREPARE '', 'b';
+XA RECOVER FORMAT='SQL';
+XA COMMIT '', 'b';
+XA RECOVER;
+SELECT * FROM t;
