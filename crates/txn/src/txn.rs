@@ -193,7 +193,8 @@ impl Txn {
     /// those of reading and writing pages: then this may be tried again, with the savepoint or an earlier one, and everything else
     /// but [`Txn::rollback`] gets [`Error::HalfUndone`].
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        if self.half_undone.is_none_or(|keep| savepoint.records > keep) {
+        let completes = self.state == State::Active && self.half_undone.is_some_and(|keep| savepoint.records <= keep);
+        if !completes {
             self.check_open()?;
         }
         if savepoint.records > self.changes() {

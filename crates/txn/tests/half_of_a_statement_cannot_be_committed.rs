@@ -41,7 +41,7 @@ fn is_refused<T>(result: holdfast_base::Result<T>) -> bool {
 
 #[test]
 fn it_can_be_rolled_back() {
-    let (_disk, db, mut txn, _) = half_undone();
+    let (_disk, db, mut txn, start) = half_undone();
     assert!(is_refused(txn.commit(Durability::Sync)));
     assert!(is_refused(txn.commit_ordered()));
     assert!(is_refused(txn.prepare(b"x", Durability::Sync)));
@@ -51,6 +51,7 @@ fn it_can_be_rolled_back() {
     let here = txn.place();
     assert!(is_refused(txn.rollback_to(here)), "what came before that place is not whole");
     txn.rollback().unwrap();
+    assert!(matches!(txn.rollback_to(start), Err(Error::Closed(_))));
     assert_eq!((new_rows(&db), scan(&mut db.snapshot(), &db.other).len()), (0, 0));
     db.purge();
     db.verify_clean();
