@@ -64,7 +64,8 @@ fn assert_incomplete(disk: &MemoryDisk, dir: &Path, what: &str) {
 #[test]
 fn or_it_fails_and_names_the_table() {
     let dir = tempfile::tempdir().unwrap();
-    let damages: [(&str, &dyn Fn(&MemoryDisk, &str)); 5] = [
+    type Damage<'a> = (&'a str, &'a dyn Fn(&MemoryDisk, &str));
+    let damages: [Damage<'_>; 5] = [
         ("missing", &|disk, file| disk.remove(file).unwrap()),
         ("empty", &|disk, file| set_len(disk, file, |_| 0)),
         ("cut", &|disk, file| set_len(disk, file, |len| len / 2 / PAGE as u64 * PAGE as u64)),
