@@ -137,7 +137,8 @@ impl DoubleWriter {
         })
     }
 
-    /// Whether the pages of `file` have to go through the double-write file.
+    /// Whether a page of `file` that is written now has to go through the double-write file. Asked for each batch: a file makes the promise
+    /// of atomic writes when it has done one, and takes it back when one is refused.
     pub(crate) fn is_needed(&self, mode: DoubleWrite, file: &dyn File) -> bool {
         match mode {
             DoubleWrite::On => true,
@@ -304,16 +305,18 @@ impl DoubleWriter {
         }
     }
 
-    /// The batch is written home, but for the pages `failed`.
-    pub(crate) fn finish(&self, slots: Slots, failed: &[PageId]) {
+    /// The batch of `pages` is written home, but for the pages `failed`. `slots`: of those that went through this file.
+    pub(crate) fn finish(&self, slots: Option<Slots>, pages: impl Iterator<Item = PageId>, failed: &[PageId]) {
         let mut state = self.state.lock();
         if !state.stuck.is_empty() {
-            for written in slots.0.iter().map(|p| p.page.id).filter(|id| !failed.contains(id)) {
+            for written in pages.filter(|id| !failed.contains(id)) {
                 state.stuck.remove(&written);
             }
         }
         drop(state);
-        self.let_go(&slots);
+        if let Some(slots) = slots {
+            self.let_go(&slots);
+        }
     }
 
     /// Nothing that needs these images is being written.

@@ -120,7 +120,8 @@ impl Core {
         for image in batch.images.bytes_mut().chunks_exact_mut(self.frames.page_size()) {
             page::seal(image);
         }
-        let doubled = batch.staged.iter().filter(|s| s.space.doublewrite);
+        let doubled =
+            batch.staged.iter().filter(|s| self.doublewrite.is_needed(self.config.doublewrite, &*s.space.file));
         let mut pages: Vec<Page> = doubled.map(|s| Page { id: s.id, image: s.image, rec_lsn: s.rec_lsn }).collect();
         if pages.is_empty() {
             return Ok(None);
@@ -202,9 +203,7 @@ impl Core {
         }
         let Secured { batch, slots, write, failed, .. } = secured;
         self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
-        if let Some(slots) = slots {
-            self.doublewrite.finish(slots, &failed);
-        }
+        self.doublewrite.finish(slots, batch.staged.iter().map(|s| s.id), &failed);
         self.image_memory.give(batch.images);
         (written, failure)
     }

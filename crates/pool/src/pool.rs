@@ -93,8 +93,7 @@ impl Pool {
     /// # Errors
     /// [`Error::InvalidArgument`] if a space of this number is open.
     pub fn open_space(&self, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<Space>> {
-        let doublewrite = self.core.doublewrite.is_needed(self.core.config.doublewrite, &*file);
-        let space = Arc::new(Space::new(id, file, doublewrite));
+        let space = Arc::new(Space::new(id, file));
         let mut spaces = self.core.spaces_mut();
         if spaces.contains_key(&id) {
             return Err(Error::invalid(format!("space {id} is open already")));

@@ -25,12 +25,10 @@ pub struct Space {
     stats: AccessStats,
     damaged: OnceLock<Error>,
     closing: AtomicBool,
-    /// Whether its pages go through the double-write file.
-    pub(crate) doublewrite: bool,
 }
 
 impl Space {
-    pub(crate) fn new(id: SpaceId, file: Arc<dyn File>, doublewrite: bool) -> Space {
+    pub(crate) fn new(id: SpaceId, file: Arc<dyn File>) -> Space {
         Space {
             id,
             key: space_key(id),
@@ -39,7 +37,6 @@ impl Space {
             stats: AccessStats::default(),
             damaged: OnceLock::new(),
             closing: AtomicBool::new(false),
-            doublewrite,
         }
     }
 

@@ -1,0 +1,144 @@
+//! Pages of a file that promises atomic writes need no image in the double-write file. The promise comes with the first such write of a life,
+//! and may be taken back: so it is asked for with every batch, not once when the space is opened.
+#![cfg(not(any(loom, shuttle)))]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{Bed, PAGE};
+use holdfast_base::{Error, Result};
+use holdfast_io::{DirLock, Disk, File, LockMode, MemoryDisk, OpenOptions, ReadAt, WriteAt};
+use holdfast_metrics::Counter;
+use holdfast_pool::DoubleWrite;
+
+const SECTOR: usize = 512;
+
+/// What the files promise, and whether a write of pages is refused next, which takes the promise back.
+#[derive(Default)]
+struct Device {
+    unit: AtomicUsize,
+    refusals: AtomicUsize,
+}
+
+struct Promising(MemoryDisk, Arc<Device>);
+
+struct PromisingFile(Arc<dyn File>, Arc<Device>);
+
+impl Disk for Promising {
+    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
+        Ok(Arc::new(PromisingFile(self.0.open(name, options)?, Arc::clone(&self.1))))
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.0.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.0.rename(from, to)
+    }
+    fn list(&self) -> Result<Vec<String>> {
+        self.0.list()
+    }
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.0.exists(name)
+    }
+    fn sync_dir(&self) -> Result<()> {
+        self.0.sync_dir()
+    }
+    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+        self.0.lock(mode)
+    }
+    fn location(&self) -> String {
+        self.0.location()
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+impl File for PromisingFile {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, buf)
+    }
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) -> Result<()> {
+        self.0.read_batch(reads)
+    }
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.0.write_at(offset, buf)
+    }
+    fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
+        if self.1.refusals.swap(0, Ordering::Relaxed) > 0 {
+            self.1.unit.store(SECTOR, Ordering::Relaxed);
+            return Err(Error::io("write to", self.name(), std::io::ErrorKind::Unsupported.into()));
+        }
+        self.0.write_batch(writes)
+    }
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.punch_hole(offset, len)
+    }
+    fn atomic_write_unit(&self) -> usize {
+        self.1.unit.load(Ordering::Relaxed)
+    }
+}
+
+/// A pool of 20 pages over a device with this atomic write unit.
+fn bed(unit: usize) -> (Bed, Arc<Device>) {
+    let device = Arc::new(Device::default());
+    device.unit.store(unit, Ordering::Relaxed);
+    let disk: Arc<dyn Disk> = Arc::new(Promising(MemoryDisk::new(), Arc::clone(&device)));
+    let adjust = |mut c: holdfast_pool::PoolConfig| {
+        c.doublewrite = DoubleWrite::Auto;
+        c
+    };
+    let bed = Bed::on(disk, adjust, 64);
+    bed.create_many(20);
+    (bed, device)
+}
+
+/// Images written for a change of all pages.
+fn images(bed: &Bed, value: u64) -> u64 {
+    let before = bed.metrics.get(Counter::DblwrPagesWritten);
+    (0..20).for_each(|no| bed.update(no, value).unwrap());
+    bed.pool.flush_all().unwrap();
+    bed.metrics.get(Counter::DblwrPagesWritten) - before
+}
+
+#[test]
+fn a_promise_that_is_taken_back_counts_no_longer() {
+    let (bed, device) = bed(PAGE);
+    assert_eq!(images(&bed, 7), 0);
+    device.unit.store(SECTOR, Ordering::Relaxed);
+    assert_eq!(images(&bed, 8), 20);
+}
+
+#[test]
+fn a_promise_that_comes_later_counts_from_then_on() {
+    let (bed, device) = bed(SECTOR);
+    bed.pool.checkpoint().unwrap();
+    assert_eq!(images(&bed, 7), 20);
+    device.unit.store(PAGE, Ordering::Relaxed);
+    bed.pool.checkpoint().unwrap();
+    assert_eq!(images(&bed, 8), 0);
+}
+
+#[test]
+fn a_page_whose_atomic_write_was_refused_goes_out_with_an_image() {
+    let (bed, device) = bed(PAGE);
+    device.refusals.store(1, Ordering::Relaxed);
+    (0..20).for_each(|no| bed.update(no, 7).unwrap());
+    assert!(bed.pool.flush_all().is_err());
+    assert_eq!(images(&bed, 8), 20);
+    (0..20).for_each(|no| assert_eq!(bed.read(no).unwrap(), 8));
+}
