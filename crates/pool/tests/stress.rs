@@ -90,7 +90,7 @@ fn many_partitions_under_each_policy() {
             (c.background, c.partitions, c.policy) = (true, 8, policy);
             c
         };
-        run(&Bed::on(Arc::new(MemoryDisk::new()), adjust, 64), 8, 4, 2000, 5000);
+        run(&Bed::on(Arc::new(MemoryDisk::new()), adjust, 64), 8, 4, 2000, 1500);
     }
 }
 
@@ -110,7 +110,7 @@ fn many_partitions_beside_changes_of_the_pool() {
             let (bed, running) = (&bed, &running);
             scope.spawn(move || {
                 let mut rng = SmallRng::seed_from_u64(t);
-                for _ in 0..20_000 {
+                for _ in 0..5_000 {
                     let no = rng.random_range(0..PAGES);
                     assert_eq!(read_optimistic(&bed.pool, &bed.space, no, &bed.access()).unwrap(), u64::from(no));
                 }
