@@ -5,8 +5,8 @@
 //! its records and gets the group's end as its LSN only once. Frames for all of them are reserved before.
 //!
 //! A page that a group initialises is not read from disk: what it becomes does not depend on what it was, and all that came
-//! later is in the log behind the group. So torn pages, pages beyond the end of the file and pages whose
-//! storage was given back do no harm.
+//! later is in the log behind the group. So torn pages and pages beyond the end of the file do no
+//! harm.
 //!
 //! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while all others get their records: one bad
 //! page does not keep a database shut. If it cannot be read, its checksum goes on saying so. If it can be read but a record does not fit

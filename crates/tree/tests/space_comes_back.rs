@@ -78,26 +78,6 @@ fn the_file_is_cut_off_after_a_checkpoint() {
 }
 
 #[test]
-fn free_extents_are_punched_only_behind_a_checkpoint() {
-    let bed = Bed::new(Setup::default());
-    let tree = bed.new_tree();
-    let acc = bed.access();
-    for n in 0..20_000u32 {
-        put(&tree, &n.to_be_bytes(), &[3; 100], &acc).unwrap();
-    }
-    for n in 0..20_000u32 {
-        remove(&tree, &n.to_be_bytes(), &acc).unwrap();
-    }
-    let first = bed.checkpoint();
-    put(&tree, b"a", b"b", &acc).unwrap();
-    assert_eq!(bed.space.punch_free_extents(first, &acc).unwrap(), 0, "they are heard of for the first time");
-    assert_eq!(bed.space.punch_free_extents(first, &acc).unwrap(), 0, "the checkpoint is too old");
-    let second = bed.checkpoint();
-    assert!(bed.space.punch_free_extents(second, &acc).unwrap() > 500_000);
-    bed.verify_clean(&[&tree]);
-}
-
-#[test]
 fn a_full_disk_is_an_error_of_the_statement_and_nothing_else() {
     let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
     let bed = Bed::create(disk.clone(), Setup { frames: 2000, ..Setup::default() }).unwrap();

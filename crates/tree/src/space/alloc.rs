@@ -22,7 +22,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 
 use super::rooms::from_home;
-use super::{FreedExtent, SpaceFile, SpaceInfo, bitmap, header};
+use super::{SpaceFile, SpaceInfo, bitmap, header};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 
@@ -280,15 +280,11 @@ impl SpaceFile {
     /// # Errors
     /// None, as long as nothing else has changed the bit.
     pub fn give_back(&self, mtr: &mut Mtr<'_>, freeing: &FreeingPage) -> Result<()> {
-        let (no, bitmap) = (freeing.no, freeing.bitmap);
-        mtr.apply(bitmap, &freeing.op(mtr))?;
-        let (bitmap_no, bytes) = (mtr.id(bitmap).no, mtr.bytes(bitmap));
-        let bit = no.0 - bitmap::first_covered(bitmap_no);
+        mtr.apply(freeing.bitmap, &freeing.op(mtr))?;
+        let (bitmap_no, bytes) = (mtr.id(freeing.bitmap).no, mtr.bytes(freeing.bitmap));
+        let bit = freeing.no.0 - bitmap::first_covered(bitmap_no);
         let word = bitmap::word(bytes, (bit / EXTENT_PAGES) as usize).unwrap_or(u64::MAX);
-        if word == 0 {
-            self.freed.lock().push(FreedExtent { first: no.0 - no.0 % EXTENT_PAGES, since: None });
-        }
-        self.note_change(no, false, word);
+        self.note_change(freeing.no, false, word);
         self.store.metrics().add(Counter::PagesFreed, 1);
         Ok(())
     }

@@ -8,7 +8,7 @@ use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
 use super::alloc::bitmaps;
-use super::{FIRST_PAGES, FREE_FRAMES, FreedExtent, SpaceFile, bitmap, header};
+use super::{FIRST_PAGES, FREE_FRAMES, SpaceFile, bitmap, header};
 use crate::finding::{Finding, PageSet};
 use crate::op::PageOp;
 
@@ -174,7 +174,6 @@ impl SpaceFile {
             .ok_or_else(|| self.damaged(PageNo(0), "the space header is not one"))?
             .pages;
         self.space().file().set_len(u64::from(pages) * self.page_size() as u64)?;
-        self.freed.lock().retain(|e| e.first < pages);
         Ok(true)
     }
 
@@ -197,23 +196,5 @@ impl SpaceFile {
             }
         }
         file.set_len(wanted)
-    }
-
-    /// Puts all wholly free extents on the list of [`SpaceFile::punch_free_extents`]: what an earlier run of the program may
-    /// not have given back.
-    ///
-    /// # Errors
-    /// Those of reading pages.
-    pub fn note_free_extents(&self, acc: &Access<'_>) -> Result<()> {
-        let pages = self.header(acc)?.pages;
-        for no in bitmaps(pages, self.page_size()) {
-            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
-            let first = bitmap::first_covered(no);
-            let words = (pages - first).min(bitmap::pages_covered(self.page_size())) / EXTENT_PAGES;
-            let free = (0..words).filter(|&w| bitmap::word(&page, w as usize) == Some(0));
-            let mut freed = self.freed.lock();
-            freed.extend(free.map(|w| FreedExtent { first: first + w * EXTENT_PAGES, since: None }));
-        }
-        Ok(())
     }
 }

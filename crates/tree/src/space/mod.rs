@@ -8,8 +8,8 @@
 //! pages; so page 0 serialises them, whatever bitmaps they touch, and all of them come last in the lock order. The caller has
 //! reserved frames for them: [`ALLOC_FRAMES`] or [`FREE_FRAMES`]. Everything that can fail (a full disk) happens before the first change.
 //!
-//! Storage of wholly free extents is given back by [`SpaceFile::punch_free_extents`], and only of those that were freed
-//! before the checkpoint: redo may otherwise meet records of pages whose bytes are gone.
+//! Free pages are used again by the same space. Their storage goes back to the file system where they lie at the end of the file
+//! ([`SpaceFile::shrink`], [`SpaceFile::truncate_file`]), or with the file.
 
 mod alloc;
 pub mod bitmap;
@@ -21,8 +21,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdfast_base::blocking::Mutex;
-use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{self, OFF_LSN, PageType};
 use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
@@ -40,14 +38,6 @@ pub use header::{Features, HEADS, MARKS, SpaceHeader};
 /// Pages of a file that was just created.
 const FIRST_PAGES: u32 = 8;
 
-/// An extent that has become free, and a log position behind which that is true; unknown until page 0 was latched
-/// once since, because the mini-transaction may still be under way.
-#[derive(Clone, Copy, Debug)]
-struct FreedExtent {
-    first: u32,
-    since: Option<Lsn>,
-}
-
 /// Numbers about a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceInfo {
@@ -64,7 +54,6 @@ pub struct SpaceFile {
     store: Arc<Store>,
     space: Arc<Space>,
     rooms: Rooms,
-    freed: Mutex<Vec<FreedExtent>>,
     /// Incompatible features that the header is known to name.
     features: AtomicU32,
 }
@@ -184,7 +173,6 @@ impl SpaceFile {
             store: store.clone(),
             space,
             rooms: Rooms::default(),
-            freed: Mutex::new(Vec::new()),
             features: AtomicU32::new(features),
         }))
     }
@@ -305,53 +293,6 @@ impl SpaceFile {
         let mut mtr = self.store.begin(ticket, acc);
         self.set_mark_in(&mut mtr, which, value)?;
         mtr.commit()
-    }
-
-    /// Gives the storage of extents back to the file system that are known to have been wholly free since before
-    /// `checkpoint`, the LSN of the last checkpoint: to be called after each one. What it hears of for the first time it
-    /// leaves for a later call. Returns the bytes given back, as far as the file system can.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn punch_free_extents(&self, checkpoint: Lsn, acc: &Access<'_>) -> Result<u64> {
-        let due = self.due_extents(checkpoint, acc)?;
-        let page_size = self.page_size() as u64;
-        let mut bytes = 0;
-        for extent in due {
-            let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
-            // Page 0's latch keeps allocations away while the storage goes.
-            let header = self.store.pool().fix_exclusive(&self.space, PageNo(0), acc)?;
-            if self.extent_is_free(PageNo(extent.first), acc)? {
-                let len = u64::from(EXTENT_PAGES) * page_size;
-                self.space.file().punch_hole(u64::from(extent.first) * page_size, len)?;
-                bytes += len;
-            }
-            drop(header);
-        }
-        Ok(bytes)
-    }
-
-    /// Takes the extents that may be punched off the list, and dates those that are new on it.
-    fn due_extents(&self, checkpoint: Lsn, acc: &Access<'_>) -> Result<Vec<FreedExtent>> {
-        if self.freed.lock().is_empty() {
-            return Ok(Vec::new());
-        }
-        // Whoever freed an extent holds page 0 exclusively until its mini-transaction is in the log.
-        let header = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
-        let now = self.store.wal().next_lsn();
-        let mut freed = self.freed.lock();
-        drop(header);
-        let (due, later) = freed.drain(..).partition(|e| e.since.is_some_and(|since| since <= checkpoint));
-        *freed = later;
-        freed.iter_mut().for_each(|e| e.since = Some(e.since.unwrap_or(now)));
-        Ok(due)
-    }
-
-    fn extent_is_free(&self, first: PageNo, acc: &Access<'_>) -> Result<bool> {
-        let no = bitmap::page_for(first, self.page_size());
-        let page = self.store.pool().fix_shared(&self.space, no, acc)?;
-        let word = (first.0 - bitmap::first_covered(no)) / EXTENT_PAGES;
-        Ok(bitmap::word(&page, word as usize) == Some(0))
     }
 
     fn damaged(&self, no: PageNo, what: &str) -> Error {
