@@ -1,37 +1,25 @@
-//! `check`, `stat`, `backup`, `restore`, `compact`: what the engine offers, from the shell.
+//! `stat`, `backup`, `compact`: what the engine offers, from the shell.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use holdfast::{BackupOptions, Database, VerifyOptions, VerifyReport};
+use holdfast::{BackupOptions, Database, TableInfo};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
 use crate::Outcome;
+use crate::output::{self, OutputArgs, say};
 
-/// `holdfast check`.
+/// A database.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  holdfast check data.hf
-  holdfast check data.hf --table orders
-  holdfast check data.hf --salvage rescued.hf
-
-Nothing in the database is changed. Exit code 3 if there is damage.")]
-pub(crate) struct CheckArgs {
+pub(crate) struct DirArgs {
     /// Directory of the database
     #[arg(value_name = "DIR")]
-    dir: PathBuf,
-    /// Check this table only; may be repeated
-    #[arg(long, value_name = "NAME")]
-    table: Vec<String>,
-    /// Check pages only, not every index entry against its row
-    #[arg(long)]
-    pages_only: bool,
-    /// Write what can be read into a new database in this directory
-    #[arg(long, value_name = "NEW_DIR")]
-    salvage: Option<PathBuf>,
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// `holdfast backup`.
@@ -41,6 +29,7 @@ Examples:
   holdfast backup data.hf backups/monday.hf
   holdfast backup data.hf copy.hf --rate 50
 
+The database is only read: what a crash left is recovered in memory. Exit code 3 if the copy lacks a table.
 A database that a program has open is backed up by that program (`Database::backup`), while it is in use.")]
 pub(crate) struct BackupArgs {
     /// Directory of the database
@@ -52,15 +41,20 @@ pub(crate) struct BackupArgs {
     /// Copy at most so many MB per second
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
+    /// Leave out the tables whose files cannot be used, and list them; exit code 3
+    #[arg(long)]
+    leave_out_damaged: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Opens a database without changing it.
-fn open_read_only(dir: &Path) -> Result<Database> {
+pub(crate) fn open_read_only(dir: &Path) -> Result<Database> {
     Database::open_read_only(dir).with_context(|| format!("open {}", dir.display()))
 }
 
 /// A bar that counts `unit`; indicatif hides it where standard error is no terminal.
-fn bar(unit: &str) -> ProgressBar {
+pub(crate) fn bar(unit: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
     let template = format!("{{bar:30}} {{pos}}/{{len}} {unit} {{msg}}");
     if let Ok(style) = ProgressStyle::with_template(&template) {
@@ -69,133 +63,83 @@ fn bar(unit: &str) -> ProgressBar {
     bar
 }
 
-/// Checks a database and, if asked to, saves what can be read.
-pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
-    let db = open_read_only(&args.dir)?;
-    let mut options = VerifyOptions::new();
-    options.entries = !args.pages_only;
-    options.tables.clone_from(&args.table);
-    let progress = bar("pages");
-    let report = db.verify(&options, &mut |p| {
-        progress.set_length(p.pages_total);
-        progress.set_position(p.pages_done);
-        progress.set_message(p.table.clone());
-    });
-    progress.finish_and_clear();
-    let outcome = findings(&report?, &args.dir);
-    if let Some(target) = &args.salvage {
-        salvage(&db, target)?;
-    } else if outcome == Outcome::Bad {
-        eprintln!("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
-    }
-    Ok(outcome)
-}
-
-fn findings(report: &VerifyReport, dir: &Path) -> Outcome {
-    for finding in &report.findings {
-        println!("{}: {}", finding.table, finding.what);
-    }
-    let counts = format!("{} pages, {} rows, {} index entries", report.pages, report.rows, report.entries);
-    if !report.half_checked.is_empty() {
-        let names: Vec<String> = report.half_checked.iter().map(|(table, index)| format!("{table}.{index}")).collect();
-        println!(
-            "Whether rows lack entries in these indexes, only the program can tell (`Database::verify`): {}",
-            names.join(", ")
-        );
-    }
-    if report.is_clean() {
-        println!("{} is sound: {counts}", dir.display());
-    } else {
-        println!("{} is damaged: {} findings; {counts}", dir.display(), report.findings.len());
-    }
-    Outcome::good_if(report.is_clean())
-}
-
-fn salvage(db: &Database, target: &Path) -> Result<()> {
-    let rescued = Database::create(target).with_context(|| format!("create {}", target.display()))?;
-    for table in db.list_tables() {
-        let report = db.salvage_table(&table.name, &rescued).with_context(|| format!("rescue {}", table.name))?;
-        println!(
-            "{}: {} rows rescued, {} pages and {} large values lost",
-            table.name, report.rows, report.lost_pages, report.lost_values
-        );
-        if !report.lost_indexes.is_empty() {
-            let names = report.lost_indexes.join(", ");
-            println!(
-                "{}: left out the damaged indexes {names}; to have them, let the program create the table in a new database and \
-                 copy the rows there with `Database::salvage_table`",
-                table.name
-            );
-        }
-    }
-    rescued.close().with_context(|| format!("close {}", target.display()))
-}
-
 /// Shows what a database holds.
-pub(crate) fn stat(dir: &Path) -> Result<()> {
-    let db = open_read_only(dir)?;
+pub(crate) fn stat(args: &DirArgs) -> Result<()> {
+    let db = open_read_only(&args.dir)?;
     let stats = db.stats();
-    println!("{}: pages of {} bytes", dir.display(), stats.cache.page_size);
-    println!("{:<32} {:>14}  {:<16} indexes", "table", "file bytes", "file");
-    for table in db.list_tables() {
-        let bytes = stats.tables.iter().find(|t| t.name == table.name).map_or(0, |t| t.file_bytes);
-        let indexes: Vec<&str> = table.indexes.iter().map(|i| i.name.as_str()).collect();
-        println!("{:<32} {bytes:>14}  {:<16} {}", table.name, table.file, indexes.join(", "));
+    let file_bytes = |name: &str| stats.tables.iter().find(|t| t.name == name).map_or(0, |t| t.file_bytes);
+    if args.output.json {
+        let table = |table: TableInfo| {
+            let indexes: Vec<&str> = table.indexes.iter().map(|i| i.name.as_str()).collect();
+            json!({ "name": table.name, "file": table.file, "file_bytes": file_bytes(&table.name), "indexes": indexes })
+        };
+        let tables: Vec<Value> = db.list_tables().into_iter().map(table).collect();
+        let page_size = stats.cache.page_size;
+        let (database, status) = (output::path(&args.dir), db.status_text());
+        let shown = json!({ "database": database, "page_size": page_size, "tables": tables, "status": status });
+        return Ok(say!("{shown:#}")?);
     }
-    println!("\n{}", db.status_text());
-    Ok(())
+    say!("{}: pages of {} bytes", args.dir.display(), stats.cache.page_size)?;
+    say!("{:<32} {:>14}  {:<16} indexes", "table", "file bytes", "file")?;
+    for table in db.list_tables() {
+        let indexes: Vec<&str> = table.indexes.iter().map(|i| i.name.as_str()).collect();
+        say!("{:<32} {:>14}  {:<16} {}", table.name, file_bytes(&table.name), table.file, indexes.join(", "))?;
+    }
+    Ok(say!("\n{}", db.status_text())?)
 }
 
-/// Copies a database.
-pub(crate) fn backup(args: &BackupArgs) -> Result<()> {
-    let db = Database::open(&args.dir).with_context(|| format!("open {}", args.dir.display()))?;
+/// Copies a database, which is left as it is.
+pub(crate) fn backup(args: &BackupArgs) -> Result<Outcome> {
+    let db = open_read_only(&args.dir)?;
     let progress = Arc::new(Mutex::new(bar("bytes")));
     let shown = Arc::clone(&progress);
-    let mut options = BackupOptions::new().on_progress(move |p| {
+    let mut options = BackupOptions::new().leave_out_damaged(args.leave_out_damaged).on_progress(move |p| {
         if let Ok(bar) = shown.lock() {
             bar.set_length(p.bytes_total);
             bar.set_position(p.bytes_done);
         }
     });
     if let Some(rate) = args.rate {
-        options = options.rate_limit_bytes_per_second(rate * 1_000_000);
+        options = options.rate_limit_bytes_per_second(rate.saturating_mul(1_000_000));
     }
     let result = db.backup(&args.target, &options);
     if let Ok(bar) = progress.lock() {
         bar.finish_and_clear();
     }
     let report = result.with_context(|| format!("back up into {}", args.target.display()))?;
-    println!(
-        "{}: {} files, {} bytes, and {} bytes of log, up to LSN {}",
-        args.target.display(),
-        report.files,
-        report.bytes,
-        report.log_bytes,
-        report.lsn
-    );
-    db.close().with_context(|| format!("close {}", args.dir.display()))
-}
-
-/// Makes a backup ready to use.
-pub(crate) fn restore(dir: &Path) -> Result<Outcome> {
-    if !dir.is_dir() {
-        bail!("{} is no directory; give the directory of a backup", dir.display());
+    db.close().with_context(|| format!("close {}", args.dir.display()))?;
+    let holdfast::BackupReport { files, bytes, log_bytes, lsn, left_out, .. } = &report;
+    if args.output.json {
+        let (backup, left_out) = (output::path(&args.target), output::findings(left_out));
+        let shown = json!({
+            "backup": backup, "files": files, "bytes": bytes, "log_bytes": log_bytes, "lsn": lsn, "left_out": left_out,
+        });
+        say!("{shown:#}")?;
+    } else {
+        left_out.iter().try_for_each(|lacking| say!("left out {}: {}", lacking.table, lacking.what))?;
+        let target = args.target.display();
+        say!("{target}: {files} files, {bytes} bytes, and {log_bytes} bytes of log, up to LSN {lsn}")?;
     }
-    let report = Database::restore(dir).with_context(|| format!("restore {}", dir.display()))?;
-    Ok(findings(&report, dir))
+    Ok(Outcome::good_if(left_out.is_empty()))
 }
 
 /// Makes the files of a database smaller.
-pub(crate) fn compact(dir: &Path) -> Result<()> {
+pub(crate) fn compact(args: &DirArgs) -> Result<Outcome> {
+    let dir = &args.dir;
     let db = Database::open(dir).with_context(|| format!("open {}", dir.display()))?;
     let report = db.compact().with_context(|| format!("compact {}", dir.display()))?;
     db.close().with_context(|| format!("close {}", dir.display()))?;
-    println!(
-        "{}: {} bytes before, {} after, {} pages moved",
-        dir.display(),
-        report.bytes_before,
-        report.bytes_after,
-        report.pages_moved
-    );
-    Ok(())
+    let holdfast::CompactReport { bytes_before, bytes_after, pages_moved, pages_reclaimed, left_out, .. } = &report;
+    if args.output.json {
+        let (database, left_out) = (output::path(dir), output::findings(left_out));
+        let shown = json!({
+            "database": database, "bytes_before": bytes_before, "bytes_after": bytes_after, "pages_moved": pages_moved,
+            "pages_reclaimed": pages_reclaimed, "left_out": left_out,
+        });
+        say!("{shown:#}")?;
+    } else {
+        left_out.iter().try_for_each(|lacking| say!("left out {}: {}", lacking.table, lacking.what))?;
+        say!("{}: {bytes_before} bytes before, {bytes_after} after, {pages_moved} pages moved", dir.display())?;
+    }
+    Ok(Outcome::good_if(left_out.is_empty()))
 }

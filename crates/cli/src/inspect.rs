@@ -16,6 +16,7 @@ use holdfast_tree::space::SpaceHeader;
 use holdfast_wal::LogReader;
 
 use crate::Outcome;
+use crate::output::say;
 
 /// `holdfast dump-page`.
 #[derive(Debug, Args)]
@@ -91,7 +92,7 @@ pub(crate) fn page(args: &PageArgs) -> Result<Outcome> {
     let (decoded, outcome) = match page::check(&bytes, id) {
         Ok(decoded) => (Some(decoded), Outcome::Good),
         Err(damage) => {
-            println!("{damage}");
+            say!("{damage}")?;
             (PageHeader::decode(&bytes), Outcome::Bad)
         }
     };
@@ -168,7 +169,7 @@ pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
     let mut reader = match LogReader::open(&disk, None) {
         Ok(reader) => reader,
         Err(error) if error.is_damage() => {
-            println!("{error}");
+            say!("{error}")?;
             return Ok(Outcome::Bad);
         }
         Err(error) => return Err(error).with_context(|| format!("read the log in {}", args.dir.display())),

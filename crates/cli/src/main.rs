@@ -1,15 +1,16 @@
 //! The `holdfast` command.
 //!
-//! Exit codes: 0 all is well; 1 it could not be done; 2 the arguments are wrong; 3 it was done and the answer is bad
-//! news: a claim of an experiment does not hold, or a check found damage.
+//! Exit codes: 0 all is well; 1 it could not be done; 2 the arguments are wrong; 3 the answer is bad news: a claim of an experiment does not
+//! hold, or files are damaged, whether a check or another command has met that, or a copy lacks a table.
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod database;
 mod inspect;
+mod output;
 mod slow_disk;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -36,7 +37,7 @@ Exit codes:
   0  all is well
   1  it could not be done
   2  wrong arguments
-  3  a claim of an experiment does not hold (with --check), or a check found damage";
+  3  a claim of an experiment does not hold (with --check), or files are damaged";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -45,15 +46,15 @@ enum Command {
     /// Replay page traces through replacement policies, or generate traces
     Sim(SimArgs),
     /// Check every page of a database and what hangs together
-    Check(database::CheckArgs),
+    Check(check::CheckArgs),
     /// Show what a database holds: tables, files, log
-    Stat(DirArgs),
+    Stat(database::DirArgs),
     /// Copy a database into a new directory
     Backup(database::BackupArgs),
     /// Recover and check a backup, so that it can be opened at once
-    Restore(DirArgs),
+    Restore(database::DirArgs),
     /// Move pages to the front of their files and give the rest back to the file system
-    Compact(DirArgs),
+    Compact(database::DirArgs),
     /// Show one page
     DumpPage(inspect::PageArgs),
     /// Show the log from its checkpoint on
@@ -62,20 +63,12 @@ enum Command {
     SlowDisk(slow_disk::SlowDiskArgs),
 }
 
-/// A database.
-#[derive(Debug, clap::Args)]
-struct DirArgs {
-    /// Directory of the database
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
-}
-
 /// What to tell the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// All is well.
     Good,
-    /// It was done, and the answer is bad news.
+    /// The answer is bad news.
     Bad,
 }
 
@@ -89,11 +82,11 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Lab(args) => holdfast_lab::cli::run(&args).map(Outcome::good_if),
         Command::Sim(args) => holdfast_trace::cli::run(args).map(|()| Outcome::Good),
-        Command::Check(args) => database::check(&args),
-        Command::Stat(args) => database::stat(&args.dir).map(|()| Outcome::Good),
-        Command::Backup(args) => database::backup(&args).map(|()| Outcome::Good),
-        Command::Restore(args) => database::restore(&args.dir),
-        Command::Compact(args) => database::compact(&args.dir).map(|()| Outcome::Good),
+        Command::Check(args) => check::check(&args),
+        Command::Stat(args) => database::stat(&args).map(|()| Outcome::Good),
+        Command::Backup(args) => database::backup(&args),
+        Command::Restore(args) => check::restore(&args),
+        Command::Compact(args) => database::compact(&args),
         Command::DumpPage(args) => inspect::page(&args),
         Command::SlowDisk(args) => slow_disk::run(&args).map(Outcome::good_if),
         Command::DumpLog(args) => inspect::log(&args),
@@ -104,11 +97,22 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(3),
+        Err(error) if is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("holdfast: {error:#}");
-            ExitCode::FAILURE
+            eprintln!("holdfast: {}", output::message(&error));
+            if is_damage(&error) { ExitCode::from(3) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether a listing ended because its reader wanted no more of it.
+fn is_reader_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Whether the command failed because of damaged files.
+fn is_damage(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<holdfast::Error>().is_some_and(holdfast::Error::is_damage)
 }
 
 #[cfg(test)]

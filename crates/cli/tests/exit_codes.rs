@@ -22,8 +22,9 @@ fn help_succeeds_and_lists_the_codes() {
 
 #[test]
 fn wrong_arguments_are_2() {
-    for args in [&["no-such-command"][..], &["check"], &["lab", "sideload", "--scale", "0"], &["lab", "scan", "--disk"]]
-    {
+    let of_lab = [&["lab", "sideload", "--scale", "0"][..], &["lab", "scan", "--disk"]];
+    let others = [&["no-such-command"][..], &["check"], &["sim", "--policy", "nope", "trace.lis"]];
+    for args in of_lab.into_iter().chain(others) {
         assert_eq!(holdfast(args).status.code(), Some(2), "{args:?}");
     }
 }

@@ -279,6 +279,33 @@ impl Database {
         crate::salvage::salvage_table(&self.shared, name, target)
     }
 
+    /// Copies what can be read of the tables whose files are in the directory `dir` into tables of this database, which are created
+    /// if there are none of these names: for what cannot be opened at all, because the log, `holdfast.meta` or the catalog is lost or damaged. The
+    /// name of each table and what was found of it. Where a database can be opened, [`Database::salvage_table`] finds more.
+    ///
+    /// Nothing is recovered: changes that were only in the log are missing, and those of transactions that had not committed are there. A table
+    /// that the catalog does not name any more is saved as plain bytes under the name of its file. New tables have no indexes; those of a table that
+    /// this database has, and that was created or opened for writing since it was opened, are filled.
+    ///
+    /// # Errors
+    /// [`crate::Error::AlreadyOpen`] if a program has `dir` open; [`crate::Error::NotADatabase`] without a table's file;
+    /// [`crate::Error::DamagedFile`] without a sound page; [`crate::Error::TableMismatch`] if a table here has other types; errors of this
+    /// database.
+    pub fn salvage_files(&self, dir: impl AsRef<Path>) -> Result<Vec<(String, crate::SalvageReport)>> {
+        crate::salvage_files::salvage_files(dir.as_ref(), self)
+    }
+
+    /// Rows of a table that are visible now.
+    pub(crate) fn count_rows(&self, table: &crate::schema::TableHandle) -> Result<u64> {
+        let context = Shared::begin_read(self.reference())?;
+        let mut cursor = context.row_cursor(table)?;
+        let (mut key, mut value, mut rows) = (Vec::new(), Vec::new(), 0);
+        while cursor.next(&mut key, &mut value)? {
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
     /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in use. The copy is
     /// opened like any database; [`Database::restore`] checks and recovers it first.
     ///

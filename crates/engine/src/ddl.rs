@@ -126,6 +126,19 @@ pub(crate) fn create_like(shared: &Shared, table: &TableHandle, indexes: &[Index
     create(shared, &Plan { indexes, ..Plan::like(table) }, |_, _| Ok(0))
 }
 
+/// Creates a table of which another database had the record, without indexes.
+pub(crate) fn create_plain(shared: &Shared, name: &str, record: &TableRecord) -> Result<Arc<TableHandle>> {
+    let plan = Plan {
+        name: name.into(),
+        key_type: record.key_type.clone(),
+        value_type: record.value_type.clone(),
+        indexes: Vec::new(),
+        options: record.options.clone(),
+        lifetime: Lifetime::Lasting,
+    };
+    create(shared, &plan, |_, _| Ok(0))
+}
+
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
         let rule = format!("it needs 1 to {NAME_MAX} bytes and no control characters");

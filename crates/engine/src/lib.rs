@@ -120,6 +120,7 @@ pub mod raw;
 mod retry;
 mod rows;
 mod salvage;
+mod salvage_files;
 mod schema;
 mod settings;
 mod shared;

@@ -12,9 +12,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_base::PageNo;
 use holdfast_base::page::{self, PageType};
-use holdfast_pool::AccessKind;
+use holdfast_base::{IndexId, PageNo};
+use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::{Direction, PageSet, SpaceFile};
 use holdfast_txn::{NewValue, TableIndex, VersionHeader, values};
@@ -44,10 +44,12 @@ pub struct SalvageReport {
 }
 
 /// A row that was found, and how much of it is kept with its key if it is too large for a page.
-struct Row {
-    key: Vec<u8>,
-    value: Vec<u8>,
+pub(crate) struct Row {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
     head_len: usize,
+    /// The newest version says that there is no such row.
+    pub deleted: bool,
 }
 
 /// Where the entries of the new table's indexes come from.
@@ -59,9 +61,9 @@ enum Entries {
 }
 
 /// Bytes of rows written by one transaction.
-const BATCH: usize = 1 << 20;
+pub(crate) const BATCH: usize = 1 << 20;
 /// Rows or entries written by one transaction.
-const BATCH_ROWS: usize = 1_000;
+pub(crate) const BATCH_ROWS: usize = 1_000;
 /// Looks at an index that others are changing before it is taken for damaged.
 const LOOKS: usize = 3;
 
@@ -132,7 +134,7 @@ fn destination(
 }
 
 /// Whether `specs` say how the entries of these indexes are made.
-fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
+pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
     let same = |(spec, index): (&Arc<IndexSpec>, &IndexRecord)| {
         (&spec.name, &spec.key_type, spec.unique) == (&index.name, &index.key_type, index.unique)
     };
@@ -176,26 +178,37 @@ fn read_page(
         }
         Err(error) => return Err(error),
     };
-    let header = page::PageHeader::decode(&page);
-    if !header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == table.record.clustered) {
-        return Ok(());
+    rows.extend(
+        leaf_rows(space, table.record.clustered, &page, &access, report).into_iter().filter(|row| !row.deleted),
+    );
+    Ok(())
+}
+
+/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be read are counted as lost.
+pub(crate) fn leaf_rows(
+    space: &SpaceFile,
+    clustered: IndexId,
+    page: &[u8],
+    access: &Access<'_>,
+    report: &mut SalvageReport,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let header = page::PageHeader::decode(page);
+    if !header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == clustered) {
+        return rows;
     }
-    let Some(node) = NodeRef::new(page.as_slice(), table.record.clustered).filter(|n| n.check().is_ok()) else {
+    let Some(node) = NodeRef::new(page, clustered).filter(|n| n.check().is_ok()) else {
         report.lost_pages += 1;
-        return Ok(());
+        return rows;
     };
     for slot in 0..node.count().unwrap_or(0) {
         let (Some(key), Some(payload)) = (node.key(slot), node.payload(slot)) else { continue };
         let Some((version, body)) = VersionHeader::decode(payload) else { continue };
-        if version.deleted {
-            continue;
-        }
-        let mut value = Vec::new();
-        let mut head_len = 0;
-        if version.overflow {
+        let (mut value, mut head_len) = (Vec::new(), 0);
+        if version.overflow && !version.deleted {
             let read = values::decode(body).and_then(|(_, head)| {
                 head_len = head.len();
-                values::read(space, table.record.clustered, body, &access, &mut value)
+                values::read(space, clustered, body, access, &mut value)
             });
             if read.is_err() {
                 report.lost_values += 1;
@@ -204,12 +217,13 @@ fn read_page(
         } else {
             value.extend_from_slice(body);
         }
-        rows.push(Row { key, value, head_len });
+        rows.push(Row { key, value, head_len, deleted: version.deleted });
     }
-    Ok(())
+    rows
 }
 
-fn write(
+/// Writes rows to the table `copy` of the target, in their order: of two with one key the last one counts.
+pub(crate) fn write(
     target: &Database,
     copy: &TableHandle,
     specs: &[Arc<IndexSpec>],
@@ -223,6 +237,10 @@ fn write(
         txn.context().enter(copy)?;
         let mut refused = 0;
         for row in rows.iter() {
+            if row.deleted {
+                txn.context().delete(copy, specs, &row.key)?;
+                continue;
+            }
             let value = NewValue::with_head(&row.value, row.head_len);
             match txn.context().upsert(copy, specs, &row.key, value) {
                 Err(Error::DuplicateKey | Error::InvalidArgument(_)) => refused += 1,
@@ -231,7 +249,7 @@ fn write(
         }
         Ok(refused)
     })?;
-    report.rows += rows.len() as u64 - refused;
+    report.rows += rows.iter().filter(|row| !row.deleted).count() as u64 - refused;
     report.refused_rows += refused;
     rows.clear();
     Ok(())
@@ -264,11 +282,7 @@ fn copy_entries(shared: &Shared, index: &TableIndex, target: &Database, copy: &T
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Some of the live entries behind `after`, and the last key that was looked at, if there may be more.
-fn read_entries(
-    index: &TableIndex,
-    after: Option<&[u8]>,
-    access: &holdfast_pool::Access<'_>,
-) -> Result<(Pairs, Option<Vec<u8>>)> {
+fn read_entries(index: &TableIndex, after: Option<&[u8]>, access: &Access<'_>) -> Result<(Pairs, Option<Vec<u8>>)> {
     let (mut batch, mut looked_at) = (Vec::new(), 0);
     let mut cursor = index.tree().cursor(access);
     cursor.seek(after.map_or(Bound::Unbounded, Bound::Excluded), Direction::Forward);

@@ -1,5 +1,6 @@
 //! The arguments of `holdfast lab`.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -551,8 +552,11 @@ fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
     let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if json_on_stdout {
         eprintln!("{text}");
-    } else {
-        println!("{text}");
+    } else if let Err(error) = writeln!(std::io::stdout().lock(), "{text}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        // A reader that has gone is no reason to lose the document and the report.
+        return Err(error).context("print the figures");
     }
     if let Some(path) = &common.json {
         written.write_json(path).with_context(|| format!("write {}", path.display()))?;

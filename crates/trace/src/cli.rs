@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -34,7 +35,7 @@ struct ReplayArgs {
     /// Policies, or all: optimum, holdfast, holdfast_no_hint, midpoint_lru_0, midpoint_lru, lru, clock, 2q, arc,
     /// lirs, sieve, s3fifo, w_tinylfu, w_tinylfu_10.
     #[arg(long = "policy", value_delimiter = ',', value_name = "LIST", default_value = "all")]
-    policies: Vec<String>,
+    policies: Vec<Policies>,
     /// Tell `holdfast` that each trace is one table scanned again and again, as a loop is.
     #[arg(long)]
     declare_scans: bool,
@@ -44,6 +45,30 @@ struct ReplayArgs {
     /// Trace files: one page number per line, the ARC paper's .lis, or generated; plain, .gz or .zst.
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
+}
+
+/// What a name in the list of policies stands for.
+#[derive(Clone, Debug)]
+enum Policies {
+    All,
+    One(PolicyName),
+}
+
+impl Policies {
+    fn one(&self) -> Option<PolicyName> {
+        match self {
+            Policies::All => None,
+            Policies::One(policy) => Some(*policy),
+        }
+    }
+}
+
+impl FromStr for Policies {
+    type Err = holdfast_base::Error;
+
+    fn from_str(name: &str) -> Result<Policies, Self::Err> {
+        if name == "all" { Ok(Policies::All) } else { name.parse().map(Policies::One) }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -124,9 +149,9 @@ pub fn run(args: SimArgs) -> anyhow::Result<()> {
 }
 
 fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
-    let policies = match args.policies.as_slice() {
-        [all] if all == "all" => PolicyName::all().collect(),
-        names => names.iter().map(|n| n.parse()).collect::<Result<Vec<PolicyName>, _>>()?,
+    let policies: Vec<PolicyName> = match args.policies.iter().any(|p| matches!(p, Policies::All)) {
+        true => PolicyName::all().collect(),
+        false => args.policies.iter().filter_map(Policies::one).collect(),
     };
     let declared = if args.declare_scans { Declared::Whole } else { Declared::AsTraced };
     let mut rows = Vec::new();
@@ -134,14 +159,15 @@ fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
         let trace = crate::read(path)?;
         rows.extend(crate::run(&policies, &args.frames, std::slice::from_ref(&trace), declared)?);
     }
+    let mut out = io::stdout().lock();
     match &args.json {
-        Some(path) if path == Path::new("-") => println!("{}", crate::report::json(&rows)?),
+        Some(path) if path == Path::new("-") => writeln!(out, "{}", crate::report::json(&rows)?)?,
         Some(path) => {
             let text = crate::report::json(&rows)? + "\n";
             std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
-            print!("{}", crate::report::table(&rows));
+            write!(out, "{}", crate::report::table(&rows))?;
         }
-        None => print!("{}", crate::report::table(&rows)),
+        None => write!(out, "{}", crate::report::table(&rows))?,
     }
     Ok(())
 }

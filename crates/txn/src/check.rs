@@ -39,7 +39,8 @@ impl TxnSystem {
 
     /// Checks the tree of an index, and that the header of each entry is one that a transaction can have written: its writer's id was
     /// given out, and its roll pointer may be that of a record. While the writer is active, the record has to be there. Adds
-    /// the pages that are reached to `reached`, tells `sink` what is wrong, and returns the number of entries.
+    /// the pages that are reached to `reached`, tells `sink` what is wrong, and returns the number of entries whose newest
+    /// version is none that says that there is nothing.
     ///
     /// # Errors
     /// Those of reading pages other than damage.
@@ -52,8 +53,10 @@ impl TxnSystem {
     ) -> Result<u64> {
         let (mut suspects, mut wrong) = (Vec::new(), Vec::new());
         let pages = self.undo.file().header(acc)?.pages;
+        let mut entries = 0;
         let mut look = |key: &[u8], payload: &[u8]| match self.look_at(payload) {
             Ok((header, chain)) => {
+                entries += u64::from(!header.deleted);
                 let suspect = header.roll.page().0 >= pages || self.map.is_active(header.txn);
                 if suspect && suspects.len() < ENTRIES_REPORTED {
                     suspects.push((key.to_vec(), header));
@@ -67,7 +70,7 @@ impl TxnSystem {
                 None
             }
         };
-        let entries = index.tree().verify(acc, reached, &mut look, sink)?;
+        index.tree().verify(acc, reached, &mut look, sink)?;
         for (key, what) in wrong {
             report(index.damaged_entry(&key, what), sink)?;
         }

@@ -18,7 +18,7 @@ use crate::schema::TableHandle;
 use crate::{Error, Result};
 
 /// The catalog's own index.
-const CATALOG: IndexId = IndexId(1);
+pub(crate) const CATALOG: IndexId = IndexId(1);
 
 /// The open catalog.
 pub(crate) struct Catalog {
@@ -204,6 +204,11 @@ impl Catalog {
         run(&mut txn)?;
         txn.commit(durability)
     }
+}
+
+/// The table that a record of the catalog describes, if it does and its bytes can be decoded.
+pub(crate) fn table_of(key: &[u8], value: &[u8]) -> Option<(String, TableRecord)> {
+    Some((table_name(key)?, TableRecord::decode(value)?))
 }
 
 fn damaged() -> Error {

@@ -16,8 +16,8 @@
 
 use holdfast_base::codec::get_u32;
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::{OFF_TYPE, PageType};
-use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
+use holdfast_base::page::{OFF_TYPE, PageHeader, PageType};
+use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 
@@ -500,6 +500,17 @@ impl SpaceFile {
         let bitmap_no = bitmap::page_for(no, self.page_size());
         let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
         Ok(bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
+    }
+
+    /// Whether a page that was last changed at `lsn` has been given back since: what it holds has gone elsewhere.
+    ///
+    /// # Errors
+    /// Those of reading the bitmap.
+    pub fn is_freed_since(&self, no: PageNo, lsn: Lsn, acc: &Access<'_>) -> Result<bool> {
+        let bitmap_no = bitmap::page_for(no, self.page_size());
+        let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
+        let is_newer = PageHeader::decode(&page).is_some_and(|header| header.lsn > lsn);
+        Ok(is_newer && !bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
     }
 
     /// Size and free pages.

@@ -154,6 +154,15 @@ impl SpaceFile {
         SpaceFile::attach(store, id, file, found.features.incompatible)
     }
 
+    /// Opens the file `name` whatever its header says, to save what can be read of it.
+    ///
+    /// # Errors
+    /// Failures of the disk.
+    pub fn open_unchecked(store: &Arc<Store>, disk: &dyn Disk, id: SpaceId, name: &str) -> Result<Arc<SpaceFile>> {
+        let file = disk.open(name, OpenOptions::new(FileKind::Data))?;
+        SpaceFile::attach(store, id, file, 0)
+    }
+
     /// Reads and decodes the header page of a file, which need not belong to a known database.
     ///
     /// # Errors

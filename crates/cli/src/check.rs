@@ -1,0 +1,206 @@
+//! `check` and `restore`: whether a database is what it should be; and saving what can be read of one that is not.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use holdfast::{Database, Error, SalvageReport, VerifyOptions, VerifyReport};
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::database::{DirArgs, bar, open_read_only};
+use crate::output::{self, OutputArgs, say};
+
+/// `holdfast check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  holdfast check data.hf
+  holdfast check data.hf --table orders
+  holdfast check data.hf --salvage rescued.hf
+
+Nothing in the database is changed. Exit code 3 if there is damage, found by the check or because the database cannot be opened.
+What cannot be opened is salvaged from the tables' files alone: the log, holdfast.meta and the catalog may be lost.")]
+pub(crate) struct CheckArgs {
+    /// Directory of the database
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Check this table only; may be repeated
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
+    /// Check pages only, not every index entry against its row
+    #[arg(long)]
+    pages_only: bool,
+    /// Write what can be read into a new database in this directory
+    #[arg(long, value_name = "NEW_DIR")]
+    salvage: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Checks a database and, if asked to, saves what can be read.
+pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
+    let db = match open_read_only(&args.dir) {
+        Err(error) if can_be_salvaged(&error) => return unopened(args, &error),
+        opened => opened?,
+    };
+    let mut options = VerifyOptions::new();
+    options.entries = !args.pages_only;
+    options.tables.clone_from(&args.table);
+    let progress = bar("pages");
+    let report = db.verify(&options, &mut |p| {
+        progress.set_length(p.pages_total);
+        progress.set_position(p.pages_done);
+        progress.set_message(p.table.clone());
+    });
+    progress.finish_and_clear();
+    let report = report?;
+    let mut shown = Shown::new(&args.dir, args.output);
+    shown.report(&report)?;
+    if let Some(target) = &args.salvage {
+        let rescued = create(target)?;
+        for table in db.list_tables() {
+            let saved = db.salvage_table(&table.name, &rescued).with_context(|| format!("rescue {}", table.name))?;
+            shown.saved(&table.name, &saved)?;
+        }
+        close(rescued, target)?;
+    } else if !report.is_clean() {
+        eprintln!("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
+    }
+    shown.end()?;
+    Ok(Outcome::good_if(report.is_clean()))
+}
+
+/// Whether a database cannot be opened because of what its files hold.
+fn can_be_salvaged(error: &anyhow::Error) -> bool {
+    let of_engine = error.downcast_ref::<Error>();
+    of_engine.is_some_and(|error| error.is_damage() || matches!(error, Error::Incompatible(_)))
+}
+
+/// Says why a database cannot be opened, and saves what can be read of its files if asked to.
+fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
+    let mut shown = Shown::new(&args.dir, args.output);
+    shown.unopened(error)?;
+    if let Some(target) = &args.salvage {
+        let rescued = create(target)?;
+        let saved = rescued.salvage_files(&args.dir).with_context(|| format!("rescue {}", args.dir.display()))?;
+        saved.iter().try_for_each(|(name, report)| shown.saved(name, report))?;
+        close(rescued, target)?;
+    }
+    shown.end()?;
+    Ok(Outcome::Bad)
+}
+
+fn create(target: &Path) -> Result<Database> {
+    Database::create(target).with_context(|| format!("create {}", target.display()))
+}
+
+fn close(rescued: Database, target: &Path) -> Result<()> {
+    rescued.close().with_context(|| format!("close {}", target.display()))
+}
+
+/// Makes a backup ready to use.
+pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
+    let dir = &args.dir;
+    if !dir.is_dir() {
+        bail!("{} is no directory; give the directory of a backup", dir.display());
+    }
+    let report = Database::restore(dir).with_context(|| format!("restore {}", dir.display()))?;
+    let mut shown = Shown::new(dir, args.output);
+    shown.report(&report)?;
+    shown.end()?;
+    Ok(Outcome::good_if(report.is_clean()))
+}
+
+/// What is printed: lines as they come, or one object at the end.
+struct Shown<'a> {
+    dir: &'a Path,
+    json: Option<Value>,
+}
+
+impl Shown<'_> {
+    fn new(dir: &Path, output: OutputArgs) -> Shown<'_> {
+        Shown { dir, json: output.json.then(|| json!({ "database": output::path(dir) })) }
+    }
+
+    fn report(&mut self, report: &VerifyReport) -> Result<()> {
+        if let Some(json) = &mut self.json {
+            json["sound"] = json!(report.is_clean());
+            json["findings"] = output::findings(&report.findings);
+            json["pages"] = json!(report.pages);
+            json["rows"] = json!(report.rows);
+            json["entries"] = json!(report.entries);
+            json["unreached_pages"] = json!(report.unreached_pages);
+            json["half_checked"] = json!(report.half_checked);
+            return Ok(());
+        }
+        for finding in &report.findings {
+            say!("{}: {}", finding.table, finding.what)?;
+        }
+        if !report.half_checked.is_empty() {
+            let names: Vec<String> =
+                report.half_checked.iter().map(|(table, index)| format!("{table}.{index}")).collect();
+            let names = names.join(", ");
+            say!(
+                "Whether rows lack entries in these indexes, only the program can tell (`Database::verify`): {names}"
+            )?;
+        }
+        let counts = format!("{} pages, {} rows, {} index entries", report.pages, report.rows, report.entries);
+        if report.is_clean() {
+            say!("{} is sound: {counts}", self.dir.display())?;
+        } else {
+            say!("{} is damaged: {} findings; {counts}", self.dir.display(), report.findings.len())?;
+        }
+        Ok(())
+    }
+
+    fn unopened(&mut self, error: &anyhow::Error) -> Result<()> {
+        let what = output::message(error);
+        match &mut self.json {
+            Some(json) => {
+                json["sound"] = json!(false);
+                json["findings"] = json!([{ "table": null, "what": what }]);
+            }
+            None => say!("{what}")?,
+        }
+        Ok(())
+    }
+
+    fn saved(&mut self, table: &str, report: &SalvageReport) -> Result<()> {
+        let SalvageReport { rows, lost_pages, lost_values, refused_rows, lost_indexes, .. } = report;
+        if let Some(json) = &mut self.json {
+            if json["salvaged"].is_null() {
+                json["salvaged"] = json!([]);
+            }
+            if let Some(salvaged) = json["salvaged"].as_array_mut() {
+                salvaged.push(json!({
+                    "table": table,
+                    "rows": rows,
+                    "lost_pages": lost_pages,
+                    "lost_values": lost_values,
+                    "refused_rows": refused_rows,
+                    "lost_indexes": lost_indexes,
+                }));
+            }
+            return Ok(());
+        }
+        say!("{table}: {rows} rows rescued, {lost_pages} pages and {lost_values} large values lost")?;
+        if *refused_rows > 0 {
+            say!(
+                "{table}: {refused_rows} rows were refused: they repeat a key of a unique index, or are not of the table's types"
+            )?;
+        }
+        if !lost_indexes.is_empty() {
+            let names = lost_indexes.join(", ");
+            say!(
+                "{table}: left out the indexes {names}; to have them, let the program create the table in a new database and \
+                 copy the rows there with `Database::salvage_table` or `Database::salvage_files`"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        self.json.map_or(Ok(()), |json| Ok(say!("{json:#}")?))
+    }
+}

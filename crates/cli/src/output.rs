@@ -1,0 +1,70 @@
+//! What the commands print, for people or for programs.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+
+use holdfast::Finding;
+use serde_json::{Value, json};
+
+/// Prints a line. A reader that has gone (`holdfast check data.hf | head`) is no reason to leave work undone.
+///
+/// # Errors
+/// Standard output cannot be written to for another reason.
+pub(crate) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Prints a line, as [`line`] does.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+/// How a command prints its result.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Findings as JSON.
+pub(crate) fn findings(findings: &[Finding]) -> Value {
+    findings.iter().map(|finding| json!({ "table": finding.table, "what": finding.what })).collect()
+}
+
+/// A path as JSON.
+pub(crate) fn path(path: &Path) -> Value {
+    json!(path.display().to_string())
+}
+
+/// The message of an error and of its causes, each of which is told once: some messages end with that of their cause.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text += ": ";
+        }
+        text += &cause;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = holdfast::Error::io("read", "t16.hf", io::Error::other("the disk is gone"));
+        let error = anyhow::Error::from(cause).context("open data.hf");
+        assert_eq!(message(&error), "open data.hf: read t16.hf: the disk is gone");
+    }
+}
