@@ -232,7 +232,7 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
             Err(error) => Err(error.clone()),
         }
     })
-    .pass_over(|id| id != SYSTEM.0 && id != UNDO.0);
+    .pass_over(|id| id != SYSTEM.0);
     let access = files.store.pool().access(AccessKind::Recovery);
     let report = |recovery: &Recovery| {
         if let Some(callback) = &ground.settings.on_recovery_progress {

@@ -106,6 +106,11 @@ impl Background {
         std::mem::take(&mut *self.sweep.lock())
     }
 
+    /// Notes what went wrong.
+    pub fn failed(&self, error: Error) {
+        *self.last_error.lock() = Some(error);
+    }
+
     /// What went wrong last in the background, if anything did.
     pub fn last_error(&self) -> Option<Error> {
         self.last_error.lock().clone()
@@ -159,7 +164,7 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
                     // It is tried again though nobody commits: the rows of a transaction that could not be rolled back are
                     // locked, and a disk that was full may have room by then.
                     signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
-                    *system.background.last_error.lock() = Some(e);
+                    system.background.failed(e);
                 }
             }
             system.background.told.store(false, Ordering::Relaxed);

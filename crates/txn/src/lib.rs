@@ -45,6 +45,8 @@ pub mod lock;
 #[cfg(not(shuttle))]
 mod losers;
 #[cfg(not(shuttle))]
+mod lost;
+#[cfg(not(shuttle))]
 mod open;
 #[cfg(not(shuttle))]
 mod options;

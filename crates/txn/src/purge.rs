@@ -23,7 +23,8 @@
 //!
 //! Then the log is free. So a long view costs one version per entry that was changed, however often.
 //!
-//! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and the others must not wait.
+//! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and the others must not wait. What damage of
+//! the undo space itself costs is in [`crate::lost`].
 //!
 //! # Crash safety
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image is there, else to the
@@ -148,6 +149,13 @@ impl TxnSystem {
                 self.metrics.inc(Counter::PurgedTransactions);
                 Ok(true)
             }
+            // What could not be done is noted, and the logs behind it do not wait; but what a stopped database calls damaged may be sound.
+            Err(error) if error.is_damage() && self.store.wal().check_poisoned().is_ok() => {
+                *left = left.saturating_sub(1);
+                self.lost.set_aside(next.log.txn(), next.no, &error);
+                self.background.failed(error);
+                Ok(true)
+            }
             other => {
                 self.history.put_back(next);
                 other
@@ -257,8 +265,13 @@ impl TxnSystem {
             }
         }
         if let Some(view) = needed_by {
-            let key = self.versions.put(entry, acc)?;
-            self.background.request_sweep(view.charge(&key));
+            match self.versions.put(entry, acc) {
+                Err(error) if error.is_damage() => {
+                    self.lost.note(self.clock.last_commit(), &error);
+                    self.background.failed(error);
+                }
+                put => self.background.request_sweep(view.charge(&put?)),
+            }
         }
         Ok(())
     }
@@ -272,6 +285,7 @@ impl TxnSystem {
         acc: &Access<'_>,
     ) -> Result<bool> {
         let Phase::Cutting { marks, copied } = committed.phase else { return Ok(false) };
+        committed.log.check_whole(&self.undo)?;
         let txn = committed.log.txn();
         loop {
             // Most changes of a row ask nothing: those records are not read.
@@ -326,10 +340,16 @@ impl TxnSystem {
     ) -> Result<Option<&'r [u8]>> {
         let Some(payload) = record.prior else { return Ok(None) };
         let (prior, body) = crate::visibility::split(index, payload)?;
-        if !prior.overflow
-            || (copied && prior.txn != txn && self.versions.has_image(index.id(), record.key, txn, acc)?)
-        {
+        if !prior.overflow {
             return Ok(None);
+        }
+        if copied && prior.txn != txn {
+            match self.versions.has_image(index.id(), record.key, txn, acc) {
+                Ok(false) => {}
+                // If it cannot be told to whom the chain belongs it is lost, and not freed twice.
+                Err(error) if !error.is_damage() => return Err(error),
+                _ => return Ok(None),
+            }
         }
         Ok(Some(body))
     }

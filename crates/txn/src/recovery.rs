@@ -97,7 +97,8 @@ impl TxnSystem {
     /// checkpoint; empty if there was none. Register all indexes next, then [`TxnSystem::start`].
     ///
     /// # Errors
-    /// Damage of the undo space; those of reading it.
+    /// Damage of the undo space's directory, or of the first page of a log: without that nobody knows whether its transaction has
+    /// committed. Other damage costs what it holds: see `lost.rs`. Those of reading the space.
     pub fn open(
         store: &Arc<Store>,
         undo_space: &Arc<SpaceFile>,
@@ -127,6 +128,11 @@ impl TxnSystem {
         logs.sort_by_key(|(l, _)| l.commit_no);
         for (found, log) in logs {
             if found.state == LogState::Committed {
+                if let Err(error) = log.check_whole(&system.undo) {
+                    system.lost.set_aside(found.txn, found.commit_no, &error);
+                    system.background.failed(error);
+                    continue;
+                }
                 let log = CommittedLog { no: found.commit_no, log, phase: Phase::RECOVERED };
                 system.history.lock().push(log);
                 continue;

@@ -57,6 +57,7 @@ impl TxnSystem {
     fn undo_records(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
+        log.check_whole(&self.undo)?;
         while log.records() > keep && self.undo_last(log, &acc, &mut bytes, undone)? {}
         log.cut(&self.undo, &acc)
     }

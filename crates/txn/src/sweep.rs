@@ -220,6 +220,9 @@ impl TxnSystem {
             state.owned.push(key.into());
             return Ok(());
         }
+        if self.lost.is_set_aside(entry.overwriter) {
+            return Ok(());
+        }
         let index = self.index(entry.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
         let Some(index) = index.as_ref().filter(|_| pinned.is_some()) else {

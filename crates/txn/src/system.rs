@@ -29,6 +29,7 @@ use crate::history::{CommittedLog, History, Phase};
 use crate::index::TableIndex;
 use crate::lock::{LockManager, Owner, Serial};
 use crate::losers::Losers;
+use crate::lost::LostVersions;
 use crate::open::{OpenTxn, OpenTxns};
 use crate::options::{Durability, TxnConfig, TxnOptions};
 use crate::prepared::PreparedTxns;
@@ -79,6 +80,7 @@ pub struct TxnSystem {
     pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<SweepState>>,
     pub(crate) losers: Losers,
+    pub(crate) lost: LostVersions,
     pub(crate) prepared: PreparedTxns,
     unique: Box<[Mutex<()>]>,
     pub(crate) background: Background,
@@ -160,6 +162,7 @@ impl TxnSystem {
             history: CachePadded::new(History::new(from.last_commit)),
             purge: CachePadded::default(),
             losers: Losers::default(),
+            lost: LostVersions::default(),
             prepared: PreparedTxns::default(),
             unique: (0..UNIQUE_STRIPES).map(|_| Mutex::new(())).collect(),
             background: Background::new(),

@@ -266,6 +266,7 @@ impl TxnSystem {
             }
         }
         // Older writers have committed: their log is gone because it was purged.
-        found.map(|_| Seen::Nothing)
+        found?;
+        self.lost.check(view).map(|()| Seen::Nothing)
     }
 }

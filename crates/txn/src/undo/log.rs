@@ -51,6 +51,9 @@ pub(crate) struct UndoLog {
     /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit stands for all others. See
     /// [`UndoLog::asks_purge`].
     asking: u64,
+    /// An extension that could not be read when the log was described again. Records on it, and on those before it but the first page, are
+    /// not known.
+    damaged: Option<PageNo>,
 }
 
 /// The bit of record number `n` in [`UndoLog::asking`].
@@ -64,42 +67,70 @@ impl UndoLog {
         space.count_pages(1);
         let TakenPage { no, group } = page;
         let pages = smallvec![LogPage { no, before: 0 }];
-        UndoLog { txn, pages, group, count: 0, end: page::body(true), begun: false, prepared: false, asking: 0 }
+        UndoLog {
+            txn,
+            pages,
+            group,
+            count: 0,
+            end: page::body(true),
+            begun: false,
+            prepared: false,
+            asking: 0,
+            damaged: None,
+        }
     }
 
-    /// The log of an earlier run, described again.
+    /// The log of an earlier run, described again, as far as its pages can be read.
+    ///
+    /// # Errors
+    /// Damage of the first page; those of reading pages.
     pub fn reopen(space: &UndoSpace, found: &FoundLog, acc: &Access<'_>) -> Result<UndoLog> {
-        let pool = space.store().pool();
-        let mut counts = Vec::new();
         let pages_max = space.file().header(acc)?.pages as usize;
-        let mut no = {
-            let first = pool.fix_shared(space.file().space(), found.first, acc)?;
-            UndoPage::new(&first).ok_or_else(|| space.damaged(found.first))?.last()
+        let (last, first_count, first_end) = {
+            let first = space.store().pool().fix_shared(space.file().space(), found.first, acc)?;
+            let undo = UndoPage::new(&first).filter(|p| p.owner() == found.txn && p.is_first());
+            let undo = undo.ok_or_else(|| space.damaged(found.first))?;
+            (undo.last(), undo.count(), undo.end())
         };
-        let mut end = None;
-        loop {
-            let latched = pool.fix_shared(space.file().space(), no, acc)?;
-            let fits = |p: &UndoPage<'_>| p.owner() == found.txn && p.is_first() == (no == found.first);
-            let undo = UndoPage::new(&latched).filter(|p| fits(p) && counts.len() < pages_max);
-            let Some(undo) = undo else { return Err(space.damaged(no)) };
-            end.get_or_insert(undo.end());
-            counts.push((no, undo.count()));
-            if undo.is_first() {
-                break;
+        let (mut no, mut damaged, mut tail) = (last, None, Vec::new());
+        while no != found.first {
+            match UndoLog::extension(space, no, found.txn, acc) {
+                Ok((count, end, prev)) if tail.len() < pages_max => {
+                    tail.push((no, count, end));
+                    no = prev;
+                }
+                Err(error) if !error.is_damage() => return Err(error),
+                _ => {
+                    damaged = Some(no);
+                    break;
+                }
             }
-            no = undo.prev();
         }
-        counts.reverse();
-        let (mut before, mut pages) = (0, SmallVec::with_capacity(counts.len()));
-        for (no, count) in &counts {
-            pages.push(LogPage { no: *no, before });
-            before += u64::from(*count);
+        let (mut before, mut pages) = (0, SmallVec::with_capacity(tail.len() + 1));
+        for &(no, count, _) in std::iter::once(&(found.first, first_count, first_end)).chain(tail.iter().rev()) {
+            pages.push(LogPage { no, before });
+            before += u64::from(count);
         }
         space.count_pages(pages.len() as i64);
-        let count = counts.last().map_or(0, |c| c.1);
-        let end = end.unwrap_or(page::body(true));
+        let (count, end) = tail.first().map_or((first_count, first_end), |&(_, count, end)| (count, end));
         let (txn, group, prepared) = (found.txn, thread_group(), found.state == LogState::Prepared);
-        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX })
+        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX, damaged })
+    }
+
+    /// How many records an extension has, where they end, and the page before it.
+    fn extension(space: &UndoSpace, no: PageNo, txn: TxnId, acc: &Access<'_>) -> Result<(u16, u16, PageNo)> {
+        let page = space.store().pool().fix_shared(space.file().space(), no, acc)?;
+        let undo =
+            UndoPage::new(&page).filter(|p| p.owner() == txn && !p.is_first()).ok_or_else(|| space.damaged(no))?;
+        Ok((undo.count(), undo.end(), undo.prev()))
+    }
+
+    /// Refuses a log some of whose records are not known: it cannot be undone, purged or freed.
+    ///
+    /// # Errors
+    /// The damage.
+    pub fn check_whole(&self, space: &UndoSpace) -> Result<()> {
+        self.damaged.map_or(Ok(()), |no| Err(space.damaged(no)))
     }
 
     pub fn txn(&self) -> TxnId {
@@ -443,6 +474,7 @@ impl UndoLog {
             begun: true,
             prepared: false,
             asking: 0,
+            damaged: None,
         }
     }
 }

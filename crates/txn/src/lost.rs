@@ -1,0 +1,57 @@
+//! What damage of the undo space costs: old versions, and nothing else.
+//!
+//! Purge copies what old views need to the version tree before it lets go of a record, and takes logs in commit order. Damage must not
+//! stop that for the whole database:
+//! * A committed log with a damaged page is *set aside*. It is neither purged nor freed, and what it put into the version tree stays there,
+//!   since nothing else says to whom a chain belongs that both of them name. The delete marks and chains that it should have removed
+//!   stay in their tables.
+//! * Where the version tree is damaged, a version that a view needs is not kept.
+//!
+//! A reader that finds a version in neither place takes it that there is none for its view. So views that are older than what was lost get
+//! the damage as an error there. Views to come need none of it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use holdfast_base::blocking::Mutex;
+use holdfast_base::{CommitNo, Error, Result, TxnId};
+
+use crate::view::View;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct LostVersions {
+    /// Views that are older than this commit may miss something; 0: nothing is lost.
+    upto: AtomicU64,
+    what: Mutex<(Option<Error>, BTreeSet<TxnId>)>,
+}
+
+impl LostVersions {
+    /// What views needed of the commits up to `no` is lost, or part of it.
+    pub fn note(&self, no: CommitNo, error: &Error) {
+        self.what.lock().0.get_or_insert_with(|| error.clone());
+        self.upto.fetch_max(no.0, Ordering::Release);
+    }
+
+    /// The log of `txn`, which committed as `no`, is set aside.
+    pub fn set_aside(&self, txn: TxnId, no: CommitNo, error: &Error) {
+        self.what.lock().1.insert(txn);
+        self.note(no, error);
+    }
+
+    /// Whether the log of `txn` is set aside.
+    pub fn is_set_aside(&self, txn: TxnId) -> bool {
+        self.upto.load(Ordering::Acquire) > 0 && self.what.lock().1.contains(&txn)
+    }
+
+    /// For a reader that has found nothing for `view`.
+    ///
+    /// # Errors
+    /// The damage, if that may be why.
+    pub fn check(&self, view: &View) -> Result<()> {
+        if view.commit_no().0 >= self.upto.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.what.lock().0.clone().map_or(Ok(()), Err)
+    }
+}

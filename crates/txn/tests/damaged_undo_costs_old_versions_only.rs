@@ -1,0 +1,142 @@
+//! A damaged page of the undo space - of a log, of the version tree - costs the versions that it held. It stops neither an open nor the
+//! purge of other transactions, and a view that misses a version gets the damage as an error, never a wrong answer.
+#![cfg(not(shuttle))]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use holdfast_base::{Error, PageNo};
+use holdfast_io::{Disk, FileKind, OpenOptions};
+use holdfast_pool::AccessKind;
+use holdfast_txn::*;
+
+fn key(n: u64) -> Vec<u8> {
+    format!("row{n:04}").into_bytes()
+}
+
+/// A database with 200 rows, and as many in the other table.
+fn filled() -> Db {
+    let db = Db::new();
+    db.commit(|txn| {
+        for n in 0..200 {
+            txn.insert(&db.rows, &key(n), &[1; 150]).unwrap();
+            txn.insert(&db.other, &key(n), b"old").unwrap();
+        }
+    });
+    while db.purge() > 0 {}
+    db
+}
+
+/// Closes a database cleanly, with transactions that are not ended, and damages an extension of an undo log before it is opened again.
+fn reopen_damaged(db: Db) -> Db {
+    db.sys.shutdown();
+    db.store.pool().flush_all().unwrap();
+    db.store.pool().checkpoint().unwrap();
+    db.store.pool().shutdown();
+    db.store.wal().close().unwrap();
+    let (setup, disk): (_, Arc<dyn Disk>) = (db.setup.clone(), db.disk.clone());
+    drop(db);
+    let _ = disk.remove("doublewrite");
+    let undo = disk.open("undo.hf", OpenOptions::new(FileKind::Data)).unwrap();
+    let is_extension = |page: &u64| {
+        let mut bytes = [0; 80];
+        undo.read_at(page * 4096, &mut bytes).unwrap();
+        holdfast_base::page::PageHeader::decode(&bytes[..64])
+            .is_some_and(|header| header.page_type == holdfast_base::page::PageType::Undo && bytes[76] == 2)
+    };
+    let extensions: Vec<u64> = (2..undo.len().unwrap() / 4096).filter(is_extension).collect();
+    let middle = extensions[extensions.len() / 2];
+    undo.write_at(middle * 4096 + 1_000, &[0xa5; 8]).unwrap();
+    Db::open(disk, setup).unwrap()
+}
+
+/// Deletes rows of the other table, and checks that purge removes them.
+fn assert_purged(db: &Db) {
+    let before = db.physical(&db.other);
+    for n in 100..150 {
+        db.commit(|txn| assert!(txn.delete(&db.other, &key(n), None).unwrap()));
+    }
+    while db.purge() > 0 {}
+    assert_eq!((db.sys.history_length(), db.physical(&db.other)), (0, before - 50));
+    let findings = db.verify();
+    let is_of_undo =
+        |finding: &holdfast_tree::Finding| finding.page.space == UNDO || finding.what.contains("undo record");
+    assert!(findings.iter().all(is_of_undo), "only the undo logs are damaged: {findings:?}");
+}
+
+#[test]
+fn a_committed_log_is_set_aside() {
+    let db = filled();
+    db.commit(|txn| (0..200).for_each(|n| assert!(txn.update(&db.rows, &key(n), &[2; 150], None).unwrap())));
+    let db = reopen_damaged(db);
+    assert_eq!(scan(&mut db.snapshot(), &db.rows).len(), 200);
+    assert_purged(&db);
+}
+
+#[test]
+fn an_unfinished_transaction_is_undone_as_far_as_it_is_known() {
+    let db = filled();
+    let mut txn = db.begin();
+    assert!(txn.update(&db.other, &key(7), b"never", None).unwrap());
+    (0..200).for_each(|n| assert!(txn.update(&db.rows, &key(n), &[2; 150], None).unwrap()));
+    let db = {
+        std::mem::forget(txn);
+        reopen_damaged(db)
+    };
+    assert_eq!(db.sys.roll_back_losers().unwrap(), 0);
+    // The records on the first page and on the last ones are known.
+    db.commit(|txn| assert!(txn.update(&db.other, &key(7), b"new", None).unwrap()));
+    db.commit(|txn| assert!(txn.update(&db.rows, &key(199), b"new", None).unwrap()));
+    let (mut snapshot, mut value, mut failed) = (db.snapshot(), Vec::new(), 0);
+    for n in 0..199 {
+        match snapshot.get(&db.rows, &key(n), &mut value) {
+            Ok(found) => assert!(found && value == [1; 150], "row {n}"),
+            Err(error) => {
+                assert!(error.is_damage(), "{error}");
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 0 && failed < 199, "{failed}");
+    drop(snapshot);
+    assert_purged(&db);
+}
+
+#[test]
+fn a_view_that_misses_a_version_gets_an_error() {
+    let db = filled();
+    let mut old = db.snapshot();
+    let change = |value: u8| {
+        for n in 0..50 {
+            db.commit(|txn| assert!(txn.update(&db.rows, &key(n), &[value; 150], None).unwrap()));
+        }
+        while db.purge() > 0 {}
+    };
+    change(2);
+    assert!(db.sys.versions_stored() > 0);
+    {
+        let acc = db.store.pool().access(AccessKind::Point);
+        let root = PageNo(u32::try_from(db.files[0].mark(1, &acc).unwrap()).unwrap());
+        let mut page = db.store.pool().fix_exclusive(db.files[0].space(), root, &acc).unwrap();
+        page.bytes_mut()[64..128].fill(0xff);
+    }
+    change(3);
+    assert_eq!(db.sys.history_length(), 0, "purge goes on");
+    let mut value = Vec::new();
+    for n in 0..50 {
+        match old.get(&db.rows, &key(n), &mut value) {
+            Ok(found) => assert!(found && value == [1; 150], "row {n}"),
+            Err(error) => assert!(matches!(error, Error::DamagedPage { page, .. } if page.space == UNDO), "{error}"),
+        }
+        assert!(db.snapshot().get(&db.rows, &key(n), &mut value).unwrap() && value == [3; 150]);
+    }
+    drop(old);
+    for n in 0..50 {
+        db.commit(|txn| assert!(txn.delete(&db.rows, &key(n), None).unwrap()));
+    }
+    // The sweep says that it cannot read the tree.
+    while db.sys.purge(usize::MAX).is_ok_and(|done| done > 0) {}
+    assert_eq!((db.sys.history_length(), db.physical(&db.rows)), (0, 150));
+}
