@@ -489,7 +489,10 @@ impl LockManager {
 
     /// Keeps inserts of others out of `range` until the owner ends. To be called before the range is read.
     pub fn lock_range(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<RangeId> {
-        let (id, cost) = self.ranges.register(owner, index, range)?;
+        let (id, cost, is_crowded) = self.ranges.register(owner, index, range)?;
+        if is_crowded && self.is_ordered() {
+            self.ranges.look_again(index);
+        }
         let mut held = owner.held.lock();
         if !held.ranges.contains(&index) {
             held.ranges.push(index);
@@ -516,7 +519,7 @@ impl LockManager {
         wait: WaitMode,
     ) -> Result<Option<RangeId>> {
         // Transactions that come in a given order are not to wait for later ones.
-        let is_ordered = self.observer.get().is_some_and(|observer| observer.interest() == WaitInterest::Everybody);
+        let is_ordered = self.is_ordered();
         if wait_limit(wait).is_some() && !is_ordered && self.ranges.enqueue_reader(owner, index, &range)? {
             let waited = self.wait(owner, wait, &|| {});
             self.ranges.remove_reader(owner, index);
@@ -527,10 +530,18 @@ impl LockManager {
         Ok(self.lock_range(owner, index, range))
     }
 
+    /// Whether the order is given in which the transaction of this thread and others commit.
+    fn is_ordered(&self) -> bool {
+        self.observer.get().is_some_and(|observer| observer.interest() == WaitInterest::Everybody)
+    }
+
     /// The reader of a range goes on behind what it had read: `range` is all of it. To be called before it reads.
     pub fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) {
-        let change = self.ranges.widen(owner, index, id, range);
+        let (change, is_crowded) = self.ranges.widen(owner, index, id, range);
         self.account(change);
+        if is_crowded && self.is_ordered() {
+            self.ranges.look_again(index);
+        }
     }
 
     /// A range is not going to be read, or not now.

@@ -6,7 +6,8 @@
 //! comes. Ranges never conflict with each other.
 //!
 //! A waiting inserter stands among the index's waiters, in the order of keys, and is woken when no range of others covers
-//! its key; a range that goes looks at those within it.
+//! its key; a range that goes looks at those within it. Where the order of commits is given, a range that comes wakes them, too:
+//! an inserter waits for its owner now, and its observer has to hear of that.
 //!
 //! Who is going to read a range into which others already wait to insert lets them go first, once, until they have inserted: else those who
 //! wait might wait for ever, while one reader follows the other. That is no more than a courtesy: it ends when it would close a cycle of
@@ -146,7 +147,11 @@ impl IndexRanges {
         let waiting = self.waiting_in(range).filter(|(_, inserter)| !inserter.goes_on);
         let free = waiting.filter(|((key, _), inserter)| !self.covered(&inserter.owner, key));
         let free: Vec<_> = free.map(|(place, _)| place.clone()).collect();
-        for place in free {
+        self.let_go_on(free);
+    }
+
+    fn let_go_on(&mut self, places: Vec<(Arc<[u8]>, Serial)>) {
+        for place in places {
             if let Some(inserter) = self.waiting.get_mut(&place) {
                 inserter.goes_on = true;
                 inserter.owner.end_wait(Outcome::Granted);
@@ -187,8 +192,8 @@ impl RangeLocks {
     }
 
     /// Registers a range that is going to be read. `None` if the owner has one that covers it and will go on to do so.
-    /// Returns also the bytes it costs.
-    pub fn register(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<(RangeId, usize)> {
+    /// Returns also the bytes it costs, and whether anybody waits to insert into the index.
+    pub fn register(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<(RangeId, usize, bool)> {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let entry = indexes.entry(index).or_default();
@@ -198,11 +203,12 @@ impl RangeLocks {
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let cost = entry.enter(owner, id, range, false);
+        let is_crowded = !entry.waiting.is_empty();
         shard.count.fetch_add(1, Ordering::SeqCst);
         drop(indexes);
         // Pairs with the fence of `used_shard`: the pages are read after the registration can be seen.
         fence(Ordering::SeqCst);
-        Some((RangeId(id), cost))
+        Some((RangeId(id), cost, is_crowded))
     }
 
     /// Whether a range of somebody else covers `key`. Called under the latch of the key's leaf.
@@ -263,6 +269,15 @@ impl RangeLocks {
         }
     }
 
+    /// Lets those who wait to insert into the index look again: another range has come, and they say anew for whom they wait.
+    pub fn look_again(&self, index: IndexId) {
+        let mut indexes = self.by_index.shard(index).indexes.lock();
+        let Some(entry) = indexes.get_mut(&index) else { return };
+        let waiting = entry.waiting.iter().filter(|(_, inserter)| !inserter.goes_on);
+        let places: Vec<_> = waiting.map(|(place, _)| place.clone()).collect();
+        entry.let_go_on(places);
+    }
+
     /// Who but `owner` waits to insert into `range`, or goes on to do so.
     pub fn inserters(&self, owner: &Owner, index: IndexId, range: &KeyRange) -> Vec<Arc<Owner>> {
         let indexes = self.by_index.shard(index).indexes.lock();
@@ -290,15 +305,16 @@ impl RangeLocks {
     }
 
     /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing if it is gone. Returns by how much its
-    /// cost changed.
-    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> isize {
+    /// cost changed, and whether anybody waits to insert into the index.
+    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> (isize, bool) {
         let mut indexes = self.by_index.shard(index).indexes.lock();
-        let Some(entry) = indexes.get_mut(&index) else { return 0 };
+        let Some(entry) = indexes.get_mut(&index) else { return (0, false) };
         let change = cost(&range) as isize;
-        let Some(before) = entry.replace(owner, id, range, false) else { return 0 };
+        let Some(before) = entry.replace(owner, id, range, false) else { return (0, false) };
+        let is_crowded = !entry.waiting.is_empty();
         drop(indexes);
         fence(Ordering::SeqCst); // As in `register`.
-        change - cost(&before) as isize
+        (change - cost(&before) as isize, is_crowded)
     }
 
     /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
@@ -394,7 +410,7 @@ mod tests {
         let locks = RangeLocks::new();
         let (reader, writer) = (Owner::new(1), Owner::new(2));
         assert!(!locks.covered(&writer, T, b"c"));
-        let (id, _) = locks.register(&reader, T, KeyRange::new(Included(b"a"), Unbounded)).unwrap();
+        let (id, ..) = locks.register(&reader, T, KeyRange::new(Included(b"a"), Unbounded)).unwrap();
         assert!(locks.covered(&writer, T, b"c") && !locks.covered(&reader, T, b"c"));
         assert!(!locks.covered(&writer, IndexId(8), b"c"));
         assert!(locks.enqueue(&writer, T, b"x").unwrap());
@@ -413,8 +429,8 @@ mod tests {
     fn a_range_that_may_still_shrink_spares_no_other() {
         let locks = RangeLocks::new();
         let (reader, writer) = (Owner::new(1), Owner::new(2));
-        let (all, _) = locks.register(&reader, T, KeyRange::everything()).unwrap();
-        let (part, _) = locks.register(&reader, T, KeyRange::point(b"m")).unwrap();
+        let (all, ..) = locks.register(&reader, T, KeyRange::everything()).unwrap();
+        let (part, ..) = locks.register(&reader, T, KeyRange::point(b"m")).unwrap();
         locks.settle(&reader, T, part, None);
         locks.settle(&reader, T, all, Some(KeyRange::point(b"a")));
         assert!(locks.covered(&writer, T, b"m") && !locks.covered(&writer, T, b"n"));
@@ -425,11 +441,11 @@ mod tests {
     fn a_reader_that_gives_way_keeps_what_it_has_read() {
         let locks = RangeLocks::new();
         let (reader, writer) = (Owner::new(1), Owner::new(2));
-        let (id, cost) = locks.register(&reader, T, KeyRange::everything()).unwrap();
+        let (id, cost, _) = locks.register(&reader, T, KeyRange::everything()).unwrap();
         let read = KeyRange::new(Unbounded, Included(b"d"));
         let mut paid = cost as isize + locks.settle(&reader, T, id, Some(read));
         assert!(locks.covered(&writer, T, b"d") && !locks.covered(&writer, T, b"e"));
-        paid += locks.widen(&reader, T, id, KeyRange::everything());
+        paid += locks.widen(&reader, T, id, KeyRange::everything()).0;
         assert!(locks.covered(&writer, T, b"e"));
         assert!(locks.register(&reader, T, KeyRange::point(b"e")).is_some(), "it may shrink again");
         assert!(locks.give_up(&reader, T, id) > 0 && locks.give_up(&reader, T, id) == 0);
@@ -462,7 +478,7 @@ mod tests {
         let (reader, writer) = (Owner::new(1), Owner::new(2));
         let mut paid = 0;
         for k in 0..5_000u32 {
-            let (id, cost) = locks.register(&reader, T, KeyRange::point(&k.to_be_bytes())).unwrap();
+            let (id, cost, _) = locks.register(&reader, T, KeyRange::point(&k.to_be_bytes())).unwrap();
             paid += cost as isize + locks.settle(&reader, T, id, None);
         }
         assert!(locks.covered(&writer, T, &4_999u32.to_be_bytes()) && !locks.covered(&writer, T, b"x"));

@@ -6,7 +6,9 @@ use holdfast_metrics::{Counter, Metrics};
 
 use super::LockMode::{Exclusive, Shared};
 use super::owner::Outcome;
-use super::{Implicit, KeyRange, LockKind, LockManager, Owner, Session, Step, WaitMode, WantedLock};
+use super::{
+    Implicit, KeyRange, LockKind, LockManager, Owner, Session, Step, WaitInterest, WaitMode, WaitObserver, WantedLock,
+};
 
 const T: IndexId = IndexId(1);
 const LONG: WaitMode = WaitMode::For(Duration::from_secs(60));
@@ -410,4 +412,48 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
         }
     }
     assert!(cycles > 500 && waits > 5_000, "{cycles} cycles in {waits} waits");
+}
+
+type Waits = Vec<(u64, Vec<u64>)>;
+
+/// Wants to hear of everybody, and keeps what it is told.
+struct Told(Arc<holdfast_base::blocking::Mutex<Waits>>);
+
+impl WaitObserver for Told {
+    fn interest(&self) -> WaitInterest {
+        WaitInterest::Everybody
+    }
+    fn waits_for(&self, waiter: u64, others: &[u64]) {
+        self.0.lock().push((waiter, others.to_vec()));
+    }
+    fn begins(&self) {}
+    fn ends(&self) {}
+}
+
+#[test]
+fn an_observer_hears_of_a_range_that_comes_over_a_waiting_inserter() {
+    let (m, told) = (manager(), Arc::default());
+    m.set_wait_observer(Box::new(Told(Arc::clone(&told))));
+    let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    let all = || KeyRange { from: std::ops::Bound::Unbounded, to: std::ops::Bound::Unbounded };
+    m.lock_range_in_turn(&a, T, all(), LONG).unwrap();
+    std::thread::scope(|scope| {
+        let inserting = scope.spawn(|| {
+            while m.range_blocked(&b, T, b"k") {
+                m.wait_range(&b, T, b"k", LONG).unwrap();
+            }
+            m.has_inserted(&b, T, b"k");
+        });
+        while told.lock().is_empty() {
+            std::thread::yield_now();
+        }
+        m.lock_range_in_turn(&c, T, all(), LONG).unwrap();
+        while told.lock().len() < 2 {
+            std::thread::yield_now();
+        }
+        m.release_all(&a);
+        m.release_all(&c);
+        inserting.join().unwrap();
+    });
+    assert_eq!(told.lock()[..2], [(2, vec![1]), (2, vec![1, 3])]);
 }
