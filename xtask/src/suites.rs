@@ -52,16 +52,36 @@ const SUITES: &[Suite] = &[
 /// The default run ends before this many minutes: whoever waits for it, a machine or a person, waits for half an hour at most.
 const DEFAULT_RUN_MINUTES: f32 = 27.0;
 
+/// The compiler of the handler, which is C++.
+const COMPILER: Need = Need {
+    package: "g++",
+    reason: "the engine's part of the server is compiled with it",
+    is_there: || works(Command::new("g++").arg("--version")),
+};
+
+/// What a suite cannot be run without, on a machine that has packages of the server at all.
+fn needs_of(suite: &Suite) -> &'static [Need] {
+    let has_packages = works(Command::new("apt-get").arg("--version"));
+    match suite.name {
+        "mariadb" | "lab-server" | "lab-historic" if has_packages => &[COMPILER],
+        _ => &[],
+    }
+}
+
 /// Runs the suites, all or those whose name contains one of `only`; the long ones when `all` or named.
 pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let begun = Instant::now();
     let limited = !all && only.is_empty();
-    for suite in SUITES {
+    let is_chosen = |suite: &&Suite| {
         let named = only.iter().any(|word| suite.name.contains(word.as_str()));
-        if !(named || only.is_empty() && (all || !suite.long)) {
-            continue;
-        }
+        named || only.is_empty() && (all || !suite.long)
+    };
+    // What is missing is said now, not after a quarter of an hour.
+    for suite in SUITES.iter().filter(is_chosen) {
+        packages::provide(needs_of(suite))?;
+    }
+    for suite in SUITES.iter().filter(is_chosen) {
         println!("\n== {} (budget {} min) ==", suite.name, suite.budget_minutes);
         let begin = Instant::now();
         let spent = begun.elapsed().as_secs_f32() / 60.0;

@@ -152,7 +152,7 @@ impl<'a> Headers<'a> {
 
 /// Runs the compiler; what it wrote appears in one piece or not at all.
 fn compile(command: &mut Command, to: &Path) -> anyhow::Result<()> {
-    let output = command.arg("-o").arg(to).output().context("g++ is missing")?;
+    let output = command.arg("-o").arg(to).output().context("g++ cannot be started: is its package installed?")?;
     print!("{}", String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
         // A half-written object must not count as done.
