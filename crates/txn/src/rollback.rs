@@ -6,7 +6,7 @@
 //!
 //! An error - a damaged page, a read that fails - stops the rollback there, and with it the end of the transaction; but one bad page
 //! disables one table, so the changes before that are undone as far as they can be, their records left in the log for the next
-//! attempt. What becomes of the transaction is in [`crate::losers`].
+//! attempt. What becomes of the transaction is in `losers.rs`.
 //!
 //! A prior image that is only a delete mark everybody sees is not put back: purge has passed, or will find nothing.
 //! Both decisions are made under the leaf's latch, and "everybody sees it" never becomes false again, so no mark is left
