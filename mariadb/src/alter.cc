@@ -512,8 +512,7 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
     know_references_of(ctx);
     return false;
   }
-  my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(ME_ERROR_LOG), hf_error_message());
-  return true;
+  return alter_failed(fail(code));
 }
 
 namespace holdfast {

@@ -11,6 +11,14 @@
 
 using namespace holdfast;
 
+/* When the server wrote the table's definition; 0 if that is not known. */
+static ulong created_at(const TABLE_SHARE *definition)
+{
+  std::string path= std::string(definition->normalized_path.str, definition->normalized_path.length) + reg_ext;
+  MY_STAT found;
+  return my_stat(path.c_str(), &found, MYF(0)) ? (ulong) found.st_ctime : 0;
+}
+
 int ha_holdfast::info(uint flag)
 {
   if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST))
@@ -26,6 +34,8 @@ int ha_holdfast::info(uint flag)
     if (rows == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
       stats.records= 1;
   }
+  if (flag & HA_STATUS_TIME)
+    stats.create_time= created_at(table_share);
   if (flag & HA_STATUS_AUTO)
   {
     uint64_t next= 0;

@@ -25,7 +25,7 @@ use holdfast_txn::{IndexKind, TableIndex, values};
 use holdfast_wal::SpaceClass;
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
-use crate::ddl::{OptionsOf, check_name, find, keep_writers_out, with_options};
+use crate::ddl::{OptionsOf, check_index_name, find, keep_writers_out, with_options};
 use crate::delta::{self, Refused};
 use crate::schema::{self, Entered, TableHandle, TableStore};
 use crate::shared::Shared;
@@ -81,7 +81,7 @@ pub(crate) fn begin(
     check_unaltered(&table)?;
     table.store.indexes()?;
     for (index, ..) in add {
-        check_name("an index", index)?;
+        check_index_name(index)?;
     }
     // The lock of the catalog keeps the table from now on.
     drop(closed);

@@ -173,7 +173,7 @@ impl Database {
     /// Creates a table. Crash-safe: it exists afterwards, or it does not.
     ///
     /// # Errors
-    /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty, longer than 255 bytes or holds
+    /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty, longer than 1,023 bytes or holds
     /// control characters; [`crate::Error::DiskFull`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn create_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
         crate::ddl::create_table(&self.shared, definition).map(drop)

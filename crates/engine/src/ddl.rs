@@ -56,8 +56,11 @@ fn durability_for(table: &TableHandle) -> Durability {
     durability_of(table.store.file.lifetime)
 }
 
-/// Longest name of a table or index, in bytes.
-const NAME_MAX: usize = 255;
+/// Longest name of a table, in bytes: with a letter before it, it is a key of the catalog, also in pages of the smallest size.
+const TABLE_NAME_MAX: usize = holdfast_base::limits::key_len_max(holdfast_base::limits::PAGE_SIZE_MIN) - 1;
+
+/// Longest name of an index, in bytes.
+const INDEX_NAME_MAX: usize = 255;
 
 /// What a new table is made of.
 struct Plan {
@@ -139,9 +142,17 @@ pub(crate) fn create_plain(shared: &Shared, name: &str, record: &TableRecord) ->
     create(shared, &plan, |_, _| Ok(0))
 }
 
-pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
-        let rule = format!("it needs 1 to {NAME_MAX} bytes and no control characters");
+fn check_table_name(name: &str) -> Result<()> {
+    check_name("a table", name, TABLE_NAME_MAX)
+}
+
+pub(crate) fn check_index_name(name: &str) -> Result<()> {
+    check_name("an index", name, INDEX_NAME_MAX)
+}
+
+fn check_name(what: &str, name: &str, max: usize) -> Result<()> {
+    if name.is_empty() || name.len() > max || name.chars().any(char::is_control) {
+        let rule = format!("it needs 1 to {max} bytes and no control characters");
         return Err(Error::invalid(format!("`{}` cannot be the name of {what}: {rule}", name.escape_debug())));
     }
     Ok(())
@@ -154,9 +165,9 @@ fn create(
     fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
 ) -> Result<Arc<TableHandle>> {
     shared.check_writable()?;
-    check_name("a table", &plan.name)?;
+    check_table_name(&plan.name)?;
     for (i, (name, ..)) in plan.indexes.iter().enumerate() {
-        check_name("an index", name)?;
+        check_index_name(name)?;
         if plan.indexes[..i].iter().any(|(other, ..)| other == name) {
             return Err(Error::invalid(format!("the definition has two indexes called `{name}`")));
         }
@@ -404,7 +415,7 @@ pub(crate) fn set_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<()
 /// Gives a table another name, and at the same time other options to it (by its new name) and others.
 pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
     shared.check_writable()?;
-    check_name("a table", to)?;
+    check_table_name(to)?;
     let _ddl = shared.ddl.lock();
     let schema = shared.schema();
     let table = schema.get(from).ok_or_else(|| Error::TableNotFound(from.into()))?;

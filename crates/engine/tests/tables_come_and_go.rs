@@ -91,3 +91,13 @@ fn many_threads_may_create_the_same_table() {
     assert_eq!(db.begin_read().unwrap().open_table(&ROWS).unwrap().iter().unwrap().count(), 8);
     assert_eq!(db.list_tables().len(), 1);
 }
+
+#[test]
+fn a_table_name_may_have_a_thousand_and_twenty_three_bytes() {
+    let db = common::small().page_size(4096).in_memory().unwrap();
+    let long = TableDefinition::<u64, u64>::new("n".repeat(1023).leak());
+    db.transact(|txn| txn.open_table(&long)?.insert(1, 1)).unwrap();
+    assert_eq!(db.begin_read().unwrap().open_table(&long).unwrap().get(1).unwrap(), Some(1));
+    let longer = TableDefinition::<u64, u64>::new("n".repeat(1024).leak());
+    assert!(matches!(db.create_table(&longer), Err(Error::InvalidArgument(_))));
+}
