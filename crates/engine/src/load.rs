@@ -35,7 +35,7 @@ impl<K: Key, V: Value> TableLoader<'_, K, V> {
     /// [`Error::DuplicateKey`] if the key is the one before, [`Error::InvalidArgument`] if it is less;
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], [`Error::Io`].
     pub fn push(&mut self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        let (key, value) = (encode_key::<K>(key), encode::<V>(value));
+        let (key, value) = (encode_key::<K>(key), encode::<V>(value)?);
         for (spec, entries) in self.specs.iter().zip(&mut self.entries) {
             for index_key in spec.keys(&key, &value)? {
                 let (entry, covered) = entry(&index_key, &key);

@@ -9,6 +9,8 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
 
+use holdfast_base::limits;
+
 use crate::context::{Context, LockKind, RawCursor};
 use crate::definition::{IndexDefinition, IndexSpec, decode_value};
 use crate::index::Index;
@@ -241,7 +243,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::LimitReached`], [`Error::DiskFull`]; those of
     /// [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        self.context.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value))
+        self.context.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
 
     /// Adds a row or replaces the value of the one that is there; whether one was there.
@@ -249,7 +251,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::insert`]; [`Error::DuplicateKey`] only from a unique index.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
-        self.context.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value))
+        self.context.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
 
     /// Replaces the value under `key`; whether there was one. If not, nothing is done.
@@ -257,7 +259,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::upsert`].
     pub fn update(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
-        self.context.update(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value))
+        self.context.update(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
 
     /// Removes the row under `key`; whether there was one.
@@ -270,10 +272,17 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
 }
 
 /// The encoded value.
-pub(crate) fn encode<V: Value>(value: V::Ref<'_>) -> Vec<u8> {
+///
+/// # Errors
+/// [`Error::ValueTooLong`] if it is known to be that before it is copied.
+pub(crate) fn encode<V: Value>(value: V::Ref<'_>) -> Result<Vec<u8>> {
+    let len = V::encoded_len_min(value);
+    if len > limits::VALUE_LEN_MAX {
+        return Err(Error::ValueTooLong { len, max: limits::VALUE_LEN_MAX });
+    }
     let mut out = Vec::new();
     V::encode(value, true, &mut out);
-    out
+    Ok(out)
 }
 
 impl<'t, K: Key, V: Value> Deref for Table<'t, K, V> {

@@ -64,6 +64,10 @@ macro_rules! byte_string {
                 encode_bytes($as_bytes(value), last, out);
             }
 
+            fn encoded_len_min(value: &$reference) -> u64 {
+                $as_bytes(value).len() as u64
+            }
+
             fn decode(input: &mut &[u8], last: bool) -> Option<$owned> {
                 decode_bytes(input, last).map(<[u8]>::to_vec).and_then($from_bytes)
             }

@@ -57,6 +57,11 @@ pub trait Value: 'static {
     /// written.
     fn encode(value: Self::Ref<'_>, last: bool, out: &mut Vec<u8>);
 
+    /// Bytes that the encoding has at least: so a value that is too long is refused before it is copied. Default 0.
+    fn encoded_len_min(_value: Self::Ref<'_>) -> u64 {
+        0
+    }
+
     /// Takes one value from the front of `input`; `None` if the bytes are none that [`Value::encode`] writes.
     fn decode(input: &mut &[u8], last: bool) -> Option<Self::Owned>;
 
