@@ -10,7 +10,6 @@ use common::*;
 use holdfast_base::{Error, PageNo};
 use holdfast_io::{Disk, FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
-use holdfast_txn::*;
 
 fn key(n: u64) -> Vec<u8> {
     format!("row{n:04}").into_bytes()

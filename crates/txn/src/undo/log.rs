@@ -14,7 +14,7 @@
 //! takes the page over.
 
 use holdfast_base::page::PageType;
-use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageNo, Result, RollPtr, TxnId};
+use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageId, PageNo, Result, RollPtr, TxnId};
 use holdfast_metrics::thread_group;
 use holdfast_pool::Access;
 use holdfast_tree::op::PageOp;
@@ -51,9 +51,9 @@ pub(crate) struct UndoLog {
     /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit stands for all others. See
     /// [`UndoLog::asks_purge`].
     asking: u64,
-    /// An extension that could not be read when the log was described again. Records on it, and on those before it but the first page, are
-    /// not known.
-    damaged: Option<PageNo>,
+    /// False if an extension could not be read when the log was described again: records on it, and on those before it but the first page,
+    /// are not known.
+    whole: bool,
 }
 
 /// The bit of record number `n` in [`UndoLog::asking`].
@@ -76,7 +76,7 @@ impl UndoLog {
             begun: false,
             prepared: false,
             asking: 0,
-            damaged: None,
+            whole: true,
         }
     }
 
@@ -92,7 +92,7 @@ impl UndoLog {
             let undo = undo.ok_or_else(|| space.damaged(found.first))?;
             (undo.last(), undo.count(), undo.end())
         };
-        let (mut no, mut damaged, mut tail) = (last, None, Vec::new());
+        let (mut no, mut whole, mut tail) = (last, true, Vec::new());
         while no != found.first {
             match UndoLog::extension(space, no, found.txn, acc) {
                 Ok((count, end, prev)) if tail.len() < pages_max => {
@@ -101,7 +101,7 @@ impl UndoLog {
                 }
                 Err(error) if !error.is_damage() => return Err(error),
                 _ => {
-                    damaged = Some(no);
+                    whole = false;
                     break;
                 }
             }
@@ -114,7 +114,7 @@ impl UndoLog {
         space.count_pages(pages.len() as i64);
         let (count, end) = tail.first().map_or((first_count, first_end), |&(_, count, end)| (count, end));
         let (txn, group, prepared) = (found.txn, thread_group(), found.state == LogState::Prepared);
-        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX, damaged })
+        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX, whole })
     }
 
     /// How many records an extension has, where they end, and the page before it.
@@ -130,7 +130,9 @@ impl UndoLog {
     /// # Errors
     /// The damage.
     pub fn check_whole(&self, space: &UndoSpace) -> Result<()> {
-        self.damaged.map_or(Ok(()), |no| Err(space.damaged(no)))
+        let what = "a page of the undo log that begins there cannot be read";
+        let error = || Error::damaged_page(PageId::new(space.file().id(), self.first()), what);
+        if self.whole { Ok(()) } else { Err(error()) }
     }
 
     pub fn txn(&self) -> TxnId {
@@ -474,7 +476,7 @@ impl UndoLog {
             begun: true,
             prepared: false,
             asking: 0,
-            damaged: None,
+            whole: true,
         }
     }
 }
