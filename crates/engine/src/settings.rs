@@ -127,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// Size of the buffer in which the log is assembled, in bytes. Default 8 MiB, at least 64 KiB.
+    /// Size of the buffer in which the log is assembled, in bytes. Default 8 MiB, at least 64 KiB; it is never smaller than 16 pages.
     #[must_use]
     pub fn log_buffer_bytes(mut self, bytes: u64) -> Builder {
         self.log_buffer_bytes = bytes;

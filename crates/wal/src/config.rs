@@ -25,7 +25,7 @@ pub enum FlushAtCommit {
 pub struct WalConfig {
     /// Bytes that the segment files may take together. At least [`limits::LOG_CAPACITY_MIN`].
     pub capacity_bytes: u64,
-    /// Bytes of the log buffer; rounded up to a power of two, 64 KiB to 256 MiB.
+    /// Bytes of the log buffer; rounded up to a power of two, 64 KiB and 16 pages at least, 256 MiB at most.
     pub buffer_bytes: usize,
     /// What commits wait for.
     pub flush: FlushAtCommit,
@@ -46,6 +46,10 @@ impl Default for WalConfig {
         }
     }
 }
+
+/// Pages that fit into the log buffer, at least. The longest group is a quarter of the buffer, and the largest
+/// mini-transaction, the split of a node, logs up to three pages: a smaller buffer would refuse it when pages are changed already.
+const BUFFER_PAGES_MIN: usize = 16;
 
 /// Segments that the capacity is divided into, at least. More where they would exceed [`SEGMENT_BYTES_MAX`].
 const SEGMENTS_MIN: u64 = 16;
@@ -90,7 +94,8 @@ impl Geometry {
             let min = limits::LOG_CAPACITY_MIN;
             return Err(Error::invalid(format!("a log capacity of {capacity} bytes is below the minimum of {min}")));
         }
-        let ring_bytes = config.buffer_bytes.clamp(64 << 10, 256 << 20).next_power_of_two();
+        let least = (64 << 10).max(BUFFER_PAGES_MIN * config.page_size as usize);
+        let ring_bytes = config.buffer_bytes.clamp(least, 256 << 20).next_power_of_two();
         Ok(Geometry::of(capacity, ring_bytes, (ring_bytes as u64 / 4).min(GROUP_BYTES_MAX)))
     }
 
