@@ -10,6 +10,7 @@ mod fuzz;
 mod mariadb;
 mod packages;
 mod run;
+mod simulation;
 mod suites;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +46,12 @@ enum Command {
         /// The targets; all when none is named
         targets: Vec<String>,
     },
+    /// Simulate the whole engine under a seeded scheduler, e.g. `--seeds 1000`, or `--seed 7` for one run
+    Sim {
+        /// Passed on to the simulation; `--help` lists its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// The engine inside a MariaDB server: build, private servers, tests
     Mariadb {
         /// Build the engine with debug assertions, from what the tests have built already: for tests, not for benchmarks
@@ -63,6 +70,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test { all, only } => suites::run(all, &only),
         Command::Bench { what } => bench::run(what),
         Command::Fuzz { seconds, targets } => fuzz::run(seconds, &targets),
+        Command::Sim { args } => simulation::run(&args),
         Command::Mariadb { dev, what } => {
             mariadb::run(what, if dev { holdfast_server::Profile::Dev } else { holdfast_server::Profile::Release })
         }

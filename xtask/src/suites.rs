@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::packages::{self, Need};
 use crate::run::{cargo, cargo_nightly, check, works};
-use crate::{bench, fuzz, mariadb};
+use crate::{bench, fuzz, mariadb, simulation};
 
 /// How a suite ended.
 enum Outcome {
@@ -34,6 +34,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "doc", budget_minutes: 1.0, long: false, job: docs },
     Suite { name: "examples", budget_minutes: 1.5, long: false, job: examples },
     Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
+    Suite { name: "simulation", budget_minutes: 4.0, long: false, job: simulation_short },
     Suite { name: "model", budget_minutes: 5.0, long: false, job: model_checkers },
     Suite { name: "browser", budget_minutes: 3.0, long: false, job: browser },
     Suite { name: "mariadb", budget_minutes: 3.0, long: false, job: mariadb_short },
@@ -41,6 +42,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
     Suite { name: "faults", budget_minutes: 30.0, long: true, job: faults_exhaustive },
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
+    Suite { name: "simulation-long", budget_minutes: 240.0, long: true, job: simulation_long },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
@@ -229,6 +231,17 @@ fn faults_exhaustive() -> anyhow::Result<Outcome> {
         check(cargo(&format!("test --package holdfast-engine --test {name}")).env("HOLDFAST_EXHAUSTIVE", "1"))?;
     }
     Ok(Outcome::Passed)
+}
+
+/// The whole engine under a seeded scheduler.
+fn simulation_short() -> anyhow::Result<Outcome> {
+    simulation::unit_tests()?;
+    simulation::run(&["--plants".into()])?;
+    passed(simulation::seeds(300))
+}
+
+fn simulation_long() -> anyhow::Result<Outcome> {
+    passed(simulation::seeds(100_000))
 }
 
 fn crash_long() -> anyhow::Result<Outcome> {

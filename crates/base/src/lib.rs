@@ -33,6 +33,22 @@ pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId,
 pub use mutex::ShortMutex;
 pub use waiter::{Waiter, Wake};
 
+/// True if a run of the simulation has planted the fault of this name, to find out whether it is found. Constantly false outside the
+/// simulation.
+#[macro_export]
+macro_rules! planted {
+    ($name:literal) => {{
+        #[cfg(sim)]
+        {
+            $crate::sim::is_planted($name)
+        }
+        #[cfg(not(sim))]
+        {
+            false
+        }
+    }};
+}
+
 const CRC_32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
 /// CRC-32C (Castagnoli) of `bytes`, hardware-accelerated where the CPU can: the one checksum of the format.

@@ -116,7 +116,9 @@ impl Core {
     }
 
     fn try_secure(&self, batch: &mut Batch, write: u64) -> Result<Option<Slots>, Error> {
-        self.wal.flush_to(batch.lsn)?;
+        if !holdfast_base::planted!("page-before-log") {
+            self.wal.flush_to(batch.lsn)?;
+        }
         for image in batch.images.bytes_mut().chunks_exact_mut(self.frames.page_size()) {
             page::seal(image);
         }

@@ -100,7 +100,7 @@ impl Supply {
     pub(crate) fn event(&self) {
         // Pairs with the fence in `waiter`: either the waiter is seen here, or it sees what happened before.
         fence(Ordering::SeqCst);
-        if self.waiters.load(Ordering::Relaxed) > 0 {
+        if self.waiters.load(Ordering::Relaxed) > 0 && !holdfast_base::planted!("frame-event-lost") {
             self.state.lock().events += 1;
             self.changed.notify_all();
         }

@@ -9,8 +9,10 @@
 //! - [`kill`]: a child process under the bank's load on real files, killed with SIGKILL.
 //! - [`recovery`]: how long recovery takes.
 //!
-//! Everything follows from the seed, but for the threads' interleaving; a seed that fails is therefore run again as
-//! it is, and found again most of the time.
+//! - `whole`, under `--cfg sim` only: the whole engine under a seeded scheduler; a seed gives the same run each time.
+//!
+//! In the others everything follows from the seed, but for the threads' interleaving; a seed that fails is therefore run
+//! again as it is, and found again most of the time.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +21,8 @@ pub mod kill;
 mod model;
 pub mod recovery;
 pub mod script;
+#[cfg(sim)]
+pub mod whole;
 
 use anyhow::ensure;
 use holdfast::{Database, VerifyOptions};

@@ -43,6 +43,27 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Sessions, an operator and the engine's threads under a seeded scheduler, on a disk that fails
+    #[cfg(sim)]
+    Whole {
+        /// How many seeds to run
+        #[arg(long, default_value_t = 100)]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// Run this seed only, in this process
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Seeds that run at the same time
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Plant each fault of a list in turn, and see how many seeds it takes to find it
+        #[arg(long)]
+        plants: bool,
+        #[command(flatten)]
+        limits: holdfast_sim::whole::plan::Limits,
+    },
     /// How long recovery takes, for log tails of these sizes
     Recovery {
         /// Sizes of the tail, in MiB
@@ -75,6 +96,14 @@ fn main() -> anyhow::Result<()> {
             Ok(())
         }
         Command::Crash { seeds, first, seed: None, jobs } => crash(first..first + seeds, jobs),
+        #[cfg(sim)]
+        Command::Whole { seed: Some(seed), limits, .. } => holdfast_sim::whole::runner::one(seed, &limits),
+        #[cfg(sim)]
+        Command::Whole { plants: true, jobs, limits, .. } => holdfast_sim::whole::runner::plants(jobs, &limits),
+        #[cfg(sim)]
+        Command::Whole { seeds, first, seed: None, jobs, limits, .. } => {
+            holdfast_sim::whole::runner::many(first..first + seeds, jobs, &limits)
+        }
         Command::Kill { rounds, seed } => kill::run(rounds, seed),
         Command::Recovery { tails_mib } => recovery::run(&tails_mib),
         Command::RecoveryChild { dir, tail_mib } => recovery::child(&dir, tail_mib),

@@ -99,7 +99,8 @@ fn allocate(space: &SpaceFile, count: usize, near: PageNo, acc: &Access<'_>, pag
         let batch = (count - pages.len()).min(BATCH);
         let near = pages.last().copied().unwrap_or(near);
         let ticket = store.reserve(256 + batch * 16, Store::class_of(acc))?;
-        let _frames = space.reserve_alloc(near, 0, acc)?;
+        let _frames =
+            if holdfast_base::planted!("frames-after-latch") { None } else { Some(space.reserve_alloc(near, 0, acc)?) };
         let mut mtr = store.begin(ticket, acc);
         let new = space.alloc_pages(&mut mtr, near, batch)?;
         mtr.commit()?;

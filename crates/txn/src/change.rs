@@ -178,6 +178,9 @@ impl Txn {
         let mut rereads = Rereads::default();
         loop {
             let stripe = system.unique_stripe(index.id(), prefix).lock();
+            if holdfast_base::planted!("unique-not-asked") {
+                return self.insert(index, key, value);
+            }
             if let Some((other, writer)) = self.probe_unique(index, key, prefix)? {
                 drop(stripe);
                 self.wait_for_writer(index, &other, writer, mode)?;
@@ -247,10 +250,17 @@ impl Txn {
         self.check_writable(key)?;
         self.throttle();
         let (mut stands_in_line, mut rereads) = (false, Rereads::default());
+        let begins = self.view.is_none();
         let result = loop {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
                 Ok(Step::Blocked(blocker)) => blocker,
                 Ok(Step::Done(existed)) => break Ok(existed),
+                // The change found no entry and took the view for that; then an entry came. Nothing else was read at the
+                // view, so the change begins again without one.
+                Err(Error::Conflict) if begins && self.view.is_some() => {
+                    self.end_views();
+                    continue;
+                }
                 Err(e) => break Err(e),
             };
             stands_in_line |= matches!(blocker, Blocker::Range);
@@ -297,6 +307,9 @@ impl Txn {
         let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let before = system.map.moment();
+        if holdfast_base::planted!("view-before-the-wait") {
+            self.current_view();
+        }
         let mut remembered = self.last_read.spot_of(index, key);
         let mut payload = self.last_read.take_payload();
         if remembered.is_none()
@@ -337,6 +350,7 @@ impl Txn {
         if let Some(h) = seen.header
             && h.txn != self.id
             && self.system.map.is_active(h.txn)
+            && !holdfast_base::planted!("writer-not-waited-for")
         {
             return Ok(Step::Blocked(Blocker::Writer(h.txn)));
         }

@@ -9,9 +9,10 @@
 //! thread, and its rows stay locked meanwhile.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result};
 
 use crate::lock::Owner;

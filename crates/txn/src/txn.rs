@@ -270,7 +270,7 @@ impl Txn {
         version.txn != self.id && oldest.is_some_and(|view| !view.sees(version.txn, &self.system.map))
     }
 
-    fn end_views(&mut self) {
+    pub(crate) fn end_views(&mut self) {
         (self.view, self.cursors_view) = (None, None);
         if let Some(for_cursors) = &self.for_cursors {
             let shared = for_cursors.lock().view.take();

@@ -312,6 +312,9 @@ impl Views {
     fn horizon(&self, oldest: impl Fn(&Shard) -> &AtomicU64) -> CommitNo {
         let last = self.clock.last_commit();
         fence(Ordering::SeqCst);
+        if holdfast_base::planted!("purge-ignores-views") {
+            return last;
+        }
         let of_shards = self.shards.all().map(|shard| CommitNo(oldest(shard).load(Ordering::Acquire)));
         of_shards.fold(last, CommitNo::min)
     }

@@ -44,6 +44,8 @@ pub struct Plan {
     pub patience: u64,
     /// The number of processor cores that the engine believes in.
     pub cores: usize,
+    /// The fault that is planted, one of those that the code asks for with [`planted!`](crate::planted).
+    pub planted: Option<String>,
 }
 
 /// How a run went.
@@ -473,6 +475,12 @@ pub fn random() -> Option<u64> {
 #[must_use]
 pub fn now() -> Option<Duration> {
     within(|shared, _| Duration::from_nanos(shared.world.lock().now))
+}
+
+/// True if the run has planted this fault.
+#[must_use]
+pub fn is_planted(name: &str) -> bool {
+    within(|shared, _| shared.world.lock().plan.planted.as_deref() == Some(name)).unwrap_or(false)
 }
 
 /// The number of processor cores of the run.

@@ -304,36 +304,44 @@ pub fn wake_all_at(address: usize) {
 
 /// A place where one thread sleeps until another wakes it.
 #[derive(Debug)]
-pub struct Parking(usize);
+pub enum Parking {
+    /// Of a thread of a run, by its number.
+    Simulated(usize),
+    /// Of a thread outside.
+    Real(std::thread::Thread),
+}
 
 impl Parking {
     /// Of the calling thread.
-    ///
-    /// # Panics
-    /// Outside a run.
     #[must_use]
     pub fn of_this_thread() -> Parking {
-        Parking(within(|_, me| me).expect("a thread of a run"))
+        within(|_, me| me).map_or_else(|| Parking::Real(std::thread::current()), Parking::Simulated)
     }
 
     /// Sleeps until it is woken; not if it was since the last time.
     pub fn park(&self) {
+        let Parking::Simulated(me) = *self else { return std::thread::park() };
         point();
-        let had = within(|shared, _| std::mem::take(&mut shared.world.lock().threads[self.0].token));
-        if had == Some(false) {
-            block(Key::Park(self.0), None);
-            within(|shared, _| shared.world.lock().threads[self.0].token = false);
+        let take = || within(|shared, _| std::mem::take(&mut shared.world.lock().threads[me].token));
+        if take() == Some(false) {
+            block(Key::Park(me), None);
+            take();
         }
     }
 
     /// Wakes the thread.
     pub fn unpark(&self) {
-        within(|shared, _| {
-            let mut world = shared.world.lock();
-            world.threads[self.0].token = true;
-            world.wake(Key::Park(self.0), true);
-        });
-        point();
+        match self {
+            Parking::Real(thread) => thread.unpark(),
+            Parking::Simulated(number) => {
+                within(|shared, _| {
+                    let mut world = shared.world.lock();
+                    world.threads[*number].token = true;
+                    world.wake(Key::Park(*number), true);
+                });
+                point();
+            }
+        }
     }
 }
 

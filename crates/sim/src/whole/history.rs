@@ -1,0 +1,125 @@
+//! What the sessions of a run did and saw, in the order in which it happened.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use holdfast::{FlushAtCommit, Isolation};
+
+/// A row's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Item {
+    pub table: usize,
+    pub key: u64,
+}
+
+/// A version that a transaction wrote: its number and a running number within it. Version 0 of transaction 0 is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Version(pub u64);
+
+impl Version {
+    pub fn new(txn: u64, n: u64) -> Version {
+        Version(txn << 16 | n)
+    }
+
+    pub fn txn(self) -> u64 {
+        self.0 >> 16
+    }
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It has not.
+    Open,
+    /// The commit was acknowledged.
+    Committed(FlushAtCommit),
+    /// The commit failed or was cut: it may be there.
+    Unknown,
+    /// It was rolled back, or the life ended before its commit.
+    Aborted,
+}
+
+/// A read of a row that the transaction had not written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub item: Item,
+    /// What was found; `None` if there was no row.
+    pub version: Option<Version>,
+    /// With a lock, so the newest version.
+    pub locking: bool,
+    /// When.
+    pub at: u64,
+}
+
+/// A change of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub item: Item,
+    pub version: Version,
+    pub deletes: bool,
+    /// When.
+    pub at: u64,
+}
+
+/// A transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Txn {
+    pub number: u64,
+
+    pub isolation: Isolation,
+    pub snapshot_isolation: bool,
+    pub reads: Vec<Read>,
+    pub writes: Vec<Write>,
+    pub end: End,
+}
+
+#[derive(Default)]
+struct Inner {
+    clock: u64,
+    txns: BTreeMap<u64, Txn>,
+}
+
+/// All transactions of a life. Its mutex is not one of the scheduler: no thread waits while it holds it.
+#[derive(Default)]
+pub(super) struct History(Mutex<Inner>);
+
+impl History {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next moment.
+    pub fn tick(&self) -> u64 {
+        let mut inner = self.inner();
+        inner.clock += 1;
+        inner.clock
+    }
+
+    /// Enters a transaction; it is entered again with what it did when it ends.
+    pub fn enter(&self, txn: Txn) {
+        self.inner().txns.insert(txn.number, txn);
+    }
+
+    /// All transactions by number.
+    pub fn txns(&self) -> Vec<Txn> {
+        self.inner().txns.values().cloned().collect()
+    }
+}
+
+/// How often each kind of thing happened.
+#[derive(Default)]
+pub(super) struct Coverage(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Coverage {
+    pub fn count(&self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    pub fn add(&self, what: &'static str, n: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(what).or_default() += n;
+    }
+
+    pub fn all(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

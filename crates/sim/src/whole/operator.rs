@@ -1,0 +1,121 @@
+//! The operator of a run: tables come and go, cache and log change their sizes, checks and checkpoints run beside the sessions.
+
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use holdfast::{Error, ReplacementPolicy, TableDefinition, VerifyOptions};
+use holdfast_base::{sim, thread};
+
+use super::disk::ends_life;
+use super::life::Life;
+use super::plan::Dice;
+
+/// Works until the sessions have had their time, or the life is over.
+///
+/// # Errors
+/// An answer of the engine that nothing explains.
+pub(super) fn run(life: &Life, seed: u64) -> anyhow::Result<()> {
+    let mut dice = Dice::new(seed);
+    for _ in 0..dice.below(life.plan.transactions * 2) {
+        if life.is_over() {
+            break;
+        }
+        match act(life, &mut dice) {
+            Ok(()) => sim::progress(),
+            Err(error) => tolerate(life, error)?,
+        }
+        thread::sleep(Duration::from_micros(dice.below(5_000)));
+    }
+    Ok(())
+}
+
+/// Accepts an error that something explains.
+fn tolerate(life: &Life, error: anyhow::Error) -> anyhow::Result<()> {
+    let Some(known) = error.downcast_ref::<Error>() else { return Err(error) };
+    match known {
+        _ if ends_life(known) || life.is_over() => Ok(()),
+        Error::LockTimeout | Error::TableNotFound(_) | Error::TableExists(_) | Error::SnapshotTooOld => Ok(()),
+        Error::Io { .. } | Error::DiskFull(_) if life.faulty.fired() > 0 => Ok(()),
+        _ => bail!("the operator: {error}"),
+    }
+}
+
+fn act(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
+    let db = life.db();
+    let count = |what| life.coverage.count(what);
+    match dice.below(14) {
+        0 => {
+            count("operator: checkpoint");
+            db.checkpoint()?;
+        }
+        1 => {
+            count("operator: resize of the cache");
+            db.set_cache_size_bytes(life.plan.cache_bytes + dice.below(life.plan.cache_bytes))?;
+        }
+        2 => {
+            count("operator: resize of the log");
+            db.set_log_capacity_bytes((4 << 20) + dice.below(8 << 20))?;
+        }
+        3 | 4 => {
+            count("operator: verify");
+            let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+            ensure!(report.is_clean() || life.faulty.fired() > 0 || life.is_over(), "verify(): {report:?}");
+        }
+        5 => {
+            count("operator: compact");
+            db.compact()?;
+        }
+        6 => {
+            count("operator: replacement policy");
+            let lru = ReplacementPolicy::Lru;
+            let policy = if dice.percent(50) { lru } else { ReplacementPolicy::default() };
+            db.set_replacement_policy(policy)?;
+        }
+        7 => {
+            count("operator: status");
+            ensure!(!db.status_text().is_empty(), "the status is empty");
+            let _ = db.stats();
+        }
+        8 => {
+            count("operator: scan hints");
+            db.set_scan_hints(dice.percent(50));
+        }
+        _ => tables(life, dice)?,
+    }
+    Ok(())
+}
+
+/// Creates, fills, renames and drops tables of the operator's own.
+fn tables(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
+    let db = life.db();
+    let name = |n: u64| format!("own{n}");
+    let (one, other) = (name(dice.below(3)), name(dice.below(3)));
+    let count = |what| life.coverage.count(what);
+    let definition = |name: &str| TableDefinition::<u64, &[u8]>::named(name);
+    match dice.below(4) {
+        0 => {
+            count("operator: create table");
+            db.create_table(&definition(&one))?;
+        }
+        1 => {
+            count("operator: rename table");
+            db.rename_table(&one, &other)?;
+        }
+        2 => {
+            count("operator: drop table");
+            db.drop_table(&one)?;
+        }
+        _ => {
+            count("operator: fill table");
+            if !db.list_tables().iter().any(|table| table.name == one) {
+                return Ok(());
+            }
+            let len = dice.below(3_000) as usize;
+            db.transact(|txn| {
+                let rows = txn.open_table(&definition(&one))?;
+                (0..20).try_for_each(|key| rows.upsert(key, &vec![7; len]).map(drop))
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! What a run consists of, drawn from its seed within limits.
+
+use clap::Args;
+use holdfast_io::SplitMix64;
+
+/// Limits of a run; a failing run is made smaller by lowering them.
+#[derive(Args, Clone, Debug)]
+pub struct Limits {
+    /// At most so many sessions
+    #[arg(long, default_value_t = 64)]
+    pub sessions: u64,
+    /// At most so many transactions of each session
+    #[arg(long, default_value_t = 40)]
+    pub transactions: u64,
+    /// At most so many lives of the database
+    #[arg(long, default_value_t = 3)]
+    pub lives: u64,
+    /// No failing operations of the disk
+    #[arg(long)]
+    pub no_faults: bool,
+    /// No power cuts
+    #[arg(long)]
+    pub no_cuts: bool,
+    /// No operator: tables, cache and log stay as they are
+    #[arg(long)]
+    pub no_operator: bool,
+    /// No stalls of threads
+    #[arg(long)]
+    pub no_stalls: bool,
+    /// Plant this fault, which the simulation is to find
+    #[arg(long)]
+    pub plant: Option<String>,
+}
+
+impl Limits {
+    /// As arguments of a command line.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let Limits { sessions, transactions, lives, .. } = self;
+        let mut all = vec![
+            format!("--sessions={sessions}"),
+            format!("--transactions={transactions}"),
+            format!("--lives={lives}"),
+        ];
+        let flags = [
+            (self.no_faults, "--no-faults"),
+            (self.no_cuts, "--no-cuts"),
+            (self.no_operator, "--no-operator"),
+            (self.no_stalls, "--no-stalls"),
+        ];
+        all.extend(self.plant.iter().map(|name| format!("--plant={name}")));
+        all.extend(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_string()));
+        all
+    }
+}
+
+/// A source of random numbers.
+#[derive(Clone, Debug)]
+pub struct Dice(SplitMix64);
+
+impl Dice {
+    /// Begins a sequence.
+    #[must_use]
+    pub fn new(seed: u64) -> Dice {
+        Dice(SplitMix64::new(seed))
+    }
+
+    /// Any number.
+    pub fn any(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.any() % bound
+    }
+
+    /// True in `percent` of 100 cases.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `choices`.
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+}
+
+/// What a run consists of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Transactions of each session in a life.
+    pub transactions: u64,
+    /// Lives of the database.
+    pub lives: u64,
+    /// Bytes of a page.
+    pub page_size: usize,
+    /// Bytes of the cache.
+    pub cache_bytes: u64,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// Processor cores that the engine believes in.
+    pub cores: usize,
+    /// See [`holdfast_base::sim::Plan`].
+    pub switches_ppm: u32,
+    /// See [`holdfast_base::sim::Plan`].
+    pub stalls_ppm: u32,
+    /// See [`holdfast_base::sim::Plan`].
+    pub stall_points: u64,
+    /// Whether the database resolves write conflicts as snapshot isolation does, unless a transaction says otherwise.
+    pub snapshot_isolation: bool,
+    /// Bytes of old versions.
+    pub version_limit: u64,
+    /// Keys of each table.
+    pub keys: u64,
+    /// Tables.
+    pub tables: usize,
+    /// Of 100 values, how many are longer than a page.
+    pub long_values: u64,
+    /// What may happen.
+    pub limits: Limits,
+}
+
+impl Plan {
+    /// Draws the run of `seed`.
+    #[must_use]
+    pub fn draw(seed: u64, limits: &Limits) -> Plan {
+        let mut dice = Dice::new(seed);
+        let page_size = dice.one_of(&[4096, 4096, 8192, 16384, 32768, 65536]);
+        let wide = dice.percent(10);
+        let cores = dice.one_of(&[1, 2, 4, 8, 16, 64]);
+        // The smallest pool in most runs; a large one of small pages has several partitions.
+        let cache_bytes = if wide { 48 << 20 } else { dice.one_of(&[5 << 20, 5 << 20, 6 << 20, 8 << 20]) };
+        let sessions = dice.one_of(&[1, 2, 2, 3, 4, 4, 6, 8, 12, 24, 64]).min(limits.sessions);
+        let transactions = (dice.below(limits.transactions.max(1)) + 1).min(400 / sessions + 2);
+        Plan {
+            seed,
+            sessions,
+            transactions,
+            lives: (dice.below(limits.lives.max(1)) + 1).min(limits.lives),
+            page_size: if wide { 4096 } else { page_size },
+            cache_bytes,
+            log_bytes: dice.one_of(&[4 << 20, 4 << 20, 6 << 20, 16 << 20]),
+            cores: if wide { 64 } else { cores },
+            switches_ppm: dice.one_of(&[1_000, 10_000, 50_000, 200_000]),
+            stalls_ppm: if limits.no_stalls { 0 } else { dice.one_of(&[0, 1_000, 10_000]) },
+            stall_points: dice.one_of(&[1_000, 30_000, 500_000]),
+            snapshot_isolation: dice.percent(50),
+            version_limit: dice.one_of(&[4 << 20, 64 << 20]),
+            keys: dice.one_of(&[4, 16, 64, 200]),
+            tables: dice.below(3) as usize + 1,
+            long_values: dice.one_of(&[0, 3, 30]),
+            limits: limits.clone(),
+        }
+    }
+
+    /// The scheduler's part.
+    #[must_use]
+    pub fn scheduler(&self) -> holdfast_base::sim::Plan {
+        holdfast_base::sim::Plan {
+            seed: self.seed ^ 0x5eed_0f5c_4ed0_1e55,
+            switches_ppm: self.switches_ppm,
+            stalls_ppm: self.stalls_ppm,
+            stall_points: self.stall_points,
+            patience: 30_000_000,
+            cores: self.cores,
+            planted: self.limits.plant.clone(),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Runs many seeds, each in a process of its own, and makes a failing one smaller.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Read};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::plan::{Limits, Plan};
+
+/// How one seed ended.
+struct Ended {
+    passed: bool,
+    output: String,
+}
+
+/// The longest that one seed may take: a run that loops without a point of the scheduler is ended then.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Runs one seed in this process and prints what happened.
+///
+/// # Errors
+/// What was wrong.
+pub fn one(seed: u64, limits: &Limits) -> anyhow::Result<()> {
+    let plan = Plan::draw(seed, limits);
+    let (coverage, run) = super::run(&plan)?;
+    for (what, count) in coverage {
+        println!("count {count} {what}");
+    }
+    println!("{plan:?}");
+    println!("trace {:016x} after {} points, {} switches, {:?}", run.trace, run.points, run.switches, run.time);
+    Ok(())
+}
+
+/// Runs seeds until one fails; that one is made smaller, and the line that repeats it is printed.
+///
+/// # Errors
+/// If a seed fails, or the first seed does not give the same run twice.
+pub fn many(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let bar = ProgressBar::new(seeds.end - seeds.start)
+        .with_style(ProgressStyle::with_template("simulation {bar:40} {pos}/{len} seeds, {per_sec}, {eta} left")?);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    check_repeats(seeds.start, limits)?;
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let (total, failed) = (Mutex::new(BTreeMap::<String, u64>::new()), Mutex::new(None));
+    let lock = |e: PoisonError<_>| PoisonError::into_inner(e);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    match start(seed, limits) {
+                        Ok(ended) if ended.passed => {
+                            add(&mut total.lock().unwrap_or_else(lock), &ended.output);
+                        }
+                        outcome => {
+                            stop.store(true, Ordering::Relaxed);
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((seed, outcome));
+                        }
+                    }
+                    bar.inc(1);
+                    let done = seed - seeds.start + 1;
+                    if bar.is_hidden() && done.is_multiple_of(500) {
+                        println!("simulation: {done} of {} seeds, {:.0?}", seeds.end - seeds.start, begun.elapsed());
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    if let Some((seed, outcome)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return report(seed, outcome?, limits);
+    }
+    let n = seeds.end - seeds.start;
+    for (what, count) in total.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{count:>12} {what}");
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{n} seeds in {seconds:.0} s, {:.1} a second: nothing wrong", n as f64 / seconds);
+    Ok(())
+}
+
+/// The faults that the code plants on request (`planted!`), and within how many seeds each is found.
+const PLANTS: [(&str, u64); 15] = [
+    ("checkpoint-passes-dirty-pages", 100),
+    ("commit-not-awaited", 100),
+    ("frame-event-lost", 200),
+    ("frames-after-latch", 200),
+    ("old-index-entry-stays", 20),
+    ("own-rows-at-the-view", 200),
+    ("page-before-log", 200),
+    ("page-not-marked", 100),
+    ("page-writes-not-synced", 100),
+    ("purge-ignores-views", 200),
+    ("rollback-skips-a-record", 50),
+    ("stale-page-believed", 200),
+    ("unique-not-asked", 50),
+    ("view-before-the-wait", 100),
+    ("writer-not-waited-for", 50),
+];
+
+/// Plants each fault of [`PLANTS`] and fails unless all are found.
+///
+/// # Errors
+/// Which are not found.
+pub fn plants(jobs: usize, limits: &Limits) -> anyhow::Result<()> {
+    let mut missed = Vec::new();
+    for (name, within) in PLANTS {
+        let planted = Limits { plant: Some(name.to_owned()), ..limits.clone() };
+        match first_failure(0..within, jobs, &planted)? {
+            Some((seed, ended)) => println!("{name}: found by seed {seed}: {}", headline(&ended.output)),
+            None => {
+                println!("{name}: not found within {within} seeds");
+                missed.push(name);
+            }
+        }
+    }
+    anyhow::ensure!(missed.is_empty(), "the simulation does not find {}", missed.join(", "));
+    Ok(())
+}
+
+/// The lowest seed that fails, with a few seeds running at the same time.
+fn first_failure(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow::Result<Option<(u64, Ended)>> {
+    let mut at = seeds.start;
+    while at < seeds.end {
+        let batch = at..seeds.end.min(at + jobs.max(1) as u64);
+        at = batch.end;
+        let ended = std::thread::scope(|scope| {
+            let runs: Vec<_> = batch.map(|seed| (seed, scope.spawn(move || start(seed, limits)))).collect();
+            let end = |run: std::thread::ScopedJoinHandle<'_, _>| run.join().expect("a run does not panic here");
+            runs.into_iter().map(|(seed, run)| end(run).map(|e| (seed, e))).collect::<anyhow::Result<Vec<_>>>()
+        })?;
+        if let Some(failed) = ended.into_iter().find(|(_, ended)| !ended.passed) {
+            return Ok(Some(failed));
+        }
+    }
+    Ok(None)
+}
+
+/// What an output says is wrong, in a line.
+fn headline(output: &str) -> String {
+    let telling = ["panicked at", "STUCK", "    0: ", "    1: ", "had not ended"];
+    let lines: Vec<&str> = output.lines().filter(|line| telling.iter().any(|words| line.contains(words))).collect();
+    let last = lines.iter().rev().find(|line| !line.contains("session")).or(lines.last());
+    let other = output.lines().rfind(|line| !line.trim().is_empty());
+    last.copied().or(other).unwrap_or("it ended without a word").trim().chars().take(160).collect()
+}
+
+/// Fails unless a seed gives the same run twice.
+fn check_repeats(seed: u64, limits: &Limits) -> anyhow::Result<()> {
+    let trace = |ended: &Ended| ended.output.lines().find(|l| l.starts_with("trace")).map(str::to_owned);
+    let (first, second) = (start(seed, limits)?, start(seed, limits)?);
+    if first.passed && second.passed && trace(&first) != trace(&second) {
+        bail!("seed {seed} gives two runs: {:?} and {:?}", trace(&first), trace(&second));
+    }
+    Ok(())
+}
+
+fn add(total: &mut BTreeMap<String, u64>, output: &str) {
+    for line in output.lines().filter_map(|line| line.strip_prefix("count ")) {
+        if let Some((count, what)) = line.split_once(' ') {
+            *total.entry(what.to_owned()).or_default() += count.parse::<u64>().unwrap_or(0);
+        }
+    }
+}
+
+/// Runs a seed in a process whose addresses are the same each time.
+fn start(seed: u64, limits: &Limits) -> anyhow::Result<Ended> {
+    let program = std::env::current_exe()?;
+    let mut command = Command::new("setarch");
+    command.arg(std::env::consts::ARCH).arg("-R").arg(program);
+    command.args(["whole", "--seed", &seed.to_string()]).args(limits.arguments()).env("RUST_BACKTRACE", "0");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("`setarch`, which gives each process the same addresses, does not start")?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let read = |pipe: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut pipe) = pipe {
+                let _ = pipe.read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = read(out.map(|p| Box::new(p) as Box<dyn Read + Send>));
+    let err = read(err.map(|p| Box::new(p) as Box<dyn Read + Send>));
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if begun.elapsed() > LONGEST {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let join = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
+    let mut output = join(out) + &join(err);
+    if status.is_none() {
+        output += &format!("the run had not ended after {LONGEST:?}\n");
+    }
+    Ok(Ended { passed: status.is_some_and(|s| s.success()), output })
+}
+
+/// Lowers one limit after the other as long as the seed still fails, and says how to repeat it.
+fn report(seed: u64, first: Ended, limits: &Limits) -> anyhow::Result<()> {
+    eprintln!("seed {seed} fails:\n{}", tail(&first.output));
+    let (mut small, mut output) = (limits.clone(), first.output);
+    let mut try_with = |small: &mut Limits, change: &dyn Fn(&mut Limits)| -> anyhow::Result<bool> {
+        let mut smaller = small.clone();
+        change(&mut smaller);
+        eprintln!("trying {}", smaller.arguments().join(" "));
+        let ended = start(seed, &smaller)?;
+        if !ended.passed {
+            (*small, output) = (smaller, ended.output);
+            return Ok(true);
+        }
+        Ok(false)
+    };
+    let switches: [&dyn Fn(&mut Limits); 4] =
+        [&|l| l.no_operator = true, &|l| l.no_faults = true, &|l| l.no_stalls = true, &|l| l.no_cuts = true];
+    for switch in switches {
+        try_with(&mut small, switch)?;
+    }
+    for lives in 1..small.lives {
+        if try_with(&mut small, &|l| l.lives = lives)? {
+            break;
+        }
+    }
+    for sessions in [1, 2, 3, 4, 6, 8, 12, 24] {
+        if sessions < small.sessions && try_with(&mut small, &|l| l.sessions = sessions)? {
+            break;
+        }
+    }
+    while small.transactions > 1 && try_with(&mut small, &|l| l.transactions /= 2)? {}
+    let arguments = small.arguments().join(" ");
+    bail!("seed {seed}: {}\nrepeat it with: cargo xtask sim --seed {seed} {arguments}", tail(&output))
+}
+
+/// The last lines of an output.
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().filter(|line| !line.starts_with("count ")).collect();
+    lines[lines.len().saturating_sub(120)..].join("\n")
+}

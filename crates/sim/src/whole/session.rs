@@ -1,0 +1,589 @@
+//! A session: transactions of random statements, each checked as far as one transaction can tell.
+//!
+//! Every version of a row has a number of its own, which is in the value, so that a read says whose version it saw.
+//!
+//! # What a transaction must see
+//! - Of a row that it has changed: its own last change, by every index.
+//! - Above READ COMMITTED, of any other row: the same version each time.
+//! - Through a secondary index: the rows that the table has at the same moment, no more and no fewer.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use holdfast::{
+    Error, FlushAtCommit, IndexDefinition, Isolation, ReadTable, Savepoint, Table, TableDefinition, WaitMode,
+    WriteOptions, WriteTransaction,
+};
+use holdfast_base::{sim, thread};
+
+use super::disk::ends_life;
+use super::history::{End, Item, Read, Txn, Version, Write};
+use super::life::Life;
+use super::plan::Dice;
+
+type Rows = TableDefinition<u64, &'static [u8]>;
+
+const BY_GROUP: IndexDefinition<u64, &[u8], u64> =
+    IndexDefinition::new("by_group", |_: &u64, value: &Vec<u8>, keys| keys.push(number_at(value, 8)));
+const BY_TAG: IndexDefinition<u64, &[u8], u64> =
+    IndexDefinition::unique("by_tag", |_: &u64, value: &Vec<u8>, keys| keys.push(tag_of(value)));
+
+/// Groups of rows; the secondary index has so many keys.
+const GROUPS: u64 = 5;
+
+/// Table number `no`.
+pub(super) fn table(no: usize) -> Rows {
+    TableDefinition::named(format!("t{no}")).index(&BY_GROUP).index(&BY_TAG)
+}
+
+fn number_at(value: &[u8], at: usize) -> u64 {
+    value.get(at..at + 8).map_or(u64::MAX, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+}
+
+/// What the unique index has of a value.
+pub(super) fn tag_of(value: &[u8]) -> u64 {
+    number_at(value, 16)
+}
+
+/// A value: version, group, tag, then bytes that follow from the version.
+fn value(version: Version, group: u64, tag: u64, len: usize) -> Vec<u8> {
+    let mut value: Vec<u8> = [version.0, group, tag].iter().flat_map(|n| n.to_le_bytes()).collect();
+    value.extend((0..len).map(|i| filler(version, i)));
+    value
+}
+
+fn filler(version: Version, i: usize) -> u8 {
+    (version.0.wrapping_mul(31) as usize + i / 7) as u8
+}
+
+/// The version that a value says it is.
+///
+/// # Errors
+/// If its bytes are not those that were written.
+pub(super) fn version_of(value: &[u8]) -> anyhow::Result<Version> {
+    ensure!(value.len() >= 24, "a value of {} bytes is too short", value.len());
+    let version = Version(number_at(value, 0));
+    let wrong = value[24..].iter().enumerate().find(|(i, byte)| **byte != filler(version, *i));
+    ensure!(wrong.is_none(), "byte {:?} of a value of version {version:?} is wrong", wrong.map(|(i, _)| i + 24));
+    Ok(version)
+}
+
+/// Fails with `what` unless it `holds`.
+fn demand(holds: bool, what: impl FnOnce() -> String) -> anyhow::Result<()> {
+    if holds { Ok(()) } else { Err(anyhow::Error::msg(what())) }
+}
+
+/// How a transaction goes on after a statement.
+enum Flow {
+    On,
+    RollBack,
+    LifeOver,
+}
+
+/// A session.
+pub(super) struct Session {
+    life: Arc<Life>,
+    number: u64,
+    dice: Dice,
+}
+
+/// The transaction that a session is in.
+struct Current {
+    record: Txn,
+    own: BTreeMap<Item, Option<Version>>,
+    /// What it has seen of rows that it has not changed, where it has to see the same again.
+    view: BTreeMap<Item, Option<Version>>,
+    next: u64,
+    statements: u64,
+    savepoints: Vec<(Savepoint, BTreeMap<Item, Option<Version>>, usize)>,
+}
+
+impl Current {
+    fn repeats(&self) -> bool {
+        self.record.isolation != Isolation::ReadCommitted
+    }
+
+    /// Checks and enters what was seen of a row.
+    fn saw(&mut self, life: &Life, item: Item, found: Option<Version>, locking: bool) -> anyhow::Result<()> {
+        if let Some(own) = self.own.get(&item) {
+            ensure!(*own == found, "{item:?}: own change {own:?}, but {found:?} is seen by {:?}", self.describe());
+            return Ok(());
+        }
+        let serializable = self.record.isolation == Isolation::Serializable;
+        let locking = locking || serializable;
+        // A locking read without snapshot isolation reads another version than the view does.
+        if self.repeats() && (!locking || serializable || self.record.snapshot_isolation) {
+            let before = *self.view.entry(item).or_insert(found);
+            ensure!(before == found, "{item:?}: first {before:?}, then {found:?} is seen by {:?}", self.describe());
+        }
+        self.record.reads.push(Read { item, version: found, locking, at: life.history.tick() });
+        Ok(())
+    }
+
+    fn wrote(&mut self, life: &Life, item: Item, version: Version, deletes: bool) {
+        self.own.insert(item, (!deletes).then_some(version));
+        self.record.writes.push(Write { item, version, deletes, at: life.history.tick() });
+    }
+
+    /// True as long as it has neither read nor changed anything.
+    fn is_fresh(&self) -> bool {
+        self.statements == 0
+    }
+
+    fn describe(&self) -> (u64, Isolation, bool) {
+        (self.record.number, self.record.isolation, self.record.snapshot_isolation)
+    }
+
+    fn version(&mut self) -> Version {
+        self.next += 1;
+        Version::new(self.record.number, self.next)
+    }
+}
+
+impl Session {
+    pub fn new(life: Arc<Life>, number: u64, seed: u64) -> Session {
+        Session { life, number, dice: Dice::new(seed) }
+    }
+
+    /// Runs transactions until there were enough, or the life is over.
+    pub fn run(mut self) -> anyhow::Result<()> {
+        for _ in 0..self.life.plan.transactions {
+            if self.life.is_over() {
+                break;
+            }
+            let done = if self.dice.percent(15) { self.read_only() } else { self.read_write() };
+            done.with_context(|| format!("session {}", self.number))?;
+            sim::progress();
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, isolation: Isolation, snapshot_isolation: bool) -> Current {
+        let record = Txn {
+            number: self.life.next_txn(),
+            isolation,
+            snapshot_isolation,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            end: End::Open,
+        };
+        Current { record, own: BTreeMap::new(), view: BTreeMap::new(), next: 0, statements: 0, savepoints: Vec::new() }
+    }
+
+    fn end(&self, mut current: Current, end: End) {
+        current.record.end = end;
+        self.life.history.enter(current.record);
+    }
+
+    /// What an error means for the transaction.
+    fn sort(&self, error: &Error) -> anyhow::Result<Flow> {
+        if ends_life(error) || self.life.is_over() {
+            return Ok(Flow::LifeOver);
+        }
+        self.life.coverage.count(match error {
+            Error::Conflict => "error: conflict",
+            Error::Deadlock => "error: deadlock",
+            Error::SnapshotTooOld => "error: snapshot too old",
+            Error::LockTimeout => "error: lock timeout",
+            Error::WouldBlock => "error: would block",
+            Error::DuplicateKey => "error: duplicate key",
+            Error::LimitReached(_) => "error: limit reached",
+            Error::DiskFull(_) => "error: disk full",
+            Error::Io { .. } => "error: i/o",
+            _ => bail!("an error that nothing explains: {error}"),
+        });
+        Ok(match error {
+            Error::Conflict | Error::Deadlock | Error::SnapshotTooOld => Flow::RollBack,
+            Error::DiskFull(_) | Error::Io { .. } => {
+                ensure!(self.life.faulty.fired() > 0, "the disk has not failed, but: {error}");
+                Flow::On
+            }
+            _ => Flow::On,
+        })
+    }
+
+    fn read_only(&mut self) -> anyhow::Result<()> {
+        let mut current = self.begin(Isolation::RepeatableRead, true);
+        let life = Arc::clone(&self.life);
+        let txn = match life.db().begin_read() {
+            Ok(txn) => txn,
+            Err(error) => return self.sort(&error).map(drop),
+        };
+        self.life.coverage.count("transaction: read only");
+        for _ in 0..=self.dice.below(6) {
+            let no = self.dice.below(self.life.plan.tables as u64) as usize;
+            let result = txn.open_table(&table(no)).map(|rows| self.read(&mut current, no, &rows));
+            match self.unravel(result)? {
+                Flow::On => {}
+                Flow::RollBack | Flow::LifeOver => break,
+            }
+            self.pause();
+        }
+        self.end(current, End::Aborted);
+        Ok(())
+    }
+
+    /// Turns a statement's double result into what to do.
+    fn unravel(&self, result: holdfast::Result<Result<(), Stop>>) -> anyhow::Result<Flow> {
+        match result {
+            Ok(Ok(())) => Ok(Flow::On),
+            Err(error) | Ok(Err(Stop::Error(error))) => self.sort(&error),
+            Ok(Err(Stop::Wrong(wrong))) => Err(wrong),
+        }
+    }
+
+    fn read_write(&mut self) -> anyhow::Result<()> {
+        let isolation = self.dice.one_of(&[
+            Isolation::ReadCommitted,
+            Isolation::RepeatableRead,
+            Isolation::RepeatableRead,
+            Isolation::Serializable,
+        ]);
+        let snapshot_isolation =
+            if self.dice.percent(70) { self.life.plan.snapshot_isolation } else { self.dice.percent(50) };
+        let patience = self.dice.one_of(&[0, 10, 1_000, 50_000]);
+        let options = WriteOptions::new()
+            .isolation(isolation)
+            .snapshot_isolation(snapshot_isolation)
+            .lock_wait_timeout(Duration::from_millis(patience));
+        let life = Arc::clone(&self.life);
+        let mut current = self.begin(isolation, snapshot_isolation);
+        let txn = match life.db().begin_write_with(&options) {
+            Ok(txn) => txn,
+            Err(error) => return self.sort(&error).map(drop),
+        };
+        self.life.coverage.count(match (isolation, snapshot_isolation) {
+            (Isolation::ReadCommitted, _) => "transaction: read committed",
+            (Isolation::Serializable, _) => "transaction: serializable",
+            (_, true) => "transaction: snapshot isolation",
+            _ => "transaction: repeatable read",
+        });
+        let mut flow = Flow::On;
+        for _ in 0..=self.dice.below(8) {
+            let is_first = current.is_fresh();
+            let result = self.statement(&mut current, &txn);
+            let conflicts = matches!(result, Err(Stop::Error(Error::Conflict)));
+            ensure!(
+                !(conflicts && is_first),
+                "the first statement of {:?} conflicts with what was committed before its snapshot",
+                current.describe()
+            );
+            current.statements += 1;
+            flow = self.unravel(Ok(result))?;
+            if !matches!(flow, Flow::On) {
+                break;
+            }
+            self.pause();
+        }
+        match flow {
+            Flow::On => self.finish(current, txn),
+            Flow::RollBack => {
+                let result = txn.rollback();
+                self.end(current, End::Aborted);
+                result.map_or_else(|error| self.sort(&error).map(drop), Ok)
+            }
+            Flow::LifeOver => {
+                self.end(current, End::Aborted);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self, current: Current, txn: WriteTransaction) -> anyhow::Result<()> {
+        if self.dice.percent(12) {
+            self.life.coverage.count("end: rollback");
+            let result = txn.rollback();
+            self.end(current, End::Aborted);
+            return result.map_or_else(|error| self.sort(&error).map(drop), Ok);
+        }
+        let flush =
+            self.dice.one_of(&[FlushAtCommit::Sync, FlushAtCommit::Sync, FlushAtCommit::Write, FlushAtCommit::Lazy]);
+        self.life.coverage.count(match flush {
+            FlushAtCommit::Sync => "end: commit, synced",
+            FlushAtCommit::Write => "end: commit, written",
+            _ => "end: commit, lazy",
+        });
+        match txn.commit_with(flush) {
+            Ok(()) => {
+                self.end(current, End::Committed(flush));
+                Ok(())
+            }
+            Err(error) => {
+                let end = if error.is_retryable() { End::Aborted } else { End::Unknown };
+                self.end(current, end);
+                self.sort(&error).map(drop)
+            }
+        }
+    }
+
+    /// Time in which the others work.
+    fn pause(&mut self) {
+        if self.dice.percent(20) {
+            let micros = self.dice.one_of(&[1, 100, 3_000, 300_000]);
+            thread::sleep(Duration::from_micros(micros));
+        }
+    }
+
+    fn wait_mode(&mut self) -> WaitMode {
+        // Rows that were passed over say nothing, so SKIP LOCKED is not used where the outcome is entered.
+        self.dice.one_of(&[WaitMode::Wait, WaitMode::Wait, WaitMode::Wait, WaitMode::NoWait])
+    }
+
+    fn statement(&mut self, current: &mut Current, txn: &WriteTransaction) -> Result<(), Stop> {
+        let no = self.dice.below(self.life.plan.tables as u64) as usize;
+        match self.dice.below(100) {
+            0..8 => {
+                self.life.coverage.count("statement: savepoint");
+                let savepoint = txn.savepoint()?;
+                current.savepoints.push((savepoint, current.own.clone(), current.record.writes.len()));
+                Ok(())
+            }
+            8..14 => self.roll_back_to(current, txn),
+            dice => {
+                let rows = txn.open_table(&table(no))?;
+                match dice {
+                    14..40 => self.read(current, no, &rows),
+                    40..50 => self.locking_read(current, no, &rows),
+                    _ => self.change(current, no, &rows),
+                }
+            }
+        }
+    }
+
+    fn roll_back_to(&mut self, current: &mut Current, txn: &WriteTransaction) -> Result<(), Stop> {
+        if current.savepoints.is_empty() {
+            return Ok(());
+        }
+        let at = self.dice.below(current.savepoints.len() as u64) as usize;
+        let (savepoint, own, writes) = &current.savepoints[at];
+        let (own, writes) = (own.clone(), *writes);
+        match txn.rollback_to(savepoint) {
+            Ok(()) => {
+                self.life.coverage.count("statement: rollback to savepoint");
+                current.own = own;
+                current.record.writes.truncate(writes);
+                current.savepoints.truncate(at + 1);
+                Ok(())
+            }
+            // What is left of the statements is not known: the transaction must not commit.
+            Err(error) if ends_life(&error) => Err(Stop::Error(error)),
+            Err(_) => Err(Stop::Error(Error::Conflict)),
+        }
+    }
+
+    fn read(&mut self, current: &mut Current, no: usize, rows: &ReadTable<'_, u64, &'static [u8]>) -> Result<(), Stop> {
+        let key = self.dice.below(self.life.plan.keys);
+        match self.dice.below(10) {
+            0..4 => {
+                self.life.coverage.count("read: get");
+                let found = rows.get(key)?.map(|v| version_of(&v)).transpose()?;
+                Ok(current.saw(&self.life, Item { table: no, key }, found, false)?)
+            }
+            4..7 => self.read_range(current, no, key, rows),
+            7 => self.read_tag(current, no, rows),
+            _ => self.read_group(current, no, rows),
+        }
+    }
+
+    fn read_range(
+        &mut self,
+        current: &mut Current,
+        no: usize,
+        from: u64,
+        rows: &ReadTable<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
+        let to = from + self.dice.below(30);
+        let backwards = self.dice.percent(30);
+        self.life.coverage.count(if backwards { "read: range backwards" } else { "read: range" });
+        let range = rows.range(from..to)?;
+        let found: Vec<(u64, Vec<u8>)> =
+            if backwards { range.rev().collect::<Result<_, _>>()? } else { range.collect::<Result<_, _>>()? };
+        let in_order =
+            if backwards { found.is_sorted_by(|a, b| a.0 > b.0) } else { found.is_sorted_by(|a, b| a.0 < b.0) };
+        demand(in_order, || {
+            format!("a range is out of order: {:?}", found.iter().map(|row| row.0).collect::<Vec<_>>())
+        })?;
+        let mut versions = BTreeMap::new();
+        for (key, value) in &found {
+            versions.insert(*key, version_of(value)?);
+        }
+        for key in from..to.min(self.life.plan.keys) {
+            current.saw(&self.life, Item { table: no, key }, versions.get(&key).copied(), false)?;
+        }
+        Ok(())
+    }
+
+    fn read_tag(
+        &mut self,
+        current: &mut Current,
+        no: usize,
+        rows: &ReadTable<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
+        self.life.coverage.count("read: unique index");
+        let tag = self.tag();
+        if let Some((key, value)) = rows.index(&BY_TAG)?.get(tag)? {
+            demand(tag_of(&value) == tag, || format!("the unique index says tag {tag}, the row {}", tag_of(&value)))?;
+            current.saw(&self.life, Item { table: no, key }, Some(version_of(&value)?), false)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a group by the secondary index and, where that reads the same moment, compares with the table.
+    fn read_group(
+        &mut self,
+        current: &mut Current,
+        no: usize,
+        rows: &ReadTable<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
+        let group = self.dice.below(GROUPS);
+        let index = rows.index(&BY_GROUP)?;
+        let only_keys = self.dice.percent(40);
+        let backwards = self.dice.percent(40);
+        self.life.coverage.count(match (only_keys, backwards) {
+            (true, true) => "read: index entries backwards",
+            (true, false) => "read: index entries",
+            (false, true) => "read: index rows backwards",
+            (false, false) => "read: index rows",
+        });
+        let mut keys = Vec::new();
+        if only_keys {
+            let entries = index.keys((Bound::Included(group), Bound::Included(group)))?;
+            let found: Vec<(u64, u64)> =
+                if backwards { entries.rev().collect::<Result<_, _>>()? } else { entries.collect::<Result<_, _>>()? };
+            keys.extend(found.iter().map(|(_, key)| *key));
+        } else {
+            let range = index.range((Bound::Included(group), Bound::Included(group)))?;
+            let found: Vec<(u64, u64, Vec<u8>)> =
+                if backwards { range.rev().collect::<Result<_, _>>()? } else { range.collect::<Result<_, _>>()? };
+            for (_, key, value) in &found {
+                demand(number_at(value, 8) == group, || {
+                    format!(
+                        "index group {group}, row {key} has group {}, for {:?}",
+                        number_at(value, 8),
+                        current.describe()
+                    )
+                })?;
+                current.saw(&self.life, Item { table: no, key: *key }, Some(version_of(value)?), false)?;
+                keys.push(*key);
+            }
+        }
+        keys.sort_unstable();
+        demand(keys.is_sorted_by(|a, b| a < b), || format!("the index shows a row twice: {keys:?}"))?;
+        if current.repeats() {
+            let mut there = Vec::new();
+            for row in rows.range(0..self.life.plan.keys)? {
+                let (key, value) = row?;
+                current.saw(&self.life, Item { table: no, key }, Some(version_of(&value)?), false)?;
+                if number_at(&value, 8) == group {
+                    there.push(key);
+                }
+            }
+            demand(keys == there, || {
+                format!(
+                    "group {group} of table {no}: the index has rows {keys:?}, the table {there:?}, for {:?}",
+                    current.describe()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn locking_read(
+        &mut self,
+        current: &mut Current,
+        no: usize,
+        rows: &Table<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
+        let key = self.dice.below(self.life.plan.keys);
+        let wait = self.wait_mode();
+        match self.dice.below(3) {
+            0 | 1 => {
+                self.life.coverage.count("read: get with lock");
+                let exclusive = self.dice.percent(50);
+                let value = if exclusive { rows.get_for_update(key, wait)? } else { rows.get_for_share(key, wait)? };
+                let found = value.map(|v| version_of(&v)).transpose()?;
+                Ok(current.saw(&self.life, Item { table: no, key }, found, true)?)
+            }
+            _ => {
+                self.life.coverage.count("read: range with locks");
+                for row in rows.range_for_update(key..key + 5, wait)? {
+                    let (key, value) = row?;
+                    current.saw(&self.life, Item { table: no, key }, Some(version_of(&value)?), true)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn tag(&mut self) -> u64 {
+        // Few enough that two rows want the same one now and then.
+        self.dice.below(self.life.plan.keys * 4)
+    }
+
+    fn new_value(&mut self, version: Version) -> Vec<u8> {
+        let long = self.dice.percent(self.life.plan.long_values);
+        let len = match (long, self.dice.below(20)) {
+            (true, 0) => self.dice.below(200_000),
+            (true, _) => self.dice.below(40_000),
+            (false, 0) => self.dice.below(1_500),
+            (false, _) => self.dice.below(100),
+        };
+        let (group, tag) = (self.dice.below(GROUPS), self.tag());
+        value(version, group, tag, len as usize)
+    }
+
+    fn change(&mut self, current: &mut Current, no: usize, rows: &Table<'_, u64, &'static [u8]>) -> Result<(), Stop> {
+        let key = self.dice.below(self.life.plan.keys);
+        let item = Item { table: no, key };
+        let version = current.version();
+        let new = self.new_value(version);
+        match self.dice.below(10) {
+            0..3 => {
+                self.life.coverage.count("change: insert");
+                rows.insert(key, &new)?;
+                current.wrote(&self.life, item, version, false);
+            }
+            3..6 => {
+                self.life.coverage.count("change: update");
+                if rows.update(key, &new)? {
+                    current.wrote(&self.life, item, version, false);
+                }
+            }
+            6..8 => {
+                self.life.coverage.count("change: upsert");
+                rows.upsert(key, &new)?;
+                current.wrote(&self.life, item, version, false);
+            }
+            _ => {
+                self.life.coverage.count("change: delete");
+                if rows.delete(key)? {
+                    current.wrote(&self.life, item, version, true);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a statement did not come to its end.
+enum Stop {
+    /// The engine says so.
+    Error(Error),
+    /// What it said is wrong.
+    Wrong(anyhow::Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Wrong(error)
+    }
+}

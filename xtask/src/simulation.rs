@@ -1,0 +1,29 @@
+//! The simulation of the whole engine: built with the scheduler in place of the system's threads, in a target folder of its own.
+
+use crate::run::{cargo, check};
+
+/// Builds the simulation and runs it with `args`.
+///
+/// # Errors
+/// If it does not compile, or finds something.
+pub fn run(args: &[String]) -> anyhow::Result<()> {
+    let mut command = cargo("run --quiet --target-dir target/sim --package holdfast-sim -- whole");
+    check(command.args(args).env("RUSTFLAGS", "--cfg sim"))
+}
+
+/// The unit tests of the checkers.
+///
+/// # Errors
+/// If they do not compile, or fail.
+pub fn unit_tests() -> anyhow::Result<()> {
+    let test = "test --quiet --target-dir target/sim --package holdfast-sim --lib";
+    check(cargo(test).env("RUSTFLAGS", "--cfg sim"))
+}
+
+/// So many seeds.
+///
+/// # Errors
+/// As [`run`].
+pub fn seeds(count: u64) -> anyhow::Result<()> {
+    run(&["--seeds".into(), count.to_string()])
+}
