@@ -18,7 +18,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
     }
 }
 
-/// Prints a line, as [`line`] does.
+/// Prints a line, as [`line()`] does.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
 }

@@ -214,7 +214,7 @@ impl SpaceFile {
     }
 
     /// Latches the lowest free page, if it is below `limit`, for [`SpaceFile::take`]: for moving pages to the front of the file. See
-    /// [`SpaceFile::refill_below`].
+    /// `SpaceFile::refill_below`.
     ///
     /// # Errors
     /// Damage; those of reading bitmaps and of finding a frame.
