@@ -140,7 +140,15 @@ impl Context {
         error
     }
 
+    /// Asked for every row of a range.
+    #[inline]
     fn check_alive(&self) -> Result<()> {
+        if self.ended_by.get().is_some() { self.refuse() } else { Ok(()) }
+    }
+
+    /// What ended the transaction.
+    #[cold]
+    fn refuse(&self) -> Result<()> {
         self.ended_by.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
