@@ -409,7 +409,7 @@ impl<'t> RawCursor<'t> {
                 let mut txn = self.context.txn.lock();
                 Err(self.context.end_by(&mut txn, error))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(self.context.shared.txns.or_stopped(error)),
         }
     }
 }

@@ -285,11 +285,16 @@ impl Core {
             }
             Ok(())
         });
-        checked.inspect_err(|e| {
+        checked.map_err(|e| {
+            // A mini-transaction that broke off leaves pages in memory that refer to pages which were never written.
+            if let Err(stopped) = self.wal.check_poisoned() {
+                return stopped;
+            }
             self.metrics.inc(Counter::PagesDamaged);
             if !redo {
-                space.mark_damaged(e);
+                space.mark_damaged(&e);
             }
+            e
         })
     }
 

@@ -305,7 +305,9 @@ impl SpaceFile {
     }
 
     fn damaged(&self, no: PageNo, what: &str) -> Error {
-        Error::damaged_page(PageId::new(self.id(), no), what)
+        // As for a node of a tree.
+        let stopped = self.store.wal().check_poisoned().err();
+        stopped.unwrap_or_else(|| Error::damaged_page(PageId::new(self.id(), no), what))
     }
 }
 
