@@ -218,6 +218,19 @@ impl World {
 }
 
 impl Shared {
+    /// Counts a point of thread `me`, and lets its time pass. Does not return if the patience of the run is at its end.
+    fn count_point(&self, me: usize) -> parking_lot::MutexGuard<'_, World> {
+        let mut world = self.world.lock();
+        world.points += 1;
+        world.now += POINT_NANOS;
+        if world.points - world.progress_at > world.plan.patience {
+            world.stuck = Some("no session makes progress");
+            drop(world);
+            self.report(me);
+        }
+        world
+    }
+
     /// Passes the baton from thread `me` on, and returns when it is back.
     fn pass(&self, mut world: parking_lot::MutexGuard<'_, World>, me: usize) {
         let next = world.next();
@@ -396,14 +409,7 @@ fn end(shared: &Shared, me: usize) {
 #[inline]
 pub fn point() {
     within(|shared, me| {
-        let mut world = shared.world.lock();
-        world.points += 1;
-        world.now += POINT_NANOS;
-        if world.points - world.progress_at > world.plan.patience {
-            world.stuck = Some("no session makes progress");
-            drop(world);
-            shared.report(me);
-        }
+        let mut world = shared.count_point(me);
         let (switches, stalls) = (world.plan.switches_ppm, world.plan.stalls_ppm);
         if !world.chance(switches) {
             return;
@@ -421,14 +427,7 @@ pub fn point() {
 /// A point that passes the baton on for certain: the thread has nothing to do until another has run.
 pub fn step_aside() {
     within(|shared, me| {
-        let mut world = shared.world.lock();
-        world.points += 1;
-        world.now += POINT_NANOS;
-        if world.points - world.progress_at > world.plan.patience {
-            world.stuck = Some("no session makes progress");
-            drop(world);
-            shared.report(me);
-        }
+        let world = shared.count_point(me);
         shared.pass(world, me);
     });
 }
