@@ -250,7 +250,7 @@ impl Txn {
         self.check_writable(key)?;
         self.throttle();
         let (mut stands_in_line, mut rereads) = (false, Rereads::default());
-        let begins = self.view.is_none();
+        let begins = self.view.is_none() && !holdfast_base::planted!("view-before-the-wait");
         let result = loop {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
                 Ok(Step::Blocked(blocker)) => blocker,

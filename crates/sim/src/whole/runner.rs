@@ -108,7 +108,7 @@ const PLANTS: [(&str, u64); 15] = [
     ("rollback-skips-a-record", 300),
     ("stale-page-believed", 300),
     ("unique-not-asked", 300),
-    ("view-before-the-wait", 1_000),
+    ("view-before-the-wait", 300),
     ("writer-not-waited-for", 300),
 ];
 
