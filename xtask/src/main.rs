@@ -52,6 +52,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Check the source itself: lengths, circles of imports, words, names, what documents name
+    Tidy {
+        /// Passed on; `--help` lists the options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// The engine inside a MariaDB server: build, private servers, tests
     Mariadb {
         /// Build the engine with debug assertions, from what the tests have built already: for tests, not for benchmarks
@@ -71,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         Command::Bench { what } => bench::run(what),
         Command::Fuzz { seconds, targets } => fuzz::run(seconds, &targets),
         Command::Sim { args } => simulation::run(&args),
+        Command::Tidy { args } => run::check(run::cargo("run --quiet --package holdfast-tidy --").args(args)),
         Command::Mariadb { dev, what } => {
             mariadb::run(what, if dev { holdfast_server::Profile::Dev } else { holdfast_server::Profile::Release })
         }

@@ -76,7 +76,10 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
     let begun = Instant::now();
     let limited = !all && only.is_empty();
     let is_chosen = |suite: &&Suite| {
-        let named = only.iter().any(|word| suite.name.contains(word.as_str()));
+        // A word that is a suite's whole name means this suite, not the others that have it in theirs.
+        let is_name = |word: &String| SUITES.iter().any(|other| other.name == word);
+        let names = |word: &String| if is_name(word) { suite.name == word } else { suite.name.contains(word.as_str()) };
+        let named = only.iter().any(names);
         named || only.is_empty() && (all || !suite.long)
     };
     // What is missing is said now, not after a quarter of an hour.

@@ -165,6 +165,7 @@ mod parking {
 mod parking {
     use super::{Condvar, Mutex};
 
+    /// See the module.
     #[derive(Debug, Default)]
     pub struct Parking {
         woken: Mutex<bool>,
@@ -172,15 +173,18 @@ mod parking {
     }
 
     impl Parking {
+        /// The place where the calling thread parks.
         pub fn of_this_thread() -> Parking {
             Parking::default()
         }
+        /// Returns once [`Parking::unpark`] was called.
         pub fn park(&self) {
             let mut woken = self.woken.lock();
             while !std::mem::take(&mut *woken) {
                 woken = self.changed.wait(woken);
             }
         }
+        /// Ends the wait of the parked thread, or its next one.
         pub fn unpark(&self) {
             *self.woken.lock() = true;
             self.changed.notify_one();

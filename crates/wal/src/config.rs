@@ -141,6 +141,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Those of a log that is being opened.
     pub fn new(geometry: Geometry) -> Sizes {
         let Geometry { capacity, ring_bytes, group_max, .. } = geometry;
         Sizes { capacity: AtomicU64::new(capacity), ring_bytes, group_max }
@@ -151,6 +152,7 @@ impl Sizes {
         self.group_max
     }
 
+    /// What they are now.
     pub fn get(&self) -> Geometry {
         Geometry::of(self.capacity.load(Ordering::Acquire), self.ring_bytes, self.group_max)
     }

@@ -59,11 +59,14 @@ pub enum Refusal {
     Prepare(u64),
 }
 
-/// Where the log stands, as seen by one attempt.
+/// How far the log has got, as seen by one attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
+    /// The LSN that the next group gets.
     pub next: u64,
+    /// The LSN of the last checkpoint.
     pub checkpoint: u64,
+    /// Up to this LSN the segments are prepared.
     pub prepared: u64,
 }
 

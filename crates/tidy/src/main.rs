@@ -1,0 +1,103 @@
+//! Checks of the source itself, which a compiler does not make: `cargo xtask tidy`.
+//!
+//! A check reads the files that git lists and returns [`Finding`]s. What a check may still find is a number for each check
+//! in the file `tidy.allowed` at the root of the project ([`allowed`]): a run fails if there are more, and also if
+//! there are fewer, so that the number only falls.
+//!
+//! The module [`source`] is the only one that reads files; a check is a function of [`source::Tree`].
+
+#![forbid(unsafe_code)]
+
+mod allowed;
+mod circles;
+mod documents;
+mod floors;
+mod header;
+mod lengths;
+mod names;
+mod source;
+mod words;
+
+use std::fmt;
+
+use clap::Parser;
+
+use crate::source::Tree;
+
+/// What a check found at a place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    file: String,
+    /// 1 is the first; 0 is the file as a whole.
+    line: usize,
+    what: String,
+}
+
+impl Finding {
+    fn new(file: &str, line: usize, what: impl Into<String>) -> Finding {
+        Finding { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { file, line, what } = self;
+        match line {
+            0 => write!(f, "{file}: {what}"),
+            _ => write!(f, "{file}:{line}: {what}"),
+        }
+    }
+}
+
+/// A check: its name, what it demands, and the function that looks.
+struct Check {
+    name: &'static str,
+    rule: &'static str,
+    look: fn(&Tree) -> Vec<Finding>,
+}
+
+const CHECKS: &[Check] = &[
+    Check { name: "files", rule: "a file of code has at most 600 lines", look: lengths::files },
+    Check { name: "functions", rule: "a function has at most 70 lines", look: lengths::functions },
+    Check { name: "parameters", rule: "a function has at most 6 parameters", look: lengths::parameters },
+    Check { name: "comments", rule: "a line of comment ends at column 100", look: lengths::comments },
+    Check { name: "prose", rule: "a line of a document ends at column 110", look: lengths::prose },
+    Check { name: "words", rule: "the subject of a sentence is the thing that acts", look: words::words },
+    Check { name: "circles", rule: "no file imports itself through others of its crate", look: circles::circles },
+    Check { name: "names", rule: "a public name of the engine means one thing", look: names::names },
+    Check { name: "paths", rule: "a path in a document exists", look: documents::paths },
+    Check { name: "commands", rule: "a command in a document exists", look: documents::commands },
+    Check {
+        name: "floors",
+        rule: "ARCHITECTURE.md lists the crates, and a crate uses lower floors only",
+        look: floors::floors,
+    },
+    Check { name: "header", rule: "holdfast.h declares what the C interface defines", look: header::header },
+];
+
+/// Checks of the source itself
+#[derive(Parser)]
+struct Cli {
+    /// Write what is found now into `tidy.allowed`; refused for a check that finds more than it may
+    #[arg(long)]
+    lower: bool,
+    /// Only these checks, with everything that they find
+    only: Vec<String>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let known = |name: &String| CHECKS.iter().any(|check| check.name == name);
+    if let Some(unknown) = cli.only.iter().find(|name| !known(name)) {
+        let names: Vec<_> = CHECKS.iter().map(|check| check.name).collect();
+        anyhow::bail!("there is no check `{unknown}`; there are: {}", names.join(", "));
+    }
+    let tree = Tree::read()?;
+    let mut found = Vec::new();
+    for check in CHECKS.iter().filter(|check| cli.only.is_empty() || cli.only.iter().any(|name| name == check.name)) {
+        let mut findings = (check.look)(&tree);
+        findings.sort();
+        found.push((check, findings));
+    }
+    allowed::judge(&found, !cli.only.is_empty(), cli.lower)
+}
