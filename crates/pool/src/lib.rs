@@ -22,7 +22,7 @@
 //! latch*: a thread waits for frames with nothing latched, and reserves them for pages that it latches together. No thread waits for
 //! a latch while it holds a translation claim or one of the mutexes. Timers and sleeps do not exist in this crate.
 //!
-//! The protocols, byte by byte, are in `docs/design/buffer-pool.md`.
+//! The protocols, byte by byte, are in `docs/design/buffer-pool.md` and `docs/design/flushing.md`.
 
 // Under loom and shuttle the crate is its latch, which the checkers explore; the rest is left out.
 #[cfg_attr(any(loom, shuttle), allow(dead_code))]
