@@ -66,9 +66,9 @@ unsafe impl Sync for Observer {}
 impl WaitObserver for Observer {
     fn interest(&self) -> WaitInterest {
         match (self.interest)(self.context) {
-            0 => WaitInterest::Nobody,
+            0 => WaitInterest::None,
             1 => WaitInterest::Holders,
-            _ => WaitInterest::Everybody,
+            _ => WaitInterest::All,
         }
     }
 

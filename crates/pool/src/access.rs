@@ -1,4 +1,5 @@
-//! Reading a page that somebody may be writing: the one module where bytes are read without a latch.
+//! Reading a page that another thread may be writing: the one module where bytes are read without a
+//! latch.
 //!
 //! An optimistic reader's loads race with the exclusive holder's stores. Such a race is undefined for ordinary
 //! loads in Rust's model, so nothing here forms a reference into the frame: [`OptPage`] holds a raw pointer, checks

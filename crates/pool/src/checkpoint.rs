@@ -4,9 +4,11 @@
 //! the file has been synced: until then the write's smallest rec_lsn stands in [`Unsynced`] and holds the checkpoint,
 //! and its slots in the double-write file are not reused.
 //!
-//! A write that relies on an older image of a page (see `doublewrite`) holds the checkpoint back to the rec_lsn of that. So that those who
-//! write the same pages over and over do not hold it for ever, a checkpoint begins with a *floor*: from then on nobody relies on an image
-//! with a smaller rec_lsn. Floor and holds are under one mutex: a hold comes before the checkpoint is claimed, or is refused.
+//! A write that relies on an older image of a page (see `doublewrite`) holds the checkpoint at the
+//! rec_lsn of that image. A checkpoint begins by raising a *floor*: from then on no write relies on
+//! an image with a smaller rec_lsn, so pages that are written again and again do not hold it. Floor
+//! and holds are under one mutex: a hold is entered before the checkpoint is claimed, or is
+//! refused.
 //!
 //! **Order.** A write enters `Unsynced` before its pages leave the dirty sets, and [`Core::oldest_dirty`] looks at
 //! the dirty sets first. The checkpoint asks the log for its oldest writer before that: a mini-transaction is in a
@@ -81,7 +83,7 @@ impl Unsynced {
         self.state.lock().writes.remove(&id);
     }
 
-    /// From now on nobody gets hold of the log before `lsn`.
+    /// From now on no hold of the log before `lsn` is granted.
     fn raise_floor(&self, lsn: Lsn) {
         let mut state = self.state.lock();
         state.floor = state.floor.max(lsn);
@@ -198,7 +200,8 @@ impl Core {
         self.unsynced.raise_floor(floor);
         self.sync_home()?;
         if self.unsynced.oldest() < floor {
-            // Those who relied on older images were not done when the sync began; most of them are now.
+            // Writes that relied on older images were not done when the sync began; most of them
+            // are now.
             self.sync_home()?;
         }
         // In this order: see the module's description.

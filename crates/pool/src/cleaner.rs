@@ -25,8 +25,9 @@ const ROUNDS: usize = 32;
 /// How far the cleaner looks while there is nothing for it to do: a partition's mutex is held meanwhile.
 const SIGHT: usize = 512;
 
-/// How many of the `owed` pages the checkpointer writes at once. On a disk with one arm the sync of a commit waits behind all that is under way. Who
-/// is behind owes more, and writes more at once.
+/// How many of the `owed` pages the checkpointer writes at once. On a disk with one arm the sync of
+/// a commit waits behind all that is under way. A checkpointer that is behind owes more, and writes
+/// more at once.
 fn at_once(owed: usize, overdue: usize) -> usize {
     if overdue > 0 { BATCH } else { owed.div_ceil(ROUNDS) }
 }
@@ -60,7 +61,7 @@ impl Signals {
         }
     }
 
-    /// The log has grown, or somebody waits for room in it.
+    /// The log has grown, or a thread waits for log space.
     pub(crate) fn wake_checkpointer(&self) {
         if !self.checkpoint.load(Ordering::Relaxed) && !self.checkpoint.swap(true, Ordering::SeqCst) {
             self.work.lock().checkpoint = true;
@@ -118,8 +119,8 @@ impl Signals {
         self.next(&self.for_finisher, |work| work.home.pop_front())
     }
 
-    /// Takes a request. The flag is lowered first: whoever still found it raised is served by what follows now, and
-    /// whoever raises it again will set the request again.
+    /// Takes a request. The flag is lowered first: a thread that still found it raised is served by
+    /// what follows now, and one that raises it again sets the request again.
     fn take(request: &mut bool, flag: &AtomicBool, stopped: bool) -> Option<()> {
         flag.store(false, Ordering::SeqCst);
         (std::mem::take(request) && !stopped).then_some(())
@@ -147,7 +148,8 @@ pub(crate) fn run_cleaner(core: &Core) {
 pub(crate) fn run_checkpointer(core: &Core) {
     let mut pacer = Pacer::new(core.wal.next_lsn());
     while core.signals.next_checkpoint().is_some() {
-        // A failure keeps the pages dirty; those who wait for log space must not wait for a disk that may stay broken.
+        // A failure keeps the pages dirty; threads that wait for log space must not wait for a disk
+        // that may stay broken.
         if let Err(error) = core.advance_checkpoint(&mut pacer) {
             core.wal.checkpoint_failed(error);
         }
@@ -220,12 +222,13 @@ impl Core {
 
     fn ages(&self) -> Ages {
         let target = self.wal.capacity() / 100 * u64::from(self.config.checkpoint_target_pct);
-        // Nobody is delayed while the checkpointer still takes its time.
+        // No user is delayed while the checkpointer still takes its time.
         Ages { target, limit: self.wal.throttle_from().max(target) }
     }
 
-    /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of those below `must`. Latches are waited for
-    /// only for the sake of the latter, and when everything else is written: whoever has one may be off his core.
+    /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of
+    /// those below `must`. Latches are waited for only for the sake of the latter, and when
+    /// everything else is written: the holder of one may be preempted.
     fn write_oldest(&self, pages: usize, below: Lsn, must: Lsn) -> Result<()> {
         let mut waiter = self.supply.waiter();
         let (mut pages, mut wait) = (pages, false);

@@ -1,8 +1,8 @@
 //! Closing a space while others may still use it.
 //!
-//! 1. The space is marked closing: nobody claims a translation entry of it any more. Claiming and marking are
-//!    sequentially consistent on both sides - claim, then look at the mark; mark, then look at the entries - so a
-//!    claim that misses the mark is found by the walk.
+//! 1. The space is marked closing: no thread claims a translation entry of it any more. Claiming
+//!    and marking are sequentially consistent on both sides - claim, then read the mark; mark, then
+//!    read the entries - so the walk finds a claim that misses the mark.
 //! 2. Without `discard`, its dirty pages are written and the file is synced.
 //! 3. Every page is taken out, waiting for the holders of its latch and for a write in progress.
 //! 4. The space leaves the registry. Its translation is freed with the last `Arc`.
@@ -50,7 +50,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes the page out of its frame, whoever uses it.
+    /// Takes the page out of its frame, after its users.
     fn take_out(&self, space: &Space, no: PageNo, frame: u32, discard: bool) -> Result<()> {
         let (header, id) = (self.frames.header(frame), space.page_id(no));
         loop {

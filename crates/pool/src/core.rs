@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub(crate) frames: Frames,
     pub(crate) partitions: Box<[CachePadded<Partition>]>,
     pub(crate) supply: CachePadded<Supply>,
-    /// Those who evict pages of one space at the same moment mostly do not meet in it.
+    /// Threads that evict pages of one space at the same moment mostly do not meet in it.
     spaces: ReadMostly<HashMap<SpaceId, Arc<Space>>>,
     pub(crate) wal: Arc<Wal>,
     pub(crate) metrics: Arc<Metrics>,

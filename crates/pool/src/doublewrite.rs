@@ -15,15 +15,17 @@
 //! [`Unsynced`](crate::checkpoint::Unsynced) holds the checkpoint back to there until its writes are durable, and has an
 //! image written where the checkpoint, or one that is being taken, is further. A page that goes out often has one image for each checkpoint.
 //!
-//! **Areas are used in turn.** The file grows by an area when the last one is full, up to a limit and as long as the disk has room. From
-//! then on a quarter of the areas is *retired* at a time, the oldest images: nobody relies on them any more, those who do have
-//! written their pages home, and these are synced. The slot of a page whose home write
-//! failed is not reused until that page has been written after all.
+//! **Areas are used in turn.** The file grows by an area when the last one is full, up to a limit
+//! and as long as the disk has room. From then on a quarter of the areas is *retired* at a time,
+//! the oldest images: no batch relies on them from then on, the batches that do have written their
+//! pages home, and these are synced. The slot of a page whose home write failed is not used again
+//! until that page has been written after all.
 //!
 //! What becomes of the images at open: see [`restore`](crate::restore).
 //!
-//! Lock order: `state` is a leaf; nothing is waited for under it but its own condition variable, whose waiters wait
-//! for home writes of other threads. A batch gets slots and images to rely on at one moment, so who has any waits for nobody's.
+//! Lock order: `state` is a leaf; no thread waits under it except on its own condition variable,
+//! whose waiters wait for home writes of other threads. A batch gets slots and images to rely on at
+//! one moment, so it holds none while it waits.
 
 use std::sync::Arc;
 
@@ -364,7 +366,8 @@ impl State {
         (self.areas / 4).max(1)
     }
 
-    /// Whether an area that is to be retired is still needed. From now on nobody relies on what it has who does not already.
+    /// True if an area that is to be retired is still needed. From now on no further batch relies
+    /// on its images.
     fn retire(&mut self) -> bool {
         let (first, areas) = (self.current + 1, self.areas);
         let oldest = |area: u32| (area + areas - first % areas) % areas < self.oldest_areas();

@@ -1,4 +1,5 @@
-//! Where frames come from. Whoever needs a frame makes frames; nobody sleeps for a while and looks again.
+//! Where frames come from. A thread that needs a frame makes frames; it never sleeps for a while to
+//! try again.
 //!
 //! 1. The free list.
 //! 2. A batch of clean victims of the policy: the first is the caller's, the others go to the free list.
@@ -219,7 +220,8 @@ impl Core {
         }
     }
 
-    /// A resident page that somebody has latched, another one for every caller; none if all are being written.
+    /// A resident page that another thread has latched, another one for every caller; none if all
+    /// are being written.
     fn latched_candidate(&self) -> Option<u32> {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         let mut latched = Vec::new();
@@ -234,7 +236,8 @@ impl Core {
         (!latched.is_empty()).then(|| latched[turn % latched.len()])
     }
 
-    /// Evicts the page `id`, which is of no use to anybody, from a frame, if it is there and can be at once. The frame goes to the free list.
+    /// Evicts the page `id`, which is of no use any more, from its frame, if it is cached and can
+    /// be evicted at once. The frame goes to the free list.
     pub(crate) fn empty_frame(&self, frame: u32, id: PageId) {
         if !self.try_latch_clean(frame) {
             return;

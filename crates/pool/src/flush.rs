@@ -1,14 +1,16 @@
 //! Writing pages to their files.
 //!
-//! Life of a write: *stage* - each page is copied under its shared latch, and marked WRITING; *secure* - the log is
-//! flushed up to the newest page LSN of the batch (one flush for all: the WAL rule), the copies are sealed with their
-//! checksums, and those of pages that have no image in the double-write file to rely on are written to it, and it is synced; *home* - the copies are written to where they
-//! belong. A page that nobody changed since it was copied is clean then; one that was changed stays dirty from that
-//! change on. Nothing is latched after staging.
+//! Life of a write: *stage* - each page is copied under its shared latch, and marked WRITING;
+//! *secure* - the log is flushed up to the newest page LSN of the batch (one flush for all: the WAL
+//! rule), the copies are sealed with their checksums, and those of pages that have no image in the
+//! double-write file to rely on are written to it, and it is synced; *home* - the copies are
+//! written to where they belong. A page that no thread changed since it was copied is clean then;
+//! one that was changed stays dirty from that change on. Nothing is latched after staging.
 //!
-//! What was written as a free page nobody will read again: its frame goes to the free list.
+//! A page that was written as a free one is not read again: its frame goes to the free list.
 //!
-//! A write that fails leaves its pages as dirty as they were; the error goes to whoever asked for the write.
+//! A write that fails leaves its pages as dirty as they were; the thread that asked for the write
+//! gets the error.
 
 use std::sync::Arc;
 
@@ -195,7 +197,7 @@ impl Core {
         (written, failure)
     }
 
-    /// Writes the rest of the batch home, `at_once` pages at a time, and lets go of it.
+    /// Writes the rest of the batch home, `at_once` pages at a time, and releases it.
     pub(crate) fn finish(&self, mut secured: Secured, at_once: usize) -> (usize, Option<Error>) {
         let (mut written, mut failure) = (0, None);
         while secured.next < secured.batch.staged.len() {

@@ -29,8 +29,8 @@ pub(crate) struct Frames {
     _header_mapping: Mapping,
 }
 
-// SAFETY: the mapping is plain memory owned by this object; who may touch which frame when is the latches' affair,
-// and every access goes through a latch protocol.
+// SAFETY: the mapping is plain memory owned by this object; the latches say which thread may touch
+// which frame when, and every access goes through a latch protocol.
 unsafe impl Send for Frames {}
 // SAFETY: as above.
 unsafe impl Sync for Frames {}
@@ -100,8 +100,8 @@ impl Frames {
     /// The caller holds the frame's latch exclusively as long as the slice lives, and makes no second reference.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn page_mut(&self, f: u32) -> &mut [u8] {
-        // SAFETY: mapped and initialised memory; the latch keeps everybody else out but optimistic readers, which
-        // go through `access` alone and discard what they read.
+        // SAFETY: mapped and initialised memory; the latch excludes all but optimistic readers,
+        // which go through `access` alone and discard what they read.
         unsafe { std::slice::from_raw_parts_mut(self.bytes(f).as_ptr(), self.page_size()) }
     }
 
@@ -135,7 +135,7 @@ impl Frames {
         self.mapping.populate((from as usize) << self.page_shift, (to as usize) << self.page_shift);
     }
 
-    /// Gives the memory of frames `from..to` back to the system; nobody may hold their latches.
+    /// Returns the memory of frames `from..to` to the system; no thread may hold their latches.
     pub(crate) fn give_back(&self, from: u32, to: u32) {
         self.mapping.give_back((from as usize) << self.page_shift, (to as usize) << self.page_shift);
     }
@@ -276,7 +276,7 @@ mod tests {
         let frames = Frames::reserve(4, 4096).unwrap();
         frames.advise_used(0, 4);
         for f in 0..4 {
-            // SAFETY: nobody else knows the frames.
+            // SAFETY: no other thread knows the frames.
             let page = unsafe { frames.page_mut(f) };
             assert_eq!(page.len(), 4096);
             assert!(page.iter().all(|&b| b == 0));

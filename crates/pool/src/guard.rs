@@ -1,4 +1,4 @@
-//! Guards: the holds on a page. A latch is the pin - whoever holds one keeps the page in its frame.
+//! Guards: the holds on a page. A latch is the pin - its holder keeps the page in its frame.
 //!
 //! [`OptimisticGuard`] holds nothing: what was read through it counts only after [`OptimisticGuard::validate`].
 //! Under Miri it holds the shared latch instead and always validates.
@@ -150,8 +150,8 @@ impl fmt::Debug for SharedGuard<'_> {
     }
 }
 
-/// A page latched exclusively. Whoever changes it logs the change and calls [`ExclusiveGuard::mark_dirty`] before the
-/// guard is dropped.
+/// A page latched exclusively. A holder that changes it logs the change and calls
+/// [`ExclusiveGuard::mark_dirty`] before the guard is dropped.
 pub struct ExclusiveGuard<'a> {
     core: &'a Core,
     header: &'a FrameHeader,
@@ -232,7 +232,7 @@ impl<'a> ExclusiveGuard<'a> {
         self.fresh = false;
     }
 
-    /// Turns the exclusive hold into a shared one; nobody changes the page in between.
+    /// Turns the exclusive hold into a shared one; no other thread changes the page in between.
     #[must_use]
     pub fn downgrade(self) -> SharedGuard<'a> {
         let this = std::mem::ManuallyDrop::new(self);

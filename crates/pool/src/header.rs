@@ -1,4 +1,5 @@
-//! The 64-byte header of a frame: one cache line that a hit reads and, once the page is hot, nobody writes.
+//! The 64-byte header of a frame: one cache line that a hit reads and, once the page is hot, no hit
+//! writes.
 //!
 //! ```text
 //! offset size
@@ -14,13 +15,14 @@
 //!
 //! A header of zeros is that of a free frame, so the headers of the largest pool cost memory only where they are used.
 //!
-//! Who may change what:
+//! Rules of change:
 //! - page id: the exclusive holder of the latch.
-//! - rec_lsn 0 -> x: the exclusive holder, under the partition's dirty mutex. x -> 0 or x -> y: whoever completes a
-//!   write, under the dirty mutex, without the latch.
-//! - WRITING: set by a shared holder under the dirty mutex, so never while somebody holds the latch exclusively;
-//!   cleared under the dirty mutex. An exclusive holder that sees it clear therefore knows that it stays clear and that
-//!   rec_lsn stays what it is; one that sees it set must take the dirty mutex.
+//! - rec_lsn 0 -> x: the exclusive holder, under the partition's dirty mutex. x -> 0 or x -> y: the
+//!   thread that completes a write, under the dirty mutex, without the latch.
+//! - WRITING: set by a shared holder under the dirty mutex, so never while another thread holds the
+//!   latch exclusively; cleared under the dirty mutex. An exclusive holder that finds it clear
+//!   therefore knows that it stays clear and that rec_lsn stays what it is; one that finds it set
+//!   must take the dirty mutex.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

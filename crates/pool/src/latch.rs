@@ -6,25 +6,27 @@
 //! | version                            | X   | P   | shared holders       |
 //! +------------------------------------+-----+-----+----------------------+
 //!   +1 by every release that changed      |     |
-//!   the page (or gave the frame away)     |     somebody may be parked
+//!   the page (or gave the frame away)     |     a waiter may be parked
 //!                                         held exclusively
 //! ```
 //!
 //! **Optimistic readers** store nothing: they load the word ([`Latch::optimistic`]), read the page, and compare
 //! version and X again ([`Latch::validate`]). What they read counts only if both are unchanged.
 //!
-//! **Shared and exclusive holders** change the word by compare-exchange. A thread that does not get the latch spins
-//! for a moment, sets P and parks on the latch's address; the parking lot checks the word once more under its own
-//! lock, so a release between the check and the parking cannot be missed. Whoever leaves the latch free while P is
-//! set clears P and wakes all parked threads, which start over.
+//! **Shared and exclusive holders** change the word by compare-exchange. A thread that does not get
+//! the latch spins for a moment, sets P and parks on the latch's address; the parking lot checks
+//! the word once more under its own lock, so a release between the check and the parking cannot be
+//! missed. A holder that leaves the latch free while P is set clears P and wakes all parked
+//! threads, which start over.
 //!
 //! **Fairness.** P with shared holders present means that an exclusive request waits; new shared requests then park
 //! behind it. So a stream of readers cannot starve a writer. A thread must not take a latch twice.
 //!
-//! **Who waits, waits for a page.** While a thread waits for the latch of one page, the frame may be given to another page, whose
-//! holder may be waiting for a latch that this thread holds: the order in which pages are latched says nothing about frames. So
-//! a wait ends without the latch when the page that it is about has left. It leaves before the latch is released by whoever evicts
-//! it, and that wakes all who are parked.
+//! **A waiter waits for a page.** While a thread waits for the latch of one page, the frame may be
+//! given to another page, whose holder may be waiting for a latch that this thread holds: the order
+//! in which pages are latched says nothing about frames. So a wait ends without the latch when the
+//! page that it is about has left. The evictor takes the page out before it releases the latch, and
+//! the release wakes all parked threads.
 //!
 //! **Memory order.** Acquiring is `Acquire`, releasing `Release`. After X is set a release fence keeps the holder's
 //! writes to the page from becoming visible before X; `validate` has the matching acquire fence (a seqlock).
@@ -167,7 +169,7 @@ impl Latch {
     /// Gives a shared hold back.
     pub(crate) fn release_shared(&self) {
         let before = self.word.fetch_sub(SHARED_ONE, Ordering::Release);
-        debug_assert!(before & SHARED_MASK != 0, "released a shared latch that nobody held");
+        debug_assert!(before & SHARED_MASK != 0, "released a shared latch that no thread held");
         latches::gave();
         if before & SHARED_MASK == SHARED_ONE && before & PARKED != 0 {
             self.wake(before - SHARED_ONE);
@@ -193,7 +195,7 @@ impl Latch {
     fn leave_exclusive(&self, changed: bool, keep: u64) {
         // While X is set only P changes: version and count are the holder's.
         let held = self.word.load(Ordering::Relaxed);
-        debug_assert!(held & EXCLUSIVE != 0, "released an exclusive latch that nobody held");
+        debug_assert!(held & EXCLUSIVE != 0, "released an exclusive latch that no thread held");
         let version = held & STAMP & !EXCLUSIVE;
         let next = if changed { version.wrapping_add(VERSION_ONE) } else { version };
         let before = self.word.swap(next | keep, Ordering::Release);
@@ -225,8 +227,9 @@ impl Latch {
             let set = word & PARKED != 0
                 || self.word.compare_exchange(word, parked, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if set {
-                // P is cleared before anyone is woken, so a word that still has it means that the wake-up is to come. A
-                // holder after the page has left is seen together with that: hence Acquire.
+                // P is cleared before a thread is woken, so a word that still has it means that the
+                // wake-up is to come. A holder after the page has left is seen together with that:
+                // hence Acquire.
                 self.parking.park(|| {
                     let word = self.word.load(Ordering::Acquire);
                     word & PARKED != 0 && busy(word) && there()
@@ -236,7 +239,8 @@ impl Latch {
         true
     }
 
-    /// Clears P and wakes everybody, unless somebody took the latch meanwhile: then that is their duty.
+    /// Clears P and wakes all, unless another thread took the latch meanwhile: then that thread
+    /// will.
     fn wake(&self, mut word: u64) {
         while word & HELD == 0 && word & PARKED != 0 {
             match self.word.compare_exchange_weak(word, word & !PARKED, Ordering::Relaxed, Ordering::Relaxed) {
@@ -473,7 +477,7 @@ mod checked {
                     yield_now();
                     page.latch.release_shared();
                 } else if let Some(stamp) = page.latch.optimistic() {
-                    assert!(page.latch.upgrade(stamp), "nobody changes the page");
+                    assert!(page.latch.upgrade(stamp), "no other thread changes the page");
                     page.latch.release_exclusive(false);
                 }
             });

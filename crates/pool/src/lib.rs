@@ -1,9 +1,10 @@
 //! Floor 3: the buffer pool.
 //!
-//! [`Pool`] keeps pages of open [`Space`]s in a fixed number of frames. A page is used through a guard: an
-//! [`OptimisticGuard`] reads without a latch and validates afterwards, a [`SharedGuard`] or [`ExclusiveGuard`] holds
-//! the page's latch, which is also what keeps it in its frame: there are no pin counts. An [`Access`] says who asks and
-//! why, counts, and carries reserved frames.
+//! [`Pool`] keeps pages of open [`Space`]s in a fixed number of frames. A page is used through a
+//! guard: an [`OptimisticGuard`] reads without a latch and validates afterwards, a [`SharedGuard`]
+//! or [`ExclusiveGuard`] holds the page's latch, which is also what keeps it in its frame: there
+//! are no pin counts. An [`Access`] names the statement and the purpose, counts, and carries
+//! reserved frames.
 //!
 //! | module | what |
 //! |---|---|

@@ -1,13 +1,14 @@
 //! Bringing a page in.
 //!
 //! 1. Claim the translation entry (see `translation`); losers wait for the winner.
-//! 2. Get a frame: a reserved one, a free one, or the first of a batch of clean victims; if all candidates are dirty,
-//!    by writing some (see `evict`). If even that would mean to wait for other threads' latches, the claim is
-//!    given up first: nobody waits for us while we wait for latches.
+//! 2. Get a frame: a reserved one, a free one, or the first of a batch of clean victims; if all
+//!    candidates are dirty, by writing some (see `evict`). If even that would mean to wait for
+//!    other threads' latches, the claim is given up first: no thread waits for this one while it
+//!    waits for latches.
 //! 3. Take the frame's latch, write the page id into the header, publish the entry. From here on others wait for the
 //!    latch.
-//! 4. Read, check, and enter the page into the policy. On an error the entry is emptied and the frame given back;
-//!    those who waited try for themselves and get their own error.
+//! 4. Read, check, and enter the page into the policy. On an error the entry is emptied and the
+//!    frame returned; the threads that waited try for themselves and get their own error.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,7 +38,7 @@ pub(crate) enum Fill {
 /// One in so many frames may be filled by one batch of pages that a thread is going to read: many threads do that at a time.
 const TOGETHER_DIVISOR: usize = 64;
 
-/// Frames that belong to nobody else; those left go back to the free list on drop.
+/// Frames that are this thread's alone; those left return to the free list on drop.
 pub(crate) struct Lease<'a> {
     core: &'a Core,
     frame: Option<u32>,
@@ -221,7 +222,7 @@ impl Core {
         claimed.is_ok().then(|| Claim { entry })
     }
 
-    /// Claims the entry, or waits while somebody else has it claimed.
+    /// Claims the entry, or waits while another thread has it claimed.
     fn claim<'s>(&self, space: &'s Space, no: PageNo) -> Option<Claim<'s>> {
         if let Some(claim) = self.try_claim(space, no) {
             return Some(claim);
@@ -239,7 +240,7 @@ impl Core {
         None
     }
 
-    /// Latches a frame that belongs to nobody exclusively, gives it to a page and publishes it.
+    /// Latches an unused frame exclusively, gives it to a page and publishes it.
     fn occupy(&self, frame: u32, id: PageId, publish: impl FnOnce(u32)) {
         let header = self.frames.header(frame);
         // Only a thread that still believes in the frame's former page can be in the way, for a moment.
@@ -298,8 +299,8 @@ impl Core {
         })
     }
 
-    /// Whether the page just read is one to keep although nobody has asked for it: damaged and blank pages are left to
-    /// those who ask. The caller holds the latch exclusively.
+    /// True if the page just read is one to keep although no thread has asked for it: damaged and
+    /// blank pages are left to the threads that ask. The caller holds the latch exclusively.
     fn is_sound(&self, frame: u32, id: PageId) -> bool {
         // SAFETY: as said.
         let page = unsafe { self.frames.page(frame) };
@@ -334,7 +335,8 @@ impl Core {
         u64::from(no.0) * self.frames.page_size() as u64
     }
 
-    /// Throws the page in `frame` away: latched exclusively by the caller, who loses the latch; clean; its space open.
+    /// Discards the page in `frame`: latched exclusively by the caller, whose latch is released;
+    /// clean; its space open.
     pub(crate) fn forget_page(&self, frame: u32, id: PageId) {
         self.partition(id).remove(frame, &self.frames);
         self.release_frame(frame, id);

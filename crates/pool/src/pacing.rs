@@ -1,13 +1,15 @@
 //! How fast pages are written for the checkpoint.
 //!
-//! A page has to be written before its rec_lsn is `target` bytes old, and should be written late: it may change again. If every page
-//! were written just then, the writes would come as the first changes did, in lumps, and each lump would be one lap of the log
-//! later the same lump again: pages that are written together are soon changed together. So the rate is the *least even* rate that
-//! is in time for everyone: of all stretches of the log, the largest quotient of the pages up to there and the bytes of log that
-//! are left until the last of them is due. (The taut string over the deadlines: with equal deadlines for equal work no
-//! schedule has a lower peak.) A lump that is due later raises the rate now, a lap smooths it out, and the age of an even load
-//! settles at the target; there is no threshold on the way. Pages younger than [`AHEAD`] of the target do not count: a young
-//! log is not written in advance.
+//! A page has to be written before its rec_lsn is `target` bytes old, and should be written late:
+//! it may change again. If every page were written just then, the writes would come as the first
+//! changes did, in lumps, and each lump would be one lap of the log later the same lump again:
+//! pages that are written together are soon changed together. So the rate is the *least even* rate
+//! that is in time for every page: of all stretches of the log, the largest quotient of the pages
+//! up to there and the bytes of log that are left until the last of them is due. (The taut string
+//! over the deadlines: with equal deadlines for equal work no schedule has a lower peak.) A lump
+//! that is due later raises the rate now, a lap smooths it out, and the age of an even load settles
+//! at the target; there is no threshold on the way. Pages younger than [`AHEAD`] of the target do
+//! not count: a young log is not written in advance.
 //!
 //! Only if the device cannot keep up, or if there are too few old pages for a write, do pages become older than the target; those are
 //! written at a rate at which half of what lies between target and limit would do, and at the limit at once: from there on users are

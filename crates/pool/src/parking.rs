@@ -23,10 +23,10 @@ mod imp {
         unsafe { park(key, &condition, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, None) };
     }
 
-    /// Wakes everybody who sleeps at address `key`.
+    /// Wakes all threads that are parked at address `key`.
     #[cfg(not(sim))]
     pub(crate) fn wake_all_at(key: usize) {
-        // SAFETY: as above; waking an address at which nobody sleeps is harmless.
+        // SAFETY: as above; waking an address at which no thread is parked is harmless.
         unsafe { unpark_all(key, DEFAULT_UNPARK_TOKEN) };
     }
 

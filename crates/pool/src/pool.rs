@@ -26,8 +26,8 @@ use crate::stats::{FrameInfo, Owner, PoolStats, Resident};
 use crate::{cleaner, readahead};
 
 /// The buffer pool of one database.
-// In cache lines of its own: whoever looks at a page comes through here, and must not wait for a thread that writes to what the
-// allocator has put beside it, or to the count of references.
+// In cache lines of its own: every access to a page reads this, and must not wait for a thread that
+// writes to what the allocator has put beside it, or to the count of references.
 #[repr(align(128))]
 pub struct Pool {
     core: Arc<Core>,
@@ -102,9 +102,10 @@ impl Pool {
         Ok(space)
     }
 
-    /// Takes all pages of a space out of the pool and forgets it. Waits for the guards that others hold; those who
-    /// ask for its pages later get [`Error::Closed`]. `discard`: changes are thrown away (the table was dropped);
-    /// otherwise they are written and synced. The caller holds no latch.
+    /// Takes all pages of a space out of the pool and forgets it. Waits for the guards that others
+    /// hold; threads that ask for its pages later get [`Error::Closed`]. `discard`: changes are
+    /// thrown away (the table was dropped); otherwise they are written and synced. The caller holds
+    /// no latch.
     ///
     /// # Errors
     /// Of the writes and the sync; the call may be repeated then.
@@ -147,8 +148,9 @@ impl Pool {
         Some(OptimisticGuard { core, header, at: PageStamp { frame, stamp }, id })
     }
 
-    /// Brings a page in, or waits for whoever does, or for the exclusive holder of its latch. It may be gone again when
-    /// this returns. The caller holds no latch, or has reserved frames.
+    /// Loads a page, or waits for the thread that does, or for the exclusive holder of its latch.
+    /// The page may have left again when this returns. The caller holds no latch, or has reserved
+    /// frames.
     ///
     /// # Errors
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had, of the writes that failed.

@@ -1,8 +1,9 @@
 //! Read-ahead: a few threads that bring pages in before they are asked for.
 //!
-//! It is charged to the scan budget: pages come in through the ring (or, for a scan that is to be kept, the normal
-//! way), and no more are queued than half of what the policy has room for - a page that would be evicted before it is used is not
-//! worth reading. It never waits, writes, or fails: a page that cannot be had easily is left to whoever asks for it.
+//! It is charged to the scan budget: pages enter through the ring (or, for a scan that is to be
+//! kept, the normal way), and no more are queued than half of what the policy has room for - a page
+//! that would be evicted before it is used is not worth reading. It never waits, writes, or fails:
+//! a page that cannot be had easily is left to the thread that asks for it.
 //!
 //! What waits for the same file is read in one batch: a disk that seeks goes there once for all of it, and one that
 //! does not gets many requests at a time.
@@ -172,8 +173,8 @@ pub(crate) fn run_reader(core: &Core) {
     }
 }
 
-/// Lets the calling thread have less of a core than those that have somebody to answer. A walk asks for its pages itself, at its own
-/// priority, when they are not there yet.
+/// Gives the calling thread a smaller share of a core than threads that answer requests. A walk
+/// asks for its pages itself, at its own priority, when they are not there yet.
 fn give_way() {
     // On Linux that is the thread's affair, not the process's. Nothing depends on it.
     #[cfg(all(target_os = "linux", not(miri)))]

@@ -1,4 +1,4 @@
-//! Who asks for pages and why: one [`Access`] per statement and thread, and what it counts.
+//! Requests for pages: one [`Access`] per statement and thread, with its purpose and its counts.
 //!
 //! An `Access` counts in plain cells, so that a hit writes to no shared memory, and adds its numbers to the shared
 //! counters once, when it is dropped. It also carries the frames that a structure change has reserved.

@@ -40,7 +40,8 @@ impl State {
         self.promised + frames <= limit || self.promised == 0
     }
 
-    /// Takes those for whom there are frames out of the line, from its front, with what they asked for promised to them.
+    /// Takes the requests for which there are frames from the front of the queue, with their frames
+    /// promised to them.
     fn serve(&mut self, limit: u32) -> Vec<Arc<Waiter<u32>>> {
         let mut served = Vec::new();
         while self.line.front().is_some_and(|first| self.fits(first.wants, limit))

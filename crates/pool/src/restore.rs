@@ -7,7 +7,8 @@
 //!   A write that a power cut tore is always such a case, because it held the checkpoint, be the image its own or an older one.
 //! - The damaged page carries the image's LSN and checksum: it was that very image.
 //!
-//! Otherwise the page stays damaged, and says so to those who read it: an old image would be a silent step back in time.
+//! Otherwise the page stays damaged, and its readers get an error: an old image would be a silent
+//! step back in time.
 //!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of the pages whose images lie beyond the checkpoint, which redo
 //! is about to read anyway, each is looked at, and of the others those of the newest [`RECENT`] images.

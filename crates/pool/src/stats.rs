@@ -18,7 +18,7 @@ pub struct PoolStats {
     pub frames: usize,
     /// Frames that hold no page: free, reserved, or about to be filled.
     pub free: usize,
-    /// Those of them that nobody has taken: they are in the free list.
+    /// Those of them that no thread has taken: they are in the free list.
     pub idle: usize,
     /// Frames that hold a page.
     pub resident: usize,
@@ -55,7 +55,7 @@ pub struct FrameInfo {
     pub queue: Queue,
     /// It is on its way to disk.
     pub writing: bool,
-    /// It was read ahead, and nobody has used it yet.
+    /// It was read ahead, and no thread has used it yet.
     pub read_ahead: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The free list, and how threads wait for frames without a timer.
 //!
-//! **Waiting.** A thread that needs a frame registers as a waiter *before* it looks for one; whoever makes a frame
-//! available, or evictable (a page came in, a write was completed), calls [`Supply::event`], which does nothing
-//! unless somebody waits. So an event between looking and sleeping is not missed.
+//! **Waiting.** A thread that needs a frame registers as a waiter *before* it looks for one. A
+//! thread that makes a frame available, or evictable (a page came in, a write was completed), calls
+//! [`Supply::event`], which does nothing unless a thread waits. So an event between the look and
+//! the wait is not missed.
 //!
 //! **Shrinking.** Frames at or above `active` do not go back to the list: they are counted as retired.
 
@@ -78,7 +79,7 @@ impl Supply {
         self.free_len.store(state.free.len() as u32, Ordering::Relaxed);
     }
 
-    /// Gives frames back; nobody refers to them any more.
+    /// Returns frames; nothing refers to them any more.
     pub(crate) fn give(&self, frames: &[u32]) {
         if frames.is_empty() {
             return;

@@ -11,11 +11,12 @@
 //! reallocation under its readers. Memory: 4 bytes per page of every touched group of 1,024 pages, plus 8 per
 //! group - 0.025 % of the touched part of the space at 16 KiB pages. Segments live as long as the space.
 //!
-//! **Protocol of an entry.** Whoever wants to bring a page in claims it: 0 -> CLAIMED. The winner finds a frame, takes
-//! its latch exclusively, writes the page id into its header and publishes CLAIMED -> frame + 1; it reads the page
-//! under the latch, so everybody else waits there. Losers of the claim turn it into CLAIMED_WAITED and park on the
-//! entry's address until it is published or given up (-> 0). Evicting is frame + 1 -> 0 by the exclusive holder of
-//! the frame's latch.
+//! **Protocol of an entry.** A thread that wants to load a page claims it: 0 -> CLAIMED. The winner
+//! finds a frame, takes its latch exclusively, writes the page id into its header and publishes
+//! CLAIMED -> frame + 1; it reads the page under the latch, so every other thread waits there.
+//! Losers of the claim turn it into CLAIMED_WAITED and park on the entry's address until it is
+//! published or given up (-> 0). Evicting is frame + 1 -> 0 by the exclusive holder of the frame's
+//! latch.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -28,7 +29,7 @@ const SEGMENT_BITS: u32 = 10;
 /// Segments are numbered from 1 here, so the numbers have up to 23 bits.
 const DIRECTORIES: usize = 33 - SEGMENT_BITS as usize;
 
-/// Somebody is finding a frame for the page.
+/// A thread is finding a frame for the page.
 pub(crate) const CLAIMED: u32 = u32::MAX - 1;
 /// The same, and others sleep on the entry.
 pub(crate) const CLAIMED_WAITED: u32 = u32::MAX;
@@ -158,12 +159,13 @@ impl Drop for Translation {
             if segments.is_null() {
                 continue;
             }
-            // SAFETY: a published directory `k` is a box of `2^k` elements; nobody else uses it any more.
+            // SAFETY: a published directory `k` is a box of `2^k` elements; no other thread uses it
+            // any more.
             let segments = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(segments, 1 << k)) };
             for segment in &segments {
                 let segment = segment.load(Ordering::Acquire);
                 if !segment.is_null() {
-                    // SAFETY: a published segment is a box; nobody else uses it any more.
+                    // SAFETY: a published segment is a box; no other thread uses it any more.
                     drop(unsafe { Box::from_raw(segment) });
                 }
             }

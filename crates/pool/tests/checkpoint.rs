@@ -64,8 +64,9 @@ fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
     }
 }
 
-/// The checkpointer waited for the latch of each page that it had to write. Among hundreds of sessions on few cores somebody with a latch is
-/// always off his core, and for that time nothing was written: the log filled up and all had to wait.
+/// The checkpointer waited for the latch of each page that it had to write. Among hundreds of
+/// sessions on few cores one with a latch is always preempted, and for that time nothing was
+/// written: the log filled up and all had to wait.
 #[test]
 fn a_latched_page_does_not_hold_up_the_others() {
     let bed = Bed::with_threads(256);

@@ -1,4 +1,5 @@
-//! A disk that fails: errors reach those who asked, pages stay dirty, nothing is lost, and it goes on afterwards.
+//! A disk that fails: the thread that asked gets the error, pages stay dirty, nothing is lost, and
+//! it goes on afterwards.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;

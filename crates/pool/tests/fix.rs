@@ -135,5 +135,5 @@ fn a_dirty_page_that_was_to_be_made_anew_and_is_given_up_is_what_it_was() {
     drop(bed.pool.fix_new(&bed.space, PageNo(5), &acc).unwrap());
     assert_eq!((bed.read(5).unwrap(), bed.pool.stats().dirty), (7, 1));
     let mut anew = bed.pool.fix_new(&bed.space, PageNo(5), &acc).unwrap();
-    assert!(anew.bytes_mut()[24..].iter().all(|&b| b == 0), "but zeros to those who change it");
+    assert!(anew.bytes_mut()[24..].iter().all(|&b| b == 0), "but zeros to a thread that changes it");
 }

@@ -45,7 +45,7 @@ fn a_bad_page_does_not_take_the_others_along() {
     bed.pool.prefetch(&bed.space, &pages(10..20), &bed.pool.access(AccessKind::Range));
     assert_eq!(resident(&bed, 10..20), 9);
     assert!(!bed.pool.is_resident(&bed.space, PageNo(15)));
-    assert!(bed.read(15).is_err(), "who asks for it is told");
+    assert!(bed.read(15).is_err(), "a thread that asks for it is told");
     assert!((10..15).all(|no| bed.read(no).is_ok_and(|value| value == u64::from(no))));
 }
 

@@ -62,7 +62,7 @@ fn who_ends_serves_all_in_line_for_whom_there_is_room() {
     let bed = Bed::new(40);
     let acc = bed.access();
     let reserved = bed.pool.reserve_frames(10, &acc).unwrap();
-    // They keep what they get until all have it: nobody else's end serves the next one.
+    // They keep what they get until all have it: the end of one does not serve the next.
     let all_have_it = std::sync::Barrier::new(5);
     std::thread::scope(|scope| {
         for _ in 0..5 {

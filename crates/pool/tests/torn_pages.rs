@@ -76,7 +76,7 @@ fn bed_with_a_torn_page() -> (Bed, FaultDisk, Arc<Space>) {
     (bed, faults, other)
 }
 
-/// The double-write file turns over several times, while nobody writes page 1.
+/// The double-write file turns over several times, while page 1 is not written.
 fn turn_over(bed: &Bed, other: &Space) {
     let before = bed.metrics.get(Counter::DblwrPagesWritten);
     for no in 0..900 {

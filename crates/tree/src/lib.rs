@@ -6,9 +6,10 @@
 //! * [`SpaceFile`]: a file of pages with its header and allocation bitmaps.
 //! * [`Tree`]: search, change, [`Cursor`], [`BulkLoader`], verification; [`overflow`]: chains for large values.
 //!
-//! **Lock order**, binding for everybody who writes pages: log space ticket, frame reservation, structure mutex of
-//! the index, one page of an undo log, page latches of the tree from the root down and from left to right, page 0 of the
-//! space, its bitmap pages. A thread that waits for log space or frames holds no latch.
+//! **Lock order**, for every thread that writes pages: log space ticket, frame reservation,
+//! structure mutex of the index, one page of an undo log, page latches of the tree from the root
+//! down and from left to right, page 0 of the space, its bitmap pages. A thread that waits for log
+//! space or frames holds no latch.
 
 #![forbid(unsafe_code)]
 

@@ -11,8 +11,9 @@
 //! and releases the latches. So no page with a change that is not in the log can be written, and redo sees all records of
 //! the group or none.
 //!
-//! A mini-transaction that has changed something and is dropped instead of committed leaves pages that nobody can
-//! repair in memory: it poisons the database, and recovery starts from the log. By the rule above only the log itself does that.
+//! A mini-transaction that has changed something and is dropped instead of committed leaves pages
+//! that cannot be repaired in memory: it poisons the database, and recovery starts from the log. By
+//! the rule above only the log itself causes that.
 
 use std::cell::Cell;
 
@@ -183,7 +184,7 @@ impl<'a> Mtr<'a> {
         self.apply_checked(planned.page, &planned.op);
     }
 
-    /// As [`Mtr::apply`], for whoever has just checked.
+    /// As [`Mtr::apply`], for a caller that has just checked.
     pub(crate) fn apply_checked(&mut self, page: PageRef, op: &PageOp<'_>) {
         let latched = &mut self.pages[page.0];
         let id = latched.guard.id();

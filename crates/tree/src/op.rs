@@ -287,7 +287,7 @@ impl<'a> PageOp<'a> {
         Ok(())
     }
 
-    /// As [`PageOp::apply`], for whoever has just checked.
+    /// As [`PageOp::apply`], for a caller that has just checked.
     pub(crate) fn apply_checked(&self, id: PageId, page: &mut [u8]) {
         match *self {
             PageOp::InitNode { index, level } => {

@@ -1,5 +1,6 @@
-//! Overflow chains: values too long for a leaf, in pages of their own. The value in a chain never changes: an update writes a new
-//! chain, or refers to the same one if the value is the same. Who gives up the last reference frees the chain.
+//! Overflow chains: values too long for a leaf, in pages of their own. The value in a chain never
+//! changes: an update writes a new chain, or refers to the same one if the value is the same. The
+//! release of the last reference frees the chain.
 //!
 //! ```text
 //! offset size
@@ -239,8 +240,8 @@ fn fix_first<'a>(
     Ok((mtr, page))
 }
 
-/// Counts one more reference to a chain, which is stored afterwards. Whoever calls this sees to it that the chain is not freed
-/// meanwhile.
+/// Counts one more reference to a chain, which is stored afterwards. The caller makes sure that the
+/// chain is not freed meanwhile.
 ///
 /// # Errors
 /// Damage; those of the log and of reading pages.
@@ -277,7 +278,7 @@ pub fn release_chain(
     mtr.commit().map(drop)
 }
 
-/// Gives the pages of a chain back, to which nobody refers.
+/// Frees the pages of a chain to which nothing refers.
 fn free_chain(
     space: &SpaceFile,
     index: IndexId,

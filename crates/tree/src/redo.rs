@@ -8,11 +8,12 @@
 //! later is in the log behind the group. So torn pages and pages beyond the end of the file do no
 //! harm.
 //!
-//! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while all others get their records: one bad
-//! page does not keep a database shut. If it cannot be read, its checksum goes on saying so. If it can be read but a record does not fit
-//! it, its checksum is right, and it would pass for a sound page that lacks changes: so it becomes a [forsaken](TYPE_FORSAKEN) one, which
-//! is written like any other change and is damaged for all who read it, in this life of the database and the next. Records that
-//! initialise the page heal it.
+//! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while
+//! all others get their records: one bad page does not keep a database shut. If it cannot be read,
+//! its checksum goes on saying so. If it can be read but a record does not fit it, its checksum is
+//! right, and it would pass for a sound page that lacks changes: so it becomes a
+//! [forsaken](TYPE_FORSAKEN) one, which is written like any other change and is damaged for every
+//! reader, in this run of the database and the next. Records that initialise the page heal it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

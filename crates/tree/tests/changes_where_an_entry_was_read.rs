@@ -147,8 +147,9 @@ fn what_takes_more_than_the_leaf_is_left_to_the_descent() {
     bed.verify_clean(&[&tree]);
 }
 
-/// Each thread counts up entries, mostly where it has read them, while leaves are split and merged around them. No count is
-/// lost, so nobody changed an entry other than the one that he had read.
+/// Each thread counts up entries, mostly where it has read them, while leaves are split and merged
+/// around them. No count is lost, so no thread changed an entry other than the one that it had
+/// read.
 fn count_up(frames: usize, rounds: u64) {
     const THREADS: u64 = 3;
     const COUNTERS: u64 = 50;

@@ -166,7 +166,7 @@ fn run(page_size: usize, ops: Vec<Op>) {
                 check(&page, &model);
                 let too_long = PageOp::Rebuild { from: 0, to, prefix_len: longest + 1 };
                 assert!(model.len() < 2 || !too_long.check(&page));
-                // Here nobody keeps to the fences, so the prefix has to go again.
+                // Here the fences are not kept, so the prefix has to go again.
                 let back = PageOp::Rebuild { from: 0, to, prefix_len: 0 };
                 back.apply(ID, &mut page).unwrap();
             }

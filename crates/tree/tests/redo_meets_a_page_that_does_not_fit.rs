@@ -1,5 +1,6 @@
-//! A page with a right checksum that its log records do not fit does not keep the database shut. It is passed over, all other pages get their
-//! records, and it does not pass for a sound page that lacks changes: it is damaged for all who read it, also after the log is gone.
+//! A page with a right checksum that its log records do not fit does not keep the database shut. It
+//! is passed over, all other pages get their records, and it does not pass for a sound page that
+//! lacks changes: it is damaged for every reader, also after the log is gone.
 
 mod common;
 
@@ -49,7 +50,7 @@ fn crashed() -> (Arc<dyn Disk>, PageNo) {
     (disk, tree.root())
 }
 
-/// The damaged page is reported, by a verification and by those who use it; the rest has its log.
+/// The damaged page is reported, by a verification and to its readers; the rest has its log.
 fn assert_lost(bed: &Bed, tree: &Tree, no: PageNo) {
     let findings = bed.verify(&[tree]);
     assert!(!findings.is_empty() && findings.iter().all(|f| f.page.no == no), "{findings:?}");

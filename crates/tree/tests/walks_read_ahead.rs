@@ -1,11 +1,12 @@
 //! A long walk has the pages ahead of it read in time; a short one, and what lies behind a walk's end, costs nothing.
 //!
-//! The story behind: rows are read in batches, each with a cursor of its own that enters the last leaf of the batch before
-//! once more. Counted again each time, these leaves made a range of a hundred rows look like a long walk, and pages that
-//! nobody wanted were read through the scan ring, to be read once more when somebody did. Later, each of these cursors had a
-//! read-ahead window of its own, so that a dump's window was filled up by the few leaves of a batch instead of by half, and
-//! the inner nodes that a dump comes back to for every leaf went through the ring with its leaves: on a spinning disk the
-//! dump was at 0.4 of its pace.
+//! The story behind: rows are read in batches, each with a cursor of its own that enters the last
+//! leaf of the batch before once more. Counted again each time, these leaves made a range of a
+//! hundred rows look like a long walk, and pages that were not needed were read through the scan
+//! ring, to be read once more when they were. Later, each of these cursors had a read-ahead window
+//! of its own, so that a dump's window was filled up by the few leaves of a batch instead of by
+//! half, and the inner nodes that a dump comes back to for every leaf went through the ring with
+//! its leaves: on a spinning disk the dump was at 0.4 of its pace.
 
 mod common;
 

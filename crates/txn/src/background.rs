@@ -1,4 +1,5 @@
-//! The thread that rolls back losers, purges, sweeps the version tree, and gives back pages of undo that nobody needs any more.
+//! The thread that rolls back losers, purges, sweeps the version tree, and frees undo pages that
+//! are not needed any more.
 //!
 //! It is woken when there is something to do: a batch of commits waits to be purged, the end of a view that held purge back, the
 //! end of a view for which versions were kept. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
@@ -18,12 +19,13 @@ use crate::view::Sweep;
 
 /// Commits between two looks at whether it is worth waking the thread, and how many must be waiting for it.
 const WAKE_COMMITS: usize = 64;
-/// Undo records purged at a time. With more sessions than cores this thread is put off its core in the middle of it, and until it is back
-/// no committer can purge: a long batch would let thousands of logs wait, each on a page of its own.
+/// Undo records purged at a time. With more sessions than cores the kernel preempts this thread in
+/// the middle of a batch, and until it runs again no committer can purge: a long batch would let
+/// thousands of logs wait, each on a page of its own.
 const BATCH: usize = 64;
 /// How long a few commits may lie before they are purged.
 const IDLE: Duration = Duration::from_millis(200);
-/// What nobody has needed for so long is idle.
+/// A page that no transaction has needed for so long is idle.
 const IDLE_UNDO: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -46,7 +48,7 @@ impl Signal {
 #[derive(Debug)]
 pub(crate) struct Background {
     signal: Arc<(Mutex<Signal>, Condvar)>,
-    /// The thread knows that somebody has committed since it last looked for work.
+    /// The thread knows that a transaction has committed since it last looked for work.
     told: AtomicBool,
     sweep: Mutex<Sweep>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -130,8 +132,8 @@ impl Background {
     }
 }
 
-/// Rolls back and purges what there is, and gives idle pages of undo back, if the last time (`looked`) is long enough ago. Returns
-/// whether that should be tried again even if nobody commits.
+/// Rolls back and purges what there is, and frees idle undo pages if the last time (`looked`) is
+/// long enough ago. Returns true if that should be tried again even if no transaction commits.
 fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
     // What fails in one of these must not keep the others from their work.
     let rolled_back = system.roll_back_losers();
@@ -145,11 +147,12 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
         if !matches!(purged, Ok(1..)) {
             break;
         }
-        // Better put off the core here than inside, where that keeps the committers out.
+        // The thread yields here, where it holds nothing: preempted inside, it would keep the
+        // committers out.
         thread::yield_now();
     }
     rolled_back.and(purged).and(given_back)?;
-    // The end of the view that needs what is on the shelf wakes nobody.
+    // The end of the view that needs what is on the shelf wakes no thread.
     Ok(more || !system.shelf.is_empty())
 }
 
@@ -161,8 +164,9 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
             match work(&system, &mut looked) {
                 Ok(more) => signal.0.lock().pending |= more,
                 Err(e) => {
-                    // It is tried again though nobody commits: the rows of a transaction that could not be rolled back are
-                    // locked, and a disk that was full may have room by then.
+                    // It is tried again though no transaction commits: the rows of a transaction
+                    // that could not be rolled back are locked, and a disk that was full may have
+                    // room by then.
                     signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
                     system.background.failed(e);
                 }

@@ -3,13 +3,15 @@
 //! # Protocol
 //! 1. Read the entry. If another active transaction wrote it, or holds an explicit lock on it: wait for the lock, start over.
 //! 2. Isolation: with snapshot isolation the newest version must be visible (the first updater wins).
-//! 3. Under the latch of the leaf: the entry must still carry what was read, nobody may have locked it, and no range lock
-//!    of others may cover a key that comes to life. Then the undo record and the new version go in (see [`crate::put`]).
+//! 3. Under the latch of the leaf: the entry must still carry what was read, no other transaction
+//!    may have locked it, and no range lock of others may cover a key that comes to life. Then the
+//!    undo record and the new version go in (see [`crate::put`]).
 //! 4. If step 3 failed, all starts over.
 //!
 //! A change of what the transaction has just read with a lock does not read it again, if the leaf has not changed since.
 //!
-//! Nobody waits for a lock while holding a latch, and the unique check's stripe is given up before waiting, too.
+//! No thread waits for a lock while it holds a latch, and the stripe of the unique check is
+//! released before a wait, too.
 //!
 //! Each start over follows a wait for a transaction that there is, or finds another version than before (see [`crate::reread`]).
 
@@ -59,9 +61,9 @@ impl Op<'_> {
 pub(crate) enum Blocker {
     /// The entry was written by this active transaction.
     Writer(TxnId),
-    /// Somebody has locked it explicitly.
+    /// Another transaction has locked it explicitly.
     Lock,
-    /// Somebody's range lock covers it.
+    /// A range lock of another transaction covers it.
     Range,
     /// It has changed since it was read; this is what was read.
     Changed(Option<VersionHeader>),
@@ -157,8 +159,9 @@ impl Txn {
         self.insert_unique_waiting(index, key, prefix_len, value, LockMode::Shared)
     }
 
-    /// As [`Txn::insert_unique`], for one who is going to lock the entry that is in the way: those of others that are not committed
-    /// yet are waited for with a lock of this `mode`, so that it need not be upgraded.
+    /// As [`Txn::insert_unique`], for a caller that is going to lock the entry that is in the way:
+    /// it waits for entries of others that are not committed yet with a lock of this `mode`, so
+    /// that the lock need not be upgraded.
     ///
     /// # Errors
     /// As [`Txn::insert`].
@@ -378,7 +381,8 @@ impl Txn {
         if let (Some(old), Some(payload), true) = (old, seen.payload, live)
             && let Err(e) = self.system.value_of(index, payload, Part::Whole, None, acc, old)
         {
-            // Its chain may have been freed because somebody else has just replaced the entry.
+            // Its chain may have been freed because another transaction has just replaced the
+            // entry.
             let mut again = Vec::new();
             let unchanged = index.read(key, acc, &mut again)? && again == payload;
             return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed(seen.header))) };
@@ -460,7 +464,8 @@ impl Txn {
         Ok(NewVersion::new(false, true, &body, buffer))
     }
 
-    /// The body of the version before, if that has a chain and nobody else can replace it, so that the chain stays.
+    /// The body of the version before, if that has a chain and no other transaction can replace it,
+    /// so that the chain stays.
     fn chain_that_stays<'p>(&self, index: &TableIndex, key: &[u8], seen: &Seen<'p>) -> Option<&'p [u8]> {
         let header = seen.header.filter(|h| h.overflow)?;
         let locked = header.txn == self.id || self.system.locks.holds_row(self.owner(), index.id(), key);

@@ -16,12 +16,12 @@ use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
 use crate::values;
 use crate::versions::spilled;
 
-/// Times that a log is looked at which becomes another under the eyes of the one who looks.
+/// How often a log is read again that becomes another one while it is read.
 const WALKS: usize = 64;
 /// Entries of an index with bad headers that are reported.
 const ENTRIES_REPORTED: usize = 100;
 
-/// Who is told what is wrong.
+/// The receiver of what is wrong.
 type Sink<'a> = dyn FnMut(Finding) + 'a;
 
 impl TxnSystem {

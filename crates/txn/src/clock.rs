@@ -47,7 +47,7 @@ impl Clock {
 
     /// Gives out the next id, if it is below `limit` when it is given out.
     pub fn take_id(&self, limit: impl Fn() -> u64) -> Option<TxnId> {
-        // Nobody has to see what a giver of ids did before.
+        // No thread has to see what a giver of ids did before.
         let take = |next| (next < limit()).then_some(next + 1);
         self.counters.next_id.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).ok().map(TxnId)
     }

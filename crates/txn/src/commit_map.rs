@@ -7,16 +7,19 @@
 //! that number with the top bit once it was rolled back. (A rollback takes a number too: "all short views are newer
 //! than the end of the transaction" is then one comparison for both.)
 //!
-//! Giving out an id takes no lock: it moves the clock's next one up, as far as `limit`. Whoever moves the low end of the window holds the
-//! window's mutex: he raises `low`, clears the words that it has passed, and then raises `limit`. So the word of an id is 0
-//! before the id is given out, and readers need not know how far that has come.
+//! Giving out an id takes no lock: it moves the clock's next id up, as far as `limit`. A thread
+//! that moves the low end of the window holds the window's mutex: it raises `low`, clears the words
+//! that it has passed, and then raises `limit`. So the word of an id is 0 before the id is given
+//! out, and readers need not know how far the thread has come.
 //!
-//! Who ends a transaction stores its word in the *commit critical section*, and nobody moves `low` past an id that has not ended but within
-//! that section, too ([`WindowGuard::cut`]): so he need not hold the window still, which every commit would have to write for.
+//! A transaction that ends stores its word in the *commit critical section*. A thread moves `low`
+//! past an id that has not ended only within that section, too ([`WindowGuard::cut`]). So the
+//! ending transaction need not hold the window still, for which every commit would have to write.
 //!
-//! A reader loads the word, then `low` again: if `low` has passed the id, the word may belong to a later id and the
-//! answer comes from the path for old ids. Whoever raises `low` past ids that a live view cannot yet take for granted
-//! materialises that view first (see [`crate::view`]), and the view looks there again after it asked here.
+//! A reader loads the word, then `low` again: if `low` has passed the id, the word may belong to a
+//! later id and the answer comes from the path for old ids. A thread that raises `low` past ids
+//! that an open view cannot yet take for granted makes that view long first (see [`crate::view`]),
+//! and the view looks at its list after it has asked here.
 //!
 //! # Lock order
 //! window -> commit critical section -> stragglers; window -> view registry.
@@ -102,7 +105,8 @@ impl CommitMap {
         self.clock.take_id(|| self.limit.load(Ordering::Acquire))
     }
 
-    /// Whether whoever was given `id` should move the low end up: now and then, and more often once the window is half full.
+    /// True if the transaction that was given `id` should move the low end up: now and then, and
+    /// more often once the window is half full.
     #[must_use]
     pub fn is_worth_advancing(&self, id: TxnId) -> bool {
         let half_full = || id.0.saturating_sub(self.low().0) >= self.ring.len() as u64 / 2;
@@ -114,7 +118,7 @@ impl CommitMap {
         WindowGuard { map: self, _guard: self.window.lock() }
     }
 
-    /// [`CommitMap::lock_window`], unless somebody else does.
+    /// [`CommitMap::lock_window`], unless another thread holds it.
     pub fn try_lock_window(&self) -> Option<WindowGuard<'_>> {
         self.window.try_lock().map(|guard| WindowGuard { map: self, _guard: guard })
     }
@@ -163,8 +167,9 @@ impl CommitMap {
         }
     }
 
-    /// Whether `id` has not ended for everybody: one whose number is not published yet has not. A view that is opened then does not see
-    /// it, and who has been told that it ended would not see what it was told.
+    /// True if `id` has not ended for every thread: a transaction whose number is not published yet
+    /// has not. A view that is opened now does not see it, so a waiter that was told of its end
+    /// would not see what it waited for.
     #[must_use]
     pub fn is_active(&self, id: TxnId) -> bool {
         match self.status(id) {
@@ -250,7 +255,8 @@ impl WindowGuard<'_> {
         self.raise_low(low);
     }
 
-    /// Readers who find a word cleared find `low` raised; who is given an id finds its word cleared.
+    /// A reader that finds a word cleared finds `low` raised; a transaction that is given an id
+    /// finds its word cleared.
     fn raise_low(&self, to: u64) {
         let from = self.map.low().0;
         self.map.low.store(to, Ordering::Release);

@@ -1,12 +1,14 @@
-//! The history: the last commit number, and the logs of committed transactions that wait for purge, in commit order.
+//! The history: the last commit number, and the logs of committed transactions that wait for purge,
+//! in commit order.
 //!
 //! # Protocol
-//! One mutex, held for a microsecond at most: who has it is in the *commit critical section* (see [`crate::system`]), or takes logs away. The
-//! number and the queue are under the same one, because every commit needs both: with a mutex each, a core would fetch two lines of memory
-//! from the core that committed before.
+//! One mutex, held for a microsecond at most: its holder is in the *commit critical
+//! section* (see [`crate::system`]), or takes logs away. The number and the queue are under the
+//! same mutex, because every commit needs both: with a mutex each, a core would fetch two lines of
+//! memory from the core that committed before.
 //!
-//! A number counts as taken when its log is pushed; a rollback takes one that has no log. How many logs there are, and their pages, can
-//! be asked without the mutex.
+//! A number counts as taken when its log is pushed; a rollback takes one that has no log. How many
+//! logs there are, and their pages, can be asked without the mutex.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,7 +34,8 @@ impl CommittedLog {
         !self.log.asks_purge()
     }
 
-    /// Whether nothing is read or written to let go of the log, once no view needs it: it is quiet, of one page, and purge has not begun with it.
+    /// True if the log can be retired without a read or a write once no view needs it: it is quiet,
+    /// of one page, and purge has not begun with it.
     pub fn is_free_to_let_go(&self) -> bool {
         self.is_quiet() && self.phase == Phase::New && self.log.pages() == 1
     }
@@ -72,7 +75,8 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct History {
     queue: ShortMutex<Queue>,
-    /// Both are changed under the mutex: who has that has their line of memory as well, and need not fetch it from another core a second time.
+    /// Both are changed under the mutex: its holder has their line of memory as well, and need not
+    /// fetch it from another core a second time.
     logs: AtomicUsize,
     pages: AtomicU64,
 }
@@ -144,8 +148,9 @@ impl History {
         self.take_front(&mut queue, n)
     }
 
-    /// Takes the first `n` logs, if they are those from commit `first` to commit `last` and nobody has begun with them. Calls `place` before anybody
-    /// else can look.
+    /// Takes the first `n` logs, if they are those from commit `first` to commit `last` and no
+    /// thread has begun with them. Calls `place` before another thread can see the queue without
+    /// them.
     pub fn take_run(&self, n: usize, first: CommitNo, last: CommitNo, place: impl FnOnce()) -> Option<Taken> {
         let mut queue = self.queue.lock();
         let is = |at: usize, no: CommitNo| queue.logs.get(at).is_some_and(|h| h.no == no && h.phase == Phase::New);
@@ -258,7 +263,7 @@ mod tests {
         let mut first = history.take_if(|_| true).unwrap();
         first.phase = Phase::Copying(1);
         history.put_back(first);
-        assert_eq!(take(2, 11, 12), None, "somebody has begun with it");
+        assert_eq!(take(2, 11, 12), None, "purge has begun with it");
         history.take_if(|_| true);
         assert_eq!(take(2, 12, 13), Some(vec![12, 13]));
     }

@@ -22,7 +22,7 @@ pub struct TrxInfo {
     pub read_only: bool,
     /// For how long it has existed.
     pub age: Duration,
-    /// Who runs it.
+    /// The session that runs it.
     pub session: Option<Session>,
     /// Undo records written.
     pub undo_records: u64,

@@ -3,7 +3,8 @@
 //! * [`TxnSystem`]: one per database. Opens and creates the undo space, begins transactions, purges, recovers.
 //! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s, savepoints, two-phase commit.
 //! * [`TableIndex`]: a tree of versioned entries; rows and secondary entries alike.
-//! * [`lock`]: row, range and table locks, deadlock detection. [`clock`], [`commit_map`], [`view`]: who sees what.
+//! * [`lock`]: row, range and table locks, deadlock detection. [`clock`], [`commit_map`], [`view`]:
+//!   visibility.
 //! * `undo`: records, pages, logs. `history`: commits that wait for purge. [`shelf`]: what views need of small transactions, in memory. [`versions`]: old versions kept for long views.
 //! * [`purge`], [`rollback`], [`recovery`].
 //!

@@ -1,6 +1,7 @@
-//! Filling a new index, without undo: the entries belong to no transaction and are visible to all who find the index. So
-//! the index must not be reachable by others before all is done. Sorted entries go through a [`Loader`], which writes each
-//! page once; what comes behind that, in any order, through [`TableIndex::load_entry`].
+//! Filling a new index, without undo: the entries belong to no transaction and are visible to every
+//! transaction that finds the index. So the index must not be reachable by others before all is
+//! done. Sorted entries go through a [`Loader`], which writes each page once; what comes after
+//! that, in any order, through [`TableIndex::load_entry`].
 
 use std::ops::Bound;
 
@@ -21,7 +22,7 @@ pub struct Loader<'t> {
 }
 
 impl TableIndex {
-    /// A loader for this index, which must be empty and known to nobody else.
+    /// A loader for this index, which must be empty and known to no other thread.
     ///
     /// # Errors
     /// As [`holdfast_tree::Tree::bulk_loader`].
@@ -36,8 +37,8 @@ impl TableIndex {
         Loader { index: self, tree: self.tree().resume_bulk_load(tree, acc), acc, entries }
     }
 
-    /// Adds an entry to a filled index that is still known to nobody else. No other entry may begin with the first
-    /// `prefix` bytes of the key. The number of rows is the caller's to set.
+    /// Adds an entry to a filled index that no other thread knows yet. No other entry may begin
+    /// with the first `prefix` bytes of the key. The caller sets the number of rows.
     ///
     /// # Errors
     /// [`Error::DuplicateKey`]; as [`Loader::push`].

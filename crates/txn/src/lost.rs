@@ -1,10 +1,11 @@
 //! What damage of the undo space costs: old versions, and nothing else.
 //!
-//! Purge copies what old views need to the version tree before it lets go of a record, and takes logs in commit order. Damage must not
-//! stop that for the whole database:
-//! * A committed log with a damaged page is *set aside*. It is neither purged nor freed, and what it put into the version tree stays there,
-//!   since nothing else says to whom a chain belongs that both of them name. The delete marks and chains that it should have removed
-//!   stay in their tables.
+//! Purge copies what old views need to the version tree before it frees a record, and takes logs in
+//! commit order. Damage must not stop that for the whole database:
+//! * A committed log with a damaged page is *set aside*. It is neither purged nor freed, and what
+//!   it put into the version tree stays there, since nothing else says which of the two owns a
+//!   chain that both name. The delete marks and chains that it should have removed stay in their
+//!   tables.
 //! * Where the version tree is damaged, a version that a view needs is not kept.
 //!
 //! A reader that finds a version in neither place takes it that there is none for its view. So views that are older than what was lost get

@@ -1,9 +1,10 @@
 //! The transactions that have not ended, and the numbers by which they are known.
 //!
-//! Every short transaction is entered here and taken out again, so each group of threads has a list of its own and gives out numbers
-//! of its own, block after block: threads of different groups do not meet. The number of a block names the group, so that a
-//! transaction is found by its number wherever it ends. Numbers are not in the order of time, only about: who asks for the older of
-//! two transactions compares when they began.
+//! Every short transaction is entered here and removed again, so each group of threads has a list
+//! of its own and gives out numbers of its own, block after block: threads of different groups do
+//! not meet. The number of a block names the group, so a transaction is found by its number
+//! wherever it ends. Numbers follow time only approximately: to find the older of two transactions,
+//! compare when they began.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,24 +41,25 @@ struct Group {
 /// See the module.
 pub(crate) struct OpenTxns {
     groups: Spread<Mutex<Group>>,
-    /// Blocks given out, from 1 on: 0 is nobody's number.
+    /// Blocks given out, from 1 on: 0 is never a number.
     blocks: AtomicU64,
 }
 
 impl OpenTxns {
-    /// Nobody has begun.
+    /// No transaction has begun.
     pub fn new() -> OpenTxns {
         let none = || Mutex::new(Group { open: HashMap::default(), writers: HashMap::default(), numbers: 0..0 });
         OpenTxns { groups: Spread::new(none), blocks: AtomicU64::new(1) }
     }
 
-    /// A new owner, who is not in the lists.
+    /// A new owner that is not in the lists.
     pub fn unlisted(&self) -> Arc<Owner> {
         let group = thread_group();
         Owner::new(self.number(&mut self.groups.of(group).lock(), group))
     }
 
-    /// A new owner, in the list until he [ends](OpenTxns::end). `check` runs when he is in it; its error stops him.
+    /// A new owner, in the list until it [ends](OpenTxns::end). `check` runs once it is in the
+    /// list; an error of it removes the owner.
     pub fn begin(&self, options: &TxnOptions, check: impl FnOnce() -> Result<(), Error>) -> Arc<Owner> {
         let group = thread_group();
         let mut mine = self.groups.of(group).lock();
@@ -82,7 +84,7 @@ impl OpenTxns {
         self.groups.by(serial / BLOCK)
     }
 
-    /// Takes an owner out of the list, if he is there.
+    /// Takes an owner out of the list, if it is there.
     pub fn end(&self, owner: &Owner) {
         self.group_of(owner.serial()).lock().open.remove(&owner.serial());
     }
@@ -99,7 +101,8 @@ impl OpenTxns {
         }
     }
 
-    /// Who writes under `id`. It may be any group's: asked by who is in another one's way.
+    /// The owner that writes under `id`, of any group: a transaction asks that finds the id in its
+    /// way.
     pub fn writer(&self, id: TxnId) -> Option<Arc<Owner>> {
         self.groups.all().find_map(|group| group.lock().writers.get(&id).cloned())
     }

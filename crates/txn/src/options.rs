@@ -49,7 +49,7 @@ pub struct TxnConfig {
     /// Unpurged commits above which a committer purges some logs itself. While they are few, what purge wants of them - the undo page, the leaf with
     /// the delete mark - is still in the processor's caches; and a thread that is woken for it has had the time to do it.
     pub purge_help_above: usize,
-    /// Unpurged commits above which a committer waits a moment for whoever purges.
+    /// Unpurged commits above which a committer waits a moment for the purge mutex.
     pub purge_wait_above: usize,
     /// Whether a thread of the system's own purges and rolls back. Without it `purge` and `roll_back_losers` have
     /// to be called, which makes tests deterministic.
@@ -83,7 +83,7 @@ pub struct TxnOptions {
     pub snapshot_isolation: bool,
     /// Changes are refused, and its snapshot may be given up when old versions reach their limit.
     pub read_only: bool,
-    /// What to do about a lock of somebody else; `None`: wait for the configured time.
+    /// What to do about a lock of another transaction; `None`: wait for the configured time.
     pub wait: Option<WaitMode>,
 }
 

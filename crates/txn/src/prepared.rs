@@ -1,11 +1,13 @@
 //! Prepared transactions by xid, and which tables they have changed.
 //!
-//! A prepared transaction is *held* by the session that prepared it, *waits* after a crash or when its session has gone, or is *adopted*
-//! by a user who ends it. Its end expects the rows where it left them, so a table that it has changed must stay as it is until then.
-//! While its session holds it, that session is among the table's writers. Afterwards no lock says so, but the undo log has every
-//! change: it is read when somebody asks about a transaction that waits, and when one is adopted, since the adopter owns the log from
-//! then on. An xid is taken as long as the log says it on its first page, and until an attempt to undo the changes has ended: from then
-//! on the transaction is a loser like others ([`crate::losers`]).
+//! A prepared transaction is *held* by the session that prepared it, *waits* after a crash or when
+//! its session has gone, or is *adopted* by a user that ends it. Its end expects the rows where it
+//! left them, so a table that it has changed must stay as it is until then. While its session holds
+//! it, that session is among the table's writers. Afterwards no lock says so, but the undo log has
+//! every change: it is read when a change of a definition asks about a transaction that waits, and
+//! when one is adopted, since the adopter owns the log from then on. An xid is in use as long as
+//! the first page of the log carries it, and until an attempt to undo the changes has ended: from
+//! then on the transaction is a loser like others ([`crate::losers`]).
 //!
 //! No two prepared transactions get the same xid. If an open finds two all the same, both are listed, and each has to be ended.
 

@@ -8,14 +8,16 @@
 //! If no view is older than the commit, and no record put a delete mark or replaced an overflow chain, there is nothing to do: the
 //! records are not even read.
 //!
-//! If a view is older, and that is all that stands in the way of a log of one page, its records go to the [shelf](crate::shelf), whatever the
-//! age of the view, and the log is let go of. What follows is about the others, and about what moves on from the shelf.
+//! If a view is older, and only views hold back a log of one page, its records go to the
+//! [shelf](crate::shelf), whatever the age of the view, and the log is retired. What follows is
+//! about the other logs, and about what leaves the shelf.
 //!
 //! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
 //! before it is complete: a reader that finds a record gone trusts the version tree. Then a log that asks for nothing else is let go
 //! of, and any other is consumed from its end, like by a rollback. Of a log of one page, only the records that ask for something are
 //! read: the log knows which. For each record, by its key:
-//! * The prior image was written by T itself: nobody can see that version. Its overflow chain is freed.
+//! * The prior image was written by T itself: no view can see that version. Its overflow chain is
+//!   freed.
 //! * The prior image was written before T, by W: it is the version before T. If some long view sees W (and, being older
 //!   than T's commit, not T), the image goes to the version tree, chain included; if not, its chain is freed.
 //! * The change put a delete mark: the entry is removed if it still carries (T, this record) and no view is older than
@@ -61,13 +63,13 @@ const WORTH_WAKING: usize = 64;
 
 /// So many logs wait before a committer gives those back that ask nothing of purge: as many as the history gives out at a time.
 const QUIET_BATCH: usize = BATCH_LOGS;
-/// Batches of them that he takes: more than have come since the one before him.
+/// Batches of quiet logs that a committer takes: more than have come since the committer before it.
 const QUIET_BATCHES: usize = 2;
 
 /// Records that a committer purges when it helps.
 const HELP_RECORDS: usize = 32;
 
-/// How long a committer waits for whoever purges when purge is far behind.
+/// How long a committer waits for the purge mutex when purge is far behind.
 const HELP_WAIT: Duration = Duration::from_millis(10);
 
 impl TxnSystem {
@@ -225,7 +227,7 @@ impl TxnSystem {
         self.cut_records(committed, left, &mut bytes, &acc)
     }
 
-    /// Lets go of a log that asks nothing of purge, after what old views need was copied.
+    /// Retires a log that asks nothing of purge, after what old views need was copied.
     pub(crate) fn retire_quiet(&self, committed: &mut CommittedLog, acc: &Access<'_>) -> Result<()> {
         self.metrics.add(Counter::PurgedUndoRecords, committed.log.records());
         committed.log.retire(&self.undo, acc)
@@ -346,7 +348,8 @@ impl TxnSystem {
         if copied && prior.txn != txn {
             match self.versions.has_image(index.id(), record.key, txn, acc) {
                 Ok(false) => {}
-                // If it cannot be told to whom the chain belongs it is lost, and not freed twice.
+                // If the owner of the chain cannot be found, the chain is lost, and not freed
+                // twice.
                 Err(error) if !error.is_damage() => return Err(error),
                 _ => return Ok(None),
             }
@@ -370,8 +373,8 @@ impl TxnSystem {
             let header = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             let present = header.is_some_and(|h| h.deleted && h.txn == txn && h.roll == roll);
             removed = present && removable;
-            // One that an active transaction has covered comes back if that one rolls back. If everybody sees the
-            // mark then, the rollback itself does not put it back.
+            // An entry that an active transaction has covered comes back if that transaction rolls
+            // back. If every view sees the mark then, the rollback itself does not put it back.
             pending = !removable && (present || header.is_some_and(|h| self.map.is_active(h.txn)));
             Ok(if removed { Action::Remove } else { Action::Keep })
         };
@@ -402,10 +405,11 @@ impl TxnSystem {
         self.hold_back_too_much(horizon, last) || self.history.front_is(|front| front.no <= horizon)
     }
 
-    /// Called by committers, holding nothing: gives back the logs that ask nothing of purge, a few at a time, and shelves those that have to wait
-    /// for a view. So a load of small transactions goes round on a few pages of undo, and wakes no thread for it. None of this needs the purge
-    /// mutex, which somebody may have who was put off his core. It is asked for, but not waited for, where that was not enough: for logs of several
-    /// pages, and when the shelf gets full.
+    /// Called by committers, holding nothing: retires the logs that ask nothing of purge, a few at
+    /// a time, and shelves those that wait for a view. So a load of small transactions reuses a few
+    /// undo pages, and wakes no thread for it. None of this needs the purge mutex, whose holder may
+    /// be preempted. The mutex is tried, but not waited for, where that was not enough: for logs of
+    /// several pages, and when the shelf gets full.
     pub(crate) fn give_back_quiet_logs(&self) {
         // What comes first and asks for more is purge's, and the others wait behind it.
         if self.history_length() < QUIET_BATCH || !self.history.front_is(CommittedLog::is_quiet) {
@@ -424,8 +428,9 @@ impl TxnSystem {
         }
     }
 
-    /// Lets go of some logs without the purge mutex: quiet ones, older than every view, of one page. There is nothing to read or to write for them, so
-    /// it does not matter how far the purge of the one before is. What is on the shelf of older ones is forgotten.
+    /// Retires some logs without the purge mutex: quiet ones, older than every view, of one page.
+    /// There is nothing to read or to write for them, so they do not depend on the progress of the
+    /// purge of the log before. Older logs on the shelf are forgotten.
     fn retire_unneeded(&self) {
         let oldest = self.views.oldest();
         self.shelf.forget_unneeded(oldest);
@@ -445,8 +450,9 @@ impl TxnSystem {
         }
     }
 
-    /// Gives pages of undo logs back that nobody has needed since the last call: a crowd of transactions, or a long wait for a view, is over.
-    /// Half of them at a time, so that what comes and goes keeps its pages. Returns whether there may be more to give back later.
+    /// Frees first pages of undo logs that no transaction has needed since the last call: a crowd
+    /// of transactions, or a long wait for a view, is over. Half of them at a time, so that a load
+    /// that comes and goes keeps its pages. Returns true if there may be more to free later.
     ///
     /// # Errors
     /// Those of the log and of reading pages; the logs stay free then.
@@ -456,8 +462,9 @@ impl TxnSystem {
 
     /// Helps purge if the queue is long or old versions are over their limit: called by committers, holding nothing.
     ///
-    /// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands, and each time hundreds
-    /// of others commit before he goes on. When that has happened too often, they wait for him a moment: that gives him the core.
+    /// With more sessions than cores, the kernel preempts the holder of the mutex now and then, and
+    /// each time hundreds of others commit before it runs again. When too many logs wait,
+    /// committers wait for the mutex a moment: that leaves the core to its holder.
     pub(crate) fn help_purge(&self) {
         let waiting = self.history_length();
         let much_waits = waiting > self.config.purge_help_above;
@@ -474,7 +481,8 @@ impl TxnSystem {
         }
     }
 
-    /// What a committer does who has got the purge mutex. An error is the purge thread's to report; the commit is done.
+    /// The work of a committer that has acquired the purge mutex. The purge thread reports an
+    /// error; the commit is done.
     fn purge_a_little(&self, state: &mut SweepState, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) {
         let _ = self.purge_logs(limit, wanted);
         if self.is_over_limit() {

@@ -10,8 +10,8 @@
 //! mini-transaction of its own, then the version in another, which descends from the root. Under the latch of the leaf the entry must
 //! still carry what was read. If that fails, the undo record is cut. If that fails, too, the transaction is half undone.
 //!
-//! A thread holds the latch of an undo page while it takes that of a leaf, never the other way round: who reads an old version has
-//! copied the newer one and holds no leaf.
+//! A thread holds the latch of an undo page while it takes that of a leaf, never the other way
+//! round: a reader of an old version has copied the newer one and holds no leaf.
 
 use holdfast_base::{Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;

@@ -1,7 +1,8 @@
 //! Reading single entries: at the view, or the newest committed version under a lock.
 //!
-//! A locking read locks first and reads then: whoever wrote the entry before the lock was entered is found by its id in
-//! the entry and waited for; whoever comes later finds the lock.
+//! A locking read locks first and reads then: it finds a transaction that wrote the entry before
+//! the lock was entered by the id in the entry, and waits for it; a transaction that comes later
+//! finds the lock.
 //!
 //! What is read with a lock is mostly changed next: where it was is remembered, and what it was.
 
@@ -96,9 +97,9 @@ impl Txn {
         Ok(found)
     }
 
-    /// Locks the entry of `key`, there or not, and reads its newest committed version (or this transaction's own).
-    /// `wait`: what to do about somebody else's lock; `None`: what the transaction's options say. At READ COMMITTED a key
-    /// without an entry is unlocked again.
+    /// Locks the entry of `key`, there or not, and reads its newest committed version (or this
+    /// transaction's own). `wait`: what to do about a lock of another transaction; `None`: what the
+    /// transaction's options say. At READ COMMITTED a key without an entry is unlocked again.
     ///
     /// # Errors
     /// Lock errors; [`Error::Conflict`] at REPEATABLE READ with snapshot isolation, if the newest version is not visible;
@@ -285,7 +286,8 @@ fn read_entry(
     }
 }
 
-/// Whether an error of a lock request means that somebody else has the lock and the caller did not want to wait.
+/// True if an error of a lock request means that another transaction has the lock and the caller
+/// did not want to wait.
 pub(crate) fn is_locked_by_others(error: &Error) -> bool {
     matches!(error, Error::WouldBlock)
 }

@@ -1,8 +1,9 @@
 //! Opening after a stop or a crash: what redo restored is sorted into losers, prepared and committed transactions.
 //!
-//! Losers keep their ids active, so their rows are locked until they are rolled back in the background, one after the
-//! other, while users work already. Prepared transactions are listed and wait. Committed logs go to purge in commit
-//! order. The commit map starts empty: everything that is not a loser or prepared is visible to everybody.
+//! Losers keep their ids active, so their rows are locked until they are rolled back in the
+//! background, one after the other, while users work already. Prepared transactions are listed and
+//! wait. Committed logs go to purge in commit order. The commit map starts empty: every view sees
+//! everything that is not of a loser or of a prepared transaction.
 
 use std::sync::Arc;
 
@@ -97,8 +98,9 @@ impl TxnSystem {
     /// checkpoint; empty if there was none. Register all indexes next, then [`TxnSystem::start`].
     ///
     /// # Errors
-    /// Damage of the undo space's directory, or of the first page of a log: without that nobody knows whether its transaction has
-    /// committed. Other damage costs what it holds: see `lost.rs`. Those of reading the space.
+    /// Damage of the undo space's directory, or of the first page of a log: without that nothing
+    /// says whether its transaction has committed. Other damage costs what it holds: see `lost.rs`.
+    /// Those of reading the space.
     pub fn open(
         store: &Arc<Store>,
         undo_space: &Arc<SpaceFile>,

@@ -8,9 +8,9 @@
 //! disables one table, so the changes before that are undone as far as they can be, their records left in the log for the next
 //! attempt. What becomes of the transaction is in `losers.rs`.
 //!
-//! A prior image that is only a delete mark everybody sees is not put back: purge has passed, or will find nothing.
-//! Both decisions are made under the leaf's latch, and "everybody sees it" never becomes false again, so no mark is left
-//! that nobody would remove.
+//! A prior image that is only a delete mark that every view sees is not put back: purge has passed,
+//! or will find nothing. Both decisions are made under the leaf's latch, and "every view sees it"
+//! never becomes false again, so no mark is left that nothing would remove.
 
 use std::sync::Arc;
 

@@ -1,44 +1,56 @@
 //! The shelf: what older views may still need of small committed transactions, in memory.
 //!
-//! A committed log can be given back when no view is older than the commit. With more sessions than cores there nearly always is one:
-//! that of a statement whose thread was put off its core. Each transaction that commits meanwhile would leave a page of undo that
-//! waits, and once they are many their pages go round in the pool; and if purge stopped waiting for such a view it would copy versions
-//! for it, to a tree with pages and log of its own, and drop them a few milliseconds later. So the records of a small log
-//! that only views stand in the way of are copied to the shelf, and its page is the next transaction's at once. What no view
-//! needs any more is forgotten. Nothing is logged, and no page is written, for either.
+//! A committed log can be freed when no view is older than the commit. With more sessions than
+//! cores there nearly always is an older view: that of a statement whose thread the kernel has
+//! preempted. Each transaction that commits meanwhile would leave an undo page that waits, and many
+//! such pages would cycle through the pool. If purge did not wait for such a view it would copy
+//! versions for it, to a tree with pages and log of its own, and drop them a few milliseconds
+//! later. So the records of a small log that only views hold back are copied to the shelf, and the
+//! next transaction uses its page at once. What no view needs any more is forgotten. Nothing is
+//! logged, and no page is written, for either.
 //!
-//! On the shelf come logs of one page of which purge wants nothing but to wait (no record put a delete mark or replaced an
-//! overflow chain), never those of active or prepared transactions. A crash empties the shelf, as it ends the views: the page of a log that was
-//! shelved says what that of any retired log says (see [`crate::purge`]).
+//! On the shelf come logs of one page of which purge wants nothing but to wait (no record put a
+//! delete mark or replaced an overflow chain), never those of active or prepared transactions. A
+//! crash empties the shelf, as it ends the views: the page of a log that was shelved says what that
+//! of any retired log says (see [`crate::purge`]).
 //!
 //! # Where a reader looks
-//! Undo page, shelf, version tree, in this order; what leaves one of them is in the next one before, if a view needs it:
-//! * The page of a shelved log is given back after the log can be found here. Who finds another owner on the page has met the
-//!   latch under which that one signed it, and finds the log here.
-//! * A log leaves the shelf when no view is older, or after what older views need of it is in the version tree.
+//! Undo page, shelf, version tree, in this order; what leaves one of them is in the next one
+//! before, if a view needs it:
+//! * The page of a shelved log is freed after the log can be found here. A reader that finds
+//!   another owner on the page has taken the latch after that owner signed the page, and finds the
+//!   log here.
+//! * A log leaves the shelf when no view is older, or after what older views need of it is in the
+//!   version tree.
 //!
-//! Who finds nothing in all three does as always: an entry that has not changed since it was read has nothing for this view.
+//! A reader that finds nothing in all three places reads the entry again: one that has not changed
+//! has no version for this view.
 //!
 //! # Order
-//! Everything goes in commit order: *the shelf is older than the queue*, and what is oldest leaves first. A record that is gone says
-//! "look in the version tree", where the image that a view needs must be by then, though an older log has it; so no log may be let go of
-//! that a view is older than before all older logs have been. That is why a batch is taken from the front of the queue and placed at the end of the
-//! shelf under the mutex of the queue; and why whoever holds the purge mutex and copies for views takes the older one of what is first on
-//! the shelf and what is first in the queue. (It may be the latter: purge puts back what it has not finished.)
+//! Everything goes in commit order: *the shelf is older than the queue*, and the oldest log
+//! leaves first. A record that is gone means "look in the version tree", where the image that a
+//! view needs must be by then, though an older log has it. So no log that a view is older than may
+//! be freed before all older logs are. Therefore a batch is taken from the front of the queue and
+//! placed at the end of the shelf under the mutex of the queue; and the holder of the purge mutex
+//! that copies for views takes the older one of the first logs of shelf and queue. (It may be the
+//! one of the queue: purge puts back what it has not finished.)
 //!
-//! Committers shelve without the purge mutex. They look at the front of the queue, copy the records, and take the logs if they are still the
-//! first ones there, else what they have copied is for nothing: somebody else was quicker. Who is put off his core in
-//! the middle of this keeps nobody up. Between the taking and the moment at which all its logs can be found a batch is not
+//! Committers shelve without the purge mutex. A committer reads the front of the queue, copies the
+//! records, and takes the logs if they are still the first ones; else another committer was
+//! quicker, and it discards the copies. A committer that is preempted in the middle of this delays
+//! no other thread. From the moment when a batch is taken until all its logs can be found it is not
 //! *listed*; it cannot leave the shelf before, and its pages still have the records.
 //!
 //! # Memory
-//! Up to the limit logs come here. From half of it on, purge moves what was shelved first to the version tree, once for each
-//! entry that a view needs: one held snapshot costs a version per changed row. What changed in between is seen by no view and
-//! is dropped. So a view costs nothing there unless it is open while half the shelf is filled. From three quarters on committers
-//! help, each a little; when it is full, logs wait in the queue.
+//! Up to the limit logs come here. From half of it on, purge moves what was shelved first to the
+//! version tree, once for each entry that a view needs: one held snapshot costs a version per
+//! changed row. What changed in between is seen by no view and is dropped. So a view costs nothing
+//! there unless it is open while half the shelf is filled. From three quarters on committers help,
+//! each a little; when it is full, logs wait in the queue.
 //!
 //! # Lock order
-//! purge mutex -> page latches; mutex of the queue -> order of the shelf. Where logs are found: nothing is locked under it.
+//! purge mutex -> page latches; mutex of the queue -> order of the shelf. Where logs are found:
+//! nothing is locked under it.
 
 use std::collections::VecDeque;
 use std::mem::size_of;
@@ -54,13 +66,14 @@ use crate::undo::{UndoLog, UndoPage};
 
 /// Parts of the table in which logs are found.
 const SHARDS: usize = 16;
-/// Batches that whoever passes by forgets at a time.
+/// Batches that a committer forgets at a time.
 const FORGOTTEN_AT_ONCE: usize = 8;
 /// Entries of a part of the table whose memory is kept when the last one has gone.
 const KEPT_ENTRIES: usize = 256;
 /// Memory of a batch beside logs and records, about.
 const PER_BATCH: usize = 160;
-/// Memory of a log beside its records: its description, and where it is found, in a table that may be half empty.
+/// Memory of a log beside its records: its description, and where it is found, in a table that may
+/// be half empty.
 const PER_LOG: usize = size_of::<ShelvedLog>() + 3 * size_of::<(TxnId, Found)>();
 
 /// One log, by where in the bytes of its batch it is.
@@ -72,7 +85,8 @@ pub(crate) struct ShelvedLog {
     pub page: PageNo,
     /// Number of records.
     pub records: u16,
-    /// Two bytes for the beginning of each record, counted from behind the last of these; then the records.
+    /// Two bytes for the beginning of each record, counted from behind the last of these; then the
+    /// records.
     begin: u32,
     end: u32,
 }
@@ -209,8 +223,9 @@ impl Shelf {
         self.bytes() > self.limit / 4 * 3
     }
 
-    /// Places a batch behind the others; [`Shelf::list`] has to follow. Called under the mutex of the queue that its logs are taken from.
-    /// Returns whether purge has to be told now that it is getting crowded.
+    /// Places a batch behind the others; [`Shelf::list`] has to follow. Called under the mutex of
+    /// the queue that its logs are taken from. Returns whether purge has to be told now that it is
+    /// getting crowded.
     pub fn place(&self, batch: &Arc<Batch>) -> bool {
         let (size, mark) = (batch.memory(), self.limit / 2 + self.limit / 8);
         let before = self.bytes.fetch_add(size, Ordering::Relaxed);
@@ -248,7 +263,7 @@ impl Shelf {
         self.order.lock().front().cloned()
     }
 
-    /// Forgets `batch`, which was first, unless somebody else has.
+    /// Forgets `batch`, which was first, unless another thread has.
     pub fn forget(&self, batch: &Arc<Batch>) {
         let mut order = self.order.lock();
         if order.front().is_some_and(|first| Arc::ptr_eq(first, batch)) {
@@ -259,8 +274,8 @@ impl Shelf {
         }
     }
 
-    /// Forgets some of what is not newer than `oldest`, the oldest view. If somebody else is at it, that is left to him. Returns whether there may be
-    /// more.
+    /// Forgets some of what is not newer than `oldest`, the oldest view, unless another thread is
+    /// doing so. Returns true if there may be more.
     pub fn forget_unneeded(&self, oldest: CommitNo) -> bool {
         for _ in 0..FORGOTTEN_AT_ONCE {
             if self.front.load(Ordering::Acquire) > oldest.0 {
@@ -369,7 +384,7 @@ mod tests {
         assert_eq!(shelf.bytes(), full, "the tenth of the first batch is needed");
         assert!(!shelf.forget_unneeded(CommitNo(25)));
         assert_eq!((found(&shelf, 20, 0), found(&shelf, 21, 0).is_some()), (None, true));
-        // A few at a time, so that nobody is kept up.
+        // A few at a time, so that no thread waits long.
         assert!(shelf.forget_unneeded(CommitNo(400)) && !shelf.is_empty());
         while shelf.forget_unneeded(CommitNo(400)) {}
         assert_eq!((shelf.is_empty(), shelf.bytes()), (true, 0));

@@ -31,8 +31,8 @@ impl TxnSystem {
         committed.is_free_to_let_go() && self.shelf.takes(Shelf::size_of(&committed.log))
     }
 
-    /// Puts a batch of logs from the front of the queue on the shelf, if a view is older and there is room, and gives their pages back. Returns how
-    /// many; 0 also if somebody else was quicker.
+    /// Puts a batch of logs from the front of the queue on the shelf, if a view is older and there
+    /// is room, and frees their pages. Returns how many; 0 also if another thread was quicker.
     ///
     /// # Errors
     /// Those of reading the logs; they stay where they are.
@@ -115,14 +115,14 @@ impl TxnSystem {
         }
     }
 
-    /// Moves what was shelved first to the version tree while the shelf is crowded. The purge mutex must be held, by one who has no log in his
-    /// hands.
+    /// Moves the first batch to the version tree while the shelf is crowded. The caller holds the
+    /// purge mutex and no log.
     pub(crate) fn thin_shelf(&self, left: &mut usize) -> Result<()> {
         self.move_on(|_| !self.shelf.is_crowded(), left).map(drop)
     }
 
-    /// Moves all that is older than commit `no` to the version tree. Returns whether that was done. The purge mutex must be held, by one who has no
-    /// older log in his hands.
+    /// Moves everything older than commit `no` to the version tree. Returns true if that was done.
+    /// The caller holds the purge mutex and no older log.
     pub(crate) fn clear_shelf(&self, no: CommitNo, left: &mut usize) -> Result<bool> {
         self.move_on(|first| first.first() > no, left)
     }

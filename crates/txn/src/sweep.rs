@@ -1,19 +1,22 @@
 //! What becomes of the entries of the version tree, and how old versions keep to their limit.
 //!
 //! # Sweep
-//! When a view for which versions were kept has ended, the entries that were charged to it are looked at: one that another view needs is
-//! charged to that one, any other is dropped. A view that had too many entries for a list, and a start, set off a look at the whole
-//! tree. A sweep holds the purge mutex, so it is done in slices, between which others purge.
+//! When a view for which versions were kept has ended, the entries that were charged to it are
+//! looked at: one that another view needs is charged to that one, any other is dropped. A view that
+//! had too many entries for a list, and a start, set off a look at the whole tree. A sweep holds
+//! the purge mutex, so it is done in slices, between which others purge.
 //!
-//! * An entry by a log that is half purged may own a chain which a record of that log names too: it is looked at when that log is done.
-//!   As long as there are logs of an earlier run nothing is looked at, since any of them may be half purged.
-//! * An entry that cannot be looked at is passed over, so that one table does not stand in the way of others. If it is not damaged it is
-//!   tried again after the error has been reported.
+//! * An entry by a log that is half purged may own a chain which a record of that log names too: it
+//!   is looked at when that log is done. As long as there are logs of an earlier run nothing is
+//!   looked at, since any of them may be half purged.
+//! * An entry that cannot be looked at is passed over, so that one table does not stand in the way
+//!   of others. If it is not damaged it is tried again after the error has been reported.
 //!
 //! # Limit
-//! Above `max_old_versions` the oldest read-only snapshots are given up, one after the other, each when the entries of the one before
-//! are gone. That helps only if it is views that old versions are kept for; if it is mostly logs that wait for purge, purge is behind,
-//! and committers wait for it and help. Both are done in slices by whoever has the purge mutex.
+//! Above `max_old_versions` the oldest read-only snapshots are cancelled, one after the
+//! other, each when the entries of the one before are gone. That helps only if views are what old
+//! versions are kept for; if most of them are logs that wait for purge, purge is behind, and
+//! committers wait for it and help. The holder of the purge mutex does both in slices.
 
 use std::sync::Arc;
 
@@ -98,8 +101,8 @@ impl SweepState {
 }
 
 impl TxnSystem {
-    /// Sweeps about `budget` entries, and keeps old versions to their limit. The purge mutex must be held, by one who has no log in his
-    /// hands. Returns whether there is more to do.
+    /// Sweeps about `budget` entries, and keeps old versions to their limit. The caller holds the
+    /// purge mutex and no log. Returns true if there is more to do.
     ///
     /// # Errors
     /// [`Error::Poisoned`]. Others are kept in `state`.
@@ -142,7 +145,8 @@ impl TxnSystem {
         self.is_over_limit() && self.bytes_for_views() > self.config.max_old_versions / 2
     }
 
-    /// Drops what no view needs any more from the version tree, as far as that was asked for, `budget` entries at most.
+    /// Drops what no view needs any more from the version tree, as far as that was asked for,
+    /// `budget` entries at most.
     fn sweep(&self, state: &mut SweepState, mut budget: usize) -> Result<Swept> {
         state.add(self.background.take_sweep_request());
         match self.history.front(|front| (front.phase, front.log.txn())) {
@@ -168,8 +172,8 @@ impl TxnSystem {
         Ok(if state.keys.is_empty() && state.behind.is_none() { Swept::All } else { Swept::Part })
     }
 
-    /// The next `n` entries that are to be looked at, or less. Those on the list are to be read when it is their turn: a key may be there
-    /// twice, and its entry is dropped once.
+    /// The next `n` entries that are to be looked at, or less. Those on the list are to be read
+    /// when it is their turn: a key may be there twice, and its entry is dropped once.
     fn next_entries(&self, state: &mut SweepState, n: usize, acc: &Access<'_>) -> Vec<(Key, Option<Vec<u8>>)> {
         if !state.keys.is_empty() {
             let keys = state.keys.split_off(state.keys.len().saturating_sub(n));
@@ -206,7 +210,8 @@ impl TxnSystem {
         self.views.older_than(CommitNo(u64::MAX))
     }
 
-    /// Drops an entry that none of `views` needs, which are all that are open, oldest first; some may have ended.
+    /// Drops an entry that none of `views` needs, which are all that are open, oldest first; some
+    /// may have ended.
     fn sweep_entry(
         &self,
         state: &mut SweepState,

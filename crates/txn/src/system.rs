@@ -44,8 +44,8 @@ use crate::view::{View, Views};
 /// Stripes of the mutex that makes a check for a duplicate and the insert that follows it one step.
 const UNIQUE_STRIPES: usize = 256;
 
-/// The database has stopped: whoever waits for a lock waits in vain. Runs on the thread that noticed; the list of owners and
-/// their wait states are locks under which nobody calls the log.
+/// The database has stopped: a waiter for a lock waits in vain. Runs on the thread that noticed;
+/// the list of owners and their wait states are locks under which no thread calls the log.
 fn stop_waits(open: &OpenTxns, poison: &Poison) {
     if let Err(error) = poison.check() {
         open.stop(&error);
@@ -75,7 +75,7 @@ pub struct TxnSystem {
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
-    /// What every commit writes stands apart from what everybody reads.
+    /// What every commit writes is on other lines of memory than what every transaction reads.
     pub(crate) history: CachePadded<History>,
     pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<SweepState>>,
@@ -87,7 +87,7 @@ pub struct TxnSystem {
     pub(crate) closing: AtomicBool,
 }
 
-/// A hold on a view, which is closed when its last holder lets go of it.
+/// A hold on a view, which is closed when its last holder drops it.
 pub(crate) struct OpenView {
     system: Local<Arc<TxnSystem>>,
     view: Arc<View>,
@@ -180,8 +180,8 @@ impl TxnSystem {
         saved.is_some()
     }
 
-    /// Forgets an index that is about to be dropped: waits for purge and rollback to let go of its tree; what they
-    /// find about it later is passed over. No transaction may use it any more.
+    /// Forgets an index that is about to be dropped: waits until purge and rollback have released
+    /// its tree; they pass over what they find about it later. No transaction may use it any more.
     pub fn forget(&self, id: IndexId) {
         let index = self.indexes.write().remove(&id);
         self.saved_rows.lock().remove(&id);
@@ -267,7 +267,8 @@ impl TxnSystem {
         {
             window.advance(self.views.short_horizon());
         }
-        // Before anybody can meet the id in a row: who finds it there finds its owner.
+        // Before another transaction can find the id in a row: a reader that finds the id finds its
+        // owner.
         self.adopt_active(id, owner);
         id
     }
@@ -290,7 +291,7 @@ impl TxnSystem {
         self.open.writes(owner, id);
     }
 
-    /// Who writes under `id`, if that transaction has not ended.
+    /// The owner that writes under `id`, if its transaction has not ended.
     pub(crate) fn owner_of(&self, id: TxnId) -> Option<Arc<Owner>> {
         self.open.writer(id)
     }
@@ -335,8 +336,8 @@ impl TxnSystem {
         self.clock.publish(no);
     }
 
-    /// Lets go of everything that an ended transaction still has: its locks, its place in the lists. Its end must have
-    /// been published.
+    /// Releases everything that an ended transaction still has: its locks, its place in the lists.
+    /// Its end must have been published.
     pub(crate) fn end_owner(&self, owner: &Owner) {
         self.open.writes_no_more(owner);
         self.locks.release_all(owner);

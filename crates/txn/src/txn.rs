@@ -1,9 +1,10 @@
 //! A transaction: its life from begin to end.
 //!
-//! A [`Txn`] belongs to a connection, not to a thread: it may be moved, and its cursors live beside it. It takes a view
-//! with its first read without a lock, a transaction id and an undo log with its first change. Reading is in `reads`,
-//! changing in `change`, cursors in `cursor`. A read-only one has an owner - and so a place in listings - once it asks for
-//! a lock, opens a cursor, or is named: most snapshots are over before anybody could look at them.
+//! A [`Txn`] belongs to a connection, not to a thread: it may be moved, and its cursors live beside
+//! it. It takes a view with its first read without a lock, a transaction id and an undo log with
+//! its first change. Reading is in `reads`, changing in `change`, cursors in `cursor`. A read-only
+//! one has an owner - and so a place in listings - once it asks for a lock, opens a cursor, or is
+//! named: most snapshots are over before a listing could show them.
 //!
 //! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of a statement,
 //! `rollback_to` the savepoint taken at its start undoes the statement and the transaction goes on. If that fails, a part of the
@@ -106,7 +107,7 @@ impl Txn {
     }
 
     pub(crate) fn owner(&self) -> &Arc<Owner> {
-        // Nobody would take one that has ended out of the lists again.
+        // Nothing would take one that has ended out of the lists again.
         self.owner.get_or_init(|| self.system.new_owner(&self.options, self.state != State::Ended))
     }
 
@@ -179,8 +180,9 @@ impl Txn {
         self.place()
     }
 
-    /// As [`Txn::savepoint`], for who undoes the change of a row that failed halfway: rows that were locked by the
-    /// same statement and changed since are not locked any more if it is rolled back to this point.
+    /// As [`Txn::savepoint`], for a caller that undoes the change of a row that failed halfway:
+    /// rows that were locked by the same statement and changed since are not locked any more after
+    /// a rollback to this point.
     #[must_use]
     pub fn place(&self) -> Savepoint {
         Savepoint { records: self.changes() }
@@ -259,7 +261,8 @@ impl Txn {
         self.owner.get().and_then(|owner| owner.conflict())
     }
 
-    /// Whether the first one to change a row wins: who does not see the newest version may not replace it.
+    /// True if the first transaction that changes a row wins: one that does not see the newest
+    /// version may not replace it.
     pub(crate) fn first_updater_wins(&self) -> bool {
         self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation
     }
@@ -371,7 +374,8 @@ impl Txn {
         }
         let Some(committed) = self.committed else { return Ok(()) };
         if let Err(error) = self.system.wait_durable(committed.lsn, durability) {
-            // Everybody sees the commit by now, and its user is told that it failed: only recovery can settle that.
+            // Every view sees the commit by now, and its user is told that it failed: only recovery
+            // can settle that.
             let wal = self.system.store.wal();
             wal.poison(&format!("a commit could not be made durable: {error}"));
             return Err(error);
@@ -417,7 +421,7 @@ impl Txn {
         match undone {
             Ok(lsn) => {
                 self.system.finish_rollback(&owner, log);
-                // Whoever was told that it is prepared is not to find it so after a crash.
+                // A coordinator that was told of an error must not find it prepared after a crash.
                 lsn.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
             }
             Err(error) => {

@@ -4,13 +4,15 @@
 //! body of a version with a chain:  reference to the chain (8 bytes) | head
 //! ```
 //!
-//! The value is the head and, behind it, what is in the chain. Who puts a value says how much of its beginning is to be the head; it
-//! can be read without the chain. So rows are scanned without their large columns, if those are at the end.
+//! The value is the head and, behind it, what is in the chain. The writer of a value says how much
+//! of its beginning is to be the head, which can be read without the chain. So rows are scanned
+//! without their large columns, if those are at the end.
 //!
-//! A version has one reference to its chain. A new version whose value goes on behind its head like that of the version before refers to the same
-//! chain; else it gets one of its own. The reference is given up exactly once: by rollback when that version is undone, by purge when
-//! it is superseded for everybody, or with the entry of the version tree that took the version over. It is made
-//! unreachable before that.
+//! A version has one reference to its chain. A new version whose value continues behind its head
+//! like that of the version before refers to the same chain; else it gets one of its own. The
+//! reference is released exactly once: by rollback when that version is undone, by purge when it is
+//! superseded for every view, or with the entry of the version tree that took the version over. It
+//! is made unreachable before that.
 
 use holdfast_base::codec::Reader;
 use holdfast_base::{Error, IndexId, PageNo, Result};

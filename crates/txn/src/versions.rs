@@ -15,9 +15,10 @@
 //! there; the mark goes with the entry.
 //!
 //! # Protocol
-//! Only purge writes here, under its mutex: an entry is put before the undo record that it stands for is cut, and
-//! dropped when no view needs it. What an earlier run left is dropped the same way. The hash is SipHash-2-4 under a random
-//! key that the space header keeps, so nobody can make two keys collide.
+//! Only purge writes here, under its mutex: an entry is put before the undo record that it stands
+//! for is cut, and dropped when no view needs it. What an earlier run left is dropped the same way.
+//! The hash is SipHash-2-4 under a random key that the space header keeps, so no user can make two
+//! keys collide.
 
 use std::hash::Hasher;
 use std::ops::Bound;
@@ -359,7 +360,7 @@ impl VersionTree {
         self.decode_value(key, value, acc)
     }
 
-    /// Drops an entry that nobody needs. What its image refers to is the caller's to free, afterwards.
+    /// Drops an entry that no view needs. The caller frees what its image refers to, afterwards.
     pub fn drop_entry(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
         self.remove(key, value, acc)
     }

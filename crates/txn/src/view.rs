@@ -12,18 +12,22 @@
 //! decides. Cancelling sets the flag before anything that the view needs is dropped, and readers look at the flag
 //! *after* they read, so that no answer is given from what may be missing.
 //!
-//! Whatever is kept in the version tree is *charged* to one view that needs it, the oldest of them. When that has ended, purge looks at
-//! what was charged to it, and drops it or charges it to the next. So a view that was made long because its thread was put off
-//! its core in the middle of a statement costs what was kept for it; the whole tree is gone through only after one to which more
-//! was charged than is worth a list. Who charges a view that has ended is told so: nothing is forgotten.
+//! Each entry of the version tree is *charged* to one view that needs it, the oldest of them. When
+//! that view has ended, purge visits the entries that were charged to it, and drops each or charges
+//! it to the next view. So a view that became long because its thread was preempted in the middle
+//! of a statement costs what was kept for it. Purge walks the whole tree only after a view to which
+//! more was charged than is worth a list. A thread that charges a view that has ended is told so:
+//! no entry is forgotten.
 //!
-//! The registry of open views is in shards, one of which a thread uses for the views that it opens, so that readers do
-//! not meet. Whoever asks about all views reads the last commit first and then shard after shard: a view that he misses
-//! was opened after he left its shard, and therefore sees that commit.
+//! The registry of open views is in shards, one of which a thread uses for the views that it opens,
+//! so that readers do not meet. A thread that asks about all views reads the last commit first and
+//! then shard after shard: a view that it misses was opened after it left that shard, and therefore
+//! sees that commit.
 //!
-//! How old the oldest views are is asked with every commit or two, so each shard says that of its own without its mutex. A view that
-//! is about to be opened lowers that to the last commit first, and then reads again which one is the last: who looked
-//! at the shard too early had read the last commit before.
+//! Every commit or two asks how old the oldest views are, so each shard publishes that of its own
+//! without its mutex. A view that is about to be opened lowers that value to the last commit first,
+//! and then reads again which one is the last: a thread that read the shard too early had read the
+//! last commit before.
 //!
 //! # Lock order
 //! window of the commit map -> shard of the registry, one at a time. Shards may be locked under page latches; nothing is
@@ -96,7 +100,8 @@ impl View {
         self.holders.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One holder less; whether that was the last one, who is to [close](Views::close) it.
+    /// Drops one holder. Returns true if it was the last one, which then has to
+    /// [close](Views::close) the view.
     pub fn let_go(&self) -> bool {
         self.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
@@ -245,7 +250,7 @@ impl Views {
         let group = thread_group();
         let shard = self.shards.of(group);
         let mut live = shard.live.lock();
-        // Under the mutex nobody raises these meanwhile.
+        // Under the mutex no other thread raises these.
         let bound = self.clock.last_commit().0;
         for oldest in [&shard.oldest, &shard.oldest_short] {
             if oldest.load(Ordering::Relaxed) > bound {
@@ -385,7 +390,7 @@ impl Views {
     /// Gives up the oldest view of a read-only transaction. Returns what was kept for it, if there was one.
     pub fn cancel_oldest_read_only(&self) -> Option<Sweep> {
         while let Some(view) = self.oldest_of(|view| view.read_only) {
-            // Before others find that nobody needs what it needs.
+            // Before other threads find that no view needs what this one needs.
             view.cancelled.store(true, Ordering::Release);
             // Else its holder is closing it, and reads no more.
             if self.remove(&view) {

@@ -49,7 +49,7 @@ pub(crate) enum Seen {
     Stale,
 }
 
-/// Who reads entries: what its view sees, and what it has written itself.
+/// The reader of entries: what its view sees, and what it has written itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub view: &'a View,

@@ -1,5 +1,6 @@
-//! The rest of a large value, behind its head, is written once, however often the head is changed; and it is not read by who wants
-//! the head alone. It goes when the last version goes that has it.
+//! The rest of a large value, behind its head, is written once, however often the head is changed;
+//! a reader that wants the head alone does not read it. It is freed with the last version that has
+//! it.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -126,9 +127,13 @@ fn a_change_without_a_lock_has_a_chain_of_its_own() {
     insert(&db, b"k", &value("0", b'a'));
     let mut txn = db.begin();
     txn.update(&db.rows, b"k", headed(&value("1", b'a')), None).unwrap();
-    assert_eq!(count(&db, Counter::OverflowShares), 0, "somebody else might replace the row, and its chain be freed");
+    assert_eq!(
+        count(&db, Counter::OverflowShares),
+        0,
+        "another transaction might replace the row, and its chain be freed"
+    );
     txn.update(&db.rows, b"k", headed(&value("2", b'a')), None).unwrap();
-    assert_eq!(count(&db, Counter::OverflowShares), 1, "nobody can replace its own version");
+    assert_eq!(count(&db, Counter::OverflowShares), 1, "no other transaction can replace its own version");
     txn.commit(Durability::Lazy).unwrap();
     db.purge();
     db.verify_clean();

@@ -1,5 +1,6 @@
-//! The lock that a statement enters for a row which it then changes is given up again: the row carries the transaction's id.
-//! What that must not cost: locks that are older than a savepoint, and those who wait.
+//! The lock that a statement enters for a row which it then changes is released again: the row
+//! carries the transaction's id. What that must not cost: locks that are older than a savepoint,
+//! and waiters.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -86,7 +87,7 @@ fn who_waits_for_the_entered_lock_gets_the_row_in_the_end() {
     let (holder, waiter) = (Session::new(&db, TxnOptions::default()), Session::new(&db, TxnOptions::default()));
     let rows = db.rows.clone();
     let waiting = {
-        // Between the two steps of one statement of the holder somebody else begins to wait.
+        // Between the two steps of one statement of the holder another transaction begins to wait.
         let (locked, proceed) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
         let statement = holder.run(move |txn| {
             let mut value = Vec::new();

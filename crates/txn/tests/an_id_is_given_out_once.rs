@@ -1,6 +1,7 @@
-//! A transaction id was given out before a page for the undo log was taken. If no page could be had - or the thread was put off its
-//! core - the id came to a page that a transaction with a greater one had used meanwhile, and signed it. After a crash nothing
-//! on disk knew the greater id: it was given out again, and its committed rows belonged to a transaction that had not begun.
+//! A transaction id was given out before a page for the undo log was taken. If no page could be had,
+//! or the thread was preempted, the id came to a page that a transaction with a greater one had
+//! used meanwhile, and signed it. After a crash nothing on disk knew the greater id: it was given
+//! out again, and its committed rows belonged to a transaction that had not begun.
 
 mod common;
 

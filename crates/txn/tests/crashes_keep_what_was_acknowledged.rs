@@ -290,7 +290,7 @@ fn a_clean_stop_keeps_counters_and_unfinished_business() {
     assert!(db.sys.stats().next_txn >= last_id);
     assert_eq!(db.rows.rows(), rows);
     assert_eq!(db.sys.prepared()[0].xid, b"x1");
-    // Both rows are locked until somebody decides; readers are not held up.
+    // Both rows are locked until the transaction is decided; readers do not wait.
     let mut value = Vec::new();
     assert!(db.snapshot().get(&db.rows, &account(1), &mut value).unwrap());
     assert_eq!(number(&value), START);

@@ -12,7 +12,7 @@ use holdfast_io::CrashDisk;
 use holdfast_pool::AccessKind;
 use holdfast_txn::*;
 
-/// Logs that are kept, however long nobody needs them.
+/// Logs that are kept, however long no transaction needs them.
 const KEPT: usize = 64;
 
 /// `n` transactions that are open at the same time and have changed a row each.

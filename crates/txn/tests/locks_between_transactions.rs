@@ -105,7 +105,7 @@ fn a_waiter_gets_the_row_after_a_rollback_to_a_savepoint_and_the_end() {
     let t2 = Session::new(&db, rc());
     let waiting = t2.update("1", "c").blocked();
     t1.rollback_to(savepoint).unwrap();
-    // The lock stays, because somebody waits for it.
+    // The lock stays, because another transaction waits for it.
     let waiting = waiting.blocked();
     t1.commit(Durability::Sync).unwrap();
     assert!(waiting.result().unwrap());
@@ -181,7 +181,8 @@ fn a_locking_cursor_gives_what_is_there_when_it_locks() {
     }
 }
 
-/// An UPDATE at READ COMMITTED that looks through a table waited for every row that somebody else had changed, wanted or not.
+/// An UPDATE at READ COMMITTED that reads a whole table waited for every row that another
+/// transaction had changed, wanted or not.
 #[test]
 fn a_cursor_may_give_what_was_committed_instead_of_waiting() {
     let db = Db::new();

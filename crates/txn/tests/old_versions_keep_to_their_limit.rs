@@ -1,5 +1,6 @@
-//! Old versions have a limit: above it the oldest snapshots are given up, also while others go on committing. Whoever purges does it in
-//! slices, so that the purge mutex is never held for the whole of what there is to do.
+//! Old versions have a limit: above it the oldest snapshots are cancelled, also while others go on
+//! committing. Purge does it in slices, so that the purge mutex is never held for the whole of what
+//! there is to do.
 #![cfg(not(shuttle))]
 
 mod common;

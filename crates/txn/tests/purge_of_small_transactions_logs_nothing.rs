@@ -61,7 +61,8 @@ fn committers_give_back_what_purge_need_not_look_at() {
     db.verify_clean();
 }
 
-/// With more sessions than cores, whoever purges is put off his core now and then, with the mutex in his hands. Here he waits for a page.
+/// With more sessions than cores, the kernel preempts the holder of the purge mutex now and then.
+/// Here the holder waits for a page.
 #[test]
 fn committers_give_back_quiet_logs_while_somebody_else_purges() {
     let mut setup = Setup::default();
@@ -75,7 +76,7 @@ fn committers_give_back_quiet_logs_while_somebody_else_purges() {
         s.spawn(|| db.latch_root(1, &latched, &done));
         latched.wait();
         let purge = s.spawn(|| db.purge());
-        // Until he has the log in his hands.
+        // Until it has the log in hand.
         while db.sys.history_length() > 0 {
             std::thread::yield_now();
         }

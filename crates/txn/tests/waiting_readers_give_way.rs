@@ -35,8 +35,9 @@ fn start(session: &Session, db: &Db, direction: Direction, most: usize) -> Pendi
     session.run(move |txn| read(txn, &rows, direction, most))
 }
 
-/// `SELECT MAX(id) ... FOR UPDATE` and `INSERT` of the next one, by many: each who was in line had its range registered, so the one that had
-/// the row could not insert; all but one were deadlock victims, and began anew at once. None got through.
+/// `SELECT MAX(id) ... FOR UPDATE` and `INSERT` of the next one, by many: each waiter had its range
+/// registered, so the holder of the row could not insert; all but one were deadlock victims, and
+/// began anew at once. None got through.
 #[test]
 fn who_has_the_greatest_key_inserts_the_next_before_those_who_wait_for_it() {
     let db = Db::new();

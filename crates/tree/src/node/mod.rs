@@ -21,8 +21,9 @@
 //! minus infinity and has no key, so its suffix is empty and the prefix does not apply to it.
 //!
 //! Invariants:
-//! * *Fences.* The stored prefix is a prefix of every key that the node may ever hold: whoever makes a node's key range
-//!   wider rewrites the node. So an insert never has to give up a prefix, and the sizes that a split computes hold.
+//! * *Fences.* The stored prefix is a prefix of every key that the node may ever hold: an operation
+//!   that widens a node's key range rewrites the node. So an insert never has to shorten a prefix,
+//!   and the sizes that a split computes hold.
 //! * *Free space.* contiguous free bytes + garbage = body - slots - live records - prefix, whatever the layout of the
 //!   heap. An operation that fits by this sum may compact the node on the way; it means the same in redo.
 //!

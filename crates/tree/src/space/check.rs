@@ -16,8 +16,9 @@ use crate::op::PageOp;
 const BATCH: usize = 64;
 
 impl SpaceFile {
-    /// Compares the bitmaps with `reached`, all pages that the space's trees, overflow chains and undo logs reach, and reports
-    /// each difference to `sink`. Nobody may allocate or give back pages of this space meanwhile.
+    /// Compares the bitmaps with `reached`, all pages that the space's trees, overflow chains and
+    /// undo logs reach, and reports each difference to `sink`. No thread may allocate or free pages
+    /// of this space meanwhile.
     ///
     /// # Errors
     /// Those of reading pages other than damage, which is reported.

@@ -94,7 +94,8 @@ impl std::fmt::Debug for SuspendedLoad {
 }
 
 impl Tree {
-    /// A loader for this tree, which must be empty and is used by nobody else until the loader is done.
+    /// A loader for this tree, which must be empty and is not used otherwise until the loader is
+    /// done.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the tree is not empty; those of reading the root.

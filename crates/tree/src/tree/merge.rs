@@ -126,8 +126,9 @@ impl Tree {
             let child = |slot| node.child(slot).ok_or_else(bad);
             (child(left_slot)?, child(left_slot + 1)?, key(left_slot + 1)?, low, high)
         };
-        // A second try finds one of the two latched already; only a new one further left could break the order, and
-        // nobody else latches two nodes of one level: the structure mutex is held.
+        // A second try finds one of the two latched already; only a new one further left could
+        // break the order, and no other thread latches two nodes of one level: the structure mutex
+        // is held.
         if left_no == right_no {
             return Err(self.damaged(above.no, "a node with the same child twice"));
         }

@@ -4,17 +4,20 @@
 //! inner nodes hold separators. There are no links between siblings: cursors find the next leaf by descending again with a
 //! bound that they took from the parents.
 //!
-//! **Readers** descend optimistically: they latch nothing, read a child's version before they validate its parent's, and start
-//! over when a version has changed or a page has to be loaded. After several failures they go down with shared latches, the
-//! parent's held until the child's is, under a frame reservation. **Leaf writers** descend like readers, upgrade the
-//! leaf's latch, and change that leaf alone; who has just read the entry needs no descent (see `spot`).
+//! **Readers** descend optimistically: they latch nothing, read a child's version before they
+//! validate its parent's, and start over when a version has changed or a page has to be loaded.
+//! After several failures they descend with shared latches, the parent's held until the child's is,
+//! under a frame reservation. **Leaf writers** descend like readers, upgrade the leaf's latch, and
+//! change that leaf alone; a writer that has just read the entry needs no descent (see `spot`).
 //!
-//! **Structure changes** (splits, merges, a new root, a page moved) hold the tree's structure mutex, one at a time. Nobody else
-//! changes inner nodes or the key range of a node, so a structure change may look at the path first and latch top-down
-//! only the parent and the nodes that it rewrites. Log space and frames are reserved before the mutex; while it is held, and nothing
-//! latched, the frames used up by the look at the path are replaced. It is one mini-transaction per level: between two of them the tree is
-//! valid, if not yet as balanced as it will be. Every node whose key range changes is rewritten, so a leaf whose
-//! version is unchanged still covers the range that it covered.
+//! **Structure changes** (splits, merges, a new root, a page moved) hold the tree's structure
+//! mutex, one at a time. No other thread changes inner nodes or the key range of a node, so a
+//! structure change may read the path first and latch top-down only the parent and the nodes that
+//! it rewrites. Log space and frames are reserved before the mutex; while it is held, and nothing
+//! latched, the frames that the descent has used are replaced. It is one mini-transaction per
+//! level: between two of them the tree is valid, if not yet as balanced as it will be. Every node
+//! whose key range changes is rewritten, so a leaf whose version is unchanged still covers the
+//! range that it covered.
 //!
 //! **Why no reader misses a key.** A key moves from node A to node B only while both and their parent are latched
 //! exclusively, and their versions change. A reader that took B's predecessor from the parent validates the parent after it
@@ -70,7 +73,7 @@ pub struct Tree {
     space: Arc<SpaceFile>,
     index: IndexId,
     root: PageNo,
-    /// Held by whoever changes the structure.
+    /// Held while the structure is changed.
     structure: Mutex<()>,
     /// The page that was allocated last: the next one is to be near it where its neighbours leave no room.
     last_new: AtomicU32,

@@ -4,10 +4,11 @@
 //! covers the keys that it covered: every node whose key range changes is rewritten (see the module above). So what was read
 //! needs not be read again, and the change needs no descent: it latches the leaf if its version is still that one.
 //!
-//! The change is part of a mini-transaction of the caller's, who may have latched other pages by then. Therefore nothing is
-//! loaded here and no structure is changed: a leaf that has left the pool, has changed, or has no room is the caller's to reach
-//! with [`Tree::modify`], which begins at the root with nothing latched. The leaf's latch is waited for behind shared holders
-//! only, who wait for nothing.
+//! The change is part of a mini-transaction of the caller's, which may have latched other pages by
+//! then. Therefore nothing is loaded here and no structure is changed: for a leaf that has left the
+//! pool, has changed, or has no room the caller uses [`Tree::modify`], which begins at the root
+//! with nothing latched. The wait for the leaf's latch is behind shared holders only, which wait
+//! for nothing.
 
 use holdfast_base::{Error, PageNo, Result};
 use holdfast_pool::{Access, PageRead};

@@ -39,7 +39,7 @@ pub(super) struct Locking {
     committed_if_locked: bool,
     /// The entry given last is such a one.
     pub(super) is_unlocked: bool,
-    /// Entries locked one by one since the last that was in somebody's way.
+    /// Entries locked one by one since the last that another transaction had or waited for.
     locked: usize,
     /// Locks the entries that follow.
     pub(super) cover: Option<CoverId>,
@@ -92,7 +92,8 @@ impl Txn {
 }
 
 impl RowCursor {
-    /// As [`RowCursor::lock_entry`], by extending the cover, if nobody is in its way.
+    /// As [`RowCursor::lock_entry`], by extending the cover, if no other lock or wait is in its
+    /// way.
     pub(super) fn cover_entry(&mut self, at: usize, cover: CoverId) -> Result<bool> {
         let Some(locking) = &self.locking else { return Ok(false) };
         let (system, index) = (&self.system, &self.index);
@@ -186,7 +187,8 @@ impl RowCursor {
             return Err(conflict(system, &self.owner, index, &self.key));
         }
         if header.is_none_or(|h| h.deleted) {
-            // The range keeps the place free: a line of those who wait for a row that was deleted goes on at once.
+            // The range keeps the place free: a queue of waiters for a row that was deleted goes on
+            // at once.
             if locking.keep {
                 system.locks.leave_to_range(&self.owner, index.id(), &self.key);
             } else {

@@ -7,13 +7,16 @@
 //! transaction replaces a version of a row that it does not see, entries that others have made of that row become visible, and
 //! the batch is read anew.
 //!
-//! A locking cursor (always at SERIALIZABLE) has no view: it reads newest versions. It registers its whole range before it reads, where the isolation level keeps
-//! phantoms out, and locks each entry before it shows it. A cursor that is closed early gives back the part of
-//! the range that it did not reach. So does one that has to wait for an entry, and reads on from what it had shown last when it has the
-//! lock: whom it waits for may insert there. (Sessions that read the greatest key with a lock and insert the next one would all be in
-//! each other's way: who has the lock could not insert because of those who wait for it.)
+//! A locking cursor (always at SERIALIZABLE) has no view: it reads newest versions. It registers
+//! its whole range before it reads, where the isolation level keeps phantoms out, and locks each
+//! entry before it returns it. A cursor that is closed early releases the part of the range that it
+//! did not reach. So does one that has to wait for an entry; when it has the lock it reads on from
+//! the last entry that it returned: the holder may insert there meanwhile. (Otherwise sessions that
+//! read the greatest key with a lock and insert the next one would block each other: the holder of
+//! the lock could not insert because of those that wait for it.)
 //!
-//! After some entries it locks those that follow as one, by a cover (see [`CoverId`](crate::lock::CoverId)), up to one that is in somebody else's hands.
+//! After some entries it locks those that follow as one, by a cover (see
+//! [`CoverId`](crate::lock::CoverId)), up to one that another transaction has locked or waits for.
 
 mod locking;
 
@@ -78,12 +81,13 @@ pub struct CursorOptions {
     pub scan: Scan,
     /// Lock each entry; `None`: read at the view (except at SERIALIZABLE).
     pub lock: Option<LockMode>,
-    /// What to do about somebody else's lock; `None`: what the transaction's options say.
+    /// What to do about a lock of another transaction; `None`: what the transaction's options say.
     pub wait: Option<WaitMode>,
     /// Whether the heads of values do, where nothing is locked.
     pub part: Part,
-    /// At READ COMMITTED, do not wait for an entry that somebody else has locked, but give it without a lock, as it was committed last:
-    /// whoever finds that it matters waits then ([`RowCursor::lock_given`]). InnoDB's "semi-consistent read".
+    /// At READ COMMITTED, do not wait for an entry that another transaction has locked, but return
+    /// it without a lock, as it was committed last: a caller that finds that it matters waits then
+    /// ([`RowCursor::lock_given`]). InnoDB's "semi-consistent read".
     pub committed_if_locked: bool,
 }
 
@@ -316,7 +320,8 @@ impl RowCursor {
         }
     }
 
-    /// Whether somebody else has locked the entry given last: it is as it was committed last.
+    /// True if another transaction has locked the entry returned last: it is as it was committed
+    /// last.
     #[must_use]
     pub fn is_given_unlocked(&self) -> bool {
         self.locking.as_ref().is_some_and(|locking| locking.is_unlocked)

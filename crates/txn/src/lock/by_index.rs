@@ -36,8 +36,8 @@ impl<T> ByIndex<T> {
         self.shards.iter().map(|shard| shard.indexes.lock())
     }
 
-    /// The shard of `index`, if there is anything in it. The fence pairs with that of whoever enters something, counts it, and reads
-    /// pages then: one of the two sees the other.
+    /// The shard of `index`, if there is anything in it. The fence pairs with that of a thread that
+    /// enters something, counts it, and reads pages then: one of the two sees the other.
     pub fn used_shard(&self, index: IndexId) -> Option<&Shard<T>> {
         fence(Ordering::SeqCst);
         let shard = self.shard(index);

@@ -1,18 +1,20 @@
 //! Rows that a scan has gone through, locked as one.
 //!
-//! A lock that is entered for a row costs looks at memory that is in no cache, when it is entered and again when it goes. A cursor
-//! that locks many rows one after the other has a [`Cover`] instead: from the row at which it began to the one that it
-//! has reached, on either side. The cover stands for a lock on each row in it. Whoever comes to such a row, and would have to
-//! wait for it, enters the lock on behalf of the cover's owner first, as with a lock by transaction id; from then on it is
-//! one like any other, to be waited for and to be released.
+//! A lock that is entered for a row reads memory that is in no cache, when it is entered and again
+//! when it is released. A cursor that locks many rows one after the other has a [`Cover`] instead:
+//! from the row at which it began to the one that it has reached, in either direction. The cover
+//! stands for a lock on each row in it. A transaction that comes to such a row, and would have to
+//! wait for it, enters the lock on behalf of the cover's owner first, as with a lock by transaction
+//! id; from then on the lock is one like any other, to be waited for and to be released.
 //!
 //! # Protocol
-//! * The cursor extends its cover to a row *before* it reads the row. If anybody else has the row, or waits for it, the
-//!   cover goes back to where it was and the row is locked the ordinary way. So it does if the row, when it is read, has been
-//!   written by a transaction that is still active.
+//! * The cursor extends its cover to a row *before* it reads the row. If another transaction has
+//!   the row, or waits for it, the cover goes back to where it was and the row is locked the
+//!   ordinary way. So it does if the row, when it is read, has been written by a transaction that
+//!   is still active.
 //! * No two covers that conflict reach over one row: that is looked at and decided under one mutex.
-//! * Who locks a row looks at the covers under the mutex of the row's shard, the cursor looks at the shard after it
-//!   has extended its cover: one of the two sees the other.
+//! * A transaction that locks a row reads the covers under the mutex of the row's shard; the cursor
+//!   reads the shard after it has extended its cover: one of the two sees the other.
 //! * Writers look at the covers under the latch of the leaf, the cursor reads the leaf after it has extended its cover: ditto.
 //! * A lock is entered for the owner of a cover only where it does not conflict with those that are there: then the cover
 //!   is just going back.
@@ -28,7 +30,7 @@ use super::interval::KeyRange;
 use super::owner::{Owner, Serial};
 use super::queue::Mode;
 
-/// So many an index has at most: everybody who comes to a row looks at all of them.
+/// Maximum covers per index: every lock request scans them linearly.
 const COVERS_MAX: usize = 8;
 
 /// Names a cover: a lock on all rows that a scan has gone through, from one key to another.

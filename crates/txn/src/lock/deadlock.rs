@@ -1,12 +1,14 @@
-//! Deadlock detection: a search of the waits-for graph by whoever starts to wait.
+//! Deadlock detection: a thread that starts to wait searches the waits-for graph.
 //!
-//! Edges are computed while the search walks: from a waiting transaction to those whom its request waits for in a
-//! row queue, a table queue, or a list of ranges; of a queue, to those who hold what it waits for, past those who only
-//! wait there themselves ([`super::queue::Queue::obstacles`]). Searches are serialised by the graph mutex and begin after the
-//! searcher's request can be seen, so the last one of a cycle to start waiting finds it. One kind of edge comes without anybody starting to
-//! wait: a lock that is entered for the writer of a row by somebody else is in the way of those who stood in line there already. Who enters
-//! it searches from that writer, if it waits. An edge may be gone by the time a cycle is found; a victim is only made of a transaction that
-//! still waits.
+//! Edges are computed while the search walks: from a waiting transaction to the transactions that
+//! its request waits for in a row queue, a table queue, or a list of ranges; of a queue, to the
+//! holders of what it waits for, past other waiters ([`super::queue::Queue::obstacles`]). The graph
+//! mutex serialises searches. A search begins after the searcher's request can be seen, so the last
+//! transaction of a cycle that starts to wait finds the cycle. One kind of edge appears without a
+//! transaction that starts to wait: a lock that is entered on behalf of a row's writer blocks the
+//! waiters that were in the queue already. The thread that enters it searches from that writer, if
+//! the writer waits. An edge may be gone by the time a cycle is found; only a transaction that
+//! still waits becomes a victim.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,7 +26,7 @@ use super::{LockManager, Serial, Session, WantedLock};
 pub struct DeadlockReport {
     /// When.
     pub at: SystemTime,
-    /// Who was rolled back.
+    /// The transaction that was rolled back.
     pub victim: Serial,
     /// The transactions of the cycle, each waiting for the next, the last for the first.
     pub cycle: Vec<DeadlockParty>,
@@ -43,7 +45,7 @@ pub struct DeadlockParty {
     pub undo_records: u64,
     /// Row locks that it held explicitly.
     pub row_locks: usize,
-    /// Who ran it.
+    /// The session that ran it.
     pub session: Option<Session>,
     /// What it waited for; `None` if that was granted just then.
     pub wanted: Option<WantedLock>,
@@ -80,8 +82,9 @@ impl LockManager {
         }
     }
 
-    /// `owner` may have entered a lock for `holder`: breaks every cycle that closes. First those through `owner`, which may wait now: a report
-    /// begins with who closed the cycle.
+    /// `owner` may have entered a lock for `holder`: breaks every cycle that closes. First those
+    /// through `owner`, which may wait now: a report begins with the transaction that closed the
+    /// cycle.
     pub(super) fn detect_beyond(&self, owner: &Arc<Owner>, holder: &Arc<Owner>) {
         if holder.waits() {
             self.detect(owner);
@@ -109,7 +112,7 @@ impl LockManager {
         None
     }
 
-    /// Whom `owner` waits for; nobody if it does not wait.
+    /// The transactions that `owner` waits for; none if it does not wait.
     pub(super) fn blockers(&self, owner: &Owner) -> Vec<Arc<Owner>> {
         self.awaited(owner, |queue| queue.blockers(owner))
     }

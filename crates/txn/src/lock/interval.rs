@@ -60,12 +60,12 @@ fn borrow(end: &End) -> Bound<&[u8]> {
     end.as_ref().map(|key| &**key)
 }
 
-/// Which of two lower ends comes first: who takes in a key before who leaves it out.
+/// Which of two lower ends comes first: one that includes a key before one that excludes it.
 fn order_from(a: Bound<&[u8]>, b: Bound<&[u8]>) -> Ordering {
     order(a, b, Ordering::Less, |excluded| excluded)
 }
 
-/// Which of two upper ends comes first: who leaves out a key before who takes it in.
+/// Which of two upper ends comes first: one that excludes a key before one that includes it.
 fn order_to(a: Bound<&[u8]>, b: Bound<&[u8]>) -> Ordering {
     order(a, b, Ordering::Greater, |excluded| !excluded)
 }

@@ -1,9 +1,10 @@
 //! Locks: rows, ranges, tables.
 //!
-//! A changed row is locked by the transaction id in it; nothing is entered anywhere. Only who has to *wait* for such
-//! a row enters a lock on behalf of its owner and queues behind it. Locking reads enter their locks at once, and who changes the
-//! row next gives the entered lock up again: a statement that changes a million rows holds a few locks at a time. A cursor that goes
-//! through many rows holds one lock over all of them (see `cover`).
+//! A changed row is locked by the transaction id in it; no lock is entered anywhere. Only a
+//! transaction that has to *wait* for such a row enters a lock on behalf of the row's owner and
+//! queues behind it. Locking reads enter their locks at once, and a transaction that then changes
+//! the row releases the entered lock again: a statement that changes a million rows holds a few
+//! locks at a time. A cursor that reads many rows holds one lock over all of them (see `cover`).
 //!
 //! # Protocol
 //! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id into the row.
@@ -11,15 +12,17 @@
 //! * A waiter enters the owner's implicit lock under the shard's mutex after asking again whether the owner is still
 //!   active; an owner that ends publishes its end first and closes its list of locks then. So either the waiter sees
 //!   the end, or the owner finds the lock in its list, or the list is closed and the waiter starts over.
-//! * Who starts to wait looks for a cycle, one at a time, after its request can be seen by the next one who looks. So does who enters a
-//!   lock for an owner that waits itself: those who stood in line there already have begun to wait for that owner without a search of theirs.
-//! * Memory over the budget: a transaction that holds many rows of one index gets a table lock instead. It stands for
-//!   every key that nobody else has locked; locks of others on single rows are still respected one by one.
+//! * A transaction that starts to wait searches for a cycle, one at a time, after the next searcher
+//!   can see its request. So does a thread that enters a lock for an owner that waits itself: the
+//!   waiters in that queue have begun to wait for that owner without a search of theirs.
+//! * Memory over the budget: a transaction that holds many rows of one index gets a table lock
+//!   instead. It stands for every key that no other transaction has locked; locks of others on
+//!   single rows are still respected one by one.
 //!
 //! # Lock order
-//! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Range locks have a mutex of their own that is
-//! ordered like a shard. No page latch is ever taken under any of these; they may be taken under page latches, but
-//! nobody waits for a lock while holding a latch.
+//! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Range locks have a
+//! mutex of their own that is ordered like a shard. No page latch is ever taken under any of these;
+//! they may be taken under page latches, but no thread waits for a lock while it holds a latch.
 
 mod by_index;
 mod cover;
@@ -94,7 +97,7 @@ impl LockMode {
     }
 }
 
-/// What to do about a lock that somebody else has.
+/// What to do about a lock that another transaction has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitMode {
     /// Wait for at most so long, then [`Error::LockTimeout`].
@@ -113,21 +116,22 @@ pub struct Implicit<'a> {
     pub active: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Of whom a [`WaitObserver`] wants to hear.
+/// The transactions of which a [`WaitObserver`] wants to hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitInterest {
-    /// Of nobody.
-    Nobody,
-    /// Of those who hold what is waited for, by the waiter or by others who are ahead of it.
+    /// Of none.
+    None,
+    /// Of those that hold what is waited for, by the waiter or by others that are ahead of it.
     Holders,
-    /// Of everybody who has to get his lock, or let go of it, before the waiter gets its own.
-    Everybody,
+    /// Of all that have to get or release a lock before the waiter gets its own.
+    All,
 }
 
 /// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must not wait for a
 /// transaction itself.
 pub trait WaitObserver: Send + Sync {
-    /// Of whom it wants to hear if this thread is going to wait: with hundreds in line the list may be long.
+    /// Of which transactions it wants to hear if this thread is going to wait: with hundreds in the
+    /// queue the list may be long.
     fn interest(&self) -> WaitInterest;
     /// The transaction `waiter` is going to wait for `others`, which are sorted.
     fn waits_for(&self, waiter: Serial, others: &[Serial]);
@@ -265,7 +269,7 @@ impl LockManager {
             && (implicit.active)()
         {
             if wait_limit(wait).is_none() {
-                return Err(Error::WouldBlock); // Who does not wait leaves no trace.
+                return Err(Error::WouldBlock); // A request that does not wait leaves no trace.
             }
             self.enter_implicit(&mut rows, owner, implicit.owner, &row);
         }
@@ -294,9 +298,10 @@ impl LockManager {
         }
     }
 
-    /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A lock that `owner` was
-    /// granted on the key came too late - the row was written before, or the writer would have seen it - and is given
-    /// back, whatever lock `holder` has on the key already: who kept it would never wait, and never be found in a deadlock.
+    /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A
+    /// lock that `owner` was granted on the key came too late - the row was written before, or the
+    /// writer would have seen it - and is released, whatever lock `holder` has on the key already:
+    /// an owner that kept it would never wait, and never be found in a deadlock.
     fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) {
         if let Some(lock) = rows.get_mut(row)
             && lock.queue.release(owner)
@@ -374,9 +379,9 @@ impl LockManager {
 
     fn tell(&self, observer: &dyn WaitObserver, owner: &Arc<Owner>) {
         let others = match observer.interest() {
-            WaitInterest::Nobody => return,
+            WaitInterest::None => return,
             WaitInterest::Holders => self.obstacles(owner, owner),
-            WaitInterest::Everybody => self.blockers(owner),
+            WaitInterest::All => self.blockers(owner),
         };
         let mut others: Vec<Serial> = others.iter().map(|other| other.serial()).collect();
         others.sort_unstable();
@@ -399,8 +404,8 @@ impl LockManager {
         });
     }
 
-    /// Whether somebody else's explicit lock (or table lock) forbids `owner` to change `key`. Asked under the latch
-    /// of the key's leaf; locks by transaction id are the caller's to check.
+    /// True if an explicit lock (or table lock) of another transaction forbids `owner` to change
+    /// `key`. Asked under the latch of the key's leaf; the caller checks locks by transaction id.
     #[must_use]
     pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         self.blocked_for(owner, index, key, LockMode::Exclusive)
@@ -460,14 +465,15 @@ impl LockManager {
             || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
     }
 
-    /// Whether a range lock of somebody else forbids `owner` to insert `key`. Asked under the latch of its leaf.
+    /// True if a range lock of another transaction forbids `owner` to insert `key`. Asked under the
+    /// latch of its leaf.
     #[must_use]
     pub fn range_blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         self.ranges.covered(owner, index, key)
     }
 
-    /// Waits until no range of others covers `key`. The answer may be out of date at once: ask again under the latch. Who has waited
-    /// stands in line until [`LockManager::has_inserted`].
+    /// Waits until no range of others covers `key`. The answer may be out of date at once: ask
+    /// again under the latch. A waiter stays in the queue until [`LockManager::has_inserted`].
     ///
     /// # Errors
     /// As [`LockManager::lock_row`].
@@ -507,7 +513,7 @@ impl LockManager {
         Some(id)
     }
 
-    /// As [`LockManager::lock_range`], after those who already wait to insert into it.
+    /// As [`LockManager::lock_range`], after those that already wait to insert into it.
     ///
     /// # Errors
     /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database stopped.
@@ -532,7 +538,7 @@ impl LockManager {
 
     /// Whether the order is given in which the transaction of this thread and others commit.
     fn is_ordered(&self) -> bool {
-        self.observer.get().is_some_and(|observer| observer.interest() == WaitInterest::Everybody)
+        self.observer.get().is_some_and(|observer| observer.interest() == WaitInterest::All)
     }
 
     /// The reader of a range goes on behind what it had read: `range` is all of it. To be called before it reads.

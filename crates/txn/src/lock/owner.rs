@@ -1,4 +1,5 @@
-//! The lock side of a transaction: who it is, what it holds, what it waits for.
+//! The lock side of a transaction: its identity, the locks that it holds, the lock that it waits
+//! for.
 //!
 //! An `Owner` exists for every open transaction, also before it has a transaction id and for those that recovery
 //! found unfinished. Other transactions reach it through lock queues and through the map of active ids.
@@ -35,7 +36,8 @@ pub(crate) enum Target {
         index: IndexId,
         key: Arc<[u8]>,
     },
-    /// Those who wait to insert into a range that is going to be read: it is their turn. Nothing is lost if it is not waited for.
+    /// Inserters that wait for a range that is going to be read: it is their turn. Nothing is lost
+    /// if the reader does not wait for them.
     Turn {
         index: IndexId,
         range: KeyRange,
@@ -60,7 +62,7 @@ pub(crate) struct WaitState {
     pub since: Instant,
     pub outcome: Outcome,
     pub killed: bool,
-    /// Why nobody may wait any more.
+    /// Why no thread may wait any more.
     pub stopped: Option<Error>,
 }
 
@@ -106,7 +108,7 @@ pub struct Owner {
     changes: AtomicU64,
     /// Rollbacks to a savepoint, and the last one.
     undone: AtomicU64,
-    /// Cursors that are open: while there is none, nobody asks where the changes were.
+    /// Cursors that are open: while there is none, nothing asks where the changes were.
     cursors: AtomicUsize,
     changed_indexes: Mutex<HashMap<IndexId, IndexChanges>>,
     /// Tables with rows of which it has replaced a version that a view of its own does not see.
@@ -292,8 +294,8 @@ impl Owner {
         }
     }
 
-    /// Ends a wait for a lock with `error`, now, and every later one when it begins: the database has stopped, nobody
-    /// will grant anything.
+    /// Ends a wait for a lock with `error`, now, and every later one when it begins: the database
+    /// has stopped, and grants nothing any more.
     pub fn stop(&self, error: Error) {
         let mut wait = self.wait.lock();
         wait.stopped = Some(error);
@@ -373,7 +375,7 @@ impl Owner {
         true
     }
 
-    /// Blocks until somebody ended the wait, or for `limit`.
+    /// Blocks until another thread ends the wait, or for `limit`.
     pub(crate) fn block(&self, limit: Duration) -> Outcome {
         latches::none_while_waiting_for("a lock");
         let deadline = Instant::now().checked_add(limit);

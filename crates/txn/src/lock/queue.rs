@@ -1,8 +1,9 @@
-//! One lock queue: who holds a row (or a table), and who waits for it in which order. Pure: the mutex of the shard
-//! is around it.
+//! One lock queue: the holders of a row (or a table), and the waiters in their order. Pure: the
+//! mutex of the shard is around it.
 //!
-//! Invariants: the granted modes are pairwise compatible; the waiters stand in the order in which they will be
-//! granted, upgrades first; nobody is granted past a waiter that came before him, unless he holds a lock already.
+//! Invariants: the granted modes are pairwise compatible; the waiters are in the order in which
+//! they will be granted, upgrades first; no request is granted before an earlier waiter, unless its
+//! owner holds a lock already.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use smallvec::SmallVec;
 
 use super::owner::{Outcome, Owner};
 
-/// Modes of a queue. Rows know shared and exclusive; the intent modes exist only while somebody waits for a table.
+/// Modes of a queue. Rows know shared and exclusive; the intent modes exist only while a
+/// transaction waits for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     IntentShared,
@@ -85,7 +87,7 @@ impl Queue {
         self.granted.iter().find(|(o, _)| o.serial() == owner.serial()).map(|(_, m)| *m)
     }
 
-    /// Whether somebody else holds a mode that is incompatible with `mode`.
+    /// True if another transaction holds a mode that is incompatible with `mode`.
     pub fn conflicts(&self, owner: &Owner, mode: Mode) -> bool {
         self.granted.iter().any(|(o, m)| o.serial() != owner.serial() && !m.compatible(mode))
     }
@@ -114,7 +116,7 @@ impl Queue {
         true
     }
 
-    /// Adds a waiter: an upgrade before all that are none, everybody else at the end.
+    /// Adds a waiter: an upgrade before all that are none, every other one at the end.
     pub fn enqueue(&mut self, owner: &Arc<Owner>, mode: Mode, upgrade: bool) {
         let waiter = Waiter { owner: Arc::clone(owner), mode, upgrade };
         let at = if upgrade { self.waiting.iter().take_while(|w| w.upgrade).count() } else { self.waiting.len() };
@@ -153,10 +155,11 @@ impl Queue {
         }
     }
 
-    /// Whom the waiting request of `owner` waits for, as a search for cycles through `start` has to know it: the holders in the way of it
-    /// or of those ahead of it, who are granted first; of those ahead, `start` and who waits for what `owner` holds here. The others
-    /// ahead wait for nothing else, so there is nothing to find behind them: with a thousand in line, a search that visits
-    /// everybody ahead of everybody is a million steps.
+    /// The transactions that the waiting request of `owner` waits for, as a search for cycles
+    /// through `start` has to know them: the holders that block it or those ahead of it, which are
+    /// granted first; of those ahead, `start` and the transactions that wait for what `owner` holds
+    /// here. The others ahead wait for nothing else, so the search finds nothing behind them: with
+    /// a thousand in the queue, a search that visits all ahead of each is a million steps.
     pub fn obstacles(&self, owner: &Owner, start: &Owner) -> Vec<Arc<Owner>> {
         let Some(at) = self.waiting.iter().position(|w| w.owner.serial() == owner.serial()) else { return Vec::new() };
         let holds = self.mode_of(owner);
@@ -166,7 +169,7 @@ impl Queue {
             if waits_for_owner || waiter.owner.serial() == start.serial() {
                 obstacles.push(Arc::clone(&waiter.owner));
             }
-            // Who gave up is only on its way to take its request back.
+            // A waiter that gave up is only on its way to take its request back.
             if !modes.contains(&waiter.mode) && waiter.owner.waits() {
                 modes.push(waiter.mode);
             }
@@ -177,12 +180,12 @@ impl Queue {
         obstacles
     }
 
-    /// Whom the waiting request of `owner` waits for.
+    /// The transactions that the waiting request of `owner` waits for.
     pub fn blockers(&self, owner: &Owner) -> Vec<Arc<Owner>> {
         let Some(at) = self.waiting.iter().position(|w| w.owner.serial() == owner.serial()) else { return Vec::new() };
         let mode = self.waiting[at].mode;
         let holders = self.granted.iter().filter(|(o, m)| o.serial() != owner.serial() && !m.compatible(mode));
-        // Everybody ahead is granted first, so even a compatible one is waited for.
+        // All ahead are granted first, so even a compatible one is waited for.
         let ahead = self.waiting.iter().take(at).map(|w| Arc::clone(&w.owner));
         holders.map(|(o, _)| Arc::clone(o)).chain(ahead).collect()
     }
@@ -248,7 +251,7 @@ mod tests {
         assert_eq!(serials(q.obstacles(&c, &d)), [1], "d is behind c");
         assert_eq!(serials(q.obstacles(&b, &e)), [1]);
         assert!(b.end_wait(Outcome::TimedOut));
-        assert!(q.obstacles(&d, &d).is_empty(), "nobody waits for one that gave up");
+        assert!(q.obstacles(&d, &d).is_empty(), "no request waits for one that gave up");
         assert!(q.obstacles(&e, &e).is_empty());
     }
 

@@ -1,17 +1,18 @@
 //! Range locks: what keeps phantoms out.
 //!
-//! A locking reader registers the range that it is about to read *before* it reads; whoever inserts asks, under the
-//! latch of the leaf that takes the row, whether a range of somebody else covers the key. One of the two sees the
-//! other: an insert that asked before the registration has its row in the leaf (or the leaf latched) when the reader
-//! comes. Ranges never conflict with each other.
+//! A locking reader registers the range that it is about to read *before* it reads. An inserter
+//! asks, under the latch of the leaf that takes the row, whether a range of another transaction
+//! covers the key. One of the two sees the other: an insert that asked before the registration has
+//! its row in the leaf (or the leaf latched) when the reader comes. Ranges never conflict with each
+//! other.
 //!
 //! A waiting inserter stands among the index's waiters, in the order of keys, and is woken when no range of others covers
 //! its key; a range that goes looks at those within it. Where the order of commits is given, a range that comes wakes them, too:
 //! an inserter waits for its owner now, and its observer has to hear of that.
 //!
-//! Who is going to read a range into which others already wait to insert lets them go first, once, until they have inserted: else those who
-//! wait might wait for ever, while one reader follows the other. That is no more than a courtesy: it ends when it would close a cycle of
-//! waits, or takes too long.
+//! A reader of a range into which others already wait to insert lets them insert first, once:
+//! otherwise they might wait without end, while one reader follows the other. The reader's wait
+//! ends when it would close a cycle of waits, or takes too long.
 //!
 //! A range that is still being read may shrink to what was read, so it spares the owner no other range; a settled one
 //! does. Invariant: what is in the list of an owner is in the set of the index, and the other way round.
@@ -61,7 +62,7 @@ struct Place {
     from: End,
 }
 
-/// One who had to wait, until it has inserted.
+/// An inserter that had to wait, until it has inserted.
 #[derive(Debug)]
 struct Inserter {
     owner: Arc<Owner>,
@@ -69,7 +70,7 @@ struct Inserter {
     goes_on: bool,
 }
 
-/// The range locks of one index, and who waits for them.
+/// The range locks of one index, and the waiters for them.
 #[derive(Debug, Default)]
 pub(crate) struct IndexRanges {
     locks: Intervals<RangeLock>,
@@ -84,7 +85,7 @@ impl IndexRanges {
         self.locks.is_empty() && self.waiting.is_empty() && self.readers.is_empty()
     }
 
-    /// Who waits to insert into `range`, or goes on to do so.
+    /// The inserters that wait for `range`, or go on to insert there.
     fn waiting_in<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = (&'a (Arc<[u8]>, Serial), &'a Inserter)> {
         let first = match &range.from {
             Bound::Included(key) | Bound::Excluded(key) => Bound::Included((Arc::clone(key), 0)),
@@ -95,7 +96,7 @@ impl IndexRanges {
         within.filter(|((key, _), _)| range.contains(key))
     }
 
-    /// Lets readers go on in whose ranges nobody waits any more.
+    /// Wakes readers whose ranges no inserter waits for any more.
     fn wake_readers(&mut self) {
         let readers = std::mem::take(&mut self.readers);
         let (stay, go): (Vec<_>, Vec<_>) =
@@ -164,7 +165,7 @@ impl IndexRanges {
         self.locks.for_each(|range, lock| visit(range, &lock.owner));
     }
 
-    /// Who waits to insert which key, and who to read which range.
+    /// The inserters with their keys, and the readers with the ranges for which they wait.
     pub fn waiting(&self) -> impl Iterator<Item = (&Arc<Owner>, KeyRange)> {
         let inserters = self.waiting.iter().filter(|(_, inserter)| !inserter.goes_on);
         let inserters = inserters.map(|((key, _), inserter)| (&inserter.owner, KeyRange::point(key)));
@@ -191,8 +192,9 @@ impl RangeLocks {
         self.by_index.parts()
     }
 
-    /// Registers a range that is going to be read. `None` if the owner has one that covers it and will go on to do so.
-    /// Returns also the bytes it costs, and whether anybody waits to insert into the index.
+    /// Registers a range that is going to be read. `None` if the owner has one that covers it and
+    /// will go on to do so. Returns also the bytes it costs, and whether an inserter waits for the
+    /// index.
     pub fn register(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<(RangeId, usize, bool)> {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
@@ -211,7 +213,8 @@ impl RangeLocks {
         Some((RangeId(id), cost, is_crowded))
     }
 
-    /// Whether a range of somebody else covers `key`. Called under the latch of the key's leaf.
+    /// True if a range of another transaction covers `key`. Called under the latch of the key's
+    /// leaf.
     pub fn covered(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         let Some(shard) = self.by_index.used_shard(index) else { return false };
         shard.indexes.lock().get(&index).is_some_and(|i| i.covered(owner, key))
@@ -244,7 +247,8 @@ impl RangeLocks {
         }
     }
 
-    /// Makes `owner`, which is going to read `range`, wait for those who wait to insert there, unless there are none (then false).
+    /// Makes `owner`, which is going to read `range`, wait for the inserters that wait there. False
+    /// if there are none.
     ///
     /// # Errors
     /// As [`RangeLocks::enqueue`].
@@ -269,7 +273,8 @@ impl RangeLocks {
         }
     }
 
-    /// Lets those who wait to insert into the index look again: another range has come, and they say anew for whom they wait.
+    /// Wakes the inserters that wait for the index: another range has come, and each registers anew
+    /// for which owners it waits.
     pub fn look_again(&self, index: IndexId) {
         let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return };
@@ -278,7 +283,7 @@ impl RangeLocks {
         entry.let_go_on(places);
     }
 
-    /// Who but `owner` waits to insert into `range`, or goes on to do so.
+    /// The inserters except `owner` that wait for `range`, or go on to insert there.
     pub fn inserters(&self, owner: &Owner, index: IndexId, range: &KeyRange) -> Vec<Arc<Owner>> {
         let indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get(&index) else { return Vec::new() };
@@ -304,8 +309,9 @@ impl RangeLocks {
         cost(&read) as isize - cost(&before) as isize
     }
 
-    /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing if it is gone. Returns by how much its
-    /// cost changed, and whether anybody waits to insert into the index.
+    /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing
+    /// if it is gone. Returns by how much its cost changed, and whether an inserter waits for the
+    /// index.
     pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> (isize, bool) {
         let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return (0, false) };
@@ -381,7 +387,7 @@ impl RangeLocks {
         Some(freed)
     }
 
-    /// Whom a waiter for `key` waits for.
+    /// The owners that a waiter for `key` waits for.
     pub fn blockers(&self, owner: &Owner, index: IndexId, key: &[u8]) -> Vec<Arc<Owner>> {
         let indexes = self.by_index.shard(index).indexes.lock();
         let mut blockers = Vec::new();
@@ -468,7 +474,7 @@ mod tests {
         locks.remove_inserter(&b, T, b"b");
         locks.remove_inserter(&f, T, b"f");
         locks.release(&readers[1], T);
-        assert!(f.waits(), "it has gone, nobody grants it anything");
+        assert!(f.waits(), "it has gone, and is granted nothing");
         assert!(locks.parts().all(|part| part.is_empty()));
     }
 

@@ -15,14 +15,14 @@ pub enum LockKind {
     Row(Box<[u8]>),
     /// Inserts into a range; or, in a mode of rows, all rows in it, up to the one that a scan has reached.
     Range(KeyRange),
-    /// The keys of the index that nobody else has locked.
+    /// The keys of the index that no other transaction has locked.
     Table,
 }
 
 /// One explicit lock, held or waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockInfo {
-    /// Who.
+    /// The transaction.
     pub owner: Serial,
     /// Its transaction id, if it has one.
     pub txn: TxnId,
@@ -50,9 +50,9 @@ pub struct WantedLock {
 /// One edge of the waits-for graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockWaitInfo {
-    /// Who waits.
+    /// The waiter.
     pub waiting: Serial,
-    /// For whom.
+    /// The transaction that it waits for.
     pub blocking: Serial,
     /// What for.
     pub wanted: WantedLock,
@@ -65,7 +65,7 @@ pub struct Session {
     pub id: u64,
     /// Its statement; empty if it runs none.
     pub query: String,
-    /// Who it is and what it does, in words.
+    /// What the session is and does, in words.
     pub description: String,
 }
 
@@ -100,7 +100,7 @@ impl LockManager {
         let _ = self.sessions.set(find);
     }
 
-    /// The session of a transaction, if somebody knows.
+    /// The session of a transaction, if it is known.
     #[must_use]
     pub fn session(&self, of: Serial) -> Option<Session> {
         self.sessions.get()?(of)
@@ -134,7 +134,7 @@ impl LockManager {
         out
     }
 
-    /// Who waits for whom.
+    /// The waiters, each with the transactions that it waits for.
     #[must_use]
     pub fn waits(&self) -> Vec<LockWaitInfo> {
         let mut waiting = Vec::new();

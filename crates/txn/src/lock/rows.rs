@@ -42,7 +42,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A row that somebody has locked.
+/// A row that a transaction has locked.
 #[derive(Debug)]
 pub(crate) struct RowLock {
     hash: u64,

@@ -50,7 +50,7 @@ fn a_waiter_for_an_implicit_lock_is_woken_by_the_end_of_its_owner() {
     );
 }
 
-/// Puts 1 into the row, as soon as nobody keeps the writer from it.
+/// Puts 1 into the row, as soon as no lock keeps the writer from it.
 fn write_under_latch(m: &LockManager, leaf: &Mutex<u64>, writer: &Arc<Owner>) {
     loop {
         let mut row = leaf.lock();
@@ -69,7 +69,7 @@ fn read_beside_a_writer(reads_first: bool) {
     shuttle::check_random(
         move || {
             let m = manager(1 << 20);
-            // The leaf: whose id the row carries. 0: committed by somebody long ago.
+            // The leaf: the id that the row carries. 0: committed long ago.
             let leaf = Arc::new(Mutex::new(0u64));
             let ended = Arc::new(AtomicU64::new(0));
             let writer = Owner::new(1);
@@ -152,7 +152,8 @@ fn a_locked_range_takes_no_inserts() {
     );
 }
 
-/// Sessions that all read everything and insert: whoever waits is woken, and each gets through in the end.
+/// Sessions that all read everything and insert: a waiter is woken, and each gets through in the
+/// end.
 #[test]
 fn readers_that_insert_where_all_have_read_get_through() {
     let read_and_insert = |m: &LockManager, _, me: &Arc<Owner>| {
@@ -209,7 +210,8 @@ fn lock_all(budget: usize, keys: &'static [&'static [u8]]) {
     });
 }
 
-/// Scans in both directions and single locks. Whoever has a key, has it alone until he ends.
+/// Scans in both directions and single locks. A transaction that has a key, has it alone until it
+/// ends.
 #[test]
 fn who_has_a_key_under_a_cover_has_it_alone() {
     const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
@@ -326,8 +328,8 @@ fn change(m: &LockManager, leaf: &Mutex<Option<Arc<Id>>>, key: &[u8], me: &Arc<I
     }
 }
 
-/// Two writers in opposite orders, and a third one that gets in between: its lock may come too late, and who stands in line behind it then
-/// waits for another one than when it began to.
+/// Two writers in opposite orders, and a third one that comes between: its lock may come too late,
+/// and a waiter behind it then waits for another owner than when it began to.
 #[test]
 fn every_deadlock_of_writers_is_found() {
     const KEYS: [&[u8]; 2] = [b"a", b"b"];

@@ -1,7 +1,8 @@
 //! Locks on whole tables, and how many locks on rows become one.
 //!
-//! A table lock stands for every key of the index that nobody else has locked. Who wants a row asks for it after the row's own
-//! queue, and enters an intent here if the answer is that somebody's is in the way.
+//! A table lock stands for every key of the index that no other transaction has locked. A
+//! transaction that wants a row asks for the table lock after the row's own queue, and enters an
+//! intent here if a table lock of another is in the way.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use super::owner::{Owner, Target};
 use super::queue::{Mode, Queue, Verdict};
 use super::{ESCALATION_MIN, LockManager, LockMode, WaitMode, wait_limit};
 
-/// What a lock on a whole table means for who wants a row.
+/// What a lock on a whole table means for a transaction that wants a row.
 pub(super) enum TableState {
     /// Nothing.
     Free,
-    /// It is his own, and stands for the row's.
+    /// It is the transaction's own, and stands for the row's.
     Covered,
-    /// Somebody else's is in the way.
+    /// One of another transaction is in the way.
     Busy,
 }
 
@@ -40,7 +41,7 @@ impl LockManager {
         }
     }
 
-    /// Locks the keys of `index` that nobody else has locked.
+    /// Locks the keys of `index` that no other transaction has locked.
     ///
     /// # Errors
     /// As [`LockManager::lock_row`].
@@ -136,7 +137,8 @@ impl LockManager {
         let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
         match self.lock_table(owner, index, mode, wait) {
             Ok(()) => {}
-            // Who does not wait for a row does not wait for this either; the budget is passed for a while.
+            // A request that does not wait for a row does not wait for this either; the budget is
+            // exceeded for a while.
             Err(Error::WouldBlock) => {
                 let mut held = owner.held.lock();
                 held.escalation_refused_at = held.rows.len();

@@ -148,7 +148,8 @@ fn a_cycle_through_a_range_is_found() {
     });
 }
 
-/// Readers whose ranges overlap follow each other, and one who waits to insert never finds a moment without.
+/// Readers whose ranges overlap follow each other, and an inserter never finds a moment without
+/// one.
 #[test]
 fn who_waits_to_insert_goes_before_the_readers_that_come() {
     let m = manager();
@@ -166,7 +167,7 @@ fn who_waits_to_insert_goes_before_the_readers_that_come() {
         let reading = s.spawn(|| m.lock_range_in_turn(&next, T, here, LONG).unwrap().unwrap());
         while_waiting(&next, || {
             assert_eq!(m.waits().iter().map(|w| (w.waiting, w.blocking)).collect::<Vec<_>>(), [(2, 1), (3, 2)]);
-            // Those who read elsewhere, or do not wait for anything, do not stand in line.
+            // Readers of other ranges, and those that do not wait, do not queue.
             assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"a"), LONG).unwrap().is_some());
             assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"m"), WaitMode::NoWait).unwrap().is_some());
             m.release_all(&elsewhere);
@@ -228,9 +229,11 @@ fn a_waiter_enters_the_lock_of_the_row_s_writer() {
     assert!(!m.lock_row(&other, T, b"j", Exclusive, LONG, Some(&implicit)).unwrap());
 }
 
-/// Four threads that locked rows one after the other ran into a lock wait timeout, once in twenty runs. The lock of `late` came too late: the
-/// writer's id was in the row before. In line behind it stood `behind`, for whom the writer waited at another row. When `late` found the id and put the
-/// writer's lock in the place of its own, `behind` waited for the writer from then on, and nobody had looked for that cycle.
+/// Four threads that locked rows one after the other ran into a lock wait timeout, once in twenty
+/// runs. The lock of `late` came too late: the writer's id was in the row before. Behind it
+/// `behind` waited, for which the writer waited at another row. When `late` found the id and put
+/// the writer's lock in the place of its own, `behind` waited for the writer from then on, and no
+/// search looked for that cycle.
 #[test]
 fn a_cycle_is_found_that_a_third_one_closes() {
     let m = manager();
@@ -266,7 +269,7 @@ fn many_row_locks_become_a_table_lock() {
     }
     assert_eq!(metrics.get(Counter::LockEscalations), 1);
     assert!(m.memory() < 200 * 200);
-    // Every key that nobody had locked is locked now; the one that somebody had is still his.
+    // Every key that was free is locked now; the one that another transaction had is still its own.
     assert!(m.blocked(&b, T, b"anything") && !m.blocked(&a, T, b"anything"));
     assert!(m.blocked(&a, T, &7u32.to_be_bytes()));
     assert!(matches!(m.lock_row(&b, T, b"x", Shared, WaitMode::NoWait, None), Err(Error::WouldBlock)));
@@ -336,13 +339,14 @@ fn who_waits_behind_one_that_it_blocks_itself_closes_a_cycle() {
     }
     m.enqueue_table(&c, T, Exclusive.row(), true).unwrap();
     assert!(m.find_cycle(&c).is_none());
-    // A row needs an intent, which b forbids: it goes to the end of the queue, behind c, who waits for a.
+    // A row needs an intent, which b forbids: it goes to the end of the queue, behind c, which
+    // waits for a.
     assert!(matches!(m.try_row(&a, T, b"k", Exclusive, LONG, None), Ok(Step::WaitTable)));
     let cycle = m.find_cycle(&a).unwrap();
     assert_eq!(cycle.iter().map(|o| o.serial()).collect::<Vec<_>>(), [1, 3]);
 }
 
-/// Whether somebody waits, over all the edges there are, for `start`.
+/// True if a transaction waits, over all the edges there are, for `start`.
 fn waits_for_itself(m: &LockManager, start: &Arc<Owner>) -> bool {
     let mut seen = std::collections::HashSet::new();
     let mut next = m.blockers(start);
@@ -416,12 +420,12 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
 
 type Waits = Vec<(u64, Vec<u64>)>;
 
-/// Wants to hear of everybody, and keeps what it is told.
+/// Wants to hear of all, and keeps what it is told.
 struct Told(Arc<holdfast_base::blocking::Mutex<Waits>>);
 
 impl WaitObserver for Told {
     fn interest(&self) -> WaitInterest {
-        WaitInterest::Everybody
+        WaitInterest::All
     }
     fn waits_for(&self, waiter: u64, others: &[u64]) {
         self.0.lock().push((waiter, others.to_vec()));

@@ -37,7 +37,8 @@ struct LogPage {
 #[derive(Debug)]
 pub(crate) struct UndoLog {
     txn: TxnId,
-    /// One for most: whoever lets go of the log then frees no memory that another thread has allocated.
+    /// One for most: the thread that frees the log then frees no memory that another thread has
+    /// allocated.
     pages: SmallVec<[LogPage; 1]>,
     /// The group of threads that is to have the first page again.
     group: usize,
@@ -157,8 +158,8 @@ impl UndoLog {
         self.prepared
     }
 
-    /// Whether purge has to look at the records, if no old view does: one put a delete mark, or replaced a version whose
-    /// overflow chain is to be freed, or nobody knows.
+    /// True if purge has to read the records even if no old view needs them: one put a delete mark,
+    /// or replaced a version whose overflow chain is to be freed, or it is not known.
     pub fn asks_purge(&self) -> bool {
         self.asking != 0
     }
@@ -502,7 +503,7 @@ mod tests {
     #[test]
     fn of_many_records_the_later_ones_ask_as_one() {
         let mut log = log(100, &[70]);
-        assert_eq!(log.pop_quiet(), 0, "one of those from 63 on asks, and nobody knows which");
+        assert_eq!(log.pop_quiet(), 0, "one of those from 63 on needs purge, and it is not known which");
         for _ in 63..100 {
             log.pop();
         }

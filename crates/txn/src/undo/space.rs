@@ -7,8 +7,8 @@
 //! again and again. What lies at the bottom was of use to a crowd of transactions that has gone: after a while its pages are
 //! given back too. The largest id that was in one of those is kept in the header of the space.
 //!
-//! Lock order: `removal`, `directory`, `free`. Entries leave the directory with `removal` held, so whoever holds it may
-//! follow what a directory page says.
+//! Lock order: `removal`, `directory`, `free`. Entries leave the directory with `removal` held, so
+//! a thread that holds it may follow what a directory page says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ use super::page::{self, Directory, LogState, OFF_OWNER, UndoPage};
 use super::record::UndoRecord;
 use crate::clock::NUMBER_LIMIT;
 
-/// Free logs that are not given back, however long nobody needs them.
+/// Free logs that are kept, however long no transaction needs them.
 const KEPT_LOGS: usize = 64;
 /// Logs given back at a time.
 const REMOVED_AT_ONCE: usize = 256;
@@ -49,8 +49,8 @@ struct DirectoryState {
     max_removed: TxnId,
 }
 
-/// Logs that nobody uses, of one group of threads, the last freed last: a log goes back to the group that had it, whose cores may
-/// still have its page in their caches.
+/// Logs that no transaction uses, of one group of threads, the last freed last: a log returns to
+/// the group that had it, whose cores may still have its page in their caches.
 type FreeLogs = Mutex<Vec<PageNo>>;
 
 /// What is in use.
@@ -60,7 +60,7 @@ struct InUse {
     pages: AtomicU64,
     /// Logs that are not free.
     logs: AtomicUsize,
-    /// The most that there were since somebody looked: all beyond them lay there and nobody needed them.
+    /// The most logs in use since the last call that asks: all beyond them were not needed.
     peak: AtomicUsize,
 }
 
@@ -84,7 +84,8 @@ pub(crate) struct FoundLog {
     pub xid: Vec<u8>,
 }
 
-/// A first page that nobody else uses: [`UndoLog::new`](super::UndoLog::new) makes a log of it.
+/// A first page that no other transaction uses: [`UndoLog::new`](super::UndoLog::new) makes a log
+/// of it.
 #[derive(Debug)]
 pub(crate) struct TakenPage {
     pub no: PageNo,
@@ -231,7 +232,8 @@ impl UndoSpace {
         Error::damaged_page(PageId::new(self.file.id(), no), "it is not the undo page that it should be")
     }
 
-    /// The first page of a log that nobody uses, if possible one of the caller's group; a new one if all are in use.
+    /// The first page of a log that no transaction uses, if possible one of the caller's group; a
+    /// new one if all are in use.
     pub fn take_page(&self, acc: &Access<'_>) -> Result<TakenPage> {
         let group = thread_group();
         let take = |free: &FreeLogs| free.lock().pop();
@@ -285,7 +287,8 @@ impl UndoSpace {
         Ok(first_no)
     }
 
-    /// Gives back half of the logs that nobody has needed since the last call, but keeps a few. Returns whether there may be more.
+    /// Frees half of the logs that no transaction has needed since the last call, but keeps a few.
+    /// Returns true if there may be more.
     ///
     /// # Errors
     /// Those of the log and of reading pages; what was not given back stays free.
@@ -342,7 +345,7 @@ impl UndoSpace {
         Ok(())
     }
 
-    /// Keeps logs from being removed, for one who follows the directory.
+    /// Keeps logs from being removed while the caller follows the directory.
     pub fn keep_logs(&self) -> MutexGuard<'_, ()> {
         self.removal.lock()
     }

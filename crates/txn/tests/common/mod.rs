@@ -222,7 +222,8 @@ impl Db {
         });
     }
 
-    /// Keeps the root page of a file latched between the barriers: whoever needs it waits, with what he has in his hands.
+    /// Keeps the root page of a file latched between the barriers: a thread that needs it waits,
+    /// with what it holds.
     pub fn latch_root(&self, file: usize, latched: &Barrier, done: &Barrier) {
         let (pool, file) = (self.store.pool(), &self.files[file]);
         let acc = pool.access(AccessKind::Point);

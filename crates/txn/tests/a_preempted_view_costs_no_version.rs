@@ -1,7 +1,9 @@
-//! With more sessions than cores the view of a statement whose thread is put off its core stays open for milliseconds, and hundreds of small
-//! transactions commit meanwhile. Each left a page of undo that waited for that view, and when the view had become long, purge copied
-//! versions for it into the version tree. What such a view may need is kept in memory now: it costs no page and no version, and
-//! a snapshot that is held open costs one version per changed row, whatever views come and go beside it.
+//! With more sessions than cores the view of a statement whose thread is preempted stays open for
+//! milliseconds, and hundreds of small transactions commit meanwhile. Each left an undo page that
+//! waited for that view, and when the view had become long, purge copied versions for it into the
+//! version tree. What such a view may need is kept in memory now: it costs no page and no version,
+//! and a snapshot that is held open costs one version per changed row, whatever views come and go
+//! beside it.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -96,7 +98,7 @@ fn a_snapshot_held_open_costs_one_version_per_changed_row_and_views_beside_it_no
     let mut held = db.snapshot();
     for round in 0..40 {
         for half in 0..10 {
-            // Put off while the rows that it reads change.
+            // Preempted while the rows that it reads change.
             let mut put_off = db.snapshot();
             let rows = 10 * half..10 * half + 10;
             let expected = if round == 0 { "before".into() } else { format!("{}", round - 1) };
@@ -145,7 +147,7 @@ fn what_is_shelved_beside_purge_leaves_after_what_purge_has_begun_with() {
         latched.wait();
         let waiting = db.sys.history_length();
         let purge = s.spawn(|| db.sys.purge(1).unwrap());
-        // Until he has the log in his hands.
+        // Until it has the log in hand.
         while db.sys.history_length() == waiting {
             std::thread::yield_now();
         }
