@@ -84,20 +84,19 @@ impl SpaceFile {
         }
     }
 
-    /// Clears the bits of pages that are allocated but not in `reached`: what an interrupted bulk load or a crash left behind.
-    /// The same condition as for [`SpaceFile::verify`] holds. Returns how many there were.
+    /// The pages that are allocated but not in `reached`: what an interrupted bulk load or a crash left behind. The same condition
+    /// as for [`SpaceFile::verify`] holds.
     ///
     /// # Errors
-    /// Those of the log and of reading pages.
-    pub fn reclaim(&self, reached: &PageSet, acc: &Access<'_>) -> Result<u64> {
+    /// Those of reading pages.
+    pub fn unreached(&self, reached: &PageSet, acc: &Access<'_>) -> Result<Vec<PageNo>> {
         let mut lost = Vec::new();
         self.verify(reached, acc, &mut |finding| {
             if finding.severity == crate::finding::Severity::Leak {
                 lost.push(finding.page.no);
             }
         })?;
-        self.free_pages(&lost, SpaceClass::User, acc)?;
-        Ok(lost.len() as u64)
+        Ok(lost)
     }
 
     /// Gives pages back to which nothing leads any more, in batches.
