@@ -174,7 +174,8 @@ pub fn seal(page: &mut [u8]) {
 /// Whether `page` consists of zeros: never written.
 #[must_use]
 pub fn is_blank(page: &[u8]) -> bool {
-    page.iter().all(|&b| b == 0)
+    let (words, rest) = page.as_chunks();
+    words.iter().all(|word| u64::from_ne_bytes(*word) == 0) && rest.iter().all(|&b| b == 0)
 }
 
 /// Checks that `page`, as read from disk at `id`, is what was written there: checksum, address, known type.

@@ -9,6 +9,9 @@
 //! although its effects may reach the medium like those of any unsynced operation, and every later operation, reads
 //! included, fails too. [`CrashDisk::is_power_cut`] recognises these failures.
 //!
+//! [`CrashDisk::lose_unsynced`] does what a failed `fsync` may do: the system takes what was to be synced for clean, and a
+//! later sync, although it succeeds, does not write it.
+//!
 //! One mutex guards all; it is not held across a call into anything else.
 
 use std::collections::BTreeMap;
@@ -37,6 +40,8 @@ struct Content {
     bytes: SparseBytes,
     /// For each sector changed since the last sync: its durable state, then every later one but the current.
     unsynced: BTreeMap<u64, Vec<Sector>>,
+    /// The same of sectors that no sync writes before they are changed again.
+    lost: BTreeMap<u64, Vec<Sector>>,
     /// The durable length and every later one but the current.
     lengths: Vec<u64>,
 }
@@ -58,7 +63,8 @@ impl Content {
         }
         for index in offset / SECTOR as u64..=(offset + len - 1) / SECTOR as u64 {
             let current = self.sector(index);
-            let versions = self.unsynced.entry(index).or_default();
+            let lost = &mut self.lost;
+            let versions = self.unsynced.entry(index).or_insert_with(|| lost.remove(&index).unwrap_or_default());
             if versions.len() > VERSIONS_KEPT {
                 versions.remove(1);
             }
@@ -103,7 +109,7 @@ impl Content {
     /// What is on the medium after a power cut.
     fn after_power_cut(&self, luck: &mut Luck) -> Content {
         let mut bytes = self.bytes.clone();
-        for (index, versions) in &self.unsynced {
+        for (index, versions) in self.unsynced.iter().chain(&self.lost) {
             if let Some(earlier) = luck.pick(versions.len()) {
                 let at = index * SECTOR as u64;
                 // This may lengthen the file: a sector past the current end comes back if an earlier, greater length does.
@@ -292,6 +298,36 @@ impl CrashDisk {
         let after =
             State { durable_names: names.clone(), names, files, next_inode: state.next_inode, ..State::default() };
         CrashDisk { state: Arc::new(Mutex::new(after)), lock: LockFlag::default() }
+    }
+
+    /// A sync of file `name` has failed, if there is such a file: what was not synced by then is not written by a later one.
+    pub fn lose_unsynced(&self, name: &str) {
+        let mut state = self.state.lock();
+        let inode = state.names.get(name).copied();
+        if let Some(content) = inode.and_then(|inode| state.files.get_mut(&inode)) {
+            let unsynced = std::mem::take(&mut content.unsynced);
+            content.lost.extend(unsynced);
+        }
+    }
+
+    /// Changes the bytes `offset..offset + len` of file `name` as the medium may do by itself: at once, and durably but for what
+    /// the engine writes there later.
+    ///
+    /// # Errors
+    /// That there is no such file, that it ends before, or that the power is off.
+    pub fn damage(&self, name: &str, offset: u64, len: usize, change: impl FnOnce(&mut [u8])) -> Result<()> {
+        check_range("read", name, offset, len)?;
+        let mut state = self.state.lock();
+        state.check_power("read", name)?;
+        let inode = existing(&state, "open", name)?;
+        let content = state.files.get_mut(&inode).ok_or_else(|| power_cut("read", name))?;
+        let mut bytes = vec![0; len];
+        if !content.bytes.read(offset, &mut bytes) {
+            return Err(unexpected_eof(name, offset));
+        }
+        change(&mut bytes);
+        content.bytes.write(offset, &bytes);
+        Ok(())
     }
 
     /// Does a change of the directory; a power cut meanwhile leaves it undecided like every unsynced one.

@@ -194,3 +194,33 @@ fn a_rebooted_disk_works_and_can_crash_again() {
     assert_eq!(content(&second.reboot(2), "t").unwrap(), [9; SECTOR]);
     assert_eq!(content(&disk.reboot(1), "t").unwrap(), [1; SECTOR], "the first cut is as it was");
 }
+
+#[test]
+fn what_a_failed_sync_lost_no_later_one_writes() {
+    let disk = CrashDisk::new();
+    let file = durable_file(&disk, "t", &[1; 2 * SECTOR]);
+    file.write_at(0, &[2; 2 * SECTOR]).unwrap();
+    disk.lose_unsynced("t");
+    file.write_at(SECTOR as u64, &[3; SECTOR]).unwrap();
+    file.sync().unwrap();
+    assert_eq!(content(&disk, "t").unwrap()[0], 2, "until the power goes it reads as it was written");
+    let first_sectors: BTreeSet<u8> = (0..200)
+        .map(|seed| {
+            let after = content(&disk.reboot(seed), "t").unwrap();
+            assert!(after[SECTOR..].iter().all(|b| *b == 3), "what was written again is synced");
+            after[0]
+        })
+        .collect();
+    assert_eq!(first_sectors, BTreeSet::from([1, 2]));
+}
+
+#[test]
+fn damage_is_there_at_once_and_after_a_cut() {
+    let disk = CrashDisk::new();
+    durable_file(&disk, "t", &[1; 2 * SECTOR]);
+    disk.damage("t", 5, 2, |bytes| bytes.fill(9)).unwrap();
+    for bytes in [content(&disk, "t").unwrap(), content(&disk.reboot(4), "t").unwrap()] {
+        assert_eq!(bytes[4..8], [1, 9, 9, 1]);
+    }
+    assert!(disk.damage("t", 2 * SECTOR as u64, 1, |_| {}).is_err());
+}
