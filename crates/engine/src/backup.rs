@@ -43,6 +43,7 @@ pub struct BackupOptions {
     progress: Option<Arc<ProgressFn>>,
     stop: Option<Arc<StopFn>>,
     leave_out_damaged: bool,
+    disk: Option<Arc<dyn Disk>>,
 }
 
 impl BackupOptions {
@@ -65,6 +66,14 @@ impl BackupOptions {
     #[must_use]
     pub fn leave_out_damaged(mut self, on: bool) -> BackupOptions {
         self.leave_out_damaged = on;
+        self
+    }
+
+    /// Puts the copy on `disk` instead of a directory of the file system: for tests and models. The path given to
+    /// [`crate::Database::backup`] is then only a name in messages.
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> BackupOptions {
+        self.disk = Some(disk);
         self
     }
 
@@ -136,11 +145,13 @@ pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Re
         ));
     }
     spaces_to_copy(shared, &shared.schema(), options)?;
-    let target = FileDisk::create(dir, FlushMethod::Fsync)?;
+    let target: Arc<dyn Disk> = match &options.disk {
+        Some(disk) => Arc::clone(disk),
+        None => Arc::new(FileDisk::create(dir, FlushMethod::Fsync)?),
+    };
     if !target.list()?.is_empty() {
         return Err(Error::AlreadyExists(dir.display().to_string()));
     }
-    let target: Arc<dyn Disk> = Arc::new(target);
     let mut backup = Backup::begin(shared, target, options)?;
     let held = shared.schema();
     backup.copy_files(&held)?;
@@ -347,8 +358,8 @@ impl<'a> Backup<'a> {
     }
 }
 
-pub(crate) fn restore(dir: &Path) -> Result<VerifyReport> {
-    let db = Builder::default().open(dir)?;
+pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
+    let db = settings.open(dir)?;
     let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
     if let Some(finding) = report.findings.first() {
         let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());

@@ -317,12 +317,12 @@ impl Database {
         crate::backup::backup(&self.shared, dir.as_ref(), options)
     }
 
-    /// Makes a backup ready to use: recovers it, checks all its pages, closes it.
+    /// [`Builder::restore`] with the default settings.
     ///
     /// # Errors
-    /// Those of [`Builder::open`]; the first damage found.
+    /// As there.
     pub fn restore(dir: impl AsRef<Path>) -> Result<VerifyReport> {
-        crate::backup::restore(dir.as_ref())
+        Database::builder().restore(dir)
     }
 
     /// Moves pages from the ends of the tables' files into free space further ahead and cuts the files, while they

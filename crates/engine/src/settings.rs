@@ -271,6 +271,14 @@ impl Builder {
         crate::open::open_read_only(self, path.as_ref())
     }
 
+    /// Makes the backup in `path` ready to use: recovers it, checks all its pages, closes it.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`]; the first damage found.
+    pub fn restore(&self, path: impl AsRef<Path>) -> Result<crate::VerifyReport> {
+        crate::backup::restore(self, path.as_ref())
+    }
+
     /// Creates a database in memory, gone when it is closed: for tests.
     ///
     /// # Errors

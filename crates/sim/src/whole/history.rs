@@ -71,6 +71,10 @@ pub(super) struct Txn {
     pub reads: Vec<Read>,
     pub writes: Vec<Write>,
     pub end: End,
+    /// When its commit was asked for; 0: it was not.
+    pub asked: u64,
+    /// When its end was entered.
+    pub over: u64,
 }
 
 #[derive(Default)]
@@ -97,7 +101,10 @@ impl History {
 
     /// Enters a transaction; it is entered again with what it did when it ends.
     pub fn enter(&self, txn: Txn) {
-        self.inner().txns.insert(txn.number, txn);
+        let mut inner = self.inner();
+        inner.clock += 1;
+        let over = inner.clock;
+        inner.txns.insert(txn.number, Txn { over, ..txn });
     }
 
     /// All transactions by number.

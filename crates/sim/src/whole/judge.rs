@@ -279,7 +279,7 @@ mod tests {
         let read = |&(item, version, at): &(Item, Option<Version>, u64)| Read { item, version, locking: false, at };
         let write = |&(item, at): &(Item, u64)| Write { item, version: Version::new(number, at), deletes: false, at };
         let (reads, writes) = (reads.iter().map(read).collect(), writes.iter().map(write).collect());
-        Txn { number, isolation, snapshot_isolation: true, reads, writes, end }
+        Txn { number, isolation, snapshot_isolation: true, reads, writes, end, asked: 0, over: 0 }
     }
 
     const DONE: End = End::Committed(FlushAtCommit::Sync);

@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use anyhow::{Context, anyhow, bail, ensure};
 use holdfast::{Builder, Database, VerifyOptions};
 use holdfast_base::{sim, thread};
-use holdfast_io::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
+use holdfast_io::{CrashDisk, FaultDisk};
 
 use super::disk::{RunClock, SlowDisk};
 use super::history::{Coverage, History, Item, Version};
-use super::operator;
 use super::plan::{Dice, Plan};
 use super::session::{Session, table};
-use super::{judge, survivors};
+use super::{backups, faults, judge, keeper, opens, operator, survivors};
 
 /// What the threads of a life share.
 pub(super) struct Life {
@@ -23,6 +22,10 @@ pub(super) struct Life {
     pub coverage: Arc<Coverage>,
     pub disk: CrashDisk,
     pub faulty: FaultDisk,
+    /// The moment from which on a disk that was full has room again; 0: it was never full, or is.
+    pub room: AtomicU64,
+    /// Backups that were begun.
+    pub copies: Mutex<Vec<backups::Copy>>,
     db: OnceLock<Database>,
     next_txn: Arc<AtomicU64>,
     wrong: Mutex<Option<anyhow::Error>>,
@@ -44,6 +47,16 @@ impl Life {
 
     fn wrong(&self) -> std::sync::MutexGuard<'_, Option<anyhow::Error>> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is room on the disk from now on.
+    pub fn has_room(&self) {
+        self.room.store(self.history.tick(), Ordering::Relaxed);
+    }
+
+    /// Keeps a backup to look at after the life.
+    pub fn keep_copy(&self, copy: backups::Copy) {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
     }
 
     /// Keeps the first thing that was wrong.
@@ -81,6 +94,8 @@ fn lives(plan: &Plan, coverage: &Arc<Coverage>) -> anyhow::Result<()> {
             coverage: Arc::clone(coverage),
             faulty: FaultDisk::new(Arc::new(disk.clone())),
             disk,
+            room: AtomicU64::new(0),
+            copies: Mutex::default(),
             db: OnceLock::new(),
             next_txn: Arc::clone(&next_txn),
             wrong: Mutex::default(),
@@ -110,9 +125,9 @@ fn one_life(
     let sound = survivors::read_all(&db, &life.plan)?;
     ensure!(sound == *before, "the rows are not those that were there: {sound:?}, not {before:?}");
     let _ = life.db.set(db);
-    prepare_faults(&life, dice);
+    let full = faults::prepare(&life, dice);
     let life = Arc::new(life);
-    let threads = start(&life, dice)?;
+    let threads = start(&life, dice, full)?;
     for thread in threads {
         let outcome = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
         life.keep(outcome);
@@ -126,15 +141,21 @@ fn one_life(
     judge::judge(&txns, before)?;
     let life = Arc::try_unwrap(life).map_err(|_| anyhow!("a thread of the life is left"))?;
     let (disk, plan) = (life.disk.clone(), life.plan.clone());
+    let copies = life.copies.into_inner().unwrap_or_else(PoisonError::into_inner);
     let faults = life.faulty.fired();
     coverage.add("faults of the disk", faults);
     let db = life.db.into_inner().context("the database is open")?;
     let closed = end(db, &disk, dice, faults, &coverage)?;
     disk.crash_after(u64::MAX);
     let disk = if closed && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
+    let seen = opens::look(&disk, &plan, dice, &coverage).context("a read-only open after the life")?;
     // Recovery is looked at by a database of its own, which is left to the next power cut.
     let after = survive(&disk, &plan, dice, &coverage)?;
+    ensure!(seen.is_none_or(|seen| seen == after), "a read-only open shows other rows than one for writing");
     survivors::check(&txns, before, &after, closed).context("after the life")?;
+    for copy in copies {
+        copy.check(&txns, before, &plan, dice, &coverage).context("a backup")?;
+    }
     Ok((disk.reboot(dice.any()), after))
 }
 
@@ -161,7 +182,8 @@ fn end(db: Database, disk: &CrashDisk, dice: &mut Dice, faults: u64, coverage: &
     }
 }
 
-fn settings(plan: &Plan, disk: &FaultDisk) -> Builder {
+/// The settings of the run for a database on `faulty`, which lies over `disk`.
+pub(super) fn settings(plan: &Plan, disk: &CrashDisk, faulty: &FaultDisk, coverage: &Arc<Coverage>) -> Builder {
     Database::builder()
         .page_size(plan.page_size)
         .cache_size_bytes(plan.cache_bytes)
@@ -171,7 +193,7 @@ fn settings(plan: &Plan, disk: &FaultDisk) -> Builder {
         .snapshot_isolation(plan.snapshot_isolation)
         .version_limit_bytes(plan.version_limit)
         .clock(Arc::new(RunClock))
-        .disk(Arc::new(SlowDisk::new(Arc::new(disk.clone()))))
+        .disk(Arc::new(SlowDisk::new(faulty, disk, coverage)))
 }
 
 /// Opens the database; the power may go during recovery, too.
@@ -181,7 +203,7 @@ fn open(life: &mut Life, dice: &mut Dice, created: bool) -> anyhow::Result<Datab
         if may_cut {
             life.disk.crash_after(dice.below(150));
         }
-        let builder = settings(&life.plan, &life.faulty);
+        let builder = opens::vary(settings(&life.plan, &life.disk, &life.faulty, &life.coverage), &life.plan, dice);
         let opened = if created { builder.open("sim") } else { builder.create("sim") };
         match opened {
             Ok(db) if !life.disk.is_dead() => {
@@ -209,11 +231,13 @@ fn survive(
     disk: &CrashDisk,
     plan: &Plan,
     dice: &mut Dice,
-    coverage: &Coverage,
+    coverage: &Arc<Coverage>,
 ) -> anyhow::Result<BTreeMap<Item, Version>> {
     sim::progress();
     let faulty = FaultDisk::new(Arc::new(disk.clone()));
-    let db = settings(plan, &faulty).open("sim").context("the open after the life")?;
+    let db = opens::vary(settings(plan, disk, &faulty, coverage), plan, dice)
+        .open("sim")
+        .context("the open after the life")?;
     let rows = survivors::read_all(&db, plan)?;
     // Losers are rolled back and logs purged beside it.
     let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
@@ -227,38 +251,10 @@ fn survive(
     Ok(rows)
 }
 
-/// Decides what goes wrong with the disk in this life.
-fn prepare_faults(life: &Life, dice: &mut Dice) {
-    let limits = &life.plan.limits;
-    if !limits.no_cuts && dice.percent(60) {
-        let within = dice.one_of(&[40, 200, 600, 2_000]);
-        life.disk.crash_after(dice.below(within));
-    }
-    if limits.no_faults || !dice.percent(40) {
-        return;
-    }
-    for _ in 0..=dice.below(3) {
-        let op = dice.one_of(&[
-            FaultOp::Read,
-            FaultOp::Write,
-            FaultOp::Write,
-            FaultOp::Sync,
-            FaultOp::SetLen,
-            FaultOp::Open,
-        ]);
-        let kind = match op {
-            FaultOp::Write => dice.one_of(&[FaultKind::Eio, FaultKind::Enospc, FaultKind::Torn]),
-            FaultOp::SetLen => FaultKind::Enospc,
-            _ => FaultKind::Eio,
-        };
-        let within = dice.one_of(&[20, 100, 400]);
-        life.faulty.schedule(Fault::nth(op, dice.below(within) + 1).kind(kind));
-    }
-}
-
 type Handle = thread::JoinHandle<anyhow::Result<()>>;
 
-fn start(life: &Arc<Life>, dice: &mut Dice) -> anyhow::Result<Vec<Handle>> {
+/// Starts the threads of a life; `full`: the disk is, for a while.
+fn start(life: &Arc<Life>, dice: &mut Dice, full: bool) -> anyhow::Result<Vec<Handle>> {
     let mut threads = Vec::new();
     for number in 0..life.plan.sessions {
         let (session, of_thread) = (Session::new(Arc::clone(life), number, dice.any()), Arc::clone(life));
@@ -279,6 +275,15 @@ fn start(life: &Arc<Life>, dice: &mut Dice) -> anyhow::Result<Vec<Handle>> {
             Ok(())
         };
         threads.push(thread::spawn("operator", body)?);
+    }
+    if full || (!life.plan.limits.no_keeper && dice.percent(50)) {
+        let (of_thread, seed) = (Arc::clone(life), dice.any());
+        let body = move || {
+            let outcome = keeper::run(&of_thread, seed, full);
+            of_thread.keep(outcome);
+            Ok(())
+        };
+        threads.push(thread::spawn("keeper", body)?);
     }
     Ok(threads)
 }

@@ -14,10 +14,14 @@
 //!
 //! A run takes a process of its own, so that it begins with the same statics and addresses; [`runner`] starts them.
 
+mod backups;
 mod disk;
+mod faults;
 mod history;
 mod judge;
+mod keeper;
 mod life;
+mod opens;
 mod operator;
 pub mod plan;
 pub mod runner;

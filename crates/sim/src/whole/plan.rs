@@ -24,6 +24,9 @@ pub struct Limits {
     /// No operator: tables, cache and log stay as they are
     #[arg(long)]
     pub no_operator: bool,
+    /// No keeper: no backups, no second opens, no damage
+    #[arg(long)]
+    pub no_keeper: bool,
     /// No stalls of threads
     #[arg(long)]
     pub no_stalls: bool,
@@ -46,6 +49,7 @@ impl Limits {
             (self.no_faults, "--no-faults"),
             (self.no_cuts, "--no-cuts"),
             (self.no_operator, "--no-operator"),
+            (self.no_keeper, "--no-keeper"),
             (self.no_stalls, "--no-stalls"),
         ];
         all.extend(self.plant.iter().map(|name| format!("--plant={name}")));

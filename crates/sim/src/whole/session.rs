@@ -88,6 +88,8 @@ pub(super) struct Session {
     life: Arc<Life>,
     number: u64,
     dice: Dice,
+    /// When its transaction began.
+    begun: u64,
 }
 
 /// The transaction that a session is in.
@@ -145,7 +147,7 @@ impl Current {
 
 impl Session {
     pub fn new(life: Arc<Life>, number: u64, seed: u64) -> Session {
-        Session { life, number, dice: Dice::new(seed) }
+        Session { life, number, dice: Dice::new(seed), begun: 0 }
     }
 
     /// Runs transactions until there were enough, or the life is over.
@@ -162,6 +164,7 @@ impl Session {
     }
 
     fn begin(&mut self, isolation: Isolation, snapshot_isolation: bool) -> Current {
+        self.begun = self.life.history.tick();
         let record = Txn {
             number: self.life.next_txn(),
             isolation,
@@ -169,6 +172,8 @@ impl Session {
             reads: Vec::new(),
             writes: Vec::new(),
             end: End::Open,
+            asked: 0,
+            over: 0,
         };
         Current { record, own: BTreeMap::new(), view: BTreeMap::new(), next: 0, statements: 0, savepoints: Vec::new() }
     }
@@ -199,6 +204,8 @@ impl Session {
             Error::Conflict | Error::Deadlock | Error::SnapshotTooOld => Flow::RollBack,
             Error::DiskFull(_) | Error::Io { .. } => {
                 ensure!(self.life.faulty.fired() > 0, "the disk has not failed, but: {error}");
+                let room = self.life.room.load(std::sync::atomic::Ordering::Relaxed);
+                ensure!(room == 0 || self.begun < room, "the disk has had room since {room}, but: {error}");
                 Flow::On
             }
             _ => Flow::On,
@@ -292,7 +299,7 @@ impl Session {
         }
     }
 
-    fn finish(&mut self, current: Current, txn: WriteTransaction) -> anyhow::Result<()> {
+    fn finish(&mut self, mut current: Current, txn: WriteTransaction) -> anyhow::Result<()> {
         if self.dice.percent(12) {
             self.life.coverage.count("end: rollback");
             let result = txn.rollback();
@@ -306,6 +313,7 @@ impl Session {
             FlushAtCommit::Write => "end: commit, written",
             _ => "end: commit, lazy",
         });
+        current.record.asked = self.life.history.tick();
         match txn.commit_with(flush) {
             Ok(()) => {
                 self.end(current, End::Committed(flush));

@@ -66,11 +66,29 @@ pub(super) fn check(
             }
         }
     }
+    in_order(txns, &there)?;
     let unwritten =
         found.iter().find(|(item, version)| !chains.contains_key(item) && before.get(item) != Some(version));
     ensure!(unwritten.is_none(), "{unwritten:?} is there, which no transaction has written");
     let gone = before.keys().find(|item| !chains.contains_key(item) && !found.contains_key(item));
     ensure!(gone.is_none(), "{gone:?} is gone, which no transaction has deleted");
+    Ok(())
+}
+
+/// A log is kept from its beginning: what a transaction that is `there` depends on is there, and what was acknowledged before it was to
+/// commit.
+fn in_order(txns: &[Txn], there: &BTreeMap<u64, bool>) -> anyhow::Result<()> {
+    let lacks = |number: u64| there.get(&number) == Some(&false);
+    let kept = || txns.iter().filter(|t| there.get(&t.number) == Some(&true));
+    for txn in kept() {
+        let lost = txn.reads.iter().filter_map(|read| read.version).map(Version::txn).find(|writer| lacks(*writer));
+        ensure!(lost.is_none(), "transaction {} is there, {lost:?}, whose row it has read, is not", txn.number);
+    }
+    if let Some(last) = kept().max_by_key(|t| t.asked) {
+        let earlier = |t: &&Txn| lacks(t.number) && matches!(t.end, End::Committed(_)) && t.over < last.asked;
+        let lost = txns.iter().find(earlier).map(|t| t.number);
+        ensure!(lost.is_none(), "transaction {} is there, {lost:?}, acknowledged before it, is not", last.number);
+    }
     Ok(())
 }
 

@@ -1,0 +1,72 @@
+//! What goes wrong with the disk.
+
+use std::time::Duration;
+
+use holdfast_base::thread;
+use holdfast_io::{Fault, FaultKind, FaultOp};
+
+use super::life::Life;
+use super::plan::Dice;
+
+/// Decides what goes wrong with the disk in this life. Returns whether it is full from some moment
+/// on, until [`make_room`].
+pub(super) fn prepare(life: &Life, dice: &mut Dice) -> bool {
+    let limits = &life.plan.limits;
+    if !limits.no_cuts && dice.percent(60) {
+        let within = dice.one_of(&[40, 200, 600, 2_000]);
+        life.disk.crash_after(dice.below(within));
+    }
+    if limits.no_faults || !dice.percent(50) {
+        return false;
+    }
+    if dice.percent(30) {
+        let after = dice.one_of(&[1, 4, 16]);
+        let full = Fault::nth(FaultOp::SetLen, dice.below(after) + 1).kind(FaultKind::Enospc).sticky();
+        life.faulty.schedule(full);
+        return true;
+    }
+    for _ in 0..=dice.below(3) {
+        life.faulty.schedule(draw(dice));
+    }
+    false
+}
+
+/// One operation that fails.
+pub(super) fn draw(dice: &mut Dice) -> Fault {
+    let op = dice.one_of(&[
+        FaultOp::Read,
+        FaultOp::Read,
+        FaultOp::Write,
+        FaultOp::Write,
+        FaultOp::Write,
+        FaultOp::Sync,
+        FaultOp::Sync,
+        FaultOp::SetLen,
+        FaultOp::Open,
+        FaultOp::SyncDir,
+        FaultOp::Remove,
+        FaultOp::Rename,
+    ]);
+    let kind = match op {
+        FaultOp::Write => dice.one_of(&[FaultKind::Eio, FaultKind::Enospc, FaultKind::Torn]),
+        FaultOp::SetLen => FaultKind::Enospc,
+        _ => FaultKind::Eio,
+    };
+    let within = match op {
+        FaultOp::Read | FaultOp::Write => dice.one_of(&[20, 100, 400]),
+        FaultOp::Sync => dice.one_of(&[5, 20, 100]),
+        _ => dice.one_of(&[1, 3, 10]),
+    };
+    Fault::nth(op, dice.below(within) + 1).kind(kind)
+}
+
+/// After a while there is room again. What begins from then on must not say that there is none.
+pub(super) fn make_room(life: &Life, dice: &mut Dice) {
+    thread::sleep(Duration::from_micros(dice.one_of(&[2_000, 50_000, 500_000])));
+    let fired = life.faulty.fired();
+    life.faulty.clear();
+    if fired > 0 {
+        life.coverage.count("fault: room again");
+    }
+    life.has_room();
+}
