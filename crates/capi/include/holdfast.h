@@ -133,8 +133,8 @@ typedef struct {
   hf_buffer *description;
 } hf_session;
 
-/* Of whom one wants to hear if a thread is going to wait: of nobody, of those who hold what it waits for, or also of those
-   who are ahead of it. */
+/* The transactions of which an observer is told if a thread is going to wait: none, those that hold what it waits for,
+   or also those that are ahead of it. */
 #define HF_WAITS_NOBODY 0
 #define HF_WAITS_HOLDERS 1
 #define HF_WAITS_EVERYBODY 2

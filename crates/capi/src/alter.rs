@@ -21,9 +21,10 @@ pub struct Source {
 }
 
 entry_points! {
-    /// Begins to change the indexes of a table. `add`: the new ones. `with_deltas`: nobody changes a row now, and from now on everybody who
-    /// does notes what that does to entries of the added indexes; otherwise nobody changes rows until that is over. It waits for
-    /// transactions that have written to the table for so many milliseconds.
+    /// Begins to change the indexes of a table. `add`: the new ones. `with_deltas`: no transaction
+    /// changes a row now, and from now on each one that does notes what that does to entries of the
+    /// added indexes; otherwise rows must not change until the end. It waits for transactions that
+    /// have written to the table for so many milliseconds.
     fn hf_alter_begin(
         database: *const Database,
         name: Slice,
@@ -105,8 +106,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Makes changes of different tables, all of them or none, and at the same time gives other tables other definitions. Nobody else uses
-    /// the tables that change. Their handles have to be opened again. It waits as `hf_alter_begin` does, for each table.
+    /// Makes changes of different tables, all of them or none, and at the same time gives other
+    /// tables other definitions. The caller is the only user of the tables that change. Their
+    /// handles have to be opened again. It waits as `hf_alter_begin` does, for each table.
     fn hf_alter_commit(
         database: *const Database,
         alters: *const *mut Alter,

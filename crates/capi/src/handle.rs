@@ -2,7 +2,7 @@
 
 use holdfast::Error;
 
-/// Bytes of somebody else.
+/// A borrowed byte slice, owned by the C side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Slice {
@@ -77,7 +77,7 @@ pub(crate) unsafe fn shared<'a, T>(handle: *const T) -> Result<&'a T, Error> {
 /// # Safety
 /// [The rules](crate#rules) for a handle that one thread uses at a time.
 pub(crate) unsafe fn exclusive<'a, T>(handle: *mut T) -> Result<&'a mut T, Error> {
-    // SAFETY: the caller promises a live handle that nobody else uses, or null.
+    // SAFETY: the caller promises a live handle that no other thread uses, or null.
     unsafe { handle.as_mut() }.ok_or_else(null_handle)
 }
 

@@ -7,8 +7,8 @@ use crate::{Buffer, Code, Table, raw};
 pub struct Load(raw::Load);
 
 entry_points! {
-    /// Begins to fill a table that is empty and used by nobody else; [`Code::Invalid`] if it is not empty. If the load fails, the
-    /// table is to be dropped.
+    /// Begins to fill a table that is empty and that the caller alone uses; [`Code::Invalid`] if it
+    /// is not empty. If the load fails, the table is to be dropped.
     fn hf_load_begin(table: *const Table, out: *mut *mut Load) {
         let load = raw::Load::new(&take!(shared(table))?.0)?;
         take!(give(out, Load(load)))?;

@@ -14,7 +14,7 @@ pub struct Session {
     pub id: u64,
     /// Its statement.
     pub query: *mut Buffer,
-    /// Who it is and what it does, in words.
+    /// What the session is and does, in words.
     pub description: *mut Buffer,
 }
 
@@ -41,7 +41,8 @@ impl Finder {
     }
 }
 
-/// Says of whom it has to be told if the calling thread is going to wait; `HF_WAITS_...` of the header.
+/// Returns of which transactions it has to be told if the calling thread is going to wait;
+/// `HF_WAITS_...` of the header.
 pub type Interest = extern "C" fn(context: *mut c_void) -> u32;
 
 /// Is told that a transaction is going to wait for others, all by their numbers; those of the others are sorted.
@@ -86,8 +87,9 @@ impl WaitObserver for Observer {
 }
 
 entry_points! {
-    /// Lets functions be told of waits for locks, by the threads that wait: of whom they wait for, as far as `interest` asks
-    /// for it, and of their sleep. They are called with `context` until the database is closed, and must not call the database nor wait for a
+    /// Registers functions that threads call when they wait for a lock: with the transactions for
+    /// which they wait, as far as `interest` asks for it, and when they sleep. They are called with
+    /// `context` until the database is closed, and must not call the database nor wait for a
     /// transaction. The first ones stay.
     fn hf_observe_waits(
         database: *const Database,

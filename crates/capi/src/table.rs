@@ -104,7 +104,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// [`Code::LockTimeout`] if a prepared transaction that nobody holds has changed the table: who copies it to replace it would lose that.
+    /// [`Code::LockTimeout`] if a prepared transaction that no session holds has changed the table:
+    /// a copy that replaces the table would lose its changes.
     fn hf_table_check_unprepared(database: *const Database, name: Slice) {
         take!(shared(database))?.0.check_unprepared(take!(name.text())?)?;
         Ok(Code::Ok)

@@ -8,7 +8,7 @@ use std::ptr::{null, null_mut};
 use common::{code, ok, open, slice};
 use holdfast_capi::*;
 
-/// Prepares a transaction that puts a row into `table`, and lets go of it.
+/// Prepares a transaction that puts a row into `table`, and closes it.
 fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
     let (mut opened, mut txn) = (null_mut(), null_mut());
     ok!(hf_table_open(database, slice(table), &raw mut opened));

@@ -173,7 +173,7 @@ fn damage_references(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<(
     for table in &tables {
         server.query(&format!("DROP TABLE s.{table}"))?;
     }
-    // Not before: who may have children that cannot be read is kept.
+    // Not before: a table that may have children that cannot be read is kept.
     server.query("DELETE FROM s.parent WHERE id = 1")?;
     assert_eq!(server.query("SELECT p FROM s.c000 ORDER BY id")?, "NULL\n2", "what is sound follows");
     server.query("DROP TABLE s.c000, s.parent")?;

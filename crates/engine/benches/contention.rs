@@ -1,8 +1,9 @@
 //! Throughput of many sessions in one place: `cargo bench -p holdfast-engine --bench contention [SECONDS]`.
 //!
-//! What each session does is a transaction of one statement, made durable in memory, so that no disk stands between them. The sessions all
-//! want the same row, four rows, or the end of one table. With the number of sessions throughput falls by what waking a thread costs; where
-//! it falls with the square of it, somebody goes through all who wait whenever one goes on.
+//! What each session does is a transaction of one statement, made durable in memory, so that no
+//! disk is involved. The sessions all want the same row, four rows, or the end of one table. With
+//! the number of sessions throughput falls by what waking a thread costs; where it falls with the
+//! square of it, a thread visits all waiters whenever one goes on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -19,7 +19,7 @@ fn main() -> Result<()> {
         db.transact(|txn| txn.open_table(&FILES)?.insert(name, &content(seed, len)))?;
     }
 
-    // The old value stays readable for snapshots until nobody needs it.
+    // The old value stays readable for snapshots until none needs it.
     let before = db.begin_read()?;
     db.transact(|txn| txn.open_table(&FILES)?.upsert("large", b"replaced").map(drop))?;
 

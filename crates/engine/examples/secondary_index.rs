@@ -49,7 +49,7 @@ fn main() -> Result<()> {
     let cities = by_city.keys(..)?.rev().map(|e| e.map(|(city, _)| city)).collect::<Result<Vec<_>>>()?;
     assert_eq!(cities, ["New York", "London", "Cambridge"]);
 
-    let (id, (name, ..)) = people.index(&BY_EMAIL)?.get("grace@example.org")?.expect("she was inserted");
+    let (id, (name, ..)) = people.index(&BY_EMAIL)?.get("grace@example.org")?.expect("the row was inserted");
     assert_eq!((id, name.as_str()), (2, "Grace"));
     Ok(())
 }

@@ -1,13 +1,17 @@
 //! Changing the indexes of a table in place: adding, dropping and reordering them, crash-safe at any point.
 //!
-//! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as *unused*: their pages belong to nobody.
-//! Then their trees are made, and filled by the caller. Nobody changes rows meanwhile, or those who do note it in [deltas](crate::delta). Whoever alters a
-//! table is among its writers, so that it is neither dropped nor compacted.
+//! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as
+//! *unused*: their pages belong to no table. Then their trees are made, and the caller fills them.
+//! Rows do not change meanwhile, or the transactions that change them note it in
+//! [deltas](crate::delta). The transaction that alters a table is among its writers, so that the
+//! table is neither dropped nor compacted.
 //!
-//! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One transaction, for all tables that change together, replaces their records, takes the new indexes off
-//! the notes and puts the dropped ones there: from its commit on the tables are the new ones. Then another
-//! [`TableStore`] over the same file takes the place of the old one, purge and rollback let go of what was dropped, and its pages are
-//! freed; after that the note goes, too. New indexes have no old versions: to views of before they do not exist
+//! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One
+//! transaction, for all tables that change together, replaces their records, removes the notes of
+//! the new indexes and adds notes of the dropped ones: from its commit on the tables are the new
+//! ones. Then another [`TableStore`] over the same file takes the place of the old one, purge and
+//! rollback release what was dropped, and its pages are freed; after that the note is removed, too.
+//! New indexes have no old versions: to views of before they do not exist
 //! ([`TableIndex::set_since`]).
 //!
 //! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one of its unused indexes, before
@@ -58,8 +62,8 @@ pub(crate) struct Outcome {
     pub options: Vec<u8>,
 }
 
-/// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique. `with_deltas`: rows are going to
-/// change meanwhile, but nobody does so yet.
+/// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique.
+/// `with_deltas`: rows are going to change meanwhile, but none changes yet.
 pub(crate) fn begin(
     shared: &Shared,
     name: &str,
@@ -68,8 +72,9 @@ pub(crate) fn begin(
     wait: Duration,
 ) -> Result<Alteration> {
     shared.check_writable()?;
-    // Not only those who are to stay away are waited for: a session that ends while its transaction is prepared lets go of the table
-    // when that is on the list of such transactions.
+    // Waits not only for the writers that are to stay away: a session that ends while its
+    // transaction is prepared leaves the table when the transaction is on the list of prepared
+    // ones.
     let found = find(shared, name)?;
     check_unaltered(&found)?;
     let closed = keep_writers_out(shared, &found, wait)?;
@@ -212,7 +217,8 @@ fn prepare(shared: &Shared, alteration: &mut Alteration, wait: Duration) -> Resu
     alteration.entered = None;
     let closed = keep_writers_out(shared, &alteration.table, wait)?;
     alteration.merge(shared)?;
-    // Whoever sees this commit sees all rows of which the new indexes have entries, as they are.
+    // A view that sees this commit sees all rows of which the new indexes have entries, as they
+    // are.
     let lifetime = alteration.table.store.file.lifetime;
     schema::begin_now(shared, lifetime, alteration.added.iter().map(|new| &new.index));
     Ok(closed)
@@ -243,7 +249,7 @@ fn replace(
     Ok(replaced)
 }
 
-/// Lets everybody see a table as it is now, and frees the pages of what was dropped.
+/// Publishes a table as it is now, and frees the pages of what was dropped.
 fn publish(shared: &Shared, change: Change) {
     let Change { old, record, store, gone, .. } = change;
     let table = Arc::new(TableHandle::new(old.name.clone(), record, Arc::new(store)));
@@ -257,7 +263,7 @@ fn publish(shared: &Shared, change: Change) {
 pub(crate) fn abandon(shared: &Shared, alteration: &Alteration, is_whole: bool) -> Result<()> {
     let _ddl = shared.ddl.lock();
     let store = &alteration.table.store;
-    // Those who are noting something have done so; others do not any more.
+    // Transactions that were noting something have done so; others do not any more.
     store.deltas.write().clear();
     let added = alteration.added.iter().map(|new| &new.index);
     free(shared, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
@@ -291,9 +297,10 @@ fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_who
     Ok(())
 }
 
-/// Frees what changes that were cut short have left in the files. Nobody else uses the database yet. What cannot be freed - a
-/// table is damaged, its file cannot be read, the notes are locked by a transaction that cannot be rolled back - is left
-/// for the next open: it takes space and is in nobody's way.
+/// Frees what changes that were cut short have left in the files. The database is not in use yet.
+/// What cannot be freed - a table is damaged, its file cannot be read, the notes are locked by a
+/// transaction that cannot be rolled back - is left for the next open: it takes space and does no
+/// other harm.
 pub(crate) fn sweep(shared: &Shared, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Result<()> {
     if unused.is_empty() || shared.read_only {
         return Ok(());
@@ -324,8 +331,8 @@ fn sweep_file(shared: &Shared, id: SpaceId, indexes: Vec<IndexId>) -> Result<()>
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Frees all pages that say they are of one of `indexes`. They are read from the file, past the cache: there may be pages that no one
-/// has ever written.
+/// Frees all pages that say they are of one of `indexes`. They are read from the file, past the
+/// cache: there may be pages that were never written.
 fn free_pages_of(shared: &Shared, space: &SpaceFile, indexes: &[IndexId]) -> Result<()> {
     shared.pool().flush_space(space.space())?;
     let file = space.space().file();

@@ -1,10 +1,11 @@
 //! Making files smaller while they are in use.
 //!
-//! First what a crash lost is given back: pages of large values that nothing leads to, since the crash came between writing them and
-//! writing the row, or between forgetting them and freeing them. Only the newest rows can be asked, so that is done while
-//! no old version is kept and nobody has written to the table from before the look at the trees until after the look at the bitmaps,
-//! since a writer allocates pages before anything leads to them; otherwise it is left for another time. What nothing leads to then,
-//! nothing can lead to later.
+//! First what a crash lost is freed: pages of large values that nothing leads to, since the crash
+//! came between writing them and writing the row, or between forgetting them and freeing them. Only
+//! the newest rows can be asked, so that is done while no old version is kept and no transaction
+//! has written to the table from before the walk over the trees until after the walk over the
+//! bitmaps, since a writer allocates pages before anything leads to them; otherwise it is left for
+//! another time. What nothing leads to then, nothing can lead to later.
 //!
 //! Table by table: the last node of the file is moved into the first free page, by one mini-transaction each, until the
 //! last page cannot be moved (a root, or a part of a large value) or nothing in front of it is free. Then the page

@@ -5,9 +5,9 @@
 //! deadlock or a conflict the whole transaction is rolled back at once, so that the others can go on; so it is if a statement
 //! cannot be undone. All later calls then fail with the same error, the commit included.
 //!
-//! **What it holds.** The version of the definitions that it began with, and for every table that it may have changed a
-//! place in the table's [`WriterGate`](crate::table_file::WriterGate): so no table goes away under it. They are let go of
-//! after the transaction's end.
+//! **What it holds.** The version of the definitions that it began with, and for every table that
+//! it may have changed a place in the table's [`WriterGate`](crate::table_file::WriterGate): so no
+//! table disappears while it is used. They are released after the transaction's end.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -52,7 +52,8 @@ struct Savepoints {
     live: Vec<u64>,
 }
 
-/// A transaction's state. The fields are dropped in this order: it is rolled back before it lets go of its tables.
+/// A transaction's state. The fields are dropped in this order: it is rolled back before it
+/// releases its tables.
 pub(crate) struct Context {
     txn: Mutex<Txn>,
     entered: Mutex<Vec<Entered>>,

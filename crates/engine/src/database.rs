@@ -240,7 +240,7 @@ impl Database {
         self.shared.publish_metrics()
     }
 
-    /// All counters; gauges as they were when somebody last asked for a snapshot by [`Database::metrics_snapshot`].
+    /// All counters; gauges as they were at the last snapshot by [`Database::metrics_snapshot`].
     #[must_use]
     pub fn metrics(&self) -> Arc<holdfast_metrics::Metrics> {
         Arc::clone(&self.shared.metrics)
@@ -252,7 +252,8 @@ impl Database {
         crate::status::text(&self.shared)
     }
 
-    /// The latest deadlock as text: who waited for which lock of whom. `None` if there was none.
+    /// The latest deadlock as text: the waiters, and for which lock of which transaction each
+    /// waited. `None` if there was none.
     #[must_use]
     pub fn latest_deadlock(&self) -> Option<String> {
         crate::status::deadlock(&self.shared)

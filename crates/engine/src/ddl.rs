@@ -6,11 +6,12 @@
 //! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
 //! before that leaves a file that the next open removes.
 //!
-//! **Drop.** New writers are kept out and those that there are waited for, before the lock of the catalog is taken: others go on changing
-//! definitions meanwhile. A table that a prepared transaction has changed stays. One transaction takes the table out of the
-//! catalog: from its commit on it does not exist, and a crash leaves a file that the next open removes. Then purge and
-//! rollback let go of its indexes, a new version of the definitions is published, and the file goes with the last
-//! transaction or backup that holds an older one.
+//! **Drop.** New writers are kept out and those inside are waited for, before the lock of the
+//! catalog is taken: others go on changing definitions meanwhile. A table that a prepared
+//! transaction has changed stays. One transaction removes the table from the catalog: from its
+//! commit on it does not exist, and a crash leaves a file that the next open removes. Then purge
+//! and rollback release its indexes, a new version of the definitions is published, and the file is
+//! removed with the last transaction or backup that holds an older one.
 //!
 //! **Cost.** A create waits for the disk three times (the file, its directory entry, the commit), a drop once (the commit): a removed directory
 //! entry need not be durable, since the next open removes the file again. Versions of the definitions share what does not differ, so that the rest does
@@ -314,8 +315,8 @@ fn index_ids(table: &TableHandle) -> Vec<IndexId> {
     table.record.index_ids().collect()
 }
 
-/// Fails if a prepared transaction without a session has changed the table: whoever ends it expects its rows there. When that will be
-/// is not known, so there is no waiting for it.
+/// Fails if a prepared transaction without a session has changed the table: its end expects its
+/// rows there. When that will be is not known, so there is no waiting for it.
 fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
     if shared.txns.prepared_has_changed(&index_ids(table))? { Err(Error::LockTimeout) } else { Ok(()) }
 }
@@ -325,7 +326,7 @@ pub(crate) fn check_unprepared(shared: &Shared, name: &str) -> Result<()> {
     keep_for_prepared(shared, &*find(shared, name)?)
 }
 
-/// Lets go of a table that the catalog does not have any more.
+/// Releases a table that the catalog does not have any more.
 fn let_go(shared: &Shared, table: &TableHandle) {
     for id in table.record.index_ids() {
         shared.txns.forget(id);

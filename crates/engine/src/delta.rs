@@ -1,9 +1,11 @@
 //! What happens to a table's rows while an index of them is built.
 //!
-//! Beside the index there is its *delta*: an index in which those who change rows note what that does to entries, in
-//! their transactions and with undo, as they keep up any index. So it has no entries of who rolled back. The index itself is filled from one view, which
-//! is taken when the delta is kept up already, without regard to it. At the end, when nobody writes, what the delta says about a key is the last word:
-//! what goes is removed first, then what has come is put in, so that an entry is a duplicate only if both are there in the end.
+//! Beside the index there is its *delta*: an index in which transactions that change rows note what
+//! that does to entries, with undo, as they keep up any index. So it has no entries of transactions
+//! that rolled back. The index itself is filled from one view, which is taken when the delta is
+//! kept up already. At the end, when no transaction writes, what the delta says about a key is the
+//! last word: what goes is removed first, then what has come is put in, so that an entry is a
+//! duplicate only if both are there in the end.
 //!
 //! ```text
 //! delta:  the entry's key -> u8 0: it has gone
@@ -25,7 +27,8 @@ const BATCH: usize = 1024;
 /// An entry that must not be there a second time: its key and its value.
 pub(crate) type Refused = (Vec<u8>, Vec<u8>);
 
-/// Whoever looks at the notes: with a transaction for changes, the entry's key, and what is said about it.
+/// The visitor of the notes: gets a transaction for changes, the entry's key, and what is said
+/// about it.
 type Act<'a> = dyn FnMut(&mut Txn, &[u8], Note<'_>) -> Result<()> + 'a;
 
 /// What the delta says about an entry.
@@ -59,7 +62,8 @@ fn decode(note: &[u8]) -> Option<Note<'_>> {
     }
 }
 
-/// Brings `index` up to date. Nobody changes the table's rows, and nobody else knows the index. An entry that is there twice is left in `refused`.
+/// Brings `index` up to date. The table's rows do not change, and no other thread knows the index.
+/// An entry that is there twice is left in `refused`.
 pub(crate) fn merge(
     shared: &Shared,
     index: &TableIndex,

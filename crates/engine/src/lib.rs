@@ -1,5 +1,6 @@
-//! Holdfast is a transactional storage engine to embed in a Rust program: ordered tables of keys and values in a
-//! directory, many concurrent writers, snapshots that block nobody, and a page cache that a scan cannot wash out.
+//! Holdfast is a transactional storage engine to embed in a Rust program: ordered tables of keys
+//! and values in a directory, many concurrent writers, snapshots that block no writer, and a page
+//! cache that a scan cannot wash out.
 //!
 //! ```
 //! use holdfast::{Database, Result, TableDefinition};

@@ -226,7 +226,7 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
         let file = opened.entry(id).or_insert_with(|| open_table(&*disk, &store, &meta, id));
         match file {
             Ok(file) => Ok(Some(Arc::clone(file.space()))),
-            // Its table is lost to those who use it, with what the log has for it.
+            // Its table is lost to its users, with what the log has for it.
             Err(error) if error.is_damage() => Ok(None),
             // It may be there the next time, and this log may not.
             Err(error) => Err(error.clone()),
@@ -257,7 +257,7 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
     let own = [&files.system, &files.undo];
     for space in files.opened.values().filter_map(|file| file.as_ref().ok()).chain(own) {
         match space.finish_recovery(&access) {
-            // A damaged table is an error of those who use it.
+            // A damaged table is an error of its users, not of the open.
             Err(error) if error.is_damage() => {}
             result => result?,
         }

@@ -1,8 +1,8 @@
 //! The tables in memory.
 //!
-//! [`Schema`] is one version of the definitions and never changes; a change of definitions publishes a new one. Every
-//! transaction holds the version that it began with, and so the tables in it: the [`TableFile`] of a table that was dropped
-//! is removed when the last holder lets go of it.
+//! [`Schema`] is one version of the definitions and never changes; a change of definitions
+//! publishes a new one. Every transaction holds the version that it began with, and so the tables
+//! in it: the [`TableFile`] of a table that was dropped is removed when the last holder drops it.
 
 use std::any::TypeId;
 use std::ops::Deref;
@@ -110,7 +110,7 @@ pub(crate) struct TableHandle {
     pub name: String,
     pub record: TableRecord,
     pub store: Arc<TableStore>,
-    /// References to `store` for those who write to it, made for each group of threads when one of them does.
+    /// References to `store` for writers, made for each group of threads when one of them writes.
     references: Spread<OnceLock<Local<Arc<TableStore>>>>,
     /// The types of the last program that was found to mean this table: names are compared once.
     known: OnceLock<(TypeId, TypeId)>,
@@ -314,7 +314,7 @@ impl TableStore {
         Ok(TableStore::of(Arc::clone(&self.file), indexes, self.counted))
     }
 
-    /// Another one has taken its place: who still has this one knows the wrong indexes.
+    /// Another one has taken its place: a holder of this one knows the wrong indexes.
     pub(crate) fn set_superseded(&self) {
         self.superseded.store(true, Ordering::Release);
     }
@@ -339,7 +339,7 @@ impl TableStore {
         }
     }
 
-    /// The same, damaged or not: for those who look at the damage.
+    /// The same, damaged or not: for callers that examine the damage.
     pub(crate) fn all_indexes(&self) -> &[Arc<TableIndex>] {
         &self.indexes
     }

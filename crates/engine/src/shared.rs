@@ -34,14 +34,14 @@ pub(crate) struct Shared {
     pub undo: Arc<SpaceFile>,
     pub catalog: Catalog,
     pub txns: Arc<TxnSystem>,
-    /// References to `txns` for those who begin transactions.
+    /// References to `txns` for threads that begin transactions.
     pub txn_references: Spread<Local<Arc<TxnSystem>>>,
     pub policy: Mutex<ReplacementPolicy>,
     /// Nothing may be written: it was opened read-only.
     pub read_only: bool,
     /// Held while definitions change.
     pub ddl: Mutex<NextIds>,
-    /// The same version for each group of threads, so that those who only read it do not meet.
+    /// The same version for each group of threads, so that threads that only read it do not meet.
     pub schema: Spread<RwLock<Local<Arc<Schema>>>>,
     /// Files named like those of tables that the catalog does not know, and that are not known to be leftovers.
     pub strangers: Vec<String>,
@@ -218,7 +218,7 @@ impl Shared {
         self.pool().checkpoint().map(drop)
     }
 
-    /// Brings gauges up to date that nobody keeps so, and takes a snapshot.
+    /// Brings gauges up to date that are not kept so, and takes a snapshot.
     pub(crate) fn publish_metrics(&self) -> Snapshot {
         self.pool().publish_metrics();
         let (wal, txns) = (self.wal(), self.txns.stats());

@@ -48,7 +48,7 @@ pub struct CacheStats {
     pub frames: u64,
     /// Frames without a page.
     pub free_frames: u64,
-    /// Those of them that nobody has taken to read a page into.
+    /// Those of them that no thread has taken to read a page into.
     pub idle_frames: u64,
     /// Resident pages.
     pub resident_pages: u64,

@@ -74,8 +74,8 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
         self.decode(&value).map(Some)
     }
 
-    /// Replaces the content of `value` by the encoded value under `key`; whether there is one. For those who decode
-    /// for themselves and want no allocation per row.
+    /// Replaces the content of `value` by the encoded value under `key`; returns true if there is
+    /// one. For callers that decode for themselves and want no allocation per row.
     ///
     /// # Errors
     /// As [`ReadTable::get`].

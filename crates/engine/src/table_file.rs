@@ -1,4 +1,4 @@
-//! The file of a table, and who writes to the table: what stays when the table's definition changes.
+//! The file of a table, and its writers: what stays when the table's definition changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,8 +87,9 @@ impl WriterGate {
         wing.changed.notify_all();
     }
 
-    /// If nobody is inside, how many have come so far: the same answer twice means that nobody was there in between (who came to one
-    /// wing while others were looked at is inside, or counted, the second time).
+    /// If no writer is inside, how many have entered so far: the same answer twice means that none
+    /// was inside in between (a writer that entered one wing while others were read is inside, or
+    /// counted, the second time).
     pub(crate) fn quiet(&self) -> Option<u64> {
         self.wings.all().try_fold(0, |entered, wing| {
             let writers = wing.writers.lock();
@@ -96,7 +97,7 @@ impl WriterGate {
         })
     }
 
-    /// Takes the gate and lets nobody in any more.
+    /// Takes the gate and admits no further writer.
     fn shut(&self, until: Option<Instant>) -> Result<()> {
         latches::none_while_waiting_for("the gate of a table");
         let mut held = self.held.lock();
@@ -108,7 +109,8 @@ impl WriterGate {
         Ok(())
     }
 
-    /// Lets nobody in any more and waits until all have left. On a timeout everything is as before.
+    /// Admits no further writer and waits until all have left. On a timeout everything is as
+    /// before.
     fn close(&self, timeout: Duration) -> Result<()> {
         let until = Instant::now().checked_add(timeout);
         self.shut(until)?;

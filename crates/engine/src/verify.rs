@@ -220,7 +220,8 @@ impl Run<'_> {
         if let Some(error) = space.space().damaged()
             && self.report.findings.len() == before
         {
-            // Somebody met damage that is not there any more; the table cannot be used before the next open.
+            // A user met damage that is not there any more; the table cannot be used before the
+            // next open.
             self.find(&table.name, error);
         }
         // With damaged pages the comparison would only repeat that.

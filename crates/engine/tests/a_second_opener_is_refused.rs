@@ -1,4 +1,4 @@
-//! One process, one handle: whoever comes second gets a clear error.
+//! One process, one handle: the second open gets a clear error.
 
 mod common;
 

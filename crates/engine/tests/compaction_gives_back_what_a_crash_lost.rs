@@ -1,5 +1,5 @@
-//! A large value is written before the row that refers to it. A crash in between leaves pages that nothing leads to; nobody gave
-//! them back. Compaction does, when nobody can be using them.
+//! A large value is written before the row that refers to it. A crash in between leaves pages that
+//! nothing leads to. Compaction frees them, when no transaction can be using them.
 
 mod common;
 

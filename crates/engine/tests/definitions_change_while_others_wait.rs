@@ -39,7 +39,7 @@ fn others_change_definitions_while_one_waits() {
             db.drop_table("used", common::WAIT)
         });
         waits.recv().unwrap();
-        // Nobody can tell when it has begun to wait: a few turns make it likely.
+        // It cannot be told when the thread has begun to wait: a few turns make it likely.
         for n in 0..50 {
             let name = format!("other {n}");
             db.create_table(&name, &[], b"", Lifetime::Lasting).unwrap();

@@ -258,8 +258,8 @@ fn in_every_kind_of_page() {
     }
 }
 
-/// Rows of a transaction that is being rolled back were looked up among the kept old versions when its undo record was gone, so
-/// that damage there could hit readers who needed none of them.
+/// Rows of a transaction that is being rolled back were looked up among the kept old versions when
+/// its undo record was gone, so that damage there could hit readers that needed none of them.
 #[test]
 fn old_versions_are_no_matter_to_rows_being_rolled_back() {
     let life = live(true);

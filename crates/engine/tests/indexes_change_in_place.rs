@@ -162,7 +162,7 @@ fn a_dropped_index_gives_its_pages_back() {
     assert_eq!(index_names(&db, "t"), Vec::<String>::new());
     assert_eq!(read(&db, "t", 0).len(), ROWS as usize);
     assert_sound(&db);
-    // Who has not heard of it can do no harm.
+    // A session that has not heard of it can do no harm.
     let mut txn = begin(&db, Isolation::RepeatableRead);
     assert!(matches!(txn.insert(&stale, 0, b"k", b"v"), Err(Error::TableMismatch { .. })));
     assert!(matches!(read_in(&mut txn, &stale, 1), Err(Error::TableMismatch { .. })));
@@ -188,7 +188,7 @@ fn what_is_given_up_leaves_nothing() {
     assert_eq!(alter.duplicate().map(|d| (d.index, &d.key[..4])), Some((0, &entry(7).0[..4])));
     drop(alter);
     assert_old(&db, "t");
-    // Nobody said what the table becomes; or something that it cannot.
+    // It was not said what the table becomes; or something that it cannot.
     let mut alter = db.begin_alter("t", &[("second", true)], false, common::WAIT).unwrap();
     assert!(db.commit_alters(&mut [&mut alter], &[], common::WAIT).is_err());
     assert!(alter.become_table(&[IndexSource::Kept(2)], b"").is_err());
@@ -327,7 +327,7 @@ fn an_index_that_is_renamed_keeps_its_entries() {
     fill(&db, "t");
     let before = read(&db, "t", 1);
     let mut alter = db.begin_alter("t", &[], false, common::WAIT).unwrap();
-    assert!(alter.become_table(&[IndexSource::Renamed(2, "nobody")], b"").is_err());
+    assert!(alter.become_table(&[IndexSource::Renamed(2, "missing")], b"").is_err());
     alter.become_table(&[IndexSource::Renamed(1, "another")], b"new").unwrap();
     db.commit_alters(&mut [&mut alter], &[], common::WAIT).unwrap();
     drop(alter);

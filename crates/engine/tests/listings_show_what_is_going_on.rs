@@ -208,7 +208,7 @@ fn gauges_are_of_now() {
     assert!(gauge("checkpoint_age") <= gauge("checkpoint_max_age"));
 }
 
-/// The pages were counted, but not what the disk was asked for: nobody had wrapped it.
+/// The pages were counted, but not what the disk was asked for: it was not wrapped.
 #[test]
 fn requests_to_the_disk_are_counted() {
     let db = database();

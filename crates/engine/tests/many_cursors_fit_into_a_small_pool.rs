@@ -1,4 +1,4 @@
-//! 1,024 open cursors and 64 writers on the smallest pool: everybody makes progress.
+//! 1,024 open cursors and 64 writers on the smallest pool: each makes progress.
 
 mod common;
 

@@ -1,8 +1,9 @@
-//! In 2016 a release of a server lost 95 % of its throughput when the active set was a little larger than the pool: the
-//! thread that refilled the free list slept between two passes, and adapted its sleep in steps of 50 ms. Whoever needs
-//! a frame here waits for an event and for nothing else. So that this stays true, every sleep, timed wait and spin in
-//! the source of the engine is listed here with its reason; one that is not listed fails the test, and so does a line of the list that has
-//! lost its place in the source.
+//! In 2016 a release of a server lost 95 % of its throughput when the active set was a little
+//! larger than the pool: the thread that refilled the free list slept between two passes, and
+//! adapted its sleep in steps of 50 ms. A thread that needs a frame here waits for an event and for
+//! nothing else. So that this stays true, every sleep, timed wait and spin in the source of the
+//! engine is listed here with its reason; one that is not listed fails the test, and so does a line
+//! of the list that has lost its place in the source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,12 +37,7 @@ const ALLOWED: [(&str, &str, usize, &str); 25] = [
     ("base/src/sim/primitives.rs", "wait_for(", 2, "the same for the seeded scheduler's waits, under --cfg sim"),
     ("base/src/sim/primitives.rs", "sleep(", 1, "simulated time passes, under --cfg sim"),
     ("base/src/mutex.rs", "spin_loop(", 1, "a bounded number of looks at a mutex that is held for a microsecond"),
-    (
-        "base/src/mutex.rs",
-        "yield_now(",
-        1,
-        "a bounded number of times the core is given to who has such a mutex, and was put off his own",
-    ),
+    ("base/src/mutex.rs", "yield_now(", 1, "a bounded number of yields to a holder of such a mutex that was preempted"),
     ("io/src/clock.rs", "sleep(", 1, "the clock that sleeps when it is told to"),
     ("io/src/clock.rs", "spin_loop(", 1, "the end of the clock's sleep, for models of fast disks"),
     ("io/src/model.rs", "sleep(", 1, "the model of a slow disk is slow"),
@@ -58,13 +54,8 @@ const ALLOWED: [(&str, &str, usize, &str); 25] = [
         "another thread is in the middle of copying its group into the log buffer",
     ),
     ("wal/src/wal/write.rs", "spin_loop(", 1, "the same, for the first moments"),
-    ("wal/src/group_commit.rs", "spin_loop(", 1, "a bounded number of looks at a leader who was quick last time"),
-    (
-        "wal/src/group_commit.rs",
-        "yield_now(",
-        1,
-        "a bounded number of times the core is given to such a leader, who was put off his own",
-    ),
+    ("wal/src/group_commit.rs", "spin_loop(", 1, "a bounded number of looks at a leader that was quick last time"),
+    ("wal/src/group_commit.rs", "yield_now(", 1, "a bounded number of yields to such a leader that was preempted"),
     ("wal/src/slots.rs", "yield_now(", 1, "all writer slots are taken, each for the time of one append"),
     ("wal/src/flusher.rs", "wait_for(", 1, "syncs the log once a second for commits that asked for no more"),
     ("pool/src/latch.rs", "spin_loop(", 2, "a bounded number of looks at a latch before its thread parks"),
@@ -81,12 +72,7 @@ const ALLOWED: [(&str, &str, usize, &str); 25] = [
         1,
         "an idle purge thread looks again, so that a few commits do not lie for ever",
     ),
-    (
-        "txn/src/background.rs",
-        "yield_now(",
-        1,
-        "purge gives its core away between two batches while committers help it",
-    ),
+    ("txn/src/background.rs", "yield_now(", 1, "purge yields between two batches while committers help it"),
     (
         "txn/src/purge.rs",
         "try_lock_for(",
@@ -99,7 +85,7 @@ const ALLOWED: [(&str, &str, usize, &str); 25] = [
         1,
         "a change of a definition waits for a rollback that is under way, with the user's timeout",
     ),
-    ("engine/src/verify.rs", "yield_now(", 1, "reads a page again that somebody may be writing"),
+    ("engine/src/verify.rs", "yield_now(", 1, "reads a page again that another thread may be writing"),
     ("engine/src/backup.rs", "sleep(", 1, "a backup with a rate limit"),
     (
         "engine/src/table_file.rs",

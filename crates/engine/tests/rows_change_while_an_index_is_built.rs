@@ -1,4 +1,5 @@
-//! An index is added while rows change: those who change them note what that does to its entries. In the end it has what the rows say.
+//! An index is added while rows change: the transactions that change them note what that does to
+//! its entries. In the end it has what the rows say.
 
 mod common;
 
@@ -135,7 +136,7 @@ fn the_index_has_what_the_rows_say() {
         }
         if seed % 10 == 0 {
             drop(alter);
-            // Whoever has not heard of that may go on with notes.
+            // A session that has not heard of that may go on with notes.
             change(&db, &mut rows, &mut random);
             assert_sound(&db);
             continue;

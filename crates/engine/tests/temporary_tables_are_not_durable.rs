@@ -1,4 +1,5 @@
-//! Nothing waits for the disk on account of a temporary table; what a crash leaves of it disturbs nobody and can be dropped.
+//! Nothing waits for the disk on account of a temporary table; what a crash leaves of it disturbs
+//! no other table and can be dropped.
 
 mod common;
 

@@ -32,7 +32,7 @@ fn size_and_policy() {
     common::assert_filled(&db, 0, 20_000);
 }
 
-/// Rows of about 8 MB, more than the smallest cache: everybody evicts.
+/// Rows of about 8 MB, more than the smallest cache: every session evicts.
 const COUNT: u64 = 25_000;
 
 fn padded(i: u64, round: u64) -> String {

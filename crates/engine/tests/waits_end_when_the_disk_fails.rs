@@ -1,6 +1,6 @@
-//! Who waits for something that cannot come any more is told so at once, not when a timeout has passed: for a row lock of a
-//! transaction that cannot commit because the database has stopped, for log space that no checkpoint can free
-//! because pages cannot be written.
+//! A waiter for something that cannot come any more is told so at once, not when a timeout has
+//! passed: for a row lock of a transaction that cannot commit because the database has stopped, for
+//! log space that no checkpoint can free because pages cannot be written.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn row_locks_when_the_database_stops() {
     assert!(matches!(holder.commit(), Err(Error::Poisoned(_))));
 }
 
-/// The checkpointer counted its failures and told nobody: writers waited for log space for good.
+/// The checkpointer counted its failures and told no waiter: writers waited for log space for good.
 #[test]
 fn log_space_when_pages_cannot_be_written() {
     let (faults, db) = on_faults();

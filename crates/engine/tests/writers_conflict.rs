@@ -1,4 +1,4 @@
-//! Two transactions change the same row: the first one wins, whoever comes second is told.
+//! Two transactions change the same row: the first one wins, the second one gets an error.
 
 mod common;
 

@@ -19,6 +19,9 @@ const LIST: &[(&str, &str)] = &[
     (r"for ever after", "always"),
 ];
 
+/// Names in ticks are not words of a sentence.
+static TICKS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`[^`]*`").expect("valid"));
+
 static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let pattern = |(words, instead): &(&str, &'static str)| {
         let regex = Regex::new(&format!(r"(?i)\b(?:{words})\b")).expect("the list is valid");
@@ -56,7 +59,8 @@ mod tests {
 
     #[test]
     fn a_word_is_found_whole_and_in_any_case() {
-        let tree = Tree::of_texts(&[("a.md", "Whoever waits\nthe whole of them\n"), ("b.txt", "who")]);
+        let tree =
+            Tree::of_texts(&[("a.md", "Whoever waits\nthe whole of them\nthe user `nobody`\n"), ("b.txt", "who")]);
         assert_eq!(words(&tree).iter().map(|f| f.line).collect::<Vec<_>>(), [1]);
     }
 }

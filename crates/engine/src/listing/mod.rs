@@ -1,6 +1,6 @@
-//! Listings: what the database is doing, as tables of named columns, for those who show them as such: a server's
-//! INFORMATION_SCHEMA. Names of listings and columns are InnoDB's wherever the meaning is the same; what it has and this
-//! engine does not is left out.
+//! Listings: what the database is doing, as tables of named columns, for programs that show them as
+//! such: a server's INFORMATION_SCHEMA. Names of listings and columns are InnoDB's wherever the
+//! meaning is the same; what it has and this engine does not is left out.
 //!
 //! A listing is no snapshot: rows are looked at one after the other while the database goes on.
 
@@ -30,7 +30,7 @@ pub enum Listing {
     Trx,
     /// Explicit locks, held and waited for.
     Locks,
-    /// Who waits for whom.
+    /// Waits for locks: the waiter and the holder.
     LockWaits,
     /// Everything that is counted.
     Metrics,
@@ -116,7 +116,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Who gets the rows; false stops the listing.
+/// The receiver of the rows; false stops the listing.
 pub(crate) type EachRow<'a> = dyn FnMut(&[Cell<'_>]) -> bool + 'a;
 
 impl Listing {

@@ -1,4 +1,4 @@
-//! Open transactions, their locks, and who waits for whom.
+//! Open transactions, their locks, and their waits for each other.
 
 use std::time::SystemTime;
 

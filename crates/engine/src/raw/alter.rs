@@ -35,10 +35,11 @@ pub struct RawAlter {
 }
 
 impl RawDatabase {
-    /// Begins to change the indexes of a table. `add`: the names of new ones, and whether they are unique, for listings.
-    /// `with_deltas`: from now on whoever changes a row notes what that does to entries of the added indexes
-    /// ([`RawTransaction::note_entry`](super::RawTransaction::note_entry)); otherwise nobody may change rows until the end. It waits for
-    /// transactions that have written to the table for `wait`.
+    /// Begins to change the indexes of a table. `add`: the names of new ones, and whether they are
+    /// unique, for listings. `with_deltas`: from now on a transaction that changes a row notes what
+    /// that does to entries of the added indexes
+    /// ([`RawTransaction::note_entry`](super::RawTransaction::note_entry)); otherwise rows must not
+    /// change until the end. It waits for transactions that have written to the table for `wait`.
     ///
     /// # Errors
     /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the table; those of the log.
@@ -52,8 +53,9 @@ impl RawDatabase {
         Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
     }
 
-    /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. Nobody may use the tables. Other tables get
-    /// other options at the same time. It waits for transactions that have written to one of the tables for `wait` each.
+    /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. The
+    /// tables must not be in use. Other tables get other options at the same time. It waits for
+    /// transactions that have written to one of the tables for `wait` each.
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; [`Error::DuplicateKey`] if rows have changed
@@ -61,7 +63,7 @@ impl RawDatabase {
     pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])], wait: Duration) -> Result<()> {
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
-        let outcomes = outcomes.ok_or_else(|| Error::invalid("nobody has said what becomes of the table"))?;
+        let outcomes = outcomes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
         let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
         let (done, result) = crate::alter::commit(self.shared(), alterations, others, wait);
         for alter in alters {

@@ -1,9 +1,10 @@
 //! Filling a new table: no undo, no locks, pages written once where the keys come sorted.
 //!
-//! For tables that nobody else can reach, and that go with all they hold if the load fails: the target of a copy. Rows go straight
-//! into their index as long as their keys ascend. What does not ascend, and the entries of the other indexes, is collected and
-//! sorted; the first such batch fills its index from the start, later ones are inserted. Uniqueness is checked within a batch by
-//! looking at neighbours, between batches by looking into the index.
+//! For tables that no other transaction can reach, and that go with all they hold if the load
+//! fails: the target of a copy. Rows go straight into their index as long as their keys ascend.
+//! What does not ascend, and the entries of the other indexes, is collected and sorted; the first
+//! such batch fills its index from the start, later ones are inserted. Uniqueness is checked within
+//! a batch by comparing neighbours, between batches by a search in the index.
 //!
 //! Nothing is visible before [`RawLoad::finish`].
 
@@ -126,7 +127,7 @@ pub struct RawLoad {
 }
 
 impl RawLoad {
-    /// Begins to fill `table`, which is empty and used by nobody else.
+    /// Begins to fill `table`, which is empty and used by the caller alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
@@ -135,7 +136,8 @@ impl RawLoad {
         RawLoad::of(&table.shared, store.indexes()?, store.file.lifetime, true)
     }
 
-    /// Begins to fill `indexes` of a table, which are empty and known to nobody else; the first one with rows if `has_rows`.
+    /// Begins to fill `indexes` of a table, which are empty and known to the caller alone; the
+    /// first one with rows if `has_rows`.
     pub(super) fn of(
         shared: &Arc<Shared>,
         indexes: &[Arc<TableIndex>],

@@ -133,7 +133,8 @@ impl RawDatabase {
         Ok(())
     }
 
-    /// Whether no prepared transaction that nobody holds has changed a table: who copies it to replace it would lose that.
+    /// True if no prepared transaction without a session has changed a table: a copy that replaces
+    /// the table would lose its changes.
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if one has; [`Error::TableNotFound`]; those of reading pages.

@@ -139,7 +139,7 @@ impl RawTable {
         self.marks.raise(&self.shared, which, next, ahead)
     }
 
-    /// Sets the next number of a mark, also downwards. Nobody else may use the table.
+    /// Sets the next number of a mark, also downwards. The caller is the only user of the table.
     ///
     /// # Errors
     /// Those of the log.

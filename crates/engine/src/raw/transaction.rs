@@ -66,8 +66,9 @@ impl RawLock {
     }
 }
 
-/// A transaction over tables of byte strings. Rolled back when it is dropped before its end; if it is prepared, it stays
-/// so. The fields are dropped in this order: it ends before it lets go of its tables.
+/// A transaction over tables of byte strings. Rolled back when it is dropped before its end; if it
+/// is prepared, it stays so. The fields are dropped in this order: it ends before it releases its
+/// tables.
 pub struct RawTransaction {
     txn: Txn,
     /// The tables that it has changed.
@@ -234,7 +235,7 @@ impl RawTransaction {
         entry: Option<(usize, &[u8])>,
     ) -> Result<()> {
         self.enter(table)?;
-        // Held while the note is made: who gives the index up waits for that.
+        // Held while the note is made: a thread that gives the index up waits for that.
         let deltas = table.handle.store.deltas.read();
         let Some(delta) = deltas.get(added as usize) else { return Ok(()) };
         let note = entry.map_or_else(delta::gone, |(prefix, value)| delta::there(prefix, value));
