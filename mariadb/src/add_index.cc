@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* Filling new indexes from the rows that there are: the engine sorts their entries. Those who change rows meanwhile note what that
-   does to the entries, and the engine has the notes in the end. */
+/* Filling new indexes from the rows that there are: the engine sorts their entries. Sessions that change rows
+   meanwhile note what that does to the entries, and the engine has the notes in the end. */
 
 #include "alter.h"
 #include "errors.h"

@@ -327,7 +327,7 @@ bool ha_holdfast::alter_failed(int error)
   return error != 0;
 }
 
-/* What the altered table refers to, and whoever refers to it: false if it can be. */
+/* What the altered table refers to, and what refers to it: false if it can be. */
 bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *info, Altered *ctx)
 {
   ctx->references= references_in(info->alter_info, altered, name);
@@ -397,7 +397,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
                          lock_wait_limit_ms(ha_thd()), &ctx->alter);
   if (code == HF_OK && !added.empty())
     ctx->added= std::make_shared<New_indexes>(altered, added);
-  // Nobody else is in the middle of a statement with the table: all that are to come know of the new indexes.
+  // No other session is in the middle of a statement with the table: all later statements know the new indexes.
   if (info->online)
     share->set_being_added(ctx->added);
   return alter_failed(fail(code));
@@ -467,7 +467,7 @@ hf_code write_version(const Altered *ctx, const TABLE *altered)
   return code == HF_OK ? changed.write() : code;
 }
 
-/* Lets everybody know what refers to what now. */
+/* Publishes what refers to what now. */
 void know_references_of(const Altered *ctx)
 {
   know_references(ctx->name, ctx->references);

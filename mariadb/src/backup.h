@@ -14,7 +14,8 @@
 
 namespace holdfast {
 
-/* Can be killed. Whether it failed; then the client has been told why, and what was copied is left for him to look at and to remove. */
+/* Can be killed. True if it failed; then the client has been told why, and the copied files are left for the user to
+   examine and to remove. */
 bool back_up(THD *thd, const std::string &dir, uint64_t rate_limit);
 
 } // namespace holdfast

@@ -32,7 +32,7 @@ static const long STACK_FOR_ROW= 64 * 1024;
 
 namespace {
 
-/* A part of an index, in which nobody else reads. */
+/* A part of an index, in which no other cursor reads. */
 class Entries
 {
 public:
@@ -214,7 +214,7 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, b
 /* A row was written, or changed: looks for what it refers to. */
 int ha_holdfast::check_parents(const uchar *before, const uchar *after)
 {
-  // The rows of a copy are those of the table; and those whom they refer to cannot change.
+  // The rows of a copy are those of the table; and the rows that they refer to cannot change.
   bool is_copy= is_in_passing(name);
   const std::shared_ptr<const Links> held= links;
   for (const auto &link : held->parents)

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* The target of a copy (ALTER TABLE): nobody else can reach the table, and it is dropped if the copy fails or the server does.
-   So rows are loaded without undo, locks or a look at each other; that a key is there twice may come out at the end only. */
+/* The target of a copy (ALTER TABLE): no other session can reach the table, and it is dropped if the copy fails or the server does.
+   So rows are loaded without undo, locks or a comparison with each other; a duplicate key may be found at the end only. */
 
 #include "errors.h"
 #include "ha_holdfast.h"

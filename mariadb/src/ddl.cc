@@ -191,7 +191,7 @@ static References with_new_name(References references, const std::string &from, 
   return references;
 }
 
-/* Who refers to a table called `before` refers to it under its new name, from the same moment on. */
+/* A table that refers to one called `before` refers to it under its new name, from the same moment on. */
 static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to)
 {
   Definitions definitions;

@@ -56,7 +56,7 @@ private:
 
 hf_code read_definition(const std::string &name, Definition *out);
 
-/* Definitions that change. While one of these lives, nobody else changes any: what is read meanwhile does not grow old before it is
+/* Definitions that change. While one of these exists, no other session changes any: what is read meanwhile does not grow old before it is
    written, though a table may be analysed while another one changes what is kept with it. */
 class Definitions
 {

@@ -184,7 +184,7 @@ static int check_new(THD *thd, const Reference &reference, const TABLE *form)
 {
   if (reference.parent == reference.child)
     return check_parent(thd, reference, form, form);
-  // Nobody may be in the middle of deleting what rows of this table are going to refer to.
+  // No session may be in the middle of deleting what rows of this table are going to refer to.
   bool checks= checks_are_on(thd);
   if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, true))
     return HA_ERR_LOCK_WAIT_TIMEOUT;

@@ -252,7 +252,7 @@ bool ha_holdfast::is_covered()
     share->keys[active_index].has_place() && !is_loose && !is_end_loose;
 }
 
-/* Whether rows are to be read whole: who may write them needs all columns. */
+/* True if rows are to be read whole: a statement that may write them needs all columns. */
 bool ha_holdfast::all_columns() const
 {
   return read_lock == HF_LOCK_EXCLUSIVE || is_sequence;

@@ -261,7 +261,7 @@ private:
   bool row_was_got= false;     // by its key, not by the cursor
   holdfast::Bytes entry_key;   // where the index stands
   holdfast::Bytes row_key;     // of the row read last
-  /* Both are this one, in the memory of the cursor, and not kept yet: nobody may ask for them. */
+  /* Both are this one, in the memory of the cursor, and not kept yet: they must not be asked for. */
   hf_slice key_in_cursor= {nullptr, 0};
   holdfast::Bytes new_row_key;
   holdfast::Bytes row_bytes;

@@ -82,7 +82,7 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
   {
     row_key= entry_key= lower;
-    // The cursor stands nowhere: whoever goes on from here seeks.
+    // The cursor has no position: the next read seeks.
     at_entry= false;
     cursor_bounded= true;
     cursor_backward= false;

@@ -118,7 +118,7 @@ extern "C" bool store_row(void *context, const hf_cell *cells, size_t count)
 
 int fill_listing(uint number, THD *thd, TABLE *table)
 {
-  // As for InnoDB's tables: who may not see the sessions of others sees nothing.
+  // As for InnoDB's tables: a user that may not see the sessions of others sees nothing.
   if (!database || check_global_access(thd, PROCESS_ACL, true))
     return 0;
   Filling filling= {thd, table, false};

@@ -27,7 +27,7 @@
 
    A character can have many weights, and a page takes keys of a quarter of its size. A key that comes to the limit of its
    index or more is cut: it is its first bytes and a hash of all of it, so that it equals those keys that it has to
-   equal. Among keys that have the first bytes in common order is lost; who looks for a range looks at all of them. */
+   equal. Among keys that have the first bytes in common order is lost; a search for a range visits all of them. */
 
 #ifndef HOLDFAST_KEY_H
 #define HOLDFAST_KEY_H

@@ -6,7 +6,7 @@
 
 /* References as an open table uses them: with the index at the other end, and how its keys are made of this table's records.
 
-   Links are made from the definitions of both tables, and again when one of those has changed (`references_version`). Whoever uses them holds
+   Links are made from the definitions of both tables, and again when one of those has changed (`references_version`). Their user holds
    metadata locks on the tables at the other ends: on children the server has taken them when it prepared the statement, on parents
    `Share::links` does. So no table at an end changes before the statement is over. */
 
@@ -90,8 +90,8 @@ private:
 /* Whether the engine has the table: HF_TABLE_NOT_FOUND, or why it cannot be opened. */
 hf_code look_for(const std::string &name);
 
-/* Has the tables stay as they are until the transaction, or what the server does outside of one, is over. False if somebody is changing one;
-   who waits gets the error said. */
+/* Has the tables stay as they are until the transaction, or what the server does outside of one, is over. False if another
+   session is changing one; with `wait` the error has been reported. */
 bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, bool wait);
 
 /* Has what the tables that refer to `name` refer to stay as it is, but for this statement: rows can be changed there meanwhile. False with the

@@ -111,6 +111,6 @@ LISTING("HOLDFAST_SYS_TABLES", 3, "Holdfast's tables"),
 LISTING("HOLDFAST_SYS_INDEXES", 4, "Indexes of Holdfast's tables"),
 LISTING("HOLDFAST_TRX", 5, "Holdfast's open transactions"),
 LISTING("HOLDFAST_LOCKS", 6, "Holdfast's locks"),
-LISTING("HOLDFAST_LOCK_WAITS", 7, "Who waits for whose locks in Holdfast"),
+LISTING("HOLDFAST_LOCK_WAITS", 7, "Waits for locks in Holdfast: the waiter and the holder"),
 LISTING("HOLDFAST_METRICS", 8, "Everything that Holdfast counts")
 maria_declare_plugin_end;

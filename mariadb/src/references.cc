@@ -167,7 +167,7 @@ void Reference::append_words(THD *thd, String *out) const
   append_clause(thd, out);
 }
 
-/* Who refers to whom */
+/* Which table refers to which */
 
 namespace {
 

@@ -18,8 +18,8 @@
                    BLOB          length (LEB128), bytes
      tail        the bytes of each VARCHAR and BLOB that has more than `limit` of them, in order; in its place is only the length
 
-   All before the tail is the head. The engine keeps the tail of a large row elsewhere: who wants none of the columns there reads
-   heads, and who changes none of them does not write them again.
+   All before the tail is the head. The engine keeps the tail of a large row elsewhere: a statement that needs none of the columns there
+   reads heads, and one that changes none of them does not write them again.
 
    A blob is not copied when a row is read: the record points into the row's bytes, which have to stay until the next
    row is read. */

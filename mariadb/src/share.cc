@@ -184,7 +184,7 @@ static bool out_of_date(uint64_t now, uint64_t then)
 std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
 {
   std::lock_guard<std::mutex> guard(statistics_mutex);
-  // Where counting fails, the old numbers have to do; who reads the rows will hear of it.
+  // Where counting fails, the old numbers have to do; a reader of the rows gets the error.
   if (known->leaves.empty() || out_of_date(rows, known->rows))
     count(IN_PASSING);
   return known;

@@ -60,7 +60,7 @@ public:
   /* Opens the engine's table, if that was not done before. */
   hf_code open(const std::string &name);
 
-  /* Opens what is now under the name. Nobody else may use the table. */
+  /* Opens what is now under the name. No other session may use the table. */
   hf_code reopen(const std::string &name);
 
   hf_table *table() const { return open_table; }
@@ -85,8 +85,8 @@ public:
   /* Counts thoroughly, and keeps that in the catalog. */
   hf_code analyze(const std::string &name);
 
-  /* The indexes that are being added while rows change; null if there are none. Nobody is in the middle of a statement with the
-     table when they begin to be. */
+  /* The indexes that are being added while rows change; null if there are none. No session is in the middle of a
+     statement with the table when they begin to be. */
   std::shared_ptr<const New_indexes> being_added() const
   {
     return are_indexes_added.load(std::memory_order_acquire) ? std::atomic_load(&new_indexes) : nullptr;
@@ -97,8 +97,8 @@ public:
     are_indexes_added= indexes != nullptr;
   }
 
-  /* What the table refers to and what refers to it, with definitions that stay for the statement; null if there is nothing. Who does
-     not `wait` for definitions that are being changed gets an error instead. */
+  /* What the table refers to and what refers to it, with definitions that stay for the statement; null if there is nothing. Without
+     `wait` definitions that are being changed are an error. */
   int links(THD *thd, TABLE *table, const std::string &name, bool wait, std::shared_ptr<const Links> *out);
 
   /* Whether anything refers to the table. */

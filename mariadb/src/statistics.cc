@@ -30,7 +30,7 @@ int ha_holdfast::info(uint flag)
     if (now != seen || flag & HA_STATUS_CONST)
       set_rec_per_key(*now);
     seen= now;
-    // Who asks while rows may just be coming must not take the table for empty.
+    // A statement that asks while rows may just be coming must not take the table for empty.
     if (rows == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
       stats.records= 1;
   }

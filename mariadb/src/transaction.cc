@@ -125,7 +125,7 @@ hf_code Connection::lock_numbers(const std::shared_ptr<Numbers> &numbers)
 {
   locked_numbers.push_back(numbers);
   {
-    // From now on nobody takes values without the lock.
+    // From now on no session takes values without the lock.
     std::lock_guard<std::mutex> guard(numbers->mutex);
     numbers->statements++;
   }
@@ -372,12 +372,12 @@ static int recover(handlerton *, XID *xids, uint room)
 /* Of the X/Open specification. */
 static const int XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4;
 
-/* Held by those who end a prepared transaction, between taking it over and its end. */
+/* Held by sessions that end a prepared transaction, from taking it over to its end. */
 static std::shared_mutex adopting;
 
 hf_code check_unprepared(const std::string &table)
 {
-  std::lock_guard<std::shared_mutex> nobody(adopting);
+  std::lock_guard<std::shared_mutex> no_adopter(adopting);
   return hf_table_check_unprepared(database, slice(table));
 }
 

@@ -38,7 +38,7 @@ static void refused(hf_code code)
     my_printf_error(ER_WRONG_VALUE_FOR_VAR, "Holdfast: %s", MYF(0), hf_error_message());
 }
 
-/* A pool of any other size is refused, so that nobody believes in it. */
+/* A pool of any other size is refused: silently rounded, it would mislead. */
 static int check_pool_size(THD *, struct st_mysql_sys_var *, void *save, struct st_mysql_value *value)
 {
   longlong wanted;

@@ -304,7 +304,7 @@ int ha_holdfast::keep_numbers(std::unique_lock<std::mutex> *kept)
   return 0;
 }
 
-/* The row's number counts, whoever gave it, if the column can count on from it. */
+/* The row's number counts, given by the user or the engine, if the column can count on from it. */
 int ha_holdfast::note_auto_increment()
 {
   Field *field= table->found_next_number_field;

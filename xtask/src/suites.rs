@@ -51,7 +51,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
 ];
 
-/// The default run ends before this many minutes: whoever waits for it, a machine or a person, waits for half an hour at most.
+/// The default run ends before this many minutes, so that a wait for it is half an hour at most.
 const DEFAULT_RUN_MINUTES: f32 = 27.0;
 
 /// The compiler of the handler, which is C++.

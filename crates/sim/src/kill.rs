@@ -83,7 +83,7 @@ pub fn child(dir: &Path, seed: u64) -> anyhow::Result<()> {
                 let (db, out) = (&db, &out);
                 scope.spawn(move || {
                     bank::work(db, thread, seed ^ thread, &|| false, &mut |n| {
-                        let mut out = out.lock().expect("nobody panics while writing a line");
+                        let mut out = out.lock().expect("no thread panics while it writes a line");
                         // The parent is gone when this fails, and then it does not matter.
                         let _ = writeln!(out, "{thread} {n}.").and_then(|()| out.flush());
                     })

@@ -258,7 +258,7 @@ impl Script<'_> {
         Ok(Step::Done)
     }
 
-    /// Whether somebody committed a row that the transaction's snapshot does not have.
+    /// True if another transaction committed a row that the transaction's snapshot does not have.
     fn changed_since(&self, which: usize, name: &str, key: &[u8]) -> bool {
         let committed = self.world.get(name).and_then(|rows| rows.get(key));
         committed != self.open[which].view[name].get(key)

@@ -41,12 +41,12 @@ pub fn words(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| file.kind != Kind::Other && is_read(&file.path)) {
         for (number, line) in file.lines() {
+            let sentence = TICKS.replace_all(line, "``");
             for (pattern, instead) in PATTERNS.iter() {
-                found.extend(
-                    pattern
-                        .find_iter(line)
-                        .map(|word| Finding::new(&file.path, number, format!("`{}`: {instead}", word.as_str()))),
-                );
+                let finding = |word: regex::Match<'_>| {
+                    Finding::new(&file.path, number, format!("`{}`: {instead}", word.as_str()))
+                };
+                found.extend(pattern.find_iter(&sentence).map(finding));
             }
         }
     }

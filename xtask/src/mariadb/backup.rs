@@ -127,7 +127,7 @@ fn killed(server: &Server<'_>, dir: &Path) -> anyhow::Result<()> {
 fn compare(restored: &Server<'_>, before: u64, last: u64, still: &str) -> anyhow::Result<()> {
     let found = counts(&restored.query(COUNTS)?)?;
     ensure!((before..=last).contains(&found), "the backup has {found} rows, not {before} to {last}");
-    ensure!(restored.query(STILL)? == still, "tables that nobody changed are not what they were");
+    ensure!(restored.query(STILL)? == still, "tables that were not changed are not what they were");
     restored.query("INSERT INTO shop.orders (amount) VALUES (1); INSERT INTO shop.ledger (amount) VALUES (1)")?;
     ensure!(counts(&restored.query(COUNTS)?)? == found + 1, "a row does not go in");
     println!("ok      a backup of {found} rows, made while {before} became {last}, restored");

@@ -37,7 +37,7 @@ pub fn on_both(settings: &[String]) -> Vec<String> {
     ["holdfast", "innodb"].iter().flat_map(|engine| settings.iter().map(move |s| format!("--{engine}-{s}"))).collect()
 }
 
-/// Holdfast and InnoDB, measured one after the other; who comes first changes from pair to pair.
+/// Holdfast and InnoDB, measured one after the other; the order changes from pair to pair.
 pub fn one_pair<T>(pair: usize, slice: impl Fn(Engine) -> anyhow::Result<T>) -> anyhow::Result<(T, T)> {
     if pair.is_multiple_of(2) {
         let holdfast = slice(Engine::Holdfast)?;

@@ -3,7 +3,7 @@
 //! the binary log: the replica's engine does it.
 //!
 //! The workers are optimistic: they apply transactions that change the same rows at the same time, and the one that comes first in
-//! the primary's log has to win. The engine tells the server who waits for whom; without that a worker waits for a lock
+//! the primary's log has to win. The engine tells the server which transaction waits for which; without that a worker waits for a lock
 //! that only its successor could release, until the lock wait times out.
 
 use std::ops::RangeInclusive;

@@ -171,7 +171,7 @@ fn prepared(front: &Server<'_>, parts: &[Server<'_>; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A prepared transaction outlives its session and a part that is killed. Who ends it then is the administrator: Spider lists the parts
+/// A prepared transaction outlives its session and a part that is killed. The administrator ends it then: Spider lists the parts
 /// in `mysql.spider_xa_member`, but does not commit what another session has prepared, whatever the engine behind it.
 fn killed(front: &Server<'_>, parts: &[Server<'_>; 2]) -> anyhow::Result<()> {
     let before = balances(front)?;

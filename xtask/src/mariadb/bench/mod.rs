@@ -2,8 +2,8 @@
 //!
 //! Both engines have a pool that holds everything, write past the page cache and promise the same at a commit; there is no
 //! binary log. The server and its clients have a processor each. A pair is a short slice on one engine and one on the
-//! other, in an order that changes from pair to pair; before each slice the server is idle again, so that nobody pays
-//! for what the other has put off. What counts is the ratio within a pair.
+//! other, in an order that changes from pair to pair; before each slice the server is idle again, so that neither pays
+//! for what the other has deferred. What counts is the ratio within a pair.
 
 mod report;
 mod sysbench;

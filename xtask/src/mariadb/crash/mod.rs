@@ -192,7 +192,7 @@ fn note(told: &mut [Session], (session, what, n): Line) {
     }
 }
 
-/// The statements of one movement. Accounts are changed in their order, so that nobody is a deadlock's victim.
+/// The statements of one movement. Accounts are changed in their order, so that no transaction is a deadlock's victim.
 fn changes(session: usize, n: u64) -> String {
     let random = (n * 7919 + session as u64 * 104_729) % 1_000_003;
     let (source, target, amount) = (random % ACCOUNTS + 1, random / ACCOUNTS % ACCOUNTS + 1, random % 90 + 1);
@@ -317,7 +317,7 @@ impl Client {
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some((what, n)) = parse(&line) {
-                    // Nobody listens any more once the round is over.
+                    // The channel has no receiver any more once the round is over.
                     let _ = lines.send((session, what, n));
                 }
             }
@@ -407,7 +407,7 @@ fn check_slips(server: &Server<'_>, told: &[Session]) -> anyhow::Result<()> {
 fn compare_with_binary_log(server: &Server<'_>, ledger: &BTreeSet<(u64, u64)>, xa: Session) -> anyhow::Result<()> {
     let mut logged = binary_log(server)?;
     // The server writes an XA PREPARE to the binary log before it asks the engines: with InnoDB, too, a crash between the two
-    // leaves a prepare in the log that nobody was told of.
+    // leaves a prepare in the log of which no engine was told.
     let under_way = (WORKERS as u64, xa.committed + 1);
     if xa.prepared < under_way.1 {
         logged.remove(&under_way);

@@ -39,7 +39,7 @@ const WHOLE: [&str; 9] = [
 /// In one snapshot, and behind locks of the tables, as the program does unless told otherwise.
 const WAYS: [&[&str]; 2] = [&["--single-transaction"], &["--lock-tables"]];
 
-/// The same with the position in the binary log; whoever asks for that without a snapshot gets a lock of all tables.
+/// The same with the position in the binary log; a dump that asks for that without a snapshot locks all tables.
 const WAYS_WITH_POSITION: [&[&str]; 2] =
     [&["--single-transaction", "--gtid", "--master-data=1"], &["--lock-all-tables", "--gtid", "--master-data=1"]];
 

@@ -61,7 +61,7 @@ pub struct Options {
 pub struct Slice {
     /// Until it was done.
     pub seconds: f64,
-    /// Of the server's processor time, with what it had put off until later.
+    /// Of the server's processor time, with what it had deferred.
     pub server_seconds: f64,
 }
 
