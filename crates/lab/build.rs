@@ -1,4 +1,5 @@
-//! Gives the lab the commit that it was built from, for the provenance of its reports. Outside a repository there is none.
+//! Gives the lab the commit that it was built from, for the provenance of its reports. Outside a
+//! repository there is none.
 
 use std::process::Command;
 

@@ -1,7 +1,8 @@
-//! The locks of everything that the model checkers do not explore: `parking_lot`'s, or the scheduler's under `--cfg sim`.
+//! The locks of everything that the model checkers do not explore: `parking_lot`'s, or the
+//! scheduler's under `--cfg sim`.
 //!
-//! Every lock of the crates below the engine's public interface is one of these or one of [`sync`](crate::sync), so that
-//! the simulation sees each wait.
+//! Every lock of the crates below the engine's public interface is one of these or one of
+//! [`sync`](crate::sync), so that the simulation sees each wait.
 
 #[cfg(sim)]
 pub use crate::sim::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -25,7 +26,8 @@ pub type ReadMostlyWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 #[cfg(not(sim))]
 pub type ReadMostlyWriteGuard<'a, T> = crossbeam_utils::sync::ShardedLockWriteGuard<'a, T>;
 
-/// A lock whose readers on different cores write to different cache lines; a writer takes all of them.
+/// A lock whose readers on different cores write to different cache lines; a writer takes all of
+/// them.
 #[derive(Debug, Default)]
 pub struct ReadMostly<T>(Sharded<T>);
 

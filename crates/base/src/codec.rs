@@ -1,5 +1,5 @@
-//! Little-endian integers in byte slices. Reading is bounds-checked and returns `None` past the end: whoever reads
-//! bytes that came from a disk turns that into an error that says where.
+//! Little-endian integers in byte slices. Reading is bounds-checked and returns `None` past the
+//! end: whoever reads bytes that came from a disk turns that into an error that says where.
 
 macro_rules! accessors {
     ($($get:ident $put:ident $t:ty),*) => {$(
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// Whether everything has been read.
+    /// True if everything has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

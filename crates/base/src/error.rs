@@ -9,12 +9,13 @@ use crate::PageId;
 /// `Result` with Holdfast's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, in the few kinds that a caller can act on. Cheap to clone: an error that poisons a database
-/// is reported to every later caller.
+/// What went wrong, in the few kinds that a caller can act on. Cheap to clone: an error that
+/// poisons a database is reported to every later caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation on a file. Nothing was lost; the call may be repeated.
+    /// The operating system refused an operation on a file. Nothing was lost; the call may be
+    /// repeated.
     #[error("{operation} {file}: {source}")]
     Io {
         /// What was tried: "read", "write", "sync", ...
@@ -27,7 +28,8 @@ pub enum Error {
     /// No room on the device. The statement failed and was undone; free some space and repeat it.
     #[error("no space left on the device while {0}; free some space and repeat the statement")]
     DiskFull(String),
-    /// A page on disk is not what was written there. Its table is unusable; the others are not affected.
+    /// A page on disk is not what was written there. Its table is unusable; the others are not
+    /// affected.
     #[error(
         "{page} is damaged: {what}; restore it from a backup, or rescue what can be read with `holdfast check --salvage`"
     )]
@@ -47,8 +49,9 @@ pub enum Error {
         /// What is wrong and where.
         what: String,
     },
-    /// An earlier failure (a failed fsync, a mini-transaction that broke off) made it unknown what is durable.
-    /// Every later call fails with this; close the database and open it again to recover from the log.
+    /// An earlier failure (a failed fsync, a mini-transaction that broke off) made it unknown what
+    /// is durable. Every later call fails with this; close the database and open it again to
+    /// recover from the log.
     #[error("the database stopped after an earlier failure: {0}; close and reopen it to recover")]
     Poisoned(Arc<str>),
     /// Another process, or another handle of this one, has the database open.
@@ -102,10 +105,12 @@ pub enum Error {
         /// Bytes allowed.
         max: u64,
     },
-    /// Snapshot isolation: another transaction changed the row after this one's snapshot. Roll back and retry.
+    /// Snapshot isolation: another transaction changed the row after this one's snapshot. Roll back
+    /// and retry.
     #[error("another transaction changed the row first; roll back and retry the transaction")]
     Conflict,
-    /// A part of the transaction could neither be kept nor undone. Nothing but a rollback is left to it.
+    /// A part of the transaction could neither be kept nor undone. Nothing but a rollback is left
+    /// to it.
     #[error("a part of the transaction could not be undone; roll the transaction back")]
     HalfUndone,
     /// This transaction was chosen as the victim of a deadlock and has to be rolled back.
@@ -135,7 +140,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// An operating-system error with what was tried on which file; a full disk becomes [`Error::DiskFull`].
+    /// An operating-system error with what was tried on which file; a full disk becomes
+    /// [`Error::DiskFull`].
     #[must_use]
     pub fn io(operation: &'static str, file: impl fmt::Display, source: io::Error) -> Error {
         if source.kind() == io::ErrorKind::StorageFull || source.kind() == io::ErrorKind::QuotaExceeded {
@@ -162,13 +168,13 @@ impl Error {
         Error::InvalidArgument(what.into())
     }
 
-    /// Whether a retry of the whole transaction may succeed: conflicts and deadlocks.
+    /// True if a retry of the whole transaction may succeed: conflicts and deadlocks.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Conflict | Error::Deadlock)
     }
 
-    /// Whether stored bytes are not what was written.
+    /// True if stored bytes are not what was written.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::DamagedPage { .. } | Error::DamagedFile { .. })

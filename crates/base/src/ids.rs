@@ -44,7 +44,8 @@ id! {
     Lsn(u64), "lsn "
 }
 id! {
-    /// A write transaction. Grows monotonically over the life of a database; 0 means "before all transactions".
+    /// A write transaction. Grows monotonically over the life of a database; 0 means "before all
+    /// transactions".
     TxnId(u64), "txn "
 }
 id! {
@@ -70,7 +71,8 @@ impl Lsn {
 }
 
 impl PageNo {
-    /// No page: what a link that leads nowhere stores. (Page 0 is a space header, so nothing ever links to it.)
+    /// No page: what a link that leads nowhere stores. (Page 0 is a space header, so nothing ever
+    /// links to it.)
     pub const NONE: PageNo = PageNo(0);
 }
 
@@ -120,10 +122,12 @@ impl fmt::Display for PageId {
     }
 }
 
-/// Where an undo record lies: a page of the undo space and the record's byte offset in it, in one word.
+/// Where an undo record lies: a page of the undo space and the record's byte offset in it, in one
+/// word.
 ///
-/// Stored in every row beside its [`TxnId`]. The page's owner must be compared with that transaction before the
-/// record is believed: purge frees undo pages without visiting the rows that point to them.
+/// Stored in every row beside its [`TxnId`]. The page's owner must be compared with that
+/// transaction before the record is believed: purge frees undo pages without visiting the rows that
+/// point to them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct RollPtr(pub u64);
@@ -150,7 +154,7 @@ impl RollPtr {
         (self.0 & 0xffff_ffff) as usize
     }
 
-    /// Whether there is no earlier version.
+    /// True if there is no earlier version.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.0 == 0

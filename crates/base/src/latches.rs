@@ -1,12 +1,14 @@
-//! The instrument behind the invariant **no wait under a latch**: a thread that waits for a frame, for room in the log, or for a
-//! lock holds no page latch.
+//! The instrument behind the invariant **no wait under a latch**: a thread that waits for a frame,
+//! for room in the log, or for a lock holds no page latch.
 //!
-//! Such a wait may be a wait for the waiter: its page may be the one that is to leave its frame, or the one that holds the checkpoint. The
-//! latches count themselves, per thread; each waiting place asserts that the count is zero. In release builds, under the model checkers (whose
-//! threads share one of the system's) and under Miri (where optimistic readers hold latches) all of it is empty.
+//! Such a wait may be a wait for the waiter: its page may be the one that is to leave its frame, or
+//! the one that holds the checkpoint. The latches count themselves, per thread; each waiting place
+//! asserts that the count is zero. In release builds, under the model checkers (whose threads share
+//! one of the system's) and under Miri (where optimistic readers hold latches) all of it is empty.
 //!
-//! Waits that a holder may do: for the latch of a page that comes later in the order, and for the end of an I/O that some other thread
-//! does without needing a latch. Frames for pages that are latched together are reserved before the first of them is latched.
+//! Waits that a holder may do: for the latch of a page that comes later in the order, and for the
+//! end of an I/O that some other thread does without needing a latch. Frames for pages that are
+//! latched together are reserved before the first of them is latched.
 
 #[cfg(all(debug_assertions, not(any(loom, shuttle, miri))))]
 mod count {

@@ -1,9 +1,10 @@
 //! Floor 0: what every other floor speaks.
 //!
-//! Identifiers ([`PageId`], [`Lsn`], ...), the [`Error`] that crosses all floors, the bounds-checked
-//! little-endian [`codec`], the [`page`] header that every page on disk starts with, the [`limits`] of the
-//! format, and the [`sync`] shim that lets loom and shuttle replace the primitives that latches are built of, with the [`Waiter`] that stands in a line.
-//! [`latches`] counts, in debug builds, the page latches of each thread.
+//! Identifiers ([`PageId`], [`Lsn`], ...), the [`Error`] that crosses all floors, the
+//! bounds-checked little-endian [`codec`], the [`page`] header that every page on disk starts with,
+//! the [`limits`] of the format, and the [`sync`] shim that lets loom and shuttle replace the
+//! primitives that latches are built of, with the [`Waiter`] that stands in a line. [`latches`]
+//! counts, in debug builds, the page latches of each thread.
 //!
 //! Nothing here does I/O, starts a thread, or holds a lock.
 
@@ -33,8 +34,8 @@ pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId,
 pub use mutex::ShortMutex;
 pub use waiter::{Waiter, Wake};
 
-/// True if a run of the simulation has planted the fault of this name, to find out whether it is found. Constantly false outside the
-/// simulation.
+/// True if a run of the simulation has planted the fault of this name, to find out whether it is
+/// found. Constantly false outside the simulation.
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {{
@@ -51,13 +52,15 @@ macro_rules! planted {
 
 const CRC_32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
-/// CRC-32C (Castagnoli) of `bytes`, hardware-accelerated where the CPU can: the one checksum of the format.
+/// CRC-32C (Castagnoli) of `bytes`, hardware-accelerated where the CPU can: the one checksum of the
+/// format.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CRC_32C, bytes) as u32
 }
 
-/// Continues a [`checksum`] over more bytes: `checksum_append(checksum(a), b)` equals the checksum of `a ++ b`.
+/// Continues a [`checksum`] over more bytes: `checksum_append(checksum(a), b)` equals the checksum
+/// of `a ++ b`.
 #[must_use]
 pub fn checksum_append(crc: u32, bytes: &[u8]) -> u32 {
     // The library's state is the checksum before its bits are inverted.

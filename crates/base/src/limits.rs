@@ -24,7 +24,7 @@ pub const fn key_len_max(page_size: usize) -> usize {
     page_size / 4
 }
 
-/// Whether databases may have pages of `page_size` bytes: a power of two from 4 to 64 KiB.
+/// True if databases may have pages of `page_size` bytes: a power of two from 4 to 64 KiB.
 #[must_use]
 pub const fn is_page_size(page_size: usize) -> bool {
     page_size.is_power_of_two() && page_size >= PAGE_SIZE_MIN && page_size <= PAGE_SIZE_MAX

@@ -1,12 +1,15 @@
 //! A mutex for what takes a microsecond, and hardly ever waits for anything.
 //!
-//! Who has it for so short a time is either running, and done at once, or has been put off his core with the mutex in his hands. So who does
-//! not get it looks for some microseconds; then he gives his own core away and looks again, up to [`YIELDS`] times; only then does he sleep.
+//! Who has it for so short a time is either running, and done at once, or has been put off his core
+//! with the mutex in his hands. So who does not get it looks for some microseconds; then he gives
+//! his own core away and looks again, up to [`YIELDS`] times; only then does he sleep.
 //!
-//! `parking_lot` by itself looks for less than a microsecond, gives its core away seven times at most, and sleeps. Among 32 sessions on two cores
-//! that all missed in a small pool, giving the core away for a mutex that was free a moment later took a tenth of the time. And among hundreds
-//! of sessions on few cores all the others come by before he who was put off has his turn again: putting each of them to sleep, and having it
-//! woken by the one before, was most of what the mutex of the commits cost.
+//! `parking_lot` by itself looks for less than a microsecond, gives its core away seven times at
+//! most, and sleeps. Among 32 sessions on two cores that all missed in a small pool, giving the
+//! core away for a mutex that was free a moment later took a tenth of the time. And among hundreds
+//! of sessions on few cores all the others come by before he who was put off has his turn again:
+//! putting each of them to sleep, and having it woken by the one before, was most of what the mutex
+//! of the commits cost.
 
 #[cfg(not(sim))]
 use std::hint::spin_loop;

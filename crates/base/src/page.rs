@@ -16,8 +16,9 @@
 //! 64         body
 //! ```
 //!
-//! A page of zeros is a page that was never written: valid, of type [`PageType::Free`], at LSN 0. A page of type [`TYPE_FORSAKEN`] lacks
-//! changes that are in the log no more: recovery found that they do not fit it. It is damaged for all who read it.
+//! A page of zeros is a page that was never written: valid, of type [`PageType::Free`], at LSN 0. A
+//! page of type [`TYPE_FORSAKEN`] lacks changes that are in the log no more: recovery found that
+//! they do not fit it. It is damaged for all who read it.
 
 use crate::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId, checksum};
@@ -42,8 +43,9 @@ pub const OFF_LSN: usize = 16;
 /// Offset of the index id.
 pub const OFF_INDEX: usize = 24;
 
-/// In the place of a page type: recovery could not apply the log to the page, whose bytes are else as they were. No [`PageType`], so
-/// the page stays damaged, whatever is read of it, until it is initialised anew.
+/// In the place of a page type: recovery could not apply the log to the page, whose bytes are else
+/// as they were. No [`PageType`], so the page stays damaged, whatever is read of it, until it is
+/// initialised anew.
 pub const TYPE_FORSAKEN: u8 = 0xff;
 
 /// What a page is for.
@@ -171,15 +173,15 @@ pub fn seal(page: &mut [u8]) {
     put_u32(page, OFF_CHECKSUM, crc);
 }
 
-/// Whether `page` consists of zeros: never written.
+/// True if `page` consists of zeros: never written.
 #[must_use]
 pub fn is_blank(page: &[u8]) -> bool {
     let (words, rest) = page.as_chunks();
     words.iter().all(|word| u64::from_ne_bytes(*word) == 0) && rest.iter().all(|&b| b == 0)
 }
 
-/// Checks that `page`, as read from disk at `id`, is what was written there: checksum, address, known type.
-/// Returns its header; a blank page is fine and has type [`PageType::Free`].
+/// Checks that `page`, as read from disk at `id`, is what was written there: checksum, address,
+/// known type. Returns its header; a blank page is fine and has type [`PageType::Free`].
 ///
 /// # Errors
 /// [`Error::DamagedPage`] with what does not fit.

@@ -1,9 +1,10 @@
-//! The primitives that latches, the log buffer and translation are built of: `std` and `parking_lot` normally,
-//! loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, so that the real code is what the checkers explore, and
-//! the scheduler's under `--cfg sim`.
+//! The primitives that latches, the log buffer and translation are built of: `std` and
+//! `parking_lot` normally, loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, so that the
+//! real code is what the checkers explore, and the scheduler's under `--cfg sim`.
 //!
-//! Only code that is model-checked goes through here; everything else uses [`blocking`](crate::blocking).
-//! [`Mutex`] does not poison; [`Condvar::wait`] takes the guard and gives it back, as `std`'s does.
+//! Only code that is model-checked goes through here; everything else uses
+//! [`blocking`](crate::blocking). [`Mutex`] does not poison; [`Condvar::wait`] takes the guard and
+//! gives it back, as `std`'s does.
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {

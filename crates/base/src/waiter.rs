@@ -1,6 +1,7 @@
 //! A thread that stands in somebody's line, and is woken by itself.
 //!
-//! Whoever keeps the line wakes exactly those who may go on; nobody has to take the line's lock to find out that it was served.
+//! Whoever keeps the line wakes exactly those who may go on; nobody has to take the line's lock to
+//! find out that it was served.
 
 use std::sync::Arc;
 

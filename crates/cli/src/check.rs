@@ -1,4 +1,5 @@
-//! `check` and `restore`: whether a database is what it should be; and saving what can be read of one that is not.
+//! `check` and `restore`: whether a database is what it should be; and saving what can be read of
+//! one that is not.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +72,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     Ok(Outcome::good_if(report.is_clean()))
 }
 
-/// Whether a database cannot be opened because of what its files hold.
+/// True if a database cannot be opened because of what its files hold.
 fn can_be_salvaged(error: &anyhow::Error) -> bool {
     let of_engine = error.downcast_ref::<Error>();
     of_engine.is_some_and(|error| error.is_damage() || matches!(error, Error::Incompatible(_)))

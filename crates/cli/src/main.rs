@@ -1,7 +1,8 @@
 //! The `holdfast` command.
 //!
-//! Exit codes: 0 all is well; 1 it could not be done; 2 the arguments are wrong; 3 the answer is bad news: a claim of an experiment does not
-//! hold, or files are damaged, whether a check or another command has met that, or a copy lacks a table.
+//! Exit codes: 0 all is well; 1 it could not be done; 2 the arguments are wrong; 3 the answer is
+//! bad news: a claim of an experiment does not hold, or files are damaged, whether a check or
+//! another command has met that, or a copy lacks a table.
 
 #![forbid(unsafe_code)]
 
@@ -105,12 +106,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a listing ended because its reader wanted no more of it.
+/// True if a listing ended because its reader wanted no more of it.
 fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the command failed because of damaged files.
+/// True if the command failed because of damaged files.
 fn is_damage(error: &anyhow::Error) -> bool {
     error.downcast_ref::<holdfast::Error>().is_some_and(holdfast::Error::is_damage)
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use holdfast::Finding;
 use serde_json::{Value, json};
 
-/// Prints a line. A reader that has gone (`holdfast check data.hf | head`) is no reason to leave work undone.
+/// Prints a line. A reader that has gone (`holdfast check data.hf | head`) is no reason to leave
+/// work undone.
 ///
 /// # Errors
 /// Standard output cannot be written to for another reason.
@@ -42,7 +43,8 @@ pub(crate) fn path(path: &Path) -> Value {
     json!(path.display().to_string())
 }
 
-/// The message of an error and of its causes, each of which is told once: some messages end with that of their cause.
+/// The message of an error and of its causes, each of which is told once: some messages end with
+/// that of their cause.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

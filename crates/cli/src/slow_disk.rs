@@ -24,7 +24,8 @@ pub struct SlowDiskArgs {
     /// The disk is slow only while this file exists
     #[arg(long = "while", value_name = "FILE")]
     switch: Option<PathBuf>,
-    /// Cores on which the disk is modelled, so that this takes nothing from the program [default: the program's]
+    /// Cores on which the disk is modelled, so that this takes nothing from the program [default:
+    /// the program's]
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// The program and its arguments

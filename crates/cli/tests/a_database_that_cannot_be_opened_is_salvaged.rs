@@ -1,5 +1,6 @@
-//! `check` says by its exit code and in words that a database cannot be opened because of damage, and `--salvage` saves the rows from the
-//! tables' files alone: without log, `holdfast.meta`, catalog, or page 0.
+//! `check` says by its exit code and in words that a database cannot be opened because of damage,
+//! and `--salvage` saves the rows from the tables' files alone: without log, `holdfast.meta`,
+//! catalog, or page 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ fn holdfast(args: &[&Path]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_holdfast")).args(args).output().unwrap()
 }
 
-/// A closed database with a row that has a large value, one that was deleted, and a secondary table.
+/// A closed database with a row that has a large value, one that was deleted, and a secondary
+/// table.
 fn database(dir: &Path) -> PathBuf {
     let dir = dir.join("data.hf");
     let db = Database::builder().page_size(4096).create(&dir).unwrap();

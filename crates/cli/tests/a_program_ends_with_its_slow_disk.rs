@@ -1,5 +1,6 @@
-//! A lab on the modelled disk that was killed left a server behind, whose reads and writes failed from then on and which ran until somebody
-//! noticed: the program that `slow-disk` started went on without its disk.
+//! A lab on the modelled disk that was killed left a server behind, whose reads and writes failed
+//! from then on and which ran until somebody noticed: the program that `slow-disk` started went on
+//! without its disk.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! `check`, `stat` and `backup` leave the database as it is, say the same each time, and do not mind a reader that goes away; what a copy lacks
-//! is said.
+//! `check`, `stat` and `backup` leave the database as it is, say the same each time, and do not
+//! mind a reader that goes away; what a copy lacks is said.
 
 use std::fs;
 use std::path::{Path, PathBuf};

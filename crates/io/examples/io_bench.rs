@@ -1,5 +1,7 @@
-//! What the seam costs: random page reads through `File::read_at` against a bare loop over the same file, and batches
-//! of page writes by io_uring against the thread pool. `cargo run --release --example io_bench -- [directory]`.
+//! Measures the disk interface: random page reads through `File::read_at` against a bare loop over
+//! the same file, and batches of page writes by io_uring against the thread pool.
+//!
+//! `cargo run --release -p holdfast-io --example io_bench -- [DIRECTORY]`
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -44,7 +46,7 @@ fn fill(file: &dyn File) -> Result<()> {
     file.sync()
 }
 
-/// Runs `work` for `n` times and gives the mean time.
+/// Runs `work` for `n` times and returns the mean time.
 fn mean(n: u32, work: impl FnMut()) -> Duration {
     mean_and_cpu(n, work).0
 }
@@ -56,7 +58,7 @@ fn mean_and_cpu(n: u32, mut work: impl FnMut()) -> (Duration, Duration) {
     (start.elapsed() / n, (thread_cpu_time() - cpu) / n)
 }
 
-/// Zero where the system does not say.
+/// The processor time of this thread; zero where the system does not tell it.
 fn thread_cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))

@@ -1,7 +1,7 @@
-//! Byte buffers aligned to 4 KiB, as reads and writes past the page cache want them.
+//! Byte buffers aligned to 4 KiB, as reads and writes past the page cache require.
 //!
-//! Invariant: every byte of the allocated blocks is initialised (zero until written), and `len` is at most their
-//! number of bytes. One of the few modules with `unsafe`.
+//! Invariant: every byte of the allocated blocks is initialised (zero until written), and `len` is
+//! at most their number of bytes. One of the few modules with `unsafe`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -65,7 +65,7 @@ impl AlignedBuf {
         self[old..].copy_from_slice(bytes);
     }
 
-    /// With whatever bytes the memory had before, if it is longer then.
+    /// Sets the length. If it grows, the new bytes are those that the memory held before.
     fn set_len(&mut self, len: usize) {
         let blocks = len.div_ceil(ALIGNMENT);
         if blocks > self.blocks.len() {
@@ -84,9 +84,9 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `blocks` holds at least `len` initialised bytes in one allocation (a `Block` is all bytes, without
-        // padding), which live and stay unchanged as long as `self` is borrowed. With no blocks the pointer is
-        // dangling but aligned and `len` is 0.
+        // SAFETY: `blocks` holds at least `len` initialised bytes in one allocation (a `Block` is
+        // all bytes, without padding), which live and stay unchanged as long as `self` is borrowed.
+        // With no blocks the pointer is dangling but aligned and `len` is 0.
         unsafe { std::slice::from_raw_parts(self.blocks.as_ptr().cast::<u8>(), self.len) }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
         }
         buf.clear();
         buf.resize(10);
-        assert_eq!(&buf[..], &[0; 10], "bytes of an earlier life are not seen again");
+        assert_eq!(&buf[..], &[0; 10], "bytes from before a resize are not seen again");
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! Time behind a seam, so that tests and simulations own it.
+//! Time behind an interface, so that tests and simulations control it.
 
 use std::time::{Duration, Instant};
 
 use holdfast_base::blocking::Mutex;
 
-/// Measures time and passes it.
+/// A source of time, and a way to wait.
 pub trait Clock: Send + Sync {
     /// Time since an arbitrary start; never goes back.
     fn now(&self) -> Duration;
 
-    /// As [`Clock::now`], as of the system's last tick, a few milliseconds ago at most; for those who ask often.
+    /// As [`Clock::now`], but as of the system's last tick, at most a few milliseconds ago. It
+    /// costs less.
     fn coarse(&self) -> Duration {
         self.now()
     }
@@ -26,14 +27,15 @@ pub struct RealClock {
     coarse_start: Duration,
 }
 
-/// The system's monotonic clock as of its last tick: a third of the time that the exact one takes.
+/// The system's monotonic clock as of its last tick. It takes a third of the time of the exact one.
 #[cfg(target_os = "linux")]
 fn monotonic_coarse() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What the system's sleep may overshoot: so much of a sleep is spent spinning instead.
+/// The most that the system's sleep overshoots. The last part of a sleep, of this length, is spent
+/// spinning.
 const SPIN: Duration = Duration::from_micros(50);
 
 impl RealClock {
@@ -64,7 +66,8 @@ impl Clock for RealClock {
         monotonic_coarse().saturating_sub(self.coarse_start)
     }
 
-    /// Sleeps for the most part and spins the last 50 us, so that it is exact to about a microsecond on an idle core.
+    /// Sleeps, and spins for the last 50 us, so that it is exact to about a microsecond on an idle
+    /// core.
     fn sleep(&self, d: Duration) {
         let until = Instant::now() + d;
         if d > SPIN {
@@ -76,7 +79,7 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still until it is advanced, or until somebody sleeps on it: then it jumps.
+/// A clock that does not move by itself. [`ManualClock::advance`] and sleeping on it move it on.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<Duration>,

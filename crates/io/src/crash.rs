@@ -1,18 +1,18 @@
-//! A disk that loses power: keeps apart what was written and what is durable.
+//! A disk that loses power: it keeps apart what was written and what is durable.
 //!
-//! The disk is POSIX's without any ordering. Between two syncs of a file each 512-byte sector may reach the medium or
-//! not, in any state that it had meanwhile; so may its length. Between two syncs of the directory so may each creation,
-//! renaming and removal. [`CrashDisk::reboot`] draws one such outcome from a seed: the same calls and the same seed
-//! give the same disk.
+//! The disk is POSIX's, without any ordering. Between two syncs of a file each 512-byte sector may
+//! reach the medium or not, in any state that it had meanwhile; so may its length. Between two
+//! syncs of the directory so may each creation, renaming and removal. [`CrashDisk::reboot`] draws
+//! one such outcome from a seed: the same calls and the same seed give the same disk.
 //!
-//! [`CrashDisk::crash_after`] cuts the power in the middle of the work: the operation at which it happens fails,
-//! although its effects may reach the medium like those of any unsynced operation, and every later operation, reads
-//! included, fails too. [`CrashDisk::is_power_cut`] recognises these failures.
+//! [`CrashDisk::crash_after`] cuts the power in the middle of an operation. That operation fails,
+//! but its effects may reach the medium like those of any unsynced operation. Every later
+//! operation, reads included, fails too. [`CrashDisk::is_power_cut`] recognises these failures.
 //!
-//! [`CrashDisk::lose_unsynced`] does what a failed `fsync` may do: the system takes what was to be synced for clean, and a
-//! later sync, although it succeeds, does not write it.
+//! [`CrashDisk::lose_unsynced`] does what a failed `fsync` may do: the system takes for clean what
+//! was to be synced, and a later sync succeeds without writing it.
 //!
-//! One mutex guards all; it is not held across a call into anything else.
+//! One mutex guards everything. It is not held across a call into another module.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,17 +30,18 @@ use crate::{Create, DirLock, Disk, File, LockMode, OpenOptions, SplitMix64};
 type Inode = u64;
 type Sector = [u8; SECTOR];
 
-/// States of one sector that are remembered between two syncs, the durable one not counted. A sector that is written
-/// more often forgets the oldest of them.
+/// The states of one sector that are remembered between two syncs, without the durable one. If a
+/// sector is written more often, the oldest of them is forgotten.
 const VERSIONS_KEPT: usize = 8;
 
 /// One file: its bytes as written, and what a power cut may make of them.
 #[derive(Clone, Default)]
 struct Content {
     bytes: SparseBytes,
-    /// For each sector changed since the last sync: its durable state, then every later one but the current.
+    /// For each sector changed since the last sync: its durable state, then every later one but the
+    /// current.
     unsynced: BTreeMap<u64, Vec<Sector>>,
-    /// The same of sectors that no sync writes before they are changed again.
+    /// The same for sectors that no sync writes before they are changed again.
     lost: BTreeMap<u64, Vec<Sector>>,
     /// The durable length and every later one but the current.
     lengths: Vec<u64>,
@@ -56,7 +57,8 @@ impl Content {
         sector
     }
 
-    /// Remembers the state of the sectors that `offset..offset + len` touches, before they are changed.
+    /// Remembers the state of the sectors that `offset..offset + len` touches, before they are
+    /// changed.
     fn remember(&mut self, offset: u64, len: u64) {
         if len == 0 {
             return;
@@ -112,7 +114,8 @@ impl Content {
         for (index, versions) in self.unsynced.iter().chain(&self.lost) {
             if let Some(earlier) = luck.pick(versions.len()) {
                 let at = index * SECTOR as u64;
-                // This may lengthen the file: a sector past the current end comes back if an earlier, greater length does.
+                // This may lengthen the file: a sector past the current end comes back if an
+                // earlier, greater length does.
                 bytes.write(at, &versions[earlier]);
             }
         }
@@ -122,8 +125,8 @@ impl Content {
     }
 }
 
-/// Draws what survives. Each power cut has its own inclination, so that "nothing", "everything" and "a single
-/// sector" come up as often as an even mixture does.
+/// Draws what survives. Each power cut draws its own probability of survival, so that "nothing",
+/// "everything" and "a single sector" occur as often as an even mixture.
 struct Luck {
     rng: SplitMix64,
     keep: f64,
@@ -147,7 +150,8 @@ impl Luck {
         self.rng.chance(self.keep)
     }
 
-    /// `None` for the current state, else one of `earlier` states, of which the first is the durable one.
+    /// `None` for the current state, else one of `earlier` states, of which the first is the
+    /// durable one.
     fn pick(&mut self, earlier: usize) -> Option<usize> {
         if earlier == 0 || self.survives() {
             return None;
@@ -170,7 +174,7 @@ fn apply(names: &mut BTreeMap<String, Inode>, entry: &Entry) {
             names.insert(name.clone(), *inode);
         }
         Entry::Renamed(to, inode) => {
-            // A file has one name: whatever it was called on the medium, it is not any more.
+            // A file has one name, so its previous one on the medium is gone.
             names.retain(|_, other| other != inode);
             names.insert(to.clone(), *inode);
         }
@@ -191,7 +195,7 @@ struct State {
     next_inode: Inode,
     /// Mutating operations so far.
     operations: u64,
-    /// The power goes in the mutating operation after so many.
+    /// The power is cut during the mutating operation after this many.
     crash_after: Option<u64>,
     dead: bool,
 }
@@ -201,7 +205,7 @@ impl State {
         if self.dead { Err(power_cut(operation, name)) } else { Ok(()) }
     }
 
-    /// Counts a mutating operation; true if the power goes while it is on its way.
+    /// Counts a mutating operation. True if the power is cut during it.
     fn count(&mut self) -> bool {
         if self.crash_after.is_some_and(|n| self.operations >= n) {
             self.dead = true;
@@ -255,33 +259,35 @@ impl CrashDisk {
         CrashDisk::default()
     }
 
-    /// Lets `n` more mutating operations (create, rename, remove, write, set the length, punch, sync a file or the
-    /// directory; each write of a batch counts) succeed and cuts the power during the next one.
+    /// Cuts the power during the mutating operation after the next `n`, which succeed. Mutating
+    /// are: create, rename, remove, write, set the length, punch, sync a file or the directory;
+    /// each write of a batch counts.
     pub fn crash_after(&self, n: u64) {
         let mut state = self.state.lock();
         state.crash_after = Some(state.operations.saturating_add(n));
     }
 
-    /// Mutating operations that succeeded so far.
+    /// The number of mutating operations that succeeded.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// Whether the power is off.
+    /// True if the power is off.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state.lock().dead
     }
 
-    /// Whether `error` says that the power was off.
+    /// True if `error` is the failure of an operation without power.
     #[must_use]
     pub fn is_power_cut(error: &Error) -> bool {
         matches!(error, Error::Io { source, .. } if source.get_ref().is_some_and(|inner| inner.is::<PowerCut>()))
     }
 
-    /// Cuts the power, if it is still on, and gives the disk as it is found afterwards: everything synced, and of the
-    /// rest what `seed` says. This disk stays dead and unchanged, so other seeds show other outcomes of the same cut.
+    /// Cuts the power, if it is still on, and returns the disk after the cut: everything synced,
+    /// and of the rest what `seed` selects. This disk stays dead and unchanged, so other seeds show
+    /// other outcomes of the same cut.
     #[must_use]
     pub fn reboot(&self, seed: u64) -> CrashDisk {
         let mut state = self.state.lock();
@@ -300,7 +306,8 @@ impl CrashDisk {
         CrashDisk { state: Arc::new(Mutex::new(after)), lock: LockFlag::default() }
     }
 
-    /// A sync of file `name` has failed, if there is such a file: what was not synced by then is not written by a later one.
+    /// Lets a sync of file `name`, if there is one, have failed: later syncs do not write what was
+    /// not synced by now.
     pub fn lose_unsynced(&self, name: &str) {
         let mut state = self.state.lock();
         let inode = state.names.get(name).copied();
@@ -310,11 +317,11 @@ impl CrashDisk {
         }
     }
 
-    /// Changes the bytes `offset..offset + len` of file `name` as the medium may do by itself: at once, and durably but for what
-    /// the engine writes there later.
+    /// Changes the bytes `offset..offset + len` of file `name` as a failing medium may: at once,
+    /// and durably until the engine writes there.
     ///
     /// # Errors
-    /// That there is no such file, that it ends before, or that the power is off.
+    /// If there is no such file, if it ends before, or if the power is off.
     pub fn damage(&self, name: &str, offset: u64, len: usize, change: impl FnOnce(&mut [u8])) -> Result<()> {
         check_range("read", name, offset, len)?;
         let mut state = self.state.lock();
@@ -330,7 +337,8 @@ impl CrashDisk {
         Ok(())
     }
 
-    /// Does a change of the directory; a power cut meanwhile leaves it undecided like every unsynced one.
+    /// Makes a change of the directory. If the power is cut during it, the outcome is undecided as
+    /// for every unsynced change.
     fn change(
         &self,
         operation: &'static str,
@@ -425,14 +433,15 @@ struct CrashFile {
 }
 
 impl CrashFile {
-    /// Looks at the file.
+    /// Reads the file.
     fn look<T>(&self, operation: &'static str, see: impl FnOnce(&Content) -> Result<T>) -> Result<T> {
         let state = self.disk.state.lock();
         state.check_power(operation, &self.name)?;
         state.files.get(&self.inode).map_or_else(|| Err(power_cut(operation, &self.name)), see)
     }
 
-    /// Changes the file. `reaches_medium`: whether the change may have happened when the power goes meanwhile.
+    /// Changes the file. `reaches_medium` is true if the change may have happened when the power is
+    /// cut during it.
     fn change(&self, operation: &'static str, reaches_medium: bool, change: impl FnOnce(&mut Content)) -> Result<()> {
         if self.read_only && reaches_medium {
             return Err(Error::ReadOnly("the file"));

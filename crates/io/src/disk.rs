@@ -1,12 +1,13 @@
-//! The seam: what the floors above may ask of a disk.
+//! The interface between the engine and a disk.
 //!
-//! A [`Disk`] is one database directory, a [`File`] one file in it. Calls block the calling thread until the work is
-//! done. Handles are shared freely between threads; requests that do not overlap are independent, and what two
-//! overlapping requests at the same time leave behind is undefined (the pool's latches rule them out).
+//! A [`Disk`] is one database directory, a [`File`] one file in it. Calls block the calling thread
+//! until the work is done. Threads share handles freely. Requests that do not overlap are
+//! independent. What two overlapping requests at the same time leave behind is undefined (the
+//! pool's latches rule them out).
 //!
-//! Durability is POSIX's and no more: bytes and lengths are durable after [`File::sync`]; a created, renamed or
-//! removed name is durable after [`Disk::sync_dir`]; before that each 512-byte sector and each name may survive a
-//! power cut or not, in any combination.
+//! Durability is POSIX's and no more. Bytes and lengths are durable after [`File::sync`]. A
+//! created, renamed or removed name is durable after [`Disk::sync_dir`]. Before that, each 512-byte
+//! sector and each name may survive a power cut or not, in any combination.
 
 use std::any::Any;
 use std::fmt;
@@ -18,10 +19,10 @@ use holdfast_base::{Error, Result};
 /// Bytes that a disk writes all or none.
 pub const SECTOR: usize = 512;
 
-/// Name of the lock file, which [`Disk::list`] leaves out.
+/// The name of the lock file, which [`Disk::list`] leaves out.
 pub const LOCK_FILE: &str = "lock";
 
-/// What to do when the file is missing, or is not.
+/// What opening does if the file is missing, or exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Create {
     /// The file has to exist.
@@ -33,10 +34,10 @@ pub enum Create {
     New,
 }
 
-/// How a file is used, which decides how it is opened.
+/// The use of a file, which decides how it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FileKind {
-    /// Pages of the pool: past the system's page cache where the file system can.
+    /// Pages of the pool: past the system's page cache if the file system supports that.
     #[default]
     Data,
     /// The log: appended and synced, through the system's page cache.
@@ -48,11 +49,11 @@ pub enum FileKind {
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// What to do when the file is missing, or is not.
+    /// What opening does if the file is missing, or exists.
     pub create: Create,
-    /// How the file is used.
+    /// The use of the file.
     pub kind: FileKind,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
 }
 
@@ -63,25 +64,25 @@ impl OpenOptions {
         OpenOptions { create: Create::Never, kind, read_only: false }
     }
 
-    /// The same with another way to create.
+    /// The same options with another way to create.
     #[must_use]
     pub fn create(self, create: Create) -> OpenOptions {
         OpenOptions { create, ..self }
     }
 
-    /// The same, writes refused or not.
+    /// The same options, with writes refused or not.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> OpenOptions {
         OpenOptions { read_only, ..self }
     }
 }
 
-/// How a directory is held.
+/// The mode in which a handle locks a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// By one handle alone, which may change the files.
+    /// One handle alone, which may change the files.
     Exclusive,
-    /// By any number of handles at a time, none of which changes a file.
+    /// Any number of handles at a time, none of which changes a file.
     Shared,
 }
 
@@ -104,7 +105,7 @@ impl fmt::Debug for WriteAt<'_> {
 pub struct ReadAt<'a> {
     /// Byte offset in the file.
     pub offset: u64,
-    /// Where the bytes go.
+    /// The bytes are read into this buffer.
     pub buf: &'a mut [u8],
 }
 
@@ -121,51 +122,51 @@ pub trait Disk: Send + Sync {
     /// Opens a file. Two handles of one file see each other's writes.
     ///
     /// # Errors
-    /// `NotFound` or `AlreadyExists` inside [`Error::Io`] as the options demand, [`Error::InvalidArgument`] for a
-    /// name that is none, whatever the system says.
+    /// `NotFound` or `AlreadyExists` inside [`Error::Io`] as the options demand,
+    /// [`Error::InvalidArgument`] for a string that cannot be a name, any error of the system.
     fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>>;
 
-    /// Removes a file; open handles go on working on its bytes.
+    /// Removes a file. Open handles keep its bytes.
     ///
     /// # Errors
-    /// `NotFound` inside [`Error::Io`], whatever the system says.
+    /// `NotFound` inside [`Error::Io`], any error of the system.
     fn remove(&self, name: &str) -> Result<()>;
 
     /// Renames a file, replacing `to` if it exists; atomic also at a power cut.
     ///
     /// # Errors
-    /// `NotFound` inside [`Error::Io`], whatever the system says.
+    /// `NotFound` inside [`Error::Io`], any error of the system.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// The names of all files but the lock file, sorted.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Any error of the system.
     fn list(&self) -> Result<Vec<String>>;
 
-    /// Whether a file of that name exists.
+    /// True if a file of that name exists.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Any error of the system.
     fn exists(&self, name: &str) -> Result<bool>;
 
     /// Makes created, renamed and removed names durable.
     ///
     /// # Errors
-    /// Whatever the system says; afterwards it is unknown which names are durable.
+    /// Any error of the system; afterwards it is unknown which names are durable.
     fn sync_dir(&self) -> Result<()>;
 
-    /// Locks the directory; released when the guard is dropped by the process that took it, or when that process ends.
+    /// Locks the directory. The lock ends when the process that took it drops the guard, or ends.
     ///
     /// # Errors
-    /// [`Error::AlreadyOpen`] if another process, or another handle in this one, holds it in a mode that `mode` does not
-    /// go with; whatever the system says.
+    /// [`Error::AlreadyOpen`] if another process, or another handle of this one, holds it in a mode
+    /// that excludes `mode`; any error of the system.
     fn lock(&self, mode: LockMode) -> Result<DirLock>;
 
-    /// Where the directory is, for messages.
+    /// The place of the directory, for messages.
     fn location(&self) -> String;
 
-    /// Where the directory is and how its files are reached, for the status.
+    /// The place of the directory and the way its files are reached, for the status.
     fn describe(&self) -> String {
         self.location()
     }
@@ -179,7 +180,7 @@ pub trait File: Send + Sync {
     /// Fills `buf` from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` inside [`Error::Io`] if the file ends before; whatever the system says.
+    /// `UnexpectedEof` inside [`Error::Io`] if the file ends before; any error of the system.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
     /// Does all `reads`, in any order, perhaps at the same time. Returns when all are done.
@@ -193,7 +194,8 @@ pub trait File: Send + Sync {
     /// Writes `buf` at `offset`, growing the file if it ends before.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], [`Error::ReadOnly`], whatever the system says; a part may have been written.
+    /// [`Error::DiskFull`], [`Error::ReadOnly`], any error of the system; a part may have been
+    /// written.
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()>;
 
     /// Does all `writes`, in any order, perhaps at the same time. Returns when all are done.
@@ -207,40 +209,45 @@ pub trait File: Send + Sync {
     /// Makes everything written before the call durable, the length included.
     ///
     /// # Errors
-    /// Whatever the system says; afterwards it is unknown what is durable, and a later success does not change that.
+    /// Any error of the system; afterwards it is unknown what is durable, and a later success does
+    /// not change that.
     fn sync(&self) -> Result<()>;
 
     /// Bytes of the file.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Any error of the system.
     fn len(&self) -> Result<u64>;
 
-    /// Whether the file has no bytes.
+    /// True if the file has no bytes.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Any error of the system.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Makes the file shorter, or longer by zeros. Room for the longer file is allocated, so that later writes
-    /// within the length do not find the disk full (where the file system can promise that).
+    /// Makes the file shorter, or longer by zeros. Room for the longer file is allocated, so that
+    /// later writes within the length do not find the disk full (where the file system can promise
+    /// that).
     ///
     /// # Errors
-    /// [`Error::DiskFull`], with the length as before; [`Error::ReadOnly`]; whatever the system says.
+    /// [`Error::DiskFull`], with the length as before; [`Error::ReadOnly`]; whatever the system
+    /// says.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Gives the storage of a range back; it reads as zeros, and the length stays. Best effort: where holes cannot be
-    /// punched nothing happens, and what the range then reads is unspecified.
+    /// Frees the storage of a range. The range then reads as zeros, and the length stays. Where the
+    /// file system cannot punch holes nothing happens, and what the range then reads is
+    /// unspecified.
     ///
     /// # Errors
-    /// Whatever the system says, but not that it cannot.
+    /// Any error of the system, except that holes are not supported.
     fn punch_hole(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Largest write, in bytes, that is durable all or none when it is aligned to its own size, which has to be a
-    /// power of two; 0 or [`SECTOR`] if nothing better is known. It may grow with the first such write that succeeds.
-    /// If the device takes its promise back, the write that finds that out fails, and can be repeated in another way.
+    /// The largest write, in bytes, that is durable all or none if it is aligned to its own size, a
+    /// power of two. 0 or [`SECTOR`] if nothing better is known. It may grow with the first such
+    /// write that succeeds. If the device later refuses one, that write fails, and can be repeated
+    /// in another way.
     fn atomic_write_unit(&self) -> usize;
 }
 

@@ -1,8 +1,9 @@
-//! A disk that fails when a test says so.
+//! A disk that fails when a test demands it.
 //!
-//! [`FaultDisk`] wraps any disk and passes everything on, until a scheduled [`Fault`] fires: at the n-th operation of
-//! its kind (on its file, if it names one) since it was scheduled, once or from then on. Bits of stored bytes can be
-//! flipped at any time. The mutex of the schedule is not held while the wrapped disk works.
+//! [`FaultDisk`] wraps any disk and passes everything on, until a scheduled [`Fault`] fires: at the
+//! n-th operation of its kind (on its file, if it names one) since it was scheduled, once or from
+//! then on. Bits of stored bytes can be flipped at any time. The mutex of the schedule is not held
+//! while the wrapped disk works.
 
 use std::io;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub enum FaultKind {
     Eio,
     /// The operation is not done and fails with ENOSPC.
     Enospc,
-    /// A write is done for the first half of its sectors and fails with EIO; other operations as [`FaultKind::Eio`].
+    /// A write is done for the first half of its sectors and fails with EIO; other operations as
+    /// [`FaultKind::Eio`].
     Torn,
     /// The operation is not done and reports success; a read or an open as [`FaultKind::Eio`].
     Lost,
@@ -59,25 +61,25 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// EIO at the `nth` operation (the first is 1) of a kind on any file, once.
+    /// EIO at the `nth` operation of a kind on any file, once. The first operation is 1.
     #[must_use]
     pub fn nth(op: FaultOp, nth: u64) -> Fault {
         Fault { op, nth, kind: FaultKind::Eio, file: None, sticky: false }
     }
 
-    /// The same, doing something else than EIO.
+    /// The same fault with another effect than EIO.
     #[must_use]
     pub fn kind(self, kind: FaultKind) -> Fault {
         Fault { kind, ..self }
     }
 
-    /// The same, counting operations on files of this name only.
+    /// The same fault, counting only operations on files of this name.
     #[must_use]
     pub fn on(self, file: impl Into<String>) -> Fault {
         Fault { file: Some(file.into()), ..self }
     }
 
-    /// The same, at every operation from the nth on, until [`FaultDisk::clear`].
+    /// The same fault at every operation from the nth on, until [`FaultDisk::clear`].
     #[must_use]
     pub fn sticky(self) -> Fault {
         Fault { sticky: true, ..self }
@@ -86,13 +88,13 @@ impl Fault {
 
 #[derive(Default)]
 struct Schedule {
-    /// Each with the operations that it has seen.
+    /// Each fault with the number of operations that it has seen.
     faults: Vec<(Fault, u64)>,
     fired: u64,
 }
 
 impl Schedule {
-    /// Counts an operation; what the first fault that fires at it does.
+    /// Counts an operation. Returns the effect of the first fault that fires at it.
     fn next(&mut self, op: FaultOp, file: &str) -> Option<FaultKind> {
         let mut fires = None;
         self.faults.retain_mut(|(fault, seen)| {
@@ -111,7 +113,7 @@ impl Schedule {
     }
 }
 
-/// A disk that fails when a test says so. Clones share the schedule.
+/// A disk that fails when a test demands it. Clones share the schedule.
 #[derive(Clone)]
 pub struct FaultDisk {
     inner: Arc<dyn Disk>,
@@ -130,12 +132,12 @@ impl FaultDisk {
         self.schedule.lock().faults.push((fault, 0));
     }
 
-    /// Forgets all faults that have not fired, and the sticky ones: the disk is whole again.
+    /// Removes all faults, so that nothing fails any more.
     pub fn clear(&self) {
         self.schedule.lock().faults.clear();
     }
 
-    /// Operations that a fault was done to so far.
+    /// How many operations a fault has changed.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.schedule.lock().fired
@@ -144,7 +146,7 @@ impl FaultDisk {
     /// Flips bit `bit` (0 to 7) of the stored byte at `offset` of file `name`.
     ///
     /// # Errors
-    /// Whatever the wrapped disk says; that the file ends before.
+    /// Any error of the wrapped disk; an error if the file ends before the byte.
     pub fn flip_bit(&self, name: &str, offset: u64, bit: u32) -> Result<()> {
         let file = self.inner.open(name, OpenOptions::new(FileKind::Meta))?;
         let mut byte = [0];

@@ -1,13 +1,15 @@
 //! A directory of the operating system.
 //!
-//! Single requests are `pread` and `pwrite` on the caller's thread: no hand-over, no queue. Batches go to io_uring or
-//! to a thread pool (see `batch`). Data files are opened with O_DIRECT where the file system takes it (see
-//! `os_file`); there may be more of them than descriptors (see `open_files`).
+//! Single requests are `pread` and `pwrite` on the caller's thread, without a queue. Batches go to
+//! io_uring or to a thread pool (see `batch`). Data files are opened with O_DIRECT where the file
+//! system accepts it (see `os_file`). There may be more of them than descriptors (see
+//! `open_files`).
 //!
-//! **The lock** is `flock` on the directory, and on its lock file, both in the same mode. It excludes other processes and other handles
-//! of this one alike, and the system releases it when the process ends. The directory is there for all, also for those
-//! that may not write to it; a network file system lets only files be locked across machines. A holder of the shared lock does without the
-//! lock file if there is none. `flock` works on descriptors that can only be read from.
+//! **The lock** is `flock` on the directory, and on its lock file, both in the same mode. It
+//! excludes other processes and other handles of this one alike, and the system releases it when
+//! the process ends. The directory exists for every user, also for one that may not write to it. A
+//! network file system locks only files across machines. A holder of the shared lock does without
+//! the lock file if there is none. `flock` works on descriptors that can only be read from.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,24 +28,26 @@ use crate::os_file::{Direct, OsFile};
 use crate::process::Process;
 use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, LockMode, OpenOptions};
 
-/// How data files reach the device.
+/// The way data files reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlushMethod {
-    /// Past the system's page cache where the file system has O_DIRECT, else as [`FlushMethod::Fsync`].
+    /// Past the system's page cache where the file system has O_DIRECT, else as
+    /// [`FlushMethod::Fsync`].
     #[default]
     ODirect,
     /// Through the system's page cache.
     Fsync,
 }
 
-/// How a directory is used; the default is right for everything but tests and comparisons.
+/// Options of a directory. The default is right for everything but tests and comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileDiskOptions {
-    /// How data files reach the device.
+    /// The way data files reach the device.
     pub flush_method: FlushMethod,
     /// How batches of requests are done.
     pub batch: BatchMethod,
-    /// How many data files have descriptors at a time, two each; `None`: for half of those that the process may have.
+    /// The number of data files with descriptors at a time, two each. `None`: half of the
+    /// descriptors that the process may have.
     pub open_files: Option<usize>,
 }
 
@@ -55,7 +59,7 @@ pub struct FileDisk {
     flush_method: FlushMethod,
     batcher: Arc<Batcher>,
     open_files: Arc<OpenFiles>,
-    /// Whether a data file was refused O_DIRECT.
+    /// True if a data file was refused O_DIRECT.
     fell_back: AtomicBool,
 }
 
@@ -63,7 +67,7 @@ impl FileDisk {
     /// Opens the directory at `path`, which has to exist.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Any error of the system.
     pub fn open(path: impl AsRef<Path>, flush_method: FlushMethod) -> Result<FileDisk> {
         FileDisk::open_with(path, FileDiskOptions { flush_method, ..FileDiskOptions::default() })
     }
@@ -71,7 +75,7 @@ impl FileDisk {
     /// Opens the directory at `path`, which has to exist.
     ///
     /// # Errors
-    /// Whatever the system says; that io_uring is not to be had, if it is demanded.
+    /// Any error of the system; an error if io_uring is demanded and not available.
     pub fn open_with(path: impl AsRef<Path>, options: FileDiskOptions) -> Result<FileDisk> {
         let path = path.as_ref().to_path_buf();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -92,7 +96,7 @@ impl FileDisk {
     /// Opens the directory at `path`; creates it, and its parents, if it is missing.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Any error of the system.
     pub fn create(path: impl AsRef<Path>, flush_method: FlushMethod) -> Result<FileDisk> {
         let path = path.as_ref();
         let failed = |e| Error::io("create", path.display(), e);
@@ -106,21 +110,22 @@ impl FileDisk {
     }
 
     /// Opens a name in the directory.
-    fn open_here(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    fn open_in_directory(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let mode = Mode::from_raw_mode(0o640);
         retry(|| rustix::fs::openat(&self.dir, name, flags | OFlags::CLOEXEC, mode))
     }
 
-    /// The lock file. A holder of the exclusive lock creates it if it is missing; a holder of the shared one writes nothing.
+    /// Opens the lock file. A holder of the exclusive lock creates it if it is missing; a holder of
+    /// the shared one writes nothing.
     fn open_lock_file(&self, mode: LockMode) -> rustix::io::Result<Option<OwnedFd>> {
         let refused = match mode {
-            LockMode::Exclusive => match self.open_here(LOCK_FILE, OFlags::RDWR | OFlags::CREATE) {
+            LockMode::Exclusive => match self.open_in_directory(LOCK_FILE, OFlags::RDWR | OFlags::CREATE) {
                 Err(refused @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => Some(refused),
                 other => return other.map(Some),
             },
             LockMode::Shared => None,
         };
-        match (self.open_here(LOCK_FILE, OFlags::RDONLY), refused) {
+        match (self.open_in_directory(LOCK_FILE, OFlags::RDONLY), refused) {
             (Err(Errno::NOENT), None) => Ok(None),
             (Err(Errno::NOENT), Some(refused)) => Err(refused),
             (other, _) => other.map(Some),
@@ -222,9 +227,9 @@ impl Disk for FileDisk {
 
     fn lock(&self, mode: LockMode) -> Result<DirLock> {
         let failed = |e: Errno| Error::io("lock", self.path.display(), e.into());
-        let directory = self.open_here(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+        let directory = self.open_in_directory(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
         let directory = self.flock(directory, mode)?;
-        // Not before: who is refused leaves no lock file behind.
+        // Only now: an open that is refused leaves no lock file behind.
         let file = self.open_lock_file(mode).map_err(failed)?;
         let file = file.map(|fd| self.flock(fd, mode)).transpose()?;
         Ok(DirLock::new((file, directory)))
@@ -245,8 +250,9 @@ impl Disk for FileDisk {
     }
 }
 
-/// A descriptor with a lock. Its taker unlocks it, and does not merely close it: between `fork` and `exec` a child process has the
-/// descriptor too, whichever thread starts one, and would keep the lock for that moment. A forked child closes its copy only.
+/// A descriptor with a lock. Its taker unlocks it, and does not merely close it: between `fork` and
+/// `exec` a child process, of whichever thread, has the descriptor too, and would keep the lock for
+/// that time. A forked child only closes its copy.
 #[derive(Debug)]
 struct Locked {
     fd: OwnedFd,
@@ -266,7 +272,7 @@ impl Drop for Locked {
 mod tests {
     use super::*;
 
-    /// A thread that closed a database and opened it again while another thread started a process was now and then told that it is open.
+    /// A thread closes a database and opens it again while another thread starts a process.
     #[test]
     fn the_lock_ends_with_its_holder_even_if_a_child_process_has_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();

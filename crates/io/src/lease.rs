@@ -1,12 +1,14 @@
 //! The right to use a disk, which lasts as long as the lock of its directory is held.
 //!
-//! [`LeasedDisk`] locks the directory and passes requests on until [`Lease::release`]. Then it refuses all of them, and only then
-//! the lock is released: the next holder finds files that nothing of the last one changes any more, although handles,
-//! transactions and snapshots of the last one may live on. A lease belongs to the process that took it. In a forked child every request is
-//! refused, and releasing the lease leaves the parent's lock alone.
+//! [`LeasedDisk`] locks the directory and passes requests on until [`Lease::release`]. From then on
+//! it refuses all of them, and after that it releases the lock. So no handle, transaction or
+//! snapshot of the last holder changes files that the next holder has opened. A lease belongs to
+//! the process that took it. In a forked child every request is refused, and releasing the lease
+//! leaves the parent's lock alone.
 //!
-//! Invariant: every change of the directory runs with `changes` held for reading; `revoked` is set with it held for
-//! writing, before the lock is released. Reads only look at `revoked`: one that is under way when the lease ends does no harm.
+//! Invariant: every change of the directory runs with `changes` held for reading; `revoked` is set
+//! with it held for writing, before the lock is released. Reads only check `revoked`: a read that
+//! is under way when the lease ends does no harm.
 //!
 //! Lock order: `changes` before the locks of the disk below; `lock` is held alone.
 
@@ -18,7 +20,7 @@ use holdfast_base::{Error, Result};
 
 use crate::{DirLock, Disk, File, LockMode, OpenOptions, Process, ReadAt, WriteAt};
 
-/// See the module's description.
+/// A lease on a directory; see the module.
 #[derive(Debug)]
 pub struct Lease {
     taker: Process,
@@ -28,20 +30,20 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether it was taken by the process of the caller.
+    /// True if the caller's process took the lease.
     #[inline]
     #[must_use]
     pub fn is_of_this_process(&self) -> bool {
         self.taker.is_current()
     }
 
-    /// The process that took it.
+    /// The process that took the lease.
     #[must_use]
     pub fn taker(&self) -> Process {
         self.taker
     }
 
-    /// Refuses what the disk is not leased for any more.
+    /// Succeeds as long as the lease lasts.
     ///
     /// # Errors
     /// [`Error::Closed`] after [`Lease::release`], and in a forked child.
@@ -52,8 +54,9 @@ impl Lease {
         if self.revoked.load(Ordering::Acquire) { Err(Error::Closed("the database")) } else { Ok(()) }
     }
 
-    /// Waits for the changes that are under way, refuses all requests from now on, and releases the lock. A forked child lets
-    /// its copies of the descriptors go, which leaves the lock with the parent. A second call does nothing.
+    /// Waits for the changes that are under way, refuses all requests from now on, and releases the
+    /// lock. A forked child closes its copies of the descriptors, which leaves the lock with the
+    /// parent. A second call does nothing.
     pub fn release(&self) {
         if self.is_of_this_process() {
             let changes = self.changes.write();
@@ -61,14 +64,15 @@ impl Lease {
             drop(changes);
             drop(self.lock.lock().take());
         } else if let Some(mut lock) = self.lock.try_lock() {
-            // A thread of the parent may have had it when the process was forked: then nothing releases it here.
+            // At the fork a thread of the parent may have held the mutex. Then this process cannot
+            // close its copy.
             drop(lock.take());
         }
     }
 
-    /// Does something that changes the directory.
+    /// Runs `change`, which changes the directory.
     fn change<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
-        // A child asks first: the state of `changes` is that of the parent's threads.
+        // Before the lock: in a child, the state of `changes` is that of the parent's threads.
         self.check()?;
         let _changing = self.changes.read();
         self.check()?;

@@ -1,11 +1,11 @@
 //! Floor 1: the disk, and time.
 //!
-//! [`Disk`] and [`File`] are the seam behind which all I/O of the engine happens; everything above is written against
-//! them, so that the same code runs on files ([`FileDisk`]), in memory ([`MemoryDisk`]), and on disks that lose power,
-//! fail or are slow when a test says so. [`Clock`] does the same for time.
+//! All I/O of the engine happens behind [`Disk`] and [`File`]. Everything above is written against
+//! them, so the same code runs on files ([`FileDisk`]), in memory ([`MemoryDisk`]), and on disks
+//! that lose power, fail or are slow when a test demands it. [`Clock`] does the same for time.
 //!
-//! `unsafe` is confined to [`AlignedBuf`], to the batch back ends, which hand buffers to the kernel or to other threads, and to
-//! [`Process`], which asks the system to be told of forks.
+//! `unsafe` is confined to [`AlignedBuf`], to the batch back ends, which hand buffers to the kernel
+//! or to other threads, and to [`Process`], which registers a handler for forks.
 
 mod aligned;
 mod batch;

@@ -1,7 +1,7 @@
-//! A disk in memory: for tests and for databases that shall not outlive the process.
+//! A disk in memory, for tests and for databases that need not outlive the process.
 //!
-//! Files live as long as the disk or a handle does. Lock order: the directory before a file; neither is held across
-//! a call into anything else.
+//! Files live as long as the disk or a handle does. Lock order: the directory before a file;
+//! neither is held across a call into another module.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,7 +32,7 @@ impl MemoryDisk {
     }
 }
 
-/// The error for a name that is missing or in the way.
+/// The error for a name that is missing, or already exists.
 pub(crate) fn name_error(operation: &'static str, name: &str, kind: io::ErrorKind) -> Error {
     Error::io(operation, name, io::Error::from(kind))
 }
@@ -84,7 +84,8 @@ impl Disk for MemoryDisk {
     }
 }
 
-/// A lock in memory: 0 if it is free, [`ALONE`] if it is held in exclusive mode, else the number of its holders.
+/// A lock in memory: 0 if it is free, [`ALONE`] if it is held in exclusive mode, else the number of
+/// its holders.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockFlag(Arc<AtomicUsize>);
 

@@ -1,8 +1,8 @@
 //! Counts what reaches a disk.
 //!
-//! [`MeteredDisk`] wraps any disk. Requests to data and meta files are counted (`data_reads`, ...), with their bytes. Those
-//! to log files are not, because the log knows better what it counts as a write; and nothing is timed here, because who
-//! asks knows what the time is spent for.
+//! [`MeteredDisk`] wraps any disk. Requests to data and meta files are counted (`data_reads`, ...),
+//! with their bytes. Those to log files are not: the log counts its own writes. Nothing is timed
+//! here: the callers time their waits, each under its own class.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ struct MeteredFile {
 }
 
 impl MeteredFile {
-    /// Counts a request before it is made, its bytes when it was.
+    /// Counts a request before it is made, and its bytes after it has succeeded.
     fn count(&self, what: [Counter; 2], requests: usize, bytes: usize, io: impl FnOnce() -> Result<()>) -> Result<()> {
         self.metrics.add(what[0], requests as u64);
         io()?;

@@ -1,11 +1,11 @@
-//! A disk with one arm: any disk made as slow as the model says.
+//! A disk with one arm: any disk, made as slow as a model of one.
 //!
-//! [`ModelDisk`] wraps any disk. Each request is done on the wrapped disk at once, and its caller then sleeps on the
-//! [`Clock`] until the modelled arm (see `spindle`) would have been done with it. The model can be switched off
-//! while data is loaded. Traffic is counted per file, switched on or off.
+//! [`ModelDisk`] wraps any disk. Each request is done on the wrapped disk at once, and its caller
+//! then sleeps on the [`Clock`] until the modelled arm (see `spindle`) would have done it. The
+//! model can be switched off while data is loaded. Traffic is counted per file, switched on or off.
 //!
-//! The one mutex guards the arm and the counts; it is held neither while the wrapped disk works nor while a caller
-//! sleeps.
+//! The one mutex guards the arm and the counts. It is held neither while the wrapped disk works nor
+//! while a caller sleeps.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,12 +19,12 @@ use holdfast_base::blocking::Mutex;
 use crate::spindle::{Extent, Spindle, Ticket};
 use crate::{Clock, DirLock, Disk, File, LockMode, OpenOptions, ReadAt, WriteAt};
 
-/// How fast the modelled disk is.
+/// The speed of the modelled disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskModel {
     /// Time to move the arm to another place, half a turn of the platter included.
     pub seek: Duration,
-    /// Bytes transferred per second once it is there.
+    /// Bytes transferred per second once the arm is there.
     pub bytes_per_second: u64,
 }
 
@@ -54,7 +54,7 @@ impl DiskModel {
     }
 }
 
-/// What was asked of one file.
+/// The requests to one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTraffic {
     /// Read requests; each read of a batch is one.
@@ -74,7 +74,7 @@ pub struct FileTraffic {
 #[derive(Default)]
 struct FileState {
     traffic: FileTraffic,
-    /// Whether something was written since the last sync.
+    /// True if something was written since the last sync.
     unsynced: bool,
 }
 
@@ -92,7 +92,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Any disk made as slow as a [`DiskModel`] says. Clones are the same disk.
+/// Any disk, made as slow as a [`DiskModel`]. Clones are the same disk.
 #[derive(Clone)]
 pub struct ModelDisk {
     inner: Arc<dyn Disk>,
@@ -106,19 +106,19 @@ impl fmt::Debug for ModelDisk {
 }
 
 impl ModelDisk {
-    /// Wraps `inner`, model on.
+    /// Wraps `inner`, with the model on.
     #[must_use]
     pub fn new(inner: Arc<dyn Disk>, model: DiskModel, clock: Arc<dyn Clock>) -> ModelDisk {
         let (enabled, state) = (AtomicBool::new(true), Mutex::default());
         ModelDisk { inner, shared: Arc::new(Shared { model, clock, enabled, state }) }
     }
 
-    /// Switches the model on or off; off, requests take as long as the wrapped disk takes.
+    /// Switches the model on or off. While it is off, requests take as long as on the wrapped disk.
     pub fn set_enabled(&self, enabled: bool) {
         self.shared.enabled.store(enabled, Ordering::Relaxed);
     }
 
-    /// What was asked of each file so far, by name. A renamed file keeps its counts.
+    /// The requests to each file so far, by name. A renamed file keeps its counts.
     #[must_use]
     pub fn traffic(&self) -> BTreeMap<String, FileTraffic> {
         let state = self.shared.state.lock();
@@ -131,7 +131,8 @@ impl Shared {
         self.enabled.load(Ordering::Relaxed)
     }
 
-    /// Counts the transfers, all of one direction, puts them before the arm, and returns when it has done them.
+    /// Counts the transfers, all of one direction, submits them to the arm, and returns when it has
+    /// done them.
     fn transfer(&self, file: usize, write: bool, ranges: impl Iterator<Item = (u64, usize)>) {
         let mut ranges: Vec<(u64, usize)> = ranges.filter(|(_, len)| *len > 0).collect();
         // The system sorts the requests of one batch.
@@ -174,7 +175,8 @@ impl Shared {
         }
     }
 
-    /// A request may be delayed by others that merge with it or with those before it, so a sleeper looks again.
+    /// Sleeps until the request is done. Others that merge with it or with those before it may
+    /// delay it, so a sleeper checks again.
     fn wait(&self, ticket: Ticket) {
         loop {
             let remaining = self.state.lock().arm.remaining(self.clock.now(), ticket);

@@ -1,17 +1,20 @@
-//! Data files, of which so many have descriptors at a time as the process may well have.
+//! Data files, and the limited number of descriptors for them.
 //!
-//! The number of a process's descriptors is limited, and a database has a file for each table: two descriptors, past the
-//! page cache and through it. A [`DataFile`] that has not been used for a while is closed when another one needs its
-//! place, and opened again by its name when it is used: its user waits for that as for a read.
+//! The number of a process's descriptors is limited, and a database has a file for each table. Each
+//! open data file has two descriptors: past the page cache and through it. A [`DataFile`] that has
+//! not been used for a while is closed when another one needs its place, and opened again by its
+//! name when it is used. Its user waits for that as for a read.
 //!
-//! **Choice.** A clock: the hand passes over files that were used since it came by last, and over those in use.
+//! **Choice.** A clock: the hand passes over files that were used since it came by last, and over
+//! those in use.
 //!
-//! **What must not be lost.** That a write failed behind its writer's back is told to the descriptors that are open then.
-//! So a file that was written since its last sync is synced before it is closed, and a failure is kept for the next one
-//! who syncs. A file whose name is about to go is opened first and stays so, because it could not be found again.
+//! **Failed writes.** The system reports a failed write-back only to the descriptors that are open
+//! then. So a file that was written since its last sync is synced before it is closed, and a
+//! failure is kept for the next sync. A file whose name is about to be removed or reused is opened
+//! first and stays open, because it could not be found again.
 //!
-//! **Lock order**: the slot of a file, then the list of files. With the list locked, or with another slot, no slot is
-//! waited for: who looks for a file to close takes one that is free.
+//! **Lock order**: the slot of a file, then the list of files. A thread that has locked the list,
+//! or another slot, waits for no slot: to close a file it takes one that is free.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,10 +33,11 @@ use crate::disk::SECTOR;
 use crate::os_file::{Demands, Direct, OsFile, open_at};
 use crate::{File, ReadAt, WriteAt};
 
-/// As few may always be open.
+/// The least number of files that may be open.
 const FEWEST: usize = 8;
 
-/// Half of the descriptors that the process may have, at two for each file: the others are for whoever the engine is embedded in.
+/// Half of the descriptors that the process may have, at two for each file. The others are for the
+/// application that embeds the engine.
 pub(crate) fn most_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / 4).unwrap_or(usize::MAX).max(FEWEST)
@@ -43,7 +47,7 @@ pub(crate) fn most_open_files() -> usize {
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     most: usize,
-    /// How many have descriptors.
+    /// The number of files with descriptors.
     open: AtomicUsize,
     clock: Mutex<Clock>,
 }
@@ -52,7 +56,7 @@ pub(crate) struct OpenFiles {
 struct Clock {
     files: Vec<Weak<DataFile>>,
     hand: usize,
-    /// Those that nobody holds any more are taken out when there are so many.
+    /// At this length of the list, files without a holder are removed from it.
     tidy_at: usize,
 }
 
@@ -61,7 +65,7 @@ impl OpenFiles {
         OpenFiles { most: most.max(1), open: AtomicUsize::new(0), clock: Mutex::default() }
     }
 
-    /// Opens something; closes files as long as the process has no descriptors for it.
+    /// Opens something. If the process has no descriptors left, closes files and tries again.
     pub(crate) fn with_room<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             match open() {
@@ -71,7 +75,7 @@ impl OpenFiles {
         }
     }
 
-    /// Takes a file that has just been opened into the clock.
+    /// Adds a file that has just been opened to the clock.
     fn add(&self, file: &Arc<DataFile>) {
         let mut clock = self.clock.lock();
         if clock.files.len() >= clock.tidy_at {
@@ -81,7 +85,7 @@ impl OpenFiles {
         clock.files.push(Arc::downgrade(file));
     }
 
-    /// One more has descriptors: others have to go.
+    /// Counts one more file with descriptors, and closes others if there are too many.
     fn opened(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
         while self.open.load(Ordering::Relaxed) > self.most && self.close_one() {}
@@ -89,19 +93,20 @@ impl OpenFiles {
 
     /// Closes a file that has not been used for a while; false if there is none that can be closed.
     fn close_one(&self) -> bool {
-        // Twice round: the first time all may have been used.
+        // Twice round: in the first round all files may have been used.
         let steps = 2 * self.clock.lock().files.len();
         (0..steps).any(|_| self.advance().is_some_and(|file| !file.used.swap(false, Ordering::Relaxed) && file.close()))
     }
 
-    /// Moves the hand by one.
+    /// Moves the hand by one file.
     fn advance(&self) -> Option<Arc<DataFile>> {
         let mut clock = self.clock.lock();
         clock.hand = if clock.hand + 1 < clock.files.len() { clock.hand + 1 } else { 0 };
         clock.files.get(clock.hand)?.upgrade()
     }
 
-    /// The name is about to mean nothing or something else: those who hold the file keep it.
+    /// Keeps the file called `name` open as long as it has holders: the name is about to be removed
+    /// or reused.
     pub(crate) fn keep_open(&self, name: &str) -> Result<()> {
         let files: Vec<Arc<DataFile>> = self.clock.lock().files.iter().filter_map(Weak::upgrade).collect();
         files.into_iter().filter(|file| file.origin.name == name).try_for_each(|file| file.keep_open())
@@ -112,7 +117,7 @@ fn lacks_descriptors(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE)))
 }
 
-/// Where a file is opened.
+/// The directory and name of a file, and how to open it again.
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) dir: Arc<OwnedFd>,
@@ -121,26 +126,27 @@ pub(crate) struct Origin {
     pub(crate) batcher: Arc<Batcher>,
 }
 
-/// A data file; see the module's description.
+/// A data file; see the module.
 pub(crate) struct DataFile {
     origin: Origin,
-    /// Of requests past the page cache, if it takes those.
+    /// The demands of requests past the page cache, if the file accepts those.
     demands: Option<Arc<Demands>>,
     all: Arc<OpenFiles>,
-    /// The file, if it is open; locked for reading by those who use it, who mostly do not meet in it.
+    /// The file, if it is open. Users lock it for reading; the lock is sharded, so they rarely
+    /// share a cache line.
     slot: ShardedLock<Slot>,
-    /// Since the hand came by.
+    /// True if the file was used since the hand came by.
     used: AtomicBool,
-    /// Written since the last sync.
+    /// True if the file was written since the last sync.
     unsynced: AtomicBool,
-    /// Why a sync failed that nobody has been told of.
+    /// The error of a sync that no caller has been given yet.
     failed: Mutex<Option<Error>>,
 }
 
 #[derive(Default)]
 struct Slot {
     file: Option<OsFile>,
-    /// It is not to be closed any more.
+    /// True if the file must stay open.
     keep: bool,
 }
 
@@ -163,7 +169,7 @@ impl DataFile {
         file
     }
 
-    /// Lets `f` use the file.
+    /// Calls `f` with the file, opened if need be.
     fn with<T>(&self, f: impl FnOnce(&OsFile) -> Result<T>) -> Result<T> {
         loop {
             let slot = self.slot.read().unwrap_or_else(PoisonError::into_inner);
@@ -178,16 +184,17 @@ impl DataFile {
         }
     }
 
-    /// Waits until nobody uses the file.
+    /// Waits until no thread uses the file.
     fn lock(&self) -> ShardedLockWriteGuard<'_, Slot> {
         self.slot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `f` change the file.
+    /// Calls `f`, which changes the file, and marks the file as unsynced.
     fn change(&self, f: impl FnOnce(&OsFile) -> Result<()>) -> Result<()> {
         self.with(|file| {
             let result = f(file);
-            // Afterwards: a sync that begins now takes the mark, and does not know of a write that begins later.
+            // After the change: a sync that begins now clears the mark, and does not cover a write
+            // that begins later.
             self.unsynced.store(true, Ordering::Relaxed);
             result
         })
@@ -311,7 +318,7 @@ mod tests {
     use super::*;
     use crate::BatchMethod;
 
-    /// A file whose disk has failed: its descriptor takes no writes and syncs nothing.
+    /// A file whose disk has failed: its descriptor accepts no writes and syncs nothing.
     #[test]
     fn a_sync_that_failed_when_the_file_was_closed_is_told_to_the_next_who_syncs() {
         let dir = tempfile::tempdir().unwrap();
@@ -328,7 +335,7 @@ mod tests {
         assert!(file.write_at(0, b"x").is_err());
         assert!(file.close(), "it is not in use");
         assert_eq!(file.len().unwrap(), 1, "opened again, by its name");
-        assert!(file.sync().is_err(), "the one when it was closed");
+        assert!(file.sync().is_err(), "the error of the sync at its close");
         file.write_at(0, b"x").unwrap();
         file.sync().unwrap();
     }

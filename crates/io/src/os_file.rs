@@ -1,9 +1,14 @@
-//! A file of the operating system: one buffered descriptor, and one past the page cache where that was granted.
+//! A file of the operating system: one buffered descriptor, and one past the page cache if the file
+//! system granted it.
 //!
-//! A request whose offset, length and buffer fit the direct descriptor's alignment goes there; one whose buffer alone
-//! does not fit goes there through a bounce buffer; everything else (odd offsets and lengths, the tail of a file that
-//! ends within a block) goes through the page cache, which Linux keeps coherent with direct requests of the same
-//! process. A sync covers both: they are one inode.
+//! 1. A request whose offset, length and buffer fit the direct descriptor's alignment goes past the
+//!    page cache.
+//! 2. A request whose buffer alone does not fit goes there through a bounce buffer.
+//! 3. Every other request (odd offsets and lengths, the tail of a file that ends within a block)
+//!    goes through the page cache, which Linux keeps coherent with direct requests of the same
+//!    process.
+//!
+//! A sync covers both descriptors: they are one inode.
 
 use std::io;
 use std::sync::Arc;
@@ -32,25 +37,27 @@ pub(crate) struct Direct {
     pub(crate) demands: Arc<Demands>,
 }
 
-/// What a file asks of requests past the page cache, and what is known of its device: the same for all its descriptors.
+/// The demands of requests past the page cache, and what is known of the device. The same for all
+/// descriptors of a file.
 #[derive(Debug)]
 pub(crate) struct Demands {
     /// Offsets and lengths are multiples of this.
     block: usize,
     /// Buffers are aligned to this.
     memory: usize,
-    /// Smallest and largest write that the device is said to do all or none; 0 for none.
+    /// The smallest and largest write that the device claims to do all or none; 0 for none.
     atomic_min: usize,
     atomic_max: AtomicUsize,
-    /// Whether it has done one. Until then the unit is not promised to anybody, so that a refused write may be
-    /// repeated without the flag; afterwards it may not, because its caller may count on it.
+    /// True if the device has done an atomic write. Until then the unit is not reported, so a
+    /// refused write may be repeated without the flag. Afterwards it may not, because its caller
+    /// may rely on it.
     atomic_proven: AtomicBool,
 }
 
-/// How a request reaches the file.
+/// The way a request reaches the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// As it is, past the page cache.
+    /// Unchanged, past the page cache.
     Direct,
     /// Past the page cache, through an aligned copy of the buffer.
     Bounce,
@@ -93,8 +100,8 @@ impl OsFile {
         }
     }
 
-    /// Reads until `buf` is full; a direct read that stops short (the file ends within a block) is finished through
-    /// the page cache, because what is left is no longer aligned.
+    /// Reads until `buf` is full; a direct read that stops short (the file ends within a block) is
+    /// finished through the page cache, because what is left is no longer aligned.
     fn read_fully(&self, route: Route, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let (mut fd, mut done) = (self.fd_for(route), 0);
         while done < buf.len() {
@@ -124,7 +131,7 @@ impl OsFile {
         Ok(())
     }
 
-    /// The flags with which a write on `route` is tried first.
+    /// The flags with which a write on `route` is first tried.
     fn write_flags(&self, route: Route, offset: u64, len: usize) -> u32 {
         match &self.direct {
             Some(d) if route != Route::Buffered && d.demands.is_atomic(offset, len) => RWF_ATOMIC.bits(),
@@ -132,7 +139,7 @@ impl OsFile {
         }
     }
 
-    /// Tries a write that the device does all or none; false if this one cannot be.
+    /// Tries a write that the device does all or none; false if this write cannot be one.
     fn write_atomically(&self, offset: u64, buf: &[u8]) -> io::Result<bool> {
         let Some(direct) = self.direct.as_ref().filter(|d| d.demands.is_atomic(offset, buf.len())) else {
             return Ok(false);
@@ -144,7 +151,7 @@ impl OsFile {
                 Ok(true)
             }
             Ok(_) => Err(io::ErrorKind::WriteZero.into()),
-            // Announced, but not to be had: never again.
+            // The device announces the write and refuses it: it is not tried again.
             Err(e @ (Errno::INVAL | Errno::OPNOTSUPP)) => {
                 direct.demands.atomic_max.store(0, Ordering::Relaxed);
                 if direct.demands.atomic_proven.load(Ordering::Relaxed) { Err(e.into()) } else { Ok(false) }
@@ -153,8 +160,9 @@ impl OsFile {
         }
     }
 
-    /// Tries all transfers as a batch; gives the numbers of those that have to be done again one by one, because they
-    /// stopped short or were refused in a way that the single request knows an answer to.
+    /// Tries all transfers as a batch. Returns the numbers of those that have to be repeated as
+    /// single requests, because they stopped short or were refused in a way that the single request
+    /// handles.
     fn run_batch(&self, operation: &'static str, numbered: Vec<(usize, Transfer<'_>)>) -> Result<Vec<usize>> {
         let (numbers, mut transfers): (Vec<usize>, Vec<Transfer<'_>>) = numbered.into_iter().unzip();
         self.batcher.run(&mut transfers);
@@ -185,7 +193,7 @@ impl OsFile {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(retry(|| rustix::fs::ftruncate(&self.fd, len))?),
             Err(e) => {
-                // A part may have been allocated; the length shall be as before.
+                // A part may have been allocated; the length must be as before.
                 retry(|| rustix::fs::ftruncate(&self.fd, old))?;
                 Err(e.into())
             }
@@ -194,7 +202,8 @@ impl OsFile {
 }
 
 impl Direct {
-    /// Opens `name` past the page cache, for the first time; `None` if the file system does not take that.
+    /// Opens `name` past the page cache, for the first time. `None` if the file system does not
+    /// support that.
     pub(crate) fn open(dir: &OwnedFd, name: &str, read_only: bool) -> Result<Option<Direct>> {
         let fd = match open_at(dir, name, read_only, OFlags::DIRECT) {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
@@ -210,14 +219,14 @@ impl Direct {
         }
     }
 
-    /// Opens `name` again, whose demands are known.
+    /// Opens `name`, whose demands are known, again.
     pub(crate) fn open_again(dir: &OwnedFd, name: &str, read_only: bool, demands: &Arc<Demands>) -> Result<Direct> {
         let fd = open_at(dir, name, read_only, OFlags::DIRECT).map_err(|e| Error::io("open", name, e.into()))?;
         Ok(Direct { fd, demands: Arc::clone(demands) })
     }
 }
 
-/// Opens a file of the directory, with `flags` beside those that `read_only` asks for.
+/// Opens a file of the directory with `flags`, and with those that `read_only` asks for.
 pub(crate) fn open_at(dir: &OwnedFd, name: &str, read_only: bool, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
     retry(|| rustix::fs::openat(dir, name, access | flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o640)))
@@ -229,7 +238,7 @@ impl Demands {
         Demands { block, memory, atomic_min: 0, atomic_max, atomic_proven }
     }
 
-    /// Asks the system; `None` if it takes no requests past the page cache.
+    /// Asks the system for the demands; `None` if the file accepts no requests past the page cache.
     fn of(fd: &OwnedFd) -> Option<Demands> {
         let mut demands = Demands::new(4096, 4096);
         let mask = StatxFlags::DIOALIGN | WRITE_ATOMIC;
@@ -262,7 +271,7 @@ impl Demands {
         }
     }
 
-    /// The unit that callers may count on.
+    /// The unit that callers may rely on.
     pub(crate) fn atomic_unit(&self) -> usize {
         if self.atomic_proven.load(Ordering::Relaxed) { self.atomic_max.load(Ordering::Relaxed) } else { 0 }
     }
@@ -298,7 +307,7 @@ impl File for OsFile {
             check_range("read", &self.name, read.offset, read.buf.len())?;
         }
         let mut again = Vec::new();
-        // Where a bounce buffer would be needed the request is done alone, which is slower, not wrong.
+        // A request that needs a bounce buffer is done alone, which is slower.
         let mut transfers = Vec::with_capacity(reads.len());
         for (index, read) in reads.iter_mut().enumerate() {
             match self.route(read.offset, read.buf) {
@@ -339,7 +348,8 @@ impl File for OsFile {
                     let fd = self.fd_for(Route::Direct);
                     transfers.push((index, Transfer::new(fd, write.offset, Buffer::Write(write.buf), flags)));
                 }
-                // A write to the page cache is a copy: nothing to gain from handing it to somebody else.
+                // A write to the page cache is a copy, which another thread or the kernel would not
+                // do faster.
                 Route::Bounce | Route::Buffered => again.push(index),
             }
         }
@@ -390,7 +400,7 @@ mod tests {
     use super::*;
     use crate::BatchMethod;
 
-    /// A file whose device is said to do writes of 512 bytes to 16 KiB all or none, which few really do.
+    /// A file whose device is said to do writes of 512 bytes to 16 KiB all or none. Few devices do.
     fn file_with_atomic_writes(dir: &std::path::Path) -> Option<OsFile> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let open = |flags| rustix::fs::open(dir.join("t"), flags, Mode::from_raw_mode(0o640));
@@ -425,7 +435,7 @@ mod tests {
         assert_eq!(file.atomic_write_unit(), 16 << 10);
         let page = AlignedBuf::from_slice(&[1; 16 << 10]);
         if file.write_at(0, &page).is_err() {
-            assert_eq!(file.atomic_write_unit(), SECTOR, "the promise is taken back");
+            assert_eq!(file.atomic_write_unit(), SECTOR, "the promise is withdrawn");
             file.write_at(0, &page).unwrap();
         }
     }

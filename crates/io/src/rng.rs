@@ -1,6 +1,7 @@
-//! Randomness behind a seed: the same seed gives the same numbers on every machine and in every version.
+//! Random numbers from a seed: the same seed gives the same numbers on every machine and in every
+//! version.
 
-/// SplitMix64: small, fast, good enough to draw outcomes of simulations; not for secrets.
+/// SplitMix64: small and fast, good enough to draw outcomes of simulations; not for secrets.
 #[derive(Clone, Debug)]
 pub struct SplitMix64 {
     state: u64,

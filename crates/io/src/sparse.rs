@@ -59,7 +59,8 @@ impl SparseBytes {
         }
     }
 
-    /// Zeros `offset..offset + len`, as far as that is within the length; whole chunks are given back.
+    /// Zeros `offset..offset + len`, as far as that is within the length; whole chunks are given
+    /// back.
     pub(crate) fn zero(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(self.len);
         if offset >= end {

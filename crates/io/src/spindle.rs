@@ -1,11 +1,12 @@
-//! One disk arm as a state machine: when is a request done? Pure; time is passed in.
+//! One disk arm as a state machine that computes when a request is done. Pure; time is passed in.
 //!
-//! Requests are served in the order of their arrival. Each takes its transfer time, and a seek before it unless it
-//! starts where the request before it ended. A request that continues (or precedes) one that is still waiting is
-//! merged with that one and costs only its transfer; everything behind waits that much longer.
+//! Requests are served in the order of their arrival. Each takes its transfer time, and a seek
+//! before it unless it starts where the request before it ended. A request that continues (or
+//! precedes) one that is still waiting is merged with that one and costs only its transfer;
+//! everything behind waits that much longer.
 //!
-//! Invariant: the queue is ordered by time of completion, and each request starts when the one before it is done, or
-//! at its arrival if the arm was idle then.
+//! Invariant: the queue is ordered by time of completion, and each request starts when the one
+//! before it is done, or at its arrival if the arm was idle then.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::DiskModel;
 pub struct Extent {
     /// The file.
     pub file: usize,
-    /// Whether it is written.
+    /// True if it is written.
     pub write: bool,
     /// First byte.
     pub start: u64,
@@ -50,7 +51,7 @@ pub struct Spindle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     id: u64,
-    /// Whether it costs a seek.
+    /// True if it costs a seek.
     pub seeks: bool,
 }
 
@@ -68,7 +69,8 @@ impl Spindle {
         self.enqueue(now, service, Some(extent), seeks)
     }
 
-    /// Accepts a sync at time `now`: the arm settles, which takes as long as a seek, and stays where it is.
+    /// Accepts a sync at time `now`: the arm settles, which takes as long as a seek, and stays
+    /// where it is.
     pub fn settle(&mut self, now: Duration, model: &DiskModel) -> Ticket {
         self.retire(now);
         self.enqueue(now, model.seek, None, true)

@@ -1,4 +1,4 @@
-//! io_uring and the thread pool are equals: the same batches give the same files and the same errors.
+//! io_uring and the thread pool give the same files and the same errors for the same batches.
 
 use holdfast_io::{
     AlignedBuf, BatchMethod, Create, Disk, FileDisk, FileDiskOptions, FileKind, FlushMethod, OpenOptions, ReadAt,
@@ -6,7 +6,7 @@ use holdfast_io::{
 };
 
 fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
-    // Where io_uring is not granted there is nothing to compare.
+    // Without io_uring there is nothing to compare.
     let disk = FileDisk::open_with(dir, options).ok()?;
     let file = disk.open("t", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
     let mut rng = SplitMix64::new(42);
@@ -21,7 +21,7 @@ fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
             })
             .collect();
         if round % 2 == 1 {
-            // Many of them follow each other now.
+            // Many of them are adjacent now.
             pages.sort_by_key(|page| page.0);
         }
         let writes: Vec<_> = pages.iter().map(|(offset, page)| WriteAt { offset: *offset, buf: page }).collect();
@@ -36,7 +36,7 @@ fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
     let (a, b) = past.split_at_mut(4096);
     let mut reads = [ReadAt { offset: 0, buf: a }, ReadAt { offset: len as u64, buf: b }];
     let error = file.read_batch(&mut reads).unwrap_err();
-    // The last page of the file, and what would follow.
+    // The last page of the file, and the bytes behind it.
     let mut end = AlignedBuf::zeroed(8192);
     let (a, b) = end.split_at_mut(4096);
     let mut reads = [ReadAt { offset: len as u64 - 4096, buf: a }, ReadAt { offset: len as u64, buf: b }];

@@ -1,4 +1,4 @@
-//! Every disk passes the same suite: what the floors above rely on does not depend on which disk it is.
+//! Every disk passes the same suite: what the floors above rely on does not depend on the disk.
 
 use std::io::ErrorKind;
 use std::sync::Arc;

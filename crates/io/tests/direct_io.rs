@@ -1,10 +1,11 @@
-//! Data files work on every file system: past the page cache where it can, through it where it cannot.
+//! Data files work on every file system: past the page cache if it supports that, else through it.
 
 use std::path::Path;
 
 use holdfast_io::{AlignedBuf, Create, Disk, FileDisk, FileKind, FlushMethod, OpenOptions};
 
-/// Pages written past the page cache are read back by whatever way, and a file may end within a block.
+/// Pages written past the page cache are read back by either way, and a file may end within a
+/// block.
 fn exercise(path: &Path) -> String {
     let dir = tempfile::tempdir_in(path).unwrap();
     let disk = FileDisk::open(dir.path(), FlushMethod::ODirect).unwrap();

@@ -1,4 +1,5 @@
-//! A directory is locked by one handle at a time, or shared by several, within one process and across processes.
+//! A directory is locked by one handle at a time, or shared by several, within one process and
+//! across processes.
 
 use holdfast_base::Error;
 use holdfast_io::{Disk, FileDisk, FlushMethod, LockMode};
@@ -30,7 +31,7 @@ fn a_lock_of_another_process_is_respected() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
     drop(disk.lock(LockMode::Exclusive).unwrap());
-    // util-linux's flock(1) holds the lock and says so; without it nothing competes.
+    // util-linux's flock(1) takes the lock and reports it; without it nothing competes.
     let holder = std::process::Command::new("flock")
         .arg(dir.path().join("lock"))
         .args(["sh", "-c", "echo held; read line"])

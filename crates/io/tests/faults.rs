@@ -1,4 +1,5 @@
-//! Faults fire at the nth operation of their kind, once or from then on, and do what they say.
+//! Faults fire at the nth operation of their kind, once or from then on, with the effect of their
+//! kind.
 
 use std::sync::Arc;
 

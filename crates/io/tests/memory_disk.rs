@@ -1,4 +1,5 @@
-//! The disk in memory, in tests small enough for Miri: the suite that all disks pass is too long for it.
+//! The disk in memory, in tests small enough for Miri: the suite that all disks pass is too long
+//! for it.
 
 use holdfast_io::{AlignedBuf, Create, Disk, FileKind, MemoryDisk, OpenOptions, ReadAt, WriteAt};
 

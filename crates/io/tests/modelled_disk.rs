@@ -1,4 +1,5 @@
-//! On a modelled disk sequential requests are cheap and random ones cost a seek each. On a manual clock: exactly.
+//! On a modelled disk sequential requests are cheap and random ones cost a seek each. A manual
+//! clock makes the costs exact.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -89,7 +89,7 @@ fn threads_use_more_files_than_may_be_open() {
         }
     });
     assert!(files.iter().all(|file| (0..8).all(|thread| byte_at(&**file, thread) == 49)));
-    // While all were in use there was none to be closed.
+    // While all were in use none could be closed.
     let _another = create(&disk, "another");
     assert!(descriptors(dir.path()) <= 2 * OPEN);
 }

@@ -1,8 +1,8 @@
 //! A target under load, sampled: what an experiment drives.
 //!
-//! The thread that drives the experiment is also the sampler: [`Bench::run`] lets the target go on for a while,
-//! takes a [`Sample`] every so often, and shows the current TPS. Between calls the target stands still, so that
-//! two benches can be measured in turns on the same cores.
+//! The thread that drives the experiment is also the sampler: [`Bench::run`] lets the target go on
+//! for a while, takes a [`Sample`] every so often, and shows the current TPS. Between calls the
+//! target stands still, so that two benches can be measured in turns on the same cores.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -109,8 +109,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A bench, paused, for a target whose `hot_table` is watched. `segments` are the indexes to be charted;
-    /// `interval` is the time between samples.
+    /// A bench, paused, for a target whose `hot_table` is watched. `segments` are the indexes to be
+    /// charted; `interval` is the time between samples.
     ///
     /// # Errors
     /// If the target cannot tell its state.
@@ -149,8 +149,8 @@ impl Bench {
         })
     }
 
-    /// Lets the target run for `duration` as part of phase `phase`, or until `enough` says so after a sample.
-    /// Returns whether it did.
+    /// Lets the target run for `duration` as part of phase `phase`, or until `enough` says so after
+    /// a sample. Returns whether it did.
     ///
     /// # Errors
     /// The failure of a worker, or of the target.

@@ -35,13 +35,15 @@ pub struct LabArgs {
 /// An experiment.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// A dump of a big table beside OLTP on a small one: which cache is washed out, and which one gets warm
+    /// A dump of a big table beside OLTP on a small one: which cache is washed out, and which one
+    /// gets warm
     #[command(after_help = SIDELOAD_EXAMPLES)]
     Sideload(SideloadArgs),
     /// A report query over a big table between queries of a small one
     #[command(after_help = SCAN_EXAMPLES)]
     Scan(ScanArgs),
-    /// The server's query cache, on and off, with statements prepared and not, on InnoDB and Holdfast
+    /// The server's query cache, on and off, with statements prepared and not, on InnoDB and
+    /// Holdfast
     #[command(after_help = QUERYCACHE_EXAMPLES)]
     Querycache(QuerycacheArgs),
     /// The experiments on the embedded engine.
@@ -134,9 +136,10 @@ pub struct CommonArgs {
     /// Seed of data and load
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// What it runs on: embedded; mariadb for private servers, which are fetched by apt; mysql55 or mysql56 for
-    /// the servers of the published experiments, which Maven downloads; or
-    /// dsn:mysql://user:password@host:port/ for a server that runs, in a schema that is created and dropped
+    /// What it runs on: embedded; mariadb for private servers, which are fetched by apt; mysql55 or
+    /// mysql56 for the servers of the published experiments, which Maven downloads; or
+    /// dsn:mysql://user:password@host:port/ for a server that runs, in a schema that is created and
+    /// dropped
     #[arg(long, default_value = "embedded", value_name = "TARGET")]
     pub target: TargetArg,
     /// The disk [default: model; with --target mariadb real]
@@ -177,7 +180,8 @@ pub struct SideloadArgs {
     /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
     #[arg(long, value_name = "TPS", value_parser = above_zero)]
     pub rate: Option<f64>,
-    /// Rows per second that the dump's client takes; 0: as many as there are [default: the published pace x D]
+    /// Rows per second that the dump's client takes; 0: as many as there are [default: the
+    /// published pace x D]
     #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
     pub dump_rate: Option<f64>,
     /// With --target mariadb: which engines [default: all, with --quick innodb,holdfast]
@@ -270,7 +274,8 @@ impl SideloadArgs {
 }
 
 impl SideloadArgs {
-    /// On private servers sizes shrink less than in the engine alone: small pools have troubles of their own there.
+    /// On private servers sizes shrink less than in the engine alone: small pools have troubles of
+    /// their own there.
     fn server_options(&self) -> server::sideload::Options {
         let common = &self.common;
         let (size, speed) = match (common.quick, common.full) {
@@ -339,7 +344,8 @@ impl SideloadArgs {
 }
 
 impl QuerycacheArgs {
-    /// On the target that was asked for; the embedded engine has no query cache, and the default is a private server.
+    /// On the target that was asked for; the embedded engine has no query cache, and the default is
+    /// a private server.
     fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
         ensure!(self.common.disk != Some(DiskArg::Model), "querycache has its table in memory; leave --disk out");
         let chosen = self.engines.first().copied();
@@ -376,7 +382,8 @@ impl QuerycacheArgs {
     }
 }
 
-/// A time of the published size at one that is `size` times smaller: what takes that time shrinks as the size does.
+/// A time of the published size at one that is `size` times smaller: what takes that time shrinks
+/// as the size does.
 fn scale_time(ms: f64, size: f64) -> u32 {
     (ms / size).round().max(1.0) as u32
 }
@@ -401,8 +408,8 @@ impl ScanArgs {
         }
     }
 
-    /// Smaller pools than the published one are below what InnoDB divides into young and old, and a row takes more in the
-    /// servers' formats than in the engine's own.
+    /// Smaller pools than the published one are below what InnoDB divides into young and old, and a
+    /// row takes more in the servers' formats than in the engine's own.
     fn server_options(&self) -> scan::Options {
         scan::Options { factor: 1.0, new_order_warehouses: 18.0, ..self.options() }
     }
@@ -420,7 +427,8 @@ impl ScanArgs {
     }
 }
 
-/// Runs an experiment and writes what was asked for. Returns false if `--check` was given and a claim fails.
+/// Runs an experiment and writes what was asked for. Returns false if `--check` was given and a
+/// claim fails.
 ///
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
@@ -496,8 +504,8 @@ fn all(args: &RigArgs, progress: &mut Progress) -> Result<(Vec<Document>, String
     Ok((documents, text))
 }
 
-/// What stands in the place of an experiment's results that cannot be run here: `querycache` needs a server, and where none can be had the
-/// others are worth a report all the same.
+/// What stands in the place of an experiment's results that cannot be run here: `querycache` needs
+/// a server, and where none can be had the others are worth a report all the same.
 fn left_out(one: &Experiment, progress: &mut Progress) -> Option<(Document, String)> {
     let Experiment::Querycache(_) = one else { return None };
     turns::equip(progress).err().map(|error| without_server(&error))

@@ -1,15 +1,16 @@
 //! A clock that can be stopped.
 //!
-//! Two targets that are measured in turns share a machine but not time: while one waits for its turn, nothing must
-//! happen to it. `old_blocks_time` and the like count the time of the target, so the target's clock stands still
-//! while the target does.
+//! Two targets that are measured in turns share a machine but not time: while one waits for its
+//! turn, nothing must happen to it. `old_blocks_time` and the like count the time of the target, so
+//! the target's clock stands still while the target does.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_io::Clock;
 
-/// A clock that runs only between [`PausableClock::resume`] and [`PausableClock::pause`], which one thread calls.
+/// A clock that runs only between [`PausableClock::resume`] and [`PausableClock::pause`], which one
+/// thread calls.
 #[derive(Debug)]
 pub struct PausableClock {
     start: Instant,

@@ -1,4 +1,5 @@
-//! The document of an experiment: what `--json` writes, from which the report is made, and the verdicts in it.
+//! The document of an experiment: what `--json` writes, from which the report is made, and the
+//! verdicts in it.
 //!
 //! ```text
 //! {"experiment", "machine", "settings",
@@ -49,7 +50,7 @@ pub struct Run {
     pub metrics: Map<String, Value>,
 }
 
-/// Whether a claim holds.
+/// True if a claim holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The claim, in words.
@@ -58,7 +59,7 @@ pub struct Verdict {
     pub value: Option<f64>,
     /// What it is compared with.
     pub bar: Bar,
-    /// Whether it holds.
+    /// True if it holds.
     pub holds: bool,
 }
 
@@ -74,7 +75,7 @@ pub enum Bar {
 }
 
 impl Bar {
-    /// Whether `value` passes.
+    /// True if `value` passes.
     #[must_use]
     pub fn holds(self, value: f64) -> bool {
         match self {
@@ -129,7 +130,7 @@ impl Document {
         }
     }
 
-    /// Whether every claim holds.
+    /// True if every claim holds.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.verdicts.iter().all(|v| v.holds)

@@ -1,4 +1,5 @@
-//! Tables and charts as data: an experiment fills them in, and both the text on the terminal and the report are made of them.
+//! Tables and charts as data: an experiment fills them in, and both the text on the terminal and
+//! the report are made of them.
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ pub struct Line {
     pub name: String,
     /// (x, y), x ascending.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is a reference rather than a measurement.
+    /// True if it is a reference rather than a measurement.
     pub dashed: bool,
 }
 
@@ -121,7 +122,7 @@ impl Figures {
         out
     }
 
-    /// Whether there is nothing.
+    /// True if there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty() && self.grids.is_empty() && self.charts.is_empty()

@@ -1,4 +1,5 @@
-//! The lab: runs the experiments that Holdfast exists to win, shows them live, judges them, and writes a report.
+//! The lab: runs the experiments that Holdfast exists to win, shows them live, judges them, and
+//! writes a report.
 //!
 //! | module | what |
 //! |---|---|

@@ -22,7 +22,7 @@ pub struct Machine {
     pub holdfast: &'static str,
     /// The commit that the lab was built from, if it was built in a repository.
     pub commit: Option<&'static str>,
-    /// Whether the lab was built with optimisation.
+    /// True if the lab was built with optimisation.
     pub optimised: bool,
 }
 
@@ -60,7 +60,8 @@ pub(crate) fn field(listing: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Type of the file system that holds `dir`: that of the longest mount point which is a prefix of it.
+/// Type of the file system that holds `dir`: that of the longest mount point which is a prefix of
+/// it.
 fn file_system_of(dir: &Path) -> Option<String> {
     let dir = fs::canonicalize(dir).ok()?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;

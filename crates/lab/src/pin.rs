@@ -1,14 +1,16 @@
 //! Threads on cores.
 //!
-//! OLTP and dump share a machine in the experiments, not a core: with two or more cores each gets its own, and
-//! whatever works in the background (read-ahead, cleaner) runs beside the dump, which causes that work. Where the
-//! system has no affinity, or a single core, nothing is pinned; the settings of a run say which it was.
+//! OLTP and dump share a machine in the experiments, not a core: with two or more cores each gets
+//! its own, and whatever works in the background (read-ahead, cleaner) runs beside the dump, which
+//! causes that work. Where the system has no affinity, or a single core, nothing is pinned; the
+//! settings of a run say which it was.
 
 use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// What this process was given when it began. The lab's own threads are pinned later, and must not mistake their place for the machine.
+/// What this process was given when it began. The lab's own threads are pinned later, and must not
+/// mistake their place for the machine.
 struct Given {
     cpus: Vec<usize>,
     parallelism: usize,
@@ -61,7 +63,7 @@ impl Cores {
         Cores { allowed: if pin { given.cpus.clone() } else { Vec::new() } }
     }
 
-    /// Whether threads are pinned.
+    /// True if threads are pinned.
     #[must_use]
     pub fn pins(&self) -> bool {
         self.allowed.len() >= 2

@@ -1,4 +1,5 @@
-//! What a waiting user sees: a spinner line with the current figures on a terminal, plain lines elsewhere.
+//! What a waiting user sees: a spinner line with the current figures on a terminal, plain lines
+//! elsewhere.
 //!
 //! Everything goes to standard error, so that standard output belongs to results.
 

@@ -1,10 +1,11 @@
-//! The threads of a run and how they are held: OLTP sessions and the dump, which stop at a [`Gate`] between two
-//! transactions or rows.
+//! The threads of a run and how they are held: OLTP sessions and the dump, which stop at a [`Gate`]
+//! between two transactions or rows.
 //!
 //! # Protocol
-//! Every worker calls `Gate::pass` again and again. `Gate::pause` returns when all of them wait there, so
-//! that nothing moves during a pause; [`Gate::resume`] lets them go on; a worker whose own stop flag is set ends.
-//! All times are the target's ([`crate::clock::PausableClock`]), which stands still during a pause.
+//! Every worker calls `Gate::pass` again and again. `Gate::pause` returns when all of them wait
+//! there, so that nothing moves during a pause; [`Gate::resume`] lets them go on; a worker whose
+//! own stop flag is set ends. All times are the target's ([`crate::clock::PausableClock`]), which
+//! stands still during a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -156,7 +157,7 @@ pub struct DumpLoad {
     pub table: TableNo,
     /// Its name.
     pub name: String,
-    /// Whether the dump declares its scan.
+    /// True if the dump declares its scan.
     pub scan: Scan,
     /// Rows per second that the dump's client takes; `None`: as many as there are.
     pub rows_per_second: Option<f64>,

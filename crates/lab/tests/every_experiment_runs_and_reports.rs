@@ -1,4 +1,5 @@
-//! The experiments on the embedded engine run to their end, every claim is measured, and the report of all of them shows what they found.
+//! The experiments on the embedded engine run to their end, every claim is measured, and the report
+//! of all of them shows what they found.
 
 mod rig;
 

@@ -1,6 +1,7 @@
-//! The experiments that compare engines on private servers run to their end, measure every claim and report, at a size that says nothing
-//! about speed; on a server that is there, they change nothing of it. A browser shows their reports. One test: they use the same folders. It
-//! needs the server's packages and Chromium, so `cargo xtask test lab-server` asks for it.
+//! The experiments that compare engines on private servers run to their end, measure every claim
+//! and report, at a size that says nothing about speed; on a server that is there, they change
+//! nothing of it. A browser shows their reports. One test: they use the same folders. It needs the
+//! server's packages and Chromium, so `cargo xtask test lab-server` asks for it.
 
 mod browser;
 

@@ -1,5 +1,5 @@
-//! The scripts for sysbench make the tables that the lab's own workloads have, run in every mode, and leave as many rows as there were.
-//! `cargo xtask test lab-server` asks for it.
+//! The scripts for sysbench make the tables that the lab's own workloads have, run in every mode,
+//! and leave as many rows as there were. `cargo xtask test lab-server` asks for it.
 
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::load::prepare;
@@ -122,7 +122,8 @@ impl Stage<'_> {
         }
     }
 
-    /// What holds before and after every transaction, by the specification of the benchmark that dbt2 follows.
+    /// What holds before and after every transaction, by the specification of the benchmark that
+    /// dbt2 follows.
     fn dbt2_is_consistent(&mut self, engine: &str) {
         for (what, sql) in [
             (

@@ -1,8 +1,9 @@
 //! The catalogue: every metric with its name, unit and help, as data.
 //!
-//! Status variables, INFORMATION_SCHEMA, the Prometheus text and the documentation are generated from these lists,
-//! so a metric is added by adding a line here. Names are InnoDB's, without its prefix, wherever the meaning is the
-//! same, so that a DBA's habits and tools carry over. Counters only grow; gauges say what is now.
+//! Status variables, INFORMATION_SCHEMA, the Prometheus text and the documentation are generated
+//! from these lists, so a metric is added by adding a line here. Names are InnoDB's, without its
+//! prefix, wherever the meaning is the same, so that a DBA's habits and tools carry over. Counters
+//! only grow; gauges say what is now.
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

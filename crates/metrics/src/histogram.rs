@@ -1,9 +1,10 @@
 //! A log-linear histogram of durations that many threads record into at once.
 //!
-//! Each power of two of nanoseconds is split into [`SUB`] equal buckets, so a quantile is known to within 1/8 of its
-//! value, from one nanosecond to centuries, in 4 KiB. Recording is two or three relaxed atomic operations, in the copy of the
-//! thread's group, so that threads that record at the same moment mostly meet in no cache line; a snapshot adds the copies up, and
-//! one taken while others record may be off by the records in flight.
+//! Each power of two of nanoseconds is split into [`SUB`] equal buckets, so a quantile is known to
+//! within 1/8 of its value, from one nanosecond to centuries, in 4 KiB. Recording is two or three
+//! relaxed atomic operations, in the copy of the thread's group, so that threads that record at the
+//! same moment mostly meet in no cache line; a snapshot adds the copies up, and one taken while
+//! others record may be off by the records in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -107,8 +108,8 @@ impl Distribution {
         Duration::from_nanos(self.sum.checked_div(self.count).unwrap_or(0))
     }
 
-    /// The duration that a share `q` (0 to 1) of the records did not exceed, to within 1/8 and never above the
-    /// maximum; zero if nothing was recorded.
+    /// The duration that a share `q` (0 to 1) of the records did not exceed, to within 1/8 and
+    /// never above the maximum; zero if nothing was recorded.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Duration {
         let rank = ((self.count as f64 * q.clamp(0.0, 1.0)).ceil() as u64).max(1);
@@ -122,8 +123,8 @@ impl Distribution {
         Duration::ZERO
     }
 
-    /// Number of records that took at most each power of two of nanoseconds, from `2^low` to `2^high`: the
-    /// cumulative buckets of a Prometheus histogram.
+    /// Number of records that took at most each power of two of nanoseconds, from `2^low` to
+    /// `2^high`: the cumulative buckets of a Prometheus histogram.
     pub(crate) fn cumulative(&self, low: u32, high: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
         (low..=high).map(|exponent| {
             let bound = 1u64 << exponent;

@@ -1,7 +1,7 @@
 //! Where the floors count: sharded counters, gauges, wait totals, histograms.
 //!
-//! Invariant: every thread adds to the shard of its own number (modulo the number of shards), so the sum over the
-//! shards is the count. All operations are relaxed: a metric orders nothing.
+//! Invariant: every thread adds to the shard of its own number (modulo the number of shards), so
+//! the sum over the shards is the count. All operations are relaxed: a metric orders nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};

@@ -8,7 +8,8 @@ use crate::{Counter, Gauge, Snapshot, Timing, WaitClass};
 const BUCKET_EXPONENTS: (u32, u32) = (10, 34);
 
 impl Snapshot {
-    /// All values as Prometheus text; names are prefixed `holdfast_`, counters end in `_total`, times are seconds.
+    /// All values as Prometheus text; names are prefixed `holdfast_`, counters end in `_total`,
+    /// times are seconds.
     #[must_use]
     pub fn prometheus(&self) -> String {
         let mut out = String::new();

@@ -49,8 +49,8 @@ impl Snapshot {
         &self.timings[timing as usize]
     }
 
-    /// What happened since `earlier`: counters, waits and distributions are subtracted; gauges and maxima are
-    /// those of `self`.
+    /// What happened since `earlier`: counters, waits and distributions are subtracted; gauges and
+    /// maxima are those of `self`.
     #[must_use]
     pub fn delta(&self, earlier: &Snapshot) -> Snapshot {
         let waits = self.waits.iter().zip(&earlier.waits).map(|(now, then)| WaitTotals {
@@ -79,8 +79,8 @@ impl Snapshot {
         }
     }
 
-    /// Counters, gauges and derived numbers with their descriptions, in the order of the catalogue: what a status
-    /// listing shows.
+    /// Counters, gauges and derived numbers with their descriptions, in the order of the catalogue:
+    /// what a status listing shows.
     pub fn values(&self) -> impl Iterator<Item = (&'static Description, u64)> + '_ {
         let counters = Counter::ALL.iter().map(|c| (c.description(), self.get(*c)));
         let gauges = Gauge::ALL.iter().map(|g| (g.description(), self.gauge(*g)));

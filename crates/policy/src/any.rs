@@ -16,8 +16,8 @@ pub enum PolicyKind {
     MidpointLru {
         /// Share of the list that is old, in percent: 5 to 95; InnoDB's default is 37.
         old_blocks_pct: u8,
-        /// How long after its first access a page of the old sublist stays there whatever happens, in
-        /// milliseconds; InnoDB's default is 1000.
+        /// How long after its first access a page of the old sublist stays there whatever happens,
+        /// in milliseconds; InnoDB's default is 1000.
         old_blocks_time_ms: u32,
     },
     /// Least recently used.
@@ -72,9 +72,9 @@ impl AnyPolicy {
         }
     }
 
-    /// Replaces this policy by one of another kind and moves all pages over, keeping their order; `key_of` gives
-    /// the key of the page in a slot. Only the settings change if the kind stays. Publish [`Policy::rules`] and
-    /// [`Policy::clock`] afterwards.
+    /// Replaces this policy by one of another kind and moves all pages over, keeping their order;
+    /// `key_of` gives the key of the page in a slot. Only the settings change if the kind stays.
+    /// Publish [`Policy::rules`] and [`Policy::clock`] afterwards.
     pub fn change_kind(&mut self, kind: PolicyKind, key_of: &dyn Fn(Slot) -> u64, t: &Touch, words: &dyn Words) {
         if let (AnyPolicy::MidpointLru(p), PolicyKind::MidpointLru { old_blocks_pct, old_blocks_time_ms }) =
             (&mut *self, kind)

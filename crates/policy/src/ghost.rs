@@ -1,9 +1,9 @@
 //! The ghost: fingerprints of the keys of pages evicted lately, first in first out.
 //!
-//! A ring of 32-bit fingerprints holds the order, an open-addressing table of ring positions the membership:
-//! about 12 to 20 bytes a key, nothing allocated after [`Ghost::set_limit`]. Two keys share a fingerprint with
-//! probability 2^-32: with a million keys remembered, one page in four thousand is taken for a known one, which
-//! does no harm.
+//! A ring of 32-bit fingerprints holds the order, an open-addressing table of ring positions the
+//! membership: about 12 to 20 bytes a key, nothing allocated after [`Ghost::set_limit`]. Two keys
+//! share a fingerprint with probability 2^-32: with a million keys remembered, one page in four
+//! thousand is taken for a known one, which does no harm.
 
 /// A bijective mix of all bits of a page key (the finalizer of MurmurHash3).
 pub(crate) fn mix(key: u64) -> u64 {
@@ -19,8 +19,8 @@ fn fingerprint(key: u64) -> u32 {
     ((mix(key) >> 32) as u32).max(1)
 }
 
-/// The set. Invariant: the table holds `position + 1` for exactly the ring positions whose fingerprint is not 0,
-/// each reachable from its home by linear probing.
+/// The set. Invariant: the table holds `position + 1` for exactly the ring positions whose
+/// fingerprint is not 0, each reachable from its home by linear probing.
 #[derive(Debug)]
 pub(crate) struct Ghost {
     ring: Vec<u32>,
@@ -57,7 +57,7 @@ impl Ghost {
         }
     }
 
-    /// Whether the key was remembered; it no longer is.
+    /// True if the key was remembered; it no longer is.
     pub(crate) fn take(&mut self, key: u64) -> bool {
         if self.len == 0 {
             return false;
@@ -179,7 +179,8 @@ mod tests {
                 }
                 let live = model.iter().flatten().count();
                 prop_assert!(ghost.len() <= ghost.limit());
-                // A change of the limit closes the gaps, so the real one may remember a little longer.
+                // A change of the limit closes the gaps, so the real one may remember a little
+                // longer.
                 prop_assert!(ghost.len() >= live);
                 for key in model.iter().flatten() {
                     prop_assert!(ghost.ring.contains(&fingerprint(*key)));

@@ -2,20 +2,22 @@
 //!
 //! Queues, each first in first out:
 //!
-//! * *small* (10 % of the frames): where new pages prove themselves. A page that leaves it goes to main if a touch
-//!   counted, else out, and its key into the ghost;
+//! * *small* (10 % of the frames): where new pages prove themselves. A page that leaves it goes to
+//!   main if a touch counted, else out, and its key into the ghost;
 //! * *main*: proven pages, a clock of two bits;
-//! * *ring*: pages of declared scans that would hurt, reused first. They never enter the ghost. One that somebody
-//!   else touched, or that was changed, moves to small instead of leaving;
-//! * *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes straight to main.
-//!   Pages that left as a part of a sequential run have a ghost of their own, of half the size: a scan that nobody
-//!   declared is remembered if its table would take about half of the frames, and makes nobody else forgotten.
+//! * *ring*: pages of declared scans that would hurt, reused first. They never enter the ghost. One
+//!   that somebody else touched, or that was changed, moves to small instead of leaving;
+//! * *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes
+//!   straight to main. Pages that left as a part of a sequential run have a ghost of their own, of
+//!   half the size: a scan that nobody declared is remembered if its table would take about half of
+//!   the frames, and makes nobody else forgotten.
 //!
-//! A touch of a page in small counts only when the *correlation window* has closed: half of small's length of
-//! insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many insertions again; and never
-//! if the statement that brought the page in does it. So a burst of touches counts as the one visit that it is. In
-//! main a touch does not count if the touch that counted last was in the same statement or less than
-//! [`WINDOW_TICKS_MS`] ago; hits on main read no shared counter.
+//! A touch of a page in small counts only when the *correlation window* has closed: half of small's
+//! length of insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many
+//! insertions again; and never if the statement that brought the page in does it. So a burst of
+//! touches counts as the one visit that it is. In main a touch does not count if the touch that
+//! counted last was in the same statement or less than [`WINDOW_TICKS_MS`] ago; hits on main read
+//! no shared counter.
 //!
 //! Word:
 //! ```text
@@ -24,9 +26,9 @@
 //! | insertion  | tick, ms | statement | consumed | keep | freq | queue | kind |
 //! +------------+----------+-----------+----------+------+------+-------+------+
 //! ```
-//! *insertion*: the clock (insertions into small) when the page came into small; *tick*, *statement* (hashed): of
-//! the access that brought it in, later of the touch that counted last. *consumed*: the scan has read this ring
-//! page; *keep*: somebody else used it.
+//! *insertion*: the clock (insertions into small) when the page came into small; *tick*,
+//! *statement* (hashed): of the access that brought it in, later of the touch that counted last.
+//! *consumed*: the scan has read this ring page; *keep*: somebody else used it.
 
 use crate::bits;
 use crate::ghost::Ghost;
@@ -36,11 +38,13 @@ use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::runs::{Runs, Step};
 use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
 
-/// Milliseconds for which touches of a new page do not count, unless pages come in faster than that.
+/// Milliseconds for which touches of a new page do not count, unless pages come in faster than
+/// that.
 const WINDOW_TICKS_MS: u32 = 10;
 /// Small's share of the frames: one in so many.
 const SMALL_DIVISOR: usize = 10;
-/// Ring pages that are left alone even when the scan has read them: it may come back for the next row.
+/// Ring pages that are left alone even when the scan has read them: it may come back for the next
+/// row.
 const RING_KEPT: usize = 8;
 /// Pages of main that one search for a victim may spare because they were used.
 const SPARED_PER_SEARCH: usize = 1024;
@@ -68,13 +72,14 @@ fn same_statement(word: u64, t: &Touch) -> bool {
     t.statement != 0 && (word >> STATEMENT_SHIFT) as u16 == statement_bits(t.statement)
 }
 
-/// Whether the page came in only just now. (Ticks wrap after 65 s: once in a while a touch is lost.)
+/// True if the page came in only just now. (Ticks wrap after 65 s: once in a while a touch is
+/// lost.)
 fn in_ticks(rules: TouchRules, word: u64, t: &Touch) -> bool {
     u32::from((t.tick as u16).wrapping_sub((word >> TICK_SHIFT) as u16)) < rules.ticks
 }
 
-/// Whether a page of small came in only just now. Ticks prolong the window by half at most: however fast pages come
-/// in, a page has the last quarter of small's length to prove itself.
+/// True if a page of small came in only just now. Ticks prolong the window by half at most: however
+/// fast pages come in, a page has the last quarter of small's length to prove itself.
 fn in_window(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> bool {
     let insertions = clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK;
     insertions < rules.window || (insertions < rules.window + rules.window / 2 && in_ticks(rules, word, t))
@@ -100,7 +105,8 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
     TouchEffect::Store(((word & !TIMES) | times(t)) + FREQ_ONE)
 }
 
-/// The low six bits of words (kind, queue, uses) whose touches all come to nothing, as a set of bits.
+/// The low six bits of words (kind, queue, uses) whose touches all come to nothing, as a set of
+/// bits.
 pub(crate) const SETTLED: u64 = 1 << (bits::HOLDFAST as u64 | MAIN << QUEUE_SHIFT | FREQ_MASK)
     | 1 << (bits::HOLDFAST as u64 | SMALL << QUEUE_SHIFT | FREQ_ONE);
 
@@ -299,7 +305,7 @@ impl Holdfast {
         None
     }
 
-    /// Whether the ring is to supply the next victim: it is full, or its oldest page has been read.
+    /// True if the ring is to supply the next victim: it is full, or its oldest page has been read.
     fn ring_is_due(&self, words: &dyn Words) -> bool {
         let kept = RING_KEPT.min(self.ring_target);
         self.ring.len() > self.ring_target

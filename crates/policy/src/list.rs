@@ -1,7 +1,9 @@
-//! Doubly linked lists of slots, all threaded through one pair of arrays: a slot is in at most one list.
+//! Doubly linked lists of slots, all threaded through one pair of arrays: a slot is in at most one
+//! list.
 //!
-//! The front of a list is where pages enter, the back where they leave. Operations are O(1) and allocate nothing
-//! once the arrays cover the largest slot. The arrays know which slots are in a list ([`Links::contains`]).
+//! The front of a list is where pages enter, the back where they leave. Operations are O(1) and
+//! allocate nothing once the arrays cover the largest slot. The arrays know which slots are in a
+//! list ([`Links::contains`]).
 
 use crate::Slot;
 
@@ -36,7 +38,7 @@ impl Links {
         }
     }
 
-    /// Whether `s` is in one of the lists; any slot may be asked for.
+    /// True if `s` is in one of the lists; any slot may be asked for.
     pub(crate) fn contains(&self, s: Slot) -> bool {
         self.prev.get(s as usize).is_some_and(|&prev| prev != ABSENT)
     }

@@ -7,7 +7,8 @@ use crate::list::{Links, List};
 use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::touch::{Touch, TouchEffect, TouchRules};
 
-/// Refusals per call of `victim` while it succeeds; doubled with each call in a row that finds nothing.
+/// Refusals per call of `victim` while it succeeds; doubled with each call in a row that finds
+/// nothing.
 pub(crate) const REFUSALS: usize = 128;
 
 fn word(clock: u32) -> u64 {

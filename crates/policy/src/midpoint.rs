@@ -1,13 +1,14 @@
 //! `midpoint_lru`: InnoDB's list, for comparison and for those who want the historic behaviour.
 //!
-//! One list, its tail the *old sublist* (`old_blocks_pct` of it). A page enters at the head of the old sublist. A
-//! touch makes an old page young (moves it to the front of the list) unless its first access was less than
-//! `old_blocks_time` ago; a young page is moved only when it has sunk by more than a quarter of the young sublist,
-//! measured in evictions. Until the first eviction nothing moves. Counters as InnoDB counts them: *made young* are
-//! moves of old pages, *not young* touches of old pages that came too early.
+//! One list, its tail the *old sublist* (`old_blocks_pct` of it). A page enters at the head of the
+//! old sublist. A touch makes an old page young (moves it to the front of the list) unless its
+//! first access was less than `old_blocks_time` ago; a young page is moved only when it has sunk by
+//! more than a quarter of the young sublist, measured in evictions. Until the first eviction
+//! nothing moves. Counters as InnoDB counts them: *made young* are moves of old pages, *not young*
+//! touches of old pages that came too early.
 //!
-//! Word: bits 0-1 kind, 2 old, 3 accessed, 4-31 tick of the first access, 32-63 the clock (evictions) when the
-//! page moved to the front, 0 if it never did.
+//! Word: bits 0-1 kind, 2 old, 3 accessed, 4-31 tick of the first access, 32-63 the clock
+//! (evictions) when the page moved to the front, 0 if it never did.
 
 use crate::bits;
 use crate::list::{Links, List, NIL};
@@ -149,7 +150,8 @@ impl MidpointLru {
         words.store(s, if old { word | OLD } else { word & !OLD });
     }
 
-    /// Moves the border until the old sublist has its share. One or two steps per change of the list.
+    /// Moves the border until the old sublist has its share. One or two steps per change of the
+    /// list.
     fn balance(&mut self, words: &dyn Words) {
         let len = self.list.len();
         if len < self.min_len() {

@@ -14,8 +14,8 @@ pub trait Words {
     fn store(&self, s: Slot, word: u64);
 }
 
-/// Lengths and counts of a policy, for status listings. Lengths are in pages; counters only grow. What a policy
-/// does not have is 0.
+/// Lengths and counts of a policy, for status listings. Lengths are in pages; counters only grow.
+/// What a policy does not have is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PolicyStats {
     /// Resident pages.
@@ -34,10 +34,12 @@ pub struct PolicyStats {
     pub insertions: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// `holdfast`: pages that moved from small to main; `midpoint_lru`: pages that moved from old to young.
+    /// `holdfast`: pages that moved from small to main; `midpoint_lru`: pages that moved from old
+    /// to young.
     pub made_young: u64,
-    /// `midpoint_lru`: touches of an old page too early to make it young, counted under the mutex. The caller adds
-    /// its count of [`TouchEffect::NotYoung`]. `holdfast`: pages evicted from small, never touched again.
+    /// `midpoint_lru`: touches of an old page too early to make it young, counted under the mutex.
+    /// The caller adds its count of [`TouchEffect::NotYoung`]. `holdfast`: pages evicted from
+    /// small, never touched again.
     pub not_young: u64,
     /// Pages that came in again while they were remembered, and went straight to main (`holdfast`).
     pub ghost_hits: u64,
@@ -50,7 +52,8 @@ pub trait Policy: Send {
     /// The parameters of the hit path, to be copied where hits read them.
     fn rules(&self) -> TouchRules;
 
-    /// The policy's own time, which hits compare with; wraps. What it counts is the policy's affair.
+    /// The policy's own time, which hits compare with; wraps. What it counts is the policy's
+    /// affair.
     fn clock(&self) -> u32;
 
     /// The hit path for callers that hold the policy anyway: [`TouchRules::touch`].
@@ -58,53 +61,58 @@ pub trait Policy: Send {
         self.rules().touch(word, || clock, t)
     }
 
-    /// The slow part of a hit, after [`TouchEffect::Locked`]. The page may have gone, or been touched by others,
-    /// in the meantime, and the slot may be another policy's: then it does nothing.
+    /// The slow part of a hit, after [`TouchEffect::Locked`]. The page may have gone, or been
+    /// touched by others, in the meantime, and the slot may be another policy's: then it does
+    /// nothing.
     fn touch_locked(&mut self, s: Slot, t: &Touch, words: &dyn Words);
 
-    /// A page with this key (any number that identifies the page; neighbours in a file have neighbouring keys) now
-    /// lives in slot `s`. `t` is the access that brings it in; it is reported by a touch as well, once the page is
-    /// there, unless this is read-ahead.
+    /// A page with this key (any number that identifies the page; neighbours in a file have
+    /// neighbouring keys) now lives in slot `s`. `t` is the access that brings it in; it is
+    /// reported by a touch as well, once the page is there, unless this is read-ahead.
     ///
     /// # Panics
     /// May panic or rank wrongly if `s` is resident already.
     fn insert(&mut self, s: Slot, key: u64, t: &Touch, words: &dyn Words);
 
-    /// Chooses a page to evict, takes it out and returns its slot. `evictable` is asked before; a slot that it
-    /// refuses (latched, dirty, ...) is passed over and stays. The number of refusals per call is bounded, so
-    /// `None` means "nothing among the next in turn": write some of [`Policy::peek_cold`] and call again. Each
-    /// call in a row that finds nothing looks further, in the end at every page.
+    /// Chooses a page to evict, takes it out and returns its slot. `evictable` is asked before; a
+    /// slot that it refuses (latched, dirty, ...) is passed over and stays. The number of refusals
+    /// per call is bounded, so `None` means "nothing among the next in turn": write some of
+    /// [`Policy::peek_cold`] and call again. Each call in a row that finds nothing looks further,
+    /// in the end at every page.
     fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot>;
 
-    /// The page in slot `s` was dropped: it leaves all queues, and nothing is remembered. Does nothing if `s` is
-    /// not resident in this policy.
+    /// The page in slot `s` was dropped: it leaves all queues, and nothing is remembered. Does
+    /// nothing if `s` is not resident in this policy.
     fn remove(&mut self, s: Slot, words: &dyn Words);
 
-    /// Changes the number of frames that the queues are sized for. Evicts nothing: a caller that shrinks asks for
-    /// victims, or removes the slots that go away.
+    /// Changes the number of frames that the queues are sized for. Evicts nothing: a caller that
+    /// shrinks asks for victims, or removes the slots that go away.
     fn set_capacity(&mut self, frames: usize, words: &dyn Words);
 
     /// The number of frames that the queues are sized for.
     fn capacity(&self) -> usize;
 
-    /// Names up to `n` pages that are likely to be evicted next, in that order, for the cleaner to write ahead.
+    /// Names up to `n` pages that are likely to be evicted next, in that order, for the cleaner to
+    /// write ahead.
     fn peek_cold(&self, n: usize, words: &dyn Words, f: &mut dyn FnMut(Slot));
 
     /// Names the pages worth loading again after a restart, coldest first.
     fn hot(&self, words: &dyn Words, f: &mut dyn FnMut(Slot));
 
-    /// Names all resident pages, coldest first; inserting them in this order into another policy keeps the rank.
+    /// Names all resident pages, coldest first; inserting them in this order into another policy
+    /// keeps the rank.
     fn residents(&self, f: &mut dyn FnMut(Slot));
 
     /// Lengths and counters.
     fn stats(&self) -> PolicyStats;
 
-    /// Pages of a scan that the cache has room for before the scan has read them: more, and they push each other out.
+    /// Pages of a scan that the cache has room for before the scan has read them: more, and they
+    /// push each other out.
     fn scan_room(&self) -> usize {
         scan_budget(self.capacity())
     }
 
-    /// Whether a cursor is to report one touch per row instead of one per visit of a leaf: the historic policies
-    /// count so.
+    /// True if a cursor is to report one touch per row instead of one per visit of a leaf: the
+    /// historic policies count so.
     fn per_row_touches(&self) -> bool;
 }

@@ -1,11 +1,13 @@
 //! Recognizes sequential runs in a stream of page keys, several at a time.
 //!
-//! A scan that nobody declared leaves the small queue in the order in which it came in: page after page. Such
-//! pages are remembered apart from the others, so that the scan does not make the policy forget everybody else.
+//! A scan that nobody declared leaves the small queue in the order in which it came in: page after
+//! page. Such pages are remembered apart from the others, so that the scan does not make the policy
+//! forget everybody else.
 
 /// Runs followed at a time.
 const STREAMS: usize = 8;
-/// A key continues a run if it is at most so much greater than the run's last one: some pages were there already.
+/// A key continues a run if it is at most so much greater than the run's last one: some pages were
+/// there already.
 const GAP: u64 = 32;
 /// Keys that are not yet taken for a run.
 const SHORT: usize = 16;

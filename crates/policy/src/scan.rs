@@ -1,28 +1,33 @@
-//! Which declared scans go through the ring, and which part of a table that is scanned again and again is kept.
+//! Which declared scans go through the ring, and which part of a table that is scanned again and
+//! again is kept.
 //!
-//! A scan of a table that is small against the pool is no threat: its pages go the normal way. A larger one goes
-//! through the ring, so that it cannot wash anything out. If it comes back again and again, the ring makes every
-//! pass read everything, although the pool may have room to spare. So, as long as nobody else reads pages into the
-//! pool, each pass admits a little more of the table; as soon as others miss pages, the admitted part is halved and
-//! rests for a while. The part is chosen by a hash of the page, so that each pass admits the pages of the last one.
+//! A scan of a table that is small against the pool is no threat: its pages go the normal way. A
+//! larger one goes through the ring, so that it cannot wash anything out. If it comes back again
+//! and again, the ring makes every pass read everything, although the pool may have room to spare.
+//! So, as long as nobody else reads pages into the pool, each pass admits a little more of the
+//! table; as soon as others miss pages, the admitted part is halved and rests for a while. The part
+//! is chosen by a hash of the page, so that each pass admits the pages of the last one.
 //!
 //! Pure state: the caller supplies sizes and counts.
 
 use crate::ghost::mix;
 use crate::touch::ScanHint;
 
-/// The largest part of the frames that the pages of all declared scans together may hold: one in so many.
+/// The largest part of the frames that the pages of all declared scans together may hold: one in so
+/// many.
 pub const SCAN_BUDGET_DIVISOR: usize = 8;
 
 /// A declared scan goes through the ring if the table is larger than one in so many of the frames.
 const RING_FROM_DIVISOR: u64 = 2;
-/// A table larger than so many pools is never partly admitted: too little of it would be found again.
+/// A table larger than so many pools is never partly admitted: too little of it would be found
+/// again.
 const ADMIT_POOLS_MAX: u64 = 2;
 /// The admitted part of a table takes at most so many quarters of the frames, ...
 const ADMIT_QUARTERS_MAX: u64 = 3;
 /// ... and one in so many more with each pass.
 const STEP_DIVISOR: u64 = 16;
-/// From one pass to the next others may read one in so many of the frames: more, and the pool has no room to spare.
+/// From one pass to the next others may read one in so many of the frames: more, and the pool has
+/// no room to spare.
 const QUIET_DIVISOR: u64 = 64;
 /// Passes without growth after others missed pages.
 const REST: u8 = 8;
@@ -53,7 +58,7 @@ impl ScanPlan {
         if mix(key) >> 32 < self.admit_below { ScanHint::Admit } else { ScanHint::Ring }
     }
 
-    /// Whether no page of the scan uses the ring.
+    /// True if no page of the scan uses the ring.
     #[must_use]
     pub fn admits_all(self) -> bool {
         self == ScanPlan::ADMIT_ALL
@@ -74,8 +79,9 @@ pub struct ScanHistory {
 }
 
 impl ScanHistory {
-    /// Begins a declared scan of a table of about `table_pages` pages in a pool of `frames` frames. `others_read`
-    /// counts the pages that came into the pool for anything but declared scans, since the pool was opened.
+    /// Begins a declared scan of a table of about `table_pages` pages in a pool of `frames` frames.
+    /// `others_read` counts the pages that came into the pool for anything but declared scans,
+    /// since the pool was opened.
     #[must_use]
     pub fn begin(&mut self, table_pages: u64, frames: usize, others_read: u64) -> ScanPlan {
         let frames = frames as u64;
@@ -98,7 +104,8 @@ impl ScanHistory {
         ScanPlan { admit_below: ((u128::from(self.admitted) << 32) / u128::from(table_pages)) as u64 }
     }
 
-    /// The scan reached the end of the table. (One that broke off early says nothing about the next one.)
+    /// The scan reached the end of the table. (One that broke off early says nothing about the next
+    /// one.)
     pub fn end(&mut self) {
         self.completed = true;
     }

@@ -1,11 +1,12 @@
 //! The hit path: what one access does to a page's policy word.
 //!
-//! Everything here is a pure function of the word, the policy's clock and the [`Touch`]; no list is read or
-//! written. [`TouchRules`] is a copy of the few parameters that the function needs and fits in one `u64`, so
-//! that a pool keeps it in an atomic beside the mutex of the policy and never takes the mutex on a hit.
+//! Everything here is a pure function of the word, the policy's clock and the [`Touch`]; no list is
+//! read or written. [`TouchRules`] is a copy of the few parameters that the function needs and fits
+//! in one `u64`, so that a pool keeps it in an atomic beside the mutex of the policy and never
+//! takes the mutex on a hit.
 //!
-//! Every word carries the kind of the policy that wrote it. A touch that raced with a change of the policy sees a
-//! word of another kind (or rules of another kind) and leaves it alone.
+//! Every word carries the kind of the policy that wrote it. A touch that raced with a change of the
+//! policy sees a word of another kind (or rules of another kind) and leaves it alone.
 
 use crate::bits;
 
@@ -15,20 +16,22 @@ pub enum ScanHint {
     /// Not a scan, or one that nobody declared.
     #[default]
     None,
-    /// A declared scan that would hurt: pages that it misses go through the ring, pages that it hits are not
-    /// remembered as used.
+    /// A declared scan that would hurt: pages that it misses go through the ring, pages that it
+    /// hits are not remembered as used.
     Ring,
-    /// A declared scan whose page is worth keeping: the table is small against the pool, or the page belongs to
-    /// the admitted part of a table that is scanned again and again. Treated as an ordinary access.
+    /// A declared scan whose page is worth keeping: the table is small against the pool, or the
+    /// page belongs to the admitted part of a table that is scanned again and again. Treated as an
+    /// ordinary access.
     Admit,
 }
 
 /// One access to a page, as far as replacement is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Touch {
-    /// Whether a declared scan does it, and how.
+    /// True if a declared scan does it, and how.
     pub scan: ScanHint,
-    /// The statement that does it; 0 if unknown. Touches of the statement that brought a page in never count.
+    /// The statement that does it; 0 if unknown. Touches of the statement that brought a page in
+    /// never count.
     pub statement: u32,
     /// The time in milliseconds since an arbitrary start; wraps.
     pub tick: u32,
@@ -53,11 +56,13 @@ impl Touch {
 pub enum TouchEffect {
     /// Nothing.
     None,
-    /// Put this word in the place of the one that was read, with one relaxed compare-and-swap whose failure is
-    /// ignored: a lost touch does no harm, a word overwritten after its page went away would.
+    /// Put this word in the place of the one that was read, with one relaxed compare-and-swap whose
+    /// failure is ignored: a lost touch does no harm, a word overwritten after its page went away
+    /// would.
     Store(u64),
-    /// Nothing but statistics: a page of the old sublist was touched too early to be made young. The caller adds
-    /// one to a counter of its own; [`PolicyStats::not_young`](crate::PolicyStats::not_young) does not contain it.
+    /// Nothing but statistics: a page of the old sublist was touched too early to be made young.
+    /// The caller adds one to a counter of its own;
+    /// [`PolicyStats::not_young`](crate::PolicyStats::not_young) does not contain it.
     NotYoung,
     /// Take the mutex of the policy and call [`Policy::touch_locked`](crate::Policy::touch_locked).
     Locked,
@@ -80,8 +85,8 @@ pub enum Queue {
     Old,
 }
 
-/// The parameters of the hit path. A copy of [`Policy::rules`](crate::Policy::rules) is valid until the policy's
-/// capacity or kind changes; using a stale one does no harm.
+/// The parameters of the hit path. A copy of [`Policy::rules`](crate::Policy::rules) is valid until
+/// the policy's capacity or kind changes; using a stale one does no harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TouchRules {
     pub(crate) kind: u8,
@@ -116,8 +121,8 @@ impl TouchRules {
     }
 
     /// What a hit on a page with policy word `word` asks for. `clock` gives the policy's
-    /// [`clock`](crate::Policy::clock) and is called only if the answer depends on it, so that hits on proven
-    /// pages do not read a shared counter.
+    /// [`clock`](crate::Policy::clock) and is called only if the answer depends on it, so that hits
+    /// on proven pages do not read a shared counter.
     #[inline]
     #[must_use]
     pub fn touch(self, word: u64, clock: impl FnOnce() -> u32, t: &Touch) -> TouchEffect {
@@ -132,16 +137,16 @@ impl TouchRules {
         }
     }
 
-    /// Whether a touch of a page with this word asks for nothing, whoever touches it and when: a quick answer for hot
-    /// pages. `false` says nothing.
+    /// True if a touch of a page with this word asks for nothing, whoever touches it and when: a
+    /// quick answer for hot pages. `false` says nothing.
     #[inline]
     #[must_use]
     pub fn is_settled(word: u64) -> bool {
         crate::holdfast::SETTLED >> (word & 0x3f) & 1 != 0
     }
 
-    /// What changing (dirtying) a page asks for, in addition to the touch: a page of the scan ring is going to be
-    /// kept.
+    /// What changing (dirtying) a page asks for, in addition to the touch: a page of the scan ring
+    /// is going to be kept.
     #[inline]
     #[must_use]
     pub fn dirtied(self, word: u64) -> TouchEffect {

@@ -16,7 +16,8 @@ fn warm() -> Cache {
     cache
 }
 
-/// Inserts page 1, then `insertions` others, touches page 1 with `t`, inserts until it must have left small.
+/// Inserts page 1, then `insertions` others, touches page 1 with `t`, inserts until it must have
+/// left small.
 fn fate(insertions: u64, first: Touch, again: Touch) -> Queue {
     let mut cache = warm();
     cache.access(1, first);

@@ -1,4 +1,5 @@
-//! Whatever happens, each resident page is in exactly one queue, and victims are what they should be.
+//! Whatever happens, each resident page is in exactly one queue, and victims are what they should
+//! be.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! The policies of a pool's partitions share the words of all slots. A touch that comes late finds its slot in the
-//! hands of another policy: the policy that the touch is reported to must leave that slot alone.
+//! The policies of a pool's partitions share the words of all slots. A touch that comes late finds
+//! its slot in the hands of another policy: the policy that the touch is reported to must leave
+//! that slot alone.
 
 mod common;
 
@@ -18,7 +19,8 @@ fn residents(policy: &dyn Policy) -> Vec<Slot> {
     slots
 }
 
-/// Even slots belong to the first policy, odd ones to the second, and slot 0 has gone from the first to the second.
+/// Even slots belong to the first policy, odd ones to the second, and slot 0 has gone from the
+/// first to the second.
 #[test]
 fn a_late_touch_and_a_late_removal_leave_the_slot_of_another_policy_alone() {
     for kind in KINDS {

@@ -1,7 +1,8 @@
 //! The server's packages and source, of one version, from the machine's own archives.
 //!
-//! The server refuses an engine that was built for another version, and headers of another version load silently and
-//! crash later. So the newest version is taken of which *all* packages and the source can be had, and exactly that.
+//! The server refuses an engine that was built for another version, and headers of another version
+//! load silently and crash later. So the newest version is taken of which *all* packages and the
+//! source can be had, and exactly that.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +28,8 @@ const PACKAGES: [&str; 10] = [
     "mariadb-plugin-rocksdb",
 ];
 
-/// Shared libraries that the server and its programs need, by package; those that the machine lacks are fetched, too.
+/// Shared libraries that the server and its programs need, by package; those that the machine lacks
+/// are fetched, too.
 const LIBRARIES: [(&str, &str); 9] = [
     ("liburing.so.2", "liburing2"),
     ("libaio.so.1", "libaio1"),
@@ -102,7 +104,8 @@ pub fn fetch_sysbench(cache: &Cache) -> anyhow::Result<()> {
     unpack(cache, |package, _| packages.iter().any(|p| p == package))
 }
 
-/// Downloads and unpacks fio with the libraries that the machine lacks, if it runs from neither the machine nor the cache.
+/// Downloads and unpacks fio with the libraries that the machine lacks, if it runs from neither the
+/// machine nor the cache.
 pub fn fetch_fio(cache: &Cache) -> anyhow::Result<()> {
     const PACKAGE: &str = "fio";
     if works(cache.fio_command().arg("--version")) {
@@ -198,7 +201,8 @@ impl<'c> PrivateApt<'c> {
         Ok(both)
     }
 
-    /// Downloads source and packages of one version of the server, and the libraries that the machine lacks; returns these.
+    /// Downloads source and packages of one version of the server, and the libraries that the
+    /// machine lacks; returns these.
     fn download_server(&self, version: &str) -> anyhow::Result<Vec<String>> {
         // The source first: it is what is missing most often.
         check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
@@ -234,13 +238,13 @@ fn missing(cache: &Cache, libraries: &[(&str, &str)]) -> Vec<String> {
     missing.map(|(_, package)| (*package).to_string()).collect()
 }
 
-/// Whether the loader finds `library`.
+/// True if the loader finds `library`.
 fn installed(library: &str) -> bool {
     let output = Command::new("/sbin/ldconfig").arg("-p").output();
     output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(library))
 }
 
-/// Whether version `a` is newer than `b`, by Debian's rules.
+/// True if version `a` is newer than `b`, by Debian's rules.
 fn newer(a: &str, b: &str) -> bool {
     Command::new("dpkg").args(["--compare-versions", a, "gt", b]).status().is_ok_and(|s| s.success())
 }

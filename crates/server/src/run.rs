@@ -28,7 +28,7 @@ pub fn check(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether `command` can be started and succeeds; it prints nothing.
+/// True if `command` can be started and succeeds; it prints nothing.
 pub fn works(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
@@ -44,7 +44,8 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-/// `command` as a process that gets `signal` when the thread ends that started it, however that comes about.
+/// `command` as a process that gets `signal` when the thread ends that started it, however that
+/// comes about.
 #[must_use]
 pub fn bound_to_us(command: &Command, signal: &str) -> Command {
     behind(command, "setpriv".as_ref(), &[format!("--pdeathsig={signal}").into(), "--".into()])

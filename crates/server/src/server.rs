@@ -22,9 +22,10 @@ pub struct Server<'c> {
     dir: PathBuf,
     /// Where the engine is if it is not in the cache, and the configuration that loads it.
     engine: Option<(PathBuf, PathBuf)>,
-    /// Whether it ends when the thread ends that started it.
+    /// True if it ends when the thread ends that started it.
     bound_to_us: bool,
-    /// What starts the server: a program with its arguments, to which the server's command is appended.
+    /// What starts the server: a program with its arguments, to which the server's command is
+    /// appended.
     starter: Vec<OsString>,
 }
 
@@ -45,7 +46,8 @@ impl<'c> Server<'c> {
         Server { bound_to_us: true, ..self }
     }
 
-    /// One that is started by a program: `starter` is that with its arguments, to which the server's command is appended.
+    /// One that is started by a program: `starter` is that with its arguments, to which the
+    /// server's command is appended.
     #[must_use]
     pub fn started_by(self, starter: Vec<OsString>) -> Server<'c> {
         Server { starter, ..self }
@@ -240,8 +242,8 @@ impl<'c> Server<'c> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
     }
 
-    /// Copies the content of the folder `from` into the data of the server, which is not running: what is there under the
-    /// same name goes.
+    /// Copies the content of the folder `from` into the data of the server, which is not running:
+    /// what is there under the same name goes.
     pub fn put_into_data(&self, from: &Path) -> anyhow::Result<()> {
         for entry in fs::read_dir(from)? {
             let entry = entry?;
@@ -327,7 +329,7 @@ impl<'c> Server<'c> {
     }
 }
 
-/// Whether a process with this id exists, and is more than its status that nobody has asked for.
+/// True if a process with this id exists, and is more than its status that nobody has asked for.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(std::path::Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     // The state follows the name in parentheses.

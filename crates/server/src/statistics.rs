@@ -5,7 +5,8 @@
 pub struct Summary {
     /// The middle one (the geometric mean of the two middle ones of an even number).
     pub median: f64,
-    /// The least that the true ratio is, at 95 %: of the mean of the logarithms, by Student's t, one-sided.
+    /// The least that the true ratio is, at 95 %: of the mean of the logarithms, by Student's t,
+    /// one-sided.
     pub lower_bound: f64,
     /// The least.
     pub least: f64,

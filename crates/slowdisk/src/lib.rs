@@ -1,13 +1,15 @@
-//! Runs a program as if a folder lay on a modelled spinning disk: the program's reads, writes and syncs of files in that folder
-//! are made to wait as long as the arm of [`holdfast_io::spindle`] would have needed.
+//! Runs a program as if a folder lay on a modelled spinning disk: the program's reads, writes and
+//! syncs of files in that folder are made to wait as long as the arm of [`holdfast_io::spindle`]
+//! would have needed.
 //!
 //! # How
-//! The program runs under a seccomp filter that hands its `pread`, `pwrite`, `fsync` and their relatives to a supervisor, a
-//! thread of the process that started it; everything else runs as ever. The supervisor looks up which file a call is about,
-//! holds the call back until the modelled arm is done with it, and lets the kernel carry it out. It needs no special
-//! rights, and it works for every program, whatever library or language makes the calls. Asynchronous interfaces
-//! (`io_uring`, `libaio`) are answered with "not there", so that the program takes its other path. If the supervisor is killed,
-//! the program is, too: nobody would answer it.
+//! The program runs under a seccomp filter that hands its `pread`, `pwrite`, `fsync` and their
+//! relatives to a supervisor, a thread of the process that started it; everything else runs as
+//! ever. The supervisor looks up which file a call is about, holds the call back until the modelled
+//! arm is done with it, and lets the kernel carry it out. It needs no special rights, and it works
+//! for every program, whatever library or language makes the calls. Asynchronous interfaces
+//! (`io_uring`, `libaio`) are answered with "not there", so that the program takes its other path.
+//! If the supervisor is killed, the program is, too: nobody would answer it.
 //!
 //! | module | what |
 //! |---|---|
@@ -38,18 +40,22 @@ pub struct Disk<'a> {
     pub model: DiskModel,
     /// It is as fast as the disk below it while this file does not exist.
     pub switch: Option<&'a Path>,
-    /// Cores on which the disk is modelled; empty for those of the program. A disk does not use up its computer's cores.
+    /// Cores on which the disk is modelled; empty for those of the program. A disk does not use up
+    /// its computer's cores.
     pub cpus: &'a [usize],
 }
 
-/// Runs `command` until it ends, with a folder on the modelled disk. Returns how it ended and what it did to the disk.
+/// Runs `command` until it ends, with a folder on the modelled disk. Returns how it ended and what
+/// it did to the disk.
 ///
 /// # Errors
-/// If this system does not let programs be supervised, the program cannot be started, or the cores of the disk cannot be had.
+/// If this system does not let programs be supervised, the program cannot be started, or the cores
+/// of the disk cannot be had.
 pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffic)> {
     let name = disk.folder.display();
     let folder = &disk.folder.canonicalize().with_context(|| format!("there is no folder {name}"))?;
-    // A filter is for the thread that installs it and for what that starts: this one is not to be supervised itself.
+    // A filter is for the thread that installs it and for what that starts: this one is not to be
+    // supervised itself.
     let given = sched_getaffinity(None).context("the cores of this process are not known")?;
     place(disk.cpus)?;
     let mut starter = |listener: std::sync::mpsc::Sender<seccomp::Listener>| -> Result<ExitStatus> {

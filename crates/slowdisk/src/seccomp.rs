@@ -1,7 +1,8 @@
 //! The filter, and the notifications of the kernel about calls that it holds back.
 //!
-//! Every `unsafe` block is one system call with structures of its own, made and checked here; but for one that names the call
-//! which a child makes before it becomes the program, and one that copies into memory which the caller lent.
+//! Every `unsafe` block is one system call with structures of its own, made and checked here; but
+//! for one that names the call which a child makes before it becomes the program, and one that
+//! copies into memory which the caller lent.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -87,10 +88,12 @@ pub fn install() -> io::Result<Listener> {
     Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
 }
 
-/// Lets the program of `command` end with the thread that starts it: without a supervisor its reads and writes would all fail.
+/// Lets the program of `command` end with the thread that starts it: without a supervisor its reads
+/// and writes would all fail.
 pub fn bind(command: &mut Command) {
     let end_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
-    // SAFETY: between fork and exec only one system call is made, with numbers; nothing is allocated and no lock is taken.
+    // SAFETY: between fork and exec only one system call is made, with numbers; nothing is
+    // allocated and no lock is taken.
     unsafe { command.pre_exec(end_with_us) };
 }
 
@@ -120,14 +123,15 @@ impl Listener {
     }
 }
 
-/// Copies what a thread's program has in its memory at `address`: in one call, where the file of its memory wants three. What the
-/// model of a disk takes of its computer's time, no disk would.
+/// Copies what a thread's program has in its memory at `address`: in one call, where the file of
+/// its memory wants three. What the model of a disk takes of its computer's time, no disk would.
 pub fn read_memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<()> {
     let thread = libc::pid_t::try_from(thread).map_err(io::Error::other)?;
     let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // An address of the other program: it is never followed here.
     let theirs = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.len() };
-    // SAFETY: the kernel writes to `into` alone, no more than it has room for; the addresses of the other program it checks itself.
+    // SAFETY: the kernel writes to `into` alone, no more than it has room for; the addresses of the
+    // other program it checks itself.
     let copied = unsafe { libc::process_vm_readv(thread, &raw const ours, 1, &raw const theirs, 1, 0) };
     match usize::try_from(copied) {
         Err(_) => Err(io::Error::last_os_error()),

@@ -122,7 +122,8 @@ fn access(call: &Call) -> Option<Access> {
     }
 }
 
-/// Bytes of the buffers that a vectored call names: pairs of address and length in the program's memory.
+/// Bytes of the buffers that a vectored call names: pairs of address and length in the program's
+/// memory.
 fn vector_bytes(thread: u32, address: u64, count: u64) -> Option<u64> {
     const PAIR: usize = 16;
     let count = usize::try_from(count).ok().filter(|&n| n <= 1024)?;

@@ -1,5 +1,5 @@
-//! A program under supervision: its reads, writes and syncs in the folder are counted, and carried out; those elsewhere are not counted.
-//! The program is this test, started again.
+//! A program under supervision: its reads, writes and syncs in the folder are counted, and carried
+//! out; those elsewhere are not counted. The program is this test, started again.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -58,8 +58,8 @@ fn calls_are_counted_and_carried_out() {
     let dir = tempfile::tempdir().unwrap();
     let Some(traffic) = run(dir.path(), None) else { return };
     assert_eq!((traffic.reads, traffic.writes, traffic.syncs), (5, 1, 1));
-    // The write, the sync, the first read and the one that goes back. The second read follows the first, the one into two parts that
-    // which went back, and the last one both parts.
+    // The write, the sync, the first read and the one that goes back. The second read follows the
+    // first, the one into two parts that which went back, and the last one both parts.
     assert_eq!(traffic.seeks, 4);
     assert_eq!(std::fs::read(dir.path().join("inside")).unwrap(), [7; 8192]);
 }

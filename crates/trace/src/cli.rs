@@ -32,8 +32,8 @@ struct ReplayArgs {
     /// Cache sizes in frames (pages).
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_values_t = [1000, 5000, 15000])]
     frames: Vec<usize>,
-    /// Policies, or all: optimum, holdfast, holdfast_no_hint, midpoint_lru_0, midpoint_lru, lru, clock, 2q, arc,
-    /// lirs, sieve, s3fifo, w_tinylfu, w_tinylfu_10.
+    /// Policies, or all: optimum, holdfast, holdfast_no_hint, midpoint_lru_0, midpoint_lru, lru,
+    /// clock, 2q, arc, lirs, sieve, s3fifo, w_tinylfu, w_tinylfu_10.
     #[arg(long = "policy", value_delimiter = ',', value_name = "LIST", default_value = "all")]
     policies: Vec<Policies>,
     /// Tell `holdfast` that each trace is one table scanned again and again, as a loop is.
@@ -42,7 +42,8 @@ struct ReplayArgs {
     /// Write the results as JSON to this file; `-` prints them instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Trace files: one page number per line, the ARC paper's .lis, or generated; plain, .gz or .zst.
+    /// Trace files: one page number per line, the ARC paper's .lis, or generated; plain, .gz or
+    /// .zst.
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
 }
@@ -129,7 +130,8 @@ struct LoopArgs {
 
 #[derive(Debug, Args)]
 struct OutputArgs {
-    /// One page number per touch and line, for other simulators; drops what is OLTP and what is the dump.
+    /// One page number per touch and line, for other simulators; drops what is OLTP and what is the
+    /// dump.
     #[arg(long)]
     plain: bool,
     /// The file to write, compressed if its name ends in .gz; `-` for standard output.

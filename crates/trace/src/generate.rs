@@ -1,9 +1,10 @@
 //! Generated traces: an OLTP load with or without a dump beside it, and loops.
 //!
-//! The OLTP model: a point lookup touches the root, an inner page, the leaf, and the leaf again; leaves are chosen
-//! by a Zipf distribution and lie in the table in random order; a fifth of the lookups come back to their leaf 8
-//! to 32 touches later, in another statement. The dump reads a table from end to end, again and again, and touches
-//! each page once per row, all in one statement per pass.
+//! The OLTP model: a point lookup touches the root, an inner page, the leaf, and the leaf again;
+//! leaves are chosen by a Zipf distribution and lie in the table in random order; a fifth of the
+//! lookups come back to their leaf 8 to 32 touches later, in another statement. The dump reads a
+//! table from end to end, again and again, and touches each page once per row, all in one statement
+//! per pass.
 
 use holdfast_base::{Error, Result};
 use holdfast_policy::ScanHint;

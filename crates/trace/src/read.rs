@@ -1,9 +1,10 @@
 //! Reading trace files.
 //!
-//! Three formats, told apart by the name and the first line, each optionally compressed (`.gz`, `.zst`):
-//! one page number per line; the `.lis` format of the ARC paper's traces (first block, number of blocks, ignored,
-//! request number: a line stands for that many consecutive blocks); and the tagged format of [`crate::write`].
-//! Empty lines and lines that begin with `*` or `#` are skipped.
+//! Three formats, told apart by the name and the first line, each optionally compressed (`.gz`,
+//! `.zst`): one page number per line; the `.lis` format of the ARC paper's traces (first block,
+//! number of blocks, ignored, request number: a line stands for that many consecutive blocks); and
+//! the tagged format of [`crate::write`]. Empty lines and lines that begin with `*` or `#` are
+//! skipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +16,8 @@ use crate::trace::{Builder, Class, Request, Trace};
 use crate::write::{MEASURE, TAGGED};
 use holdfast_policy::ScanHint;
 
-/// Most blocks that one line of a `.lis` file may stand for: more means that the file is something else.
+/// Most blocks that one line of a `.lis` file may stand for: more means that the file is something
+/// else.
 const BLOCKS_PER_LINE_MAX: u64 = 1 << 20;
 
 /// Reads the trace in the file at `path`.

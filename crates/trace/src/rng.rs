@@ -1,4 +1,5 @@
-//! Random numbers that stay the same in every version and on every machine: a trace is named by its seed.
+//! Random numbers that stay the same in every version and on every machine: a trace is named by its
+//! seed.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]

@@ -106,7 +106,8 @@ pub struct Row {
     pub policy: String,
     /// Frames of the cache.
     pub frames: usize,
-    /// Misses divided by touches; of the foreground alone, after the warm-up, if the trace has a side load.
+    /// Misses divided by touches; of the foreground alone, after the warm-up, if the trace has a
+    /// side load.
     pub miss_ratio: f64,
     /// Misses counted.
     #[serde(skip)]

@@ -27,11 +27,11 @@ pub struct Request {
     pub touches: u16,
     /// Whose it is.
     pub class: Class,
-    /// Whether it is a part of a declared scan, and how the engine would treat it.
+    /// True if it is a part of a declared scan, and how the engine would treat it.
     pub scan: ScanHint,
 }
 
-/// Whether the scans of a trace are declared to the policies that listen.
+/// True if the scans of a trace are declared to the policies that listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Declared {
     /// As the trace says: the side load of a generated trace is a declared scan.
@@ -67,7 +67,7 @@ impl Trace {
         self.requests.iter().map(|r| u64::from(r.touches)).sum()
     }
 
-    /// Whether there is a side load, so that foreground and whole differ.
+    /// True if there is a side load, so that foreground and whole differ.
     #[must_use]
     pub fn has_background(&self) -> bool {
         self.requests.iter().any(|r| r.class == Class::Background)

@@ -1,8 +1,8 @@
 //! Writing trace files: one page number per line, or tagged.
 //!
-//! The tagged format begins with the line [`TAGGED`]; each request is a line `CLASS PAGE TOUCHES STATEMENT` with
-//! class `f` (foreground), `b` (background) or `s` (background, a declared scan). A line [`MEASURE`] ends the
-//! warm-up.
+//! The tagged format begins with the line [`TAGGED`]; each request is a line `CLASS PAGE TOUCHES
+//! STATEMENT` with class `f` (foreground), `b` (background) or `s` (background, a declared scan). A
+//! line [`MEASURE`] ends the warm-up.
 
 use std::io::Write;
 
@@ -14,7 +14,8 @@ pub(crate) const TAGGED: &str = "# holdfast trace 1: class page touches statemen
 /// The line before the first request that is measured.
 pub(crate) const MEASURE: &str = "# measure";
 
-/// Writes `trace` to `out`: tagged, or (`plain`) one page number per touch and line, for other simulators.
+/// Writes `trace` to `out`: tagged, or (`plain`) one page number per touch and line, for other
+/// simulators.
 ///
 /// # Errors
 /// Those of `out`.

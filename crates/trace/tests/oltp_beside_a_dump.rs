@@ -1,4 +1,5 @@
-//! The deciding experiment at a twentieth of its size: what a dump does to the misses of OLTP, by policy.
+//! The deciding experiment at a twentieth of its size: what a dump does to the misses of OLTP, by
+//! policy.
 
 use holdfast_trace::{Declared, Kind, OltpDump, PolicyName, Trace, generate, run};
 

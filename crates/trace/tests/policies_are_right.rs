@@ -1,4 +1,5 @@
-//! Policies compared with the plainest possible versions of themselves, and with what must hold for all.
+//! Policies compared with the plainest possible versions of themselves, and with what must hold for
+//! all.
 
 use holdfast_trace::{Declared, Kind, PolicyName, Row, Trace, generate, run};
 
@@ -72,7 +73,8 @@ fn nothing_beats_the_optimum_and_what_fits_misses_once() {
         }
         let used: std::collections::HashSet<u32> = trace.requests.iter().map(|r| r.page).collect();
         for policy in PolicyName::all() {
-            // LIRS and W-TinyLFU give a part of the cache to pages on trial, whatever happens: give them room.
+            // LIRS and W-TinyLFU give a part of the cache to pages on trial, whatever happens: give
+            // them room.
             assert_eq!(misses(policy, 50_000, &trace), used.len() as u64, "{policy}");
         }
     }

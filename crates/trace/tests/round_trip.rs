@@ -1,4 +1,5 @@
-//! A generated trace is the same for the same seed, and the same again after it was written and read.
+//! A generated trace is the same for the same seed, and the same again after it was written and
+//! read.
 
 use holdfast_trace::{Class, Kind, OltpDump, Trace, generate, read, write};
 

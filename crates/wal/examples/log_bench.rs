@@ -1,8 +1,9 @@
-//! What the log costs: appends of 100-byte payloads by one and by two threads, and a durable commit against a plain
-//! write and sync of the same bytes.
+//! Measures the log: appends of 100-byte payloads by one and by two threads, and a durable commit
+//! against a plain write and sync of the same bytes.
 //!
-//! `cargo run --release -p holdfast-wal --example log_bench -- DIRECTORY` measures on the file system of `DIRECTORY`;
-//! `... -- append N` only appends N groups in memory, for `valgrind --tool=callgrind`.
+//! `cargo run --release -p holdfast-wal --example log_bench -- DIRECTORY` measures on the file
+//! system of `DIRECTORY`. `... -- append N` only appends N groups in memory, for `valgrind
+//! --tool=callgrind`.
 
 use std::error::Error;
 use std::fs;
@@ -23,7 +24,8 @@ fn log(disk: Arc<dyn Disk>, metrics: Arc<Metrics>) -> Result<Arc<Wal>, Box<dyn E
     Ok(Wal::create(disk, [1; 16], config, metrics)?)
 }
 
-/// Time per append of the fastest of `blocks` blocks, in which `threads` append `each` groups.
+/// The time per append in the fastest of `blocks` blocks. In each block `threads` threads append
+/// `each` groups.
 fn appends(wal: &Arc<Wal>, blocks: u32, threads: u32, each: u32, tickets: bool) -> Duration {
     let block = || {
         let started = Instant::now();

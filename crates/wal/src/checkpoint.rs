@@ -15,10 +15,10 @@
 //!   80  2048    payload of the floors above
 //! 4092     4    CRC-32C of bytes 0..4092
 //! ```
-//!
-//! A slot is written while the other one, its predecessor, stays intact, and synced before anything that the
-//! predecessor needs is given up. A torn slot is as good as one never written. Opening a log writes *both* slots
-//! with the new epoch before the first append, so that the loss of either one never loses the epoch.
+//! A slot is written and synced while the other slot, its predecessor, stays intact. Only then the
+//! log gives up what the predecessor needs. A torn slot counts as one that was never written.
+//! Opening a log writes *both* slots with the new epoch before the first append, so the loss of one
+//! slot never loses the epoch.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 
 use crate::format::{FORMAT_VERSION, GROUP_HEADER};
 
-/// Name of the file.
+/// The name of the checkpoint file.
 pub const FILE_NAME: &str = "checkpoint";
-/// Longest payload, in bytes.
+/// The longest payload, in bytes.
 pub(crate) const PAYLOAD_MAX: usize = 2048;
 
 const SLOT: usize = 4096;
@@ -38,7 +38,7 @@ const PAYLOAD_AT: usize = 80;
 const CRC_AT: usize = SLOT - 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"HFCHKPT1");
 
-/// What a slot says.
+/// The contents of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub uuid: [u8; 16],
@@ -53,7 +53,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The first one of a log that starts at `lsn`.
+    /// Returns the first checkpoint of a log that starts at `lsn`.
     pub fn first(uuid: [u8; 16], lsn: u64) -> Checkpoint {
         Checkpoint {
             uuid,
@@ -87,7 +87,8 @@ impl Checkpoint {
         slot
     }
 
-    /// `Ok(None)`: no intact slot. An intact slot of an unknown version is an error.
+    /// Decodes a slot. `Ok(None)` if the slot is not intact. An intact slot of an unknown version
+    /// is an error.
     fn decode(slot: &[u8]) -> Result<Option<Checkpoint>> {
         if get_u64(slot, 0) != Some(MAGIC) || get_u32(slot, CRC_AT) != Some(checksum(&slot[..CRC_AT])) {
             return Ok(None);
@@ -120,15 +121,16 @@ impl Checkpoint {
     }
 }
 
-/// Whether a group can start at `lsn`.
+/// True if a group can start at `lsn`.
 pub(crate) fn is_position(lsn: u64) -> bool {
     lsn.is_multiple_of(GROUP_HEADER) && lsn < 1 << 62
 }
 
-/// The newest intact slot of the checkpoint file in `disk`, without writing anything.
+/// Returns the newest intact slot of the checkpoint file in `disk`. Writes nothing.
 ///
 /// # Errors
-/// [`Error::NotADatabase`] without the file, [`Error::DamagedFile`] without an intact slot.
+/// [`Error::NotADatabase`] if there is no checkpoint file, [`Error::DamagedFile`] if no slot is
+/// intact.
 pub(crate) fn read(disk: &dyn Disk) -> Result<Checkpoint> {
     if !disk.exists(FILE_NAME)? {
         return Err(Error::NotADatabase(disk.location()));
@@ -154,10 +156,10 @@ pub(crate) struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    /// Creates the file with `first` in both slots; its name is durable when this returns.
+    /// Creates the file with `first` in both slots. Its name is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Io`] (`AlreadyExists`), [`Error::DiskFull`], whatever the disk says.
+    /// [`Error::Io`] (`AlreadyExists`), [`Error::DiskFull`], and any other error of the disk.
     pub fn create(disk: &dyn Disk, first: Checkpoint) -> Result<CheckpointFile> {
         let file = disk.open(FILE_NAME, OpenOptions::new(FileKind::Meta).create(Create::New))?;
         let mut this = CheckpointFile { file, current: first };
@@ -178,15 +180,15 @@ impl CheckpointFile {
         Ok(CheckpointFile { file: disk.open(FILE_NAME, OpenOptions::new(FileKind::Meta))?, current })
     }
 
-    /// What the newest slot says.
+    /// The contents of the newest slot.
     pub fn current(&self) -> &Checkpoint {
         &self.current
     }
 
-    /// Writes the next slot; not durable before [`CheckpointFile::sync`].
+    /// Writes the next slot. The slot is durable only after [`CheckpointFile::sync`].
     ///
     /// # Errors
-    /// Whatever the disk says; the newest slot is then still the old one.
+    /// Any error of the disk. The newest slot is then still the previous one.
     pub fn write_next(&mut self, mut next: Checkpoint) -> Result<()> {
         next.sequence = self.current.sequence + 1;
         let offset = (next.sequence % 2) * SLOT as u64;
@@ -198,7 +200,7 @@ impl CheckpointFile {
     /// Makes the newest slot durable.
     ///
     /// # Errors
-    /// Whatever the disk says; nobody knows then which slots are durable.
+    /// Any error of the disk. It is then unknown which slots are durable.
     pub fn sync(&self) -> Result<()> {
         self.file.sync()
     }

@@ -1,4 +1,4 @@
-//! What a log is configured with, and the sizes that follow from it.
+//! Settings of a log, and the sizes that follow from them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,28 +10,31 @@ use crate::format::{GROUP_BYTES_MAX, GROUP_HEADER, SEGMENT_HEADER};
 /// What a commit waits for. The numbers are those of `flush_log_at_trx_commit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlushAtCommit {
-    /// 0: nothing; the log is written and synced about once a second. A crash loses up to a second of commits.
+    /// 0: a commit waits for nothing. The log is written and synced about once a second. A crash
+    /// loses up to a second of commits.
     Lazy,
-    /// 1: until the log is durable.
+    /// 1: a commit waits until the log is durable.
     #[default]
     Sync,
-    /// 2: until the operating system has the log, which is synced about once a second. Only a crash of the whole
-    /// machine loses commits.
+    /// 2: a commit waits until the operating system has the log, which is synced about once a
+    /// second. Only a crash of the whole machine loses commits.
     Write,
 }
 
 /// Settings of a log.
 #[derive(Clone, Debug)]
 pub struct WalConfig {
-    /// Bytes that the segment files may take together. At least [`limits::LOG_CAPACITY_MIN`].
+    /// The bytes that the segment files may take together; at least [`limits::LOG_CAPACITY_MIN`].
     pub capacity_bytes: u64,
-    /// Bytes of the log buffer; rounded up to a power of two, 64 KiB and 16 pages at least, 256 MiB at most.
+    /// The bytes of the log buffer. They are rounded up to a power of two, to at least 64 KiB and
+    /// 16 pages, and are at most 256 MiB.
     pub buffer_bytes: usize,
     /// What commits wait for.
     pub flush: FlushAtCommit,
-    /// Page size of the database, recorded in the segment headers; a log of another page size is refused.
+    /// The page size of the database. It is recorded in the segment headers, and a log of another
+    /// page size is refused.
     pub page_size: u32,
-    /// Delay that [`crate::Wal::throttle_delay`] reaches when user tickets have to wait altogether.
+    /// The delay that [`crate::Wal::throttle_delay`] reaches at the age at which user tickets wait.
     pub throttle_max: Duration,
 }
 
@@ -47,39 +50,42 @@ impl Default for WalConfig {
     }
 }
 
-/// Pages that fit into the log buffer, at least. The longest group is a quarter of the buffer, and the largest
-/// mini-transaction, the split of a node, logs up to three pages: a smaller buffer would refuse it when pages are changed already.
+/// The least number of pages that the log buffer holds. The longest group is a quarter of the
+/// buffer, and the largest mini-transaction, the split of a node, logs up to three pages. A smaller
+/// buffer would refuse that group after the pages have been changed.
 const BUFFER_PAGES_MIN: usize = 16;
 
-/// Segments that the capacity is divided into, at least. More where they would exceed [`SEGMENT_BYTES_MAX`].
+/// The least number of segments that the capacity is divided into. There are more if a segment
+/// would exceed [`SEGMENT_BYTES_MAX`].
 const SEGMENTS_MIN: u64 = 16;
-/// Longest segment file, in bytes.
+/// The longest segment file, in bytes.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The sizes that follow from a [`WalConfig`].
 ///
-/// `user_limit < system_limit < hard_limit` are ages (bytes from the checkpoint to the end of the log) beyond which
-/// tickets of the classes wait. One segment stays out of `hard_limit` because the one that holds the checkpoint
-/// cannot be reused as long as any byte of it is needed: the files never exceed the capacity.
+/// `user_limit < system_limit < hard_limit` are ages (bytes from the checkpoint to the end of the
+/// log). A ticket of a class waits if it would bring the age above the limit of the class.
+/// `hard_limit` is one segment less than the capacity: the segment with the checkpoint cannot be
+/// reused while one byte of it is needed. So the files never exceed the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes that the segment files may take together.
+    /// The bytes that the segment files may take together.
     pub capacity: u64,
-    /// Log bytes of one segment.
+    /// The log bytes of one segment.
     pub segment_data: u64,
-    /// Segment files that make up the capacity.
+    /// The number of segment files that make up the capacity.
     pub segments: u64,
-    /// Age that users may reach.
+    /// The age that users may reach.
     pub user_limit: u64,
-    /// Age that rollback and purge may reach.
+    /// The age that rollback and purge may reach.
     pub system_limit: u64,
-    /// Age that the checkpoint itself may reach.
+    /// The age that the checkpointer may reach.
     pub hard_limit: u64,
-    /// Age at which throttling begins.
+    /// The age at which the throttle begins.
     pub throttle_from: u64,
-    /// Bytes of the ring.
+    /// The bytes of the ring.
     pub ring_bytes: usize,
-    /// Longest group, header and padding included.
+    /// The longest group in bytes, header and padding included.
     pub group_max: u64,
 }
 
@@ -99,7 +105,8 @@ impl Geometry {
         Ok(Geometry::of(capacity, ring_bytes, (ring_bytes as u64 / 4).min(GROUP_BYTES_MAX)))
     }
 
-    /// Derives the sizes from a capacity that is not too small. No group is longer than `group_max`.
+    /// Derives the sizes from a capacity that is at least the minimum. No group is longer than
+    /// `group_max`.
     fn of(capacity: u64, ring_bytes: usize, group_max: u64) -> Geometry {
         let file = (capacity / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX) & !(SEGMENT_HEADER - 1);
         let (segment_data, segments) = (file - SEGMENT_HEADER, capacity / file);
@@ -107,7 +114,8 @@ impl Geometry {
         let system_limit = hard_limit - segment_data;
         let user_limit = system_limit - 2 * segment_data;
         let group_max = group_max.min(2 * segment_data) & !(GROUP_HEADER - 1);
-        // The checkpointer keeps an even load a little above 60 %; the delay comes behind that.
+        // The checkpointer keeps the age of a steady load a little above 60 %; the throttle begins
+        // above that.
         let steady = capacity / 100 * 60;
         let throttle_from = steady + (user_limit - steady) / 2;
         Geometry {
@@ -123,17 +131,19 @@ impl Geometry {
         }
     }
 
-    /// What should be prepared beyond what is promised: what is kept from users, and one segment with a byte of the
-    /// next. So much suffices for users to go on, however full the disk is: when they have filled that one, it can be
-    /// recycled.
+    /// The bytes that should be prepared beyond what tickets promise: the bytes that are kept from
+    /// users, and one segment with a byte of the next. With these, users go on however full the
+    /// disk is: when they have filled that segment, it can be recycled.
     pub fn ahead(&self) -> u64 {
         self.hard_limit - self.user_limit + self.segment_data + 1
     }
 }
 
-/// The sizes in force. The capacity may be changed while the log is used; buffer and longest group stay.
+/// The sizes in force. The capacity may be changed while the log is used; the buffer and the
+/// longest group stay.
 ///
-/// What follows from the capacity is derived each time, so that readers need no lock to see sizes that fit each other.
+/// What follows from the capacity is derived at each call. So readers see sizes that fit each
+/// other, without a lock.
 pub struct Sizes {
     capacity: AtomicU64,
     ring_bytes: usize,
@@ -141,31 +151,31 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Those of a log that is being opened.
+    /// The sizes of a log that is being opened.
     pub fn new(geometry: Geometry) -> Sizes {
         let Geometry { capacity, ring_bytes, group_max, .. } = geometry;
         Sizes { capacity: AtomicU64::new(capacity), ring_bytes, group_max }
     }
 
-    /// Longest group, header and padding included.
+    /// The longest group in bytes, header and padding included.
     pub fn group_max(&self) -> u64 {
         self.group_max
     }
 
-    /// What they are now.
+    /// The present sizes.
     pub fn get(&self) -> Geometry {
         Geometry::of(self.capacity.load(Ordering::Acquire), self.ring_bytes, self.group_max)
     }
 
-    /// Sets what follows from another capacity.
+    /// Changes the sizes to those of `geometry`. Buffer and longest group stay.
     pub fn set(&self, geometry: &Geometry) {
         self.capacity.store(geometry.capacity, Ordering::Release);
     }
 
-    /// What follows from another capacity.
+    /// Returns the sizes with a capacity of `capacity_bytes`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the log could not hold what its buffer lets transactions write at once.
+    /// [`Error::InvalidArgument`] if the capacity is smaller than the log buffer requires.
     pub fn of_capacity(&self, config: &WalConfig, capacity_bytes: u64) -> Result<Geometry> {
         let geometry = Geometry::new(&WalConfig { capacity_bytes, ..config.clone() })?;
         if geometry.group_max < self.group_max {

@@ -1,6 +1,6 @@
-//! Syncs the log about once a second for the commits that do not wait for it ([`crate::FlushAtCommit::Lazy`] and
-//! [`crate::FlushAtCommit::Write`]). No thread runs while commits sync themselves. This is the only timer of the
-//! crate, and nobody waits for it.
+//! Syncs the log about once a second for the commits that do not wait for it
+//! ([`crate::FlushAtCommit::Lazy`] and [`crate::FlushAtCommit::Write`]). The thread does not run
+//! while commits sync themselves. This is the only timer of the crate, and no thread waits for it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,7 +29,8 @@ impl Flusher {
         Flusher { shared: Arc::default(), thread: Mutex::new(None) }
     }
 
-    /// Starts the thread unless it runs. If the system has no thread to give, commits sync themselves.
+    /// Starts the thread unless it runs. If the system cannot start a thread, commits sync
+    /// themselves.
     pub fn start(&self, wal: Weak<Wal>) {
         let mut thread = self.thread.lock();
         if thread.is_some() || *self.shared.stop.lock() {
@@ -47,15 +48,15 @@ impl Flusher {
         }
     }
 
-    /// Ends the thread for good.
+    /// Ends the thread. It is not started again.
     pub fn stop(&self) {
         *self.shared.stop.lock() = true;
         self.shared.stopped.notify_all();
         let thread = self.thread.lock().take();
         if let Some(handle) = thread {
-            // The last owner of a log may be its flusher, which cannot wait for itself.
+            // The last owner of a log may be its flusher, which cannot join itself.
             if !handle.is_this_thread() {
-                // A panic there has been reported by the panic hook; there is nothing to add.
+                // The panic hook has reported a panic of the thread.
                 let _ = handle.join();
             }
         }
@@ -74,7 +75,7 @@ fn run(shared: &Shared, wal: &Weak<Wal>) {
             }
         }
         let Some(wal) = wal.upgrade() else { return };
-        // A failed sync has poisoned the log; a full disk is tried again in the next period.
+        // A failed sync has poisoned the log. A full disk is tried again in the next period.
         let _ = wal.flush_to(wal.next_lsn());
     }
 }

@@ -5,7 +5,7 @@
 //! ```text
 //! offset size
 //!  0     2   magic 0x4C48
-//!  2     2   flags: zero (reserved: a bit may announce a longer header, with key version, IV and tag)
+//!  2     2   flags: zero (reserved for a longer header with key version, IV and tag)
 //!  4     4   payload length
 //!  8     8   LSN of the group itself
 //! 16     8   stamp: the LSN known to be durable when the group was appended
@@ -14,34 +14,34 @@
 //! 32         payload, then zeros up to a multiple of 32
 //! ```
 //!
-//! Seeding the checksum with the UUID means that neither another database's log nor bytes that a user stored can
-//! pass for a group of this log.
+//! The checksum is seeded with the UUID. So neither the log of another database nor bytes that a
+//! user stored are taken for a group of this log.
 
 use holdfast_base::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use holdfast_base::{checksum, checksum_append};
 
-/// Bytes of a group header, and the alignment of groups.
+/// The bytes of a group header, and the alignment of groups.
 pub(crate) const GROUP_HEADER: u64 = 32;
-/// Longest group that a reader believes in.
+/// The longest group that a reader accepts.
 pub(crate) const GROUP_BYTES_MAX: u64 = 16 << 20;
-/// Bytes in front of a segment's log bytes.
+/// The bytes before a segment's log bytes.
 pub(crate) const SEGMENT_HEADER: u64 = 4096;
-/// LSN of the first group of a new log: above 0, which means "never" to the floors above.
+/// The LSN of the first group of a new log. It is above 0, which means "never" to the floors above.
 pub(crate) const FIRST_LSN: u64 = 4096;
-/// Version of the format; in every segment header and checkpoint slot.
+/// The version of the format, stored in every segment header and checkpoint slot.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 const GROUP_MAGIC: u16 = 0x4C48;
 const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"HFWALSEG");
-/// Bytes of a segment header that its checksum covers; the whole lies within one sector.
+/// The bytes of a segment header that its checksum covers. They lie within one sector.
 const SEGMENT_SEALED: usize = 96;
 
-/// Bytes of a group with a payload of `payload` bytes.
+/// The bytes of a group with a payload of `payload` bytes.
 pub(crate) const fn group_len(payload: usize) -> u64 {
     (GROUP_HEADER + payload as u64).next_multiple_of(GROUP_HEADER)
 }
 
-/// What the checksums of a database's groups start from.
+/// The seed of the checksums of a database's groups.
 pub(crate) fn seed(uuid: &[u8; 16]) -> u32 {
     checksum(uuid)
 }
@@ -58,16 +58,16 @@ pub(crate) struct GroupHeader {
 }
 
 impl GroupHeader {
-    /// The header of a group whose payload has, seeded, the checksum `payload_crc`.
+    /// Returns the header of a group whose payload has the seeded checksum `payload_crc`.
     pub fn new(payload_len: usize, payload_crc: u32, lsn: u64, stamp: u64, epoch: u32) -> GroupHeader {
-        // The log refuses payloads beyond GROUP_BYTES_MAX, which fits.
+        // The log refuses payloads beyond GROUP_BYTES_MAX, so the length fits.
         let payload_len = payload_len as u32;
         let mut header = GroupHeader { flags: 0, payload_len, lsn, stamp, epoch, crc: 0 };
         header.crc = header.seal(payload_crc);
         header
     }
 
-    /// The header as the four little-endian words that it is on disk.
+    /// The header as its four little-endian words on disk.
     pub fn words(&self) -> [u64; 4] {
         let first = u64::from(GROUP_MAGIC) | u64::from(self.flags) << 16 | u64::from(self.payload_len) << 32;
         [first, self.lsn, self.stamp, u64::from(self.crc) | u64::from(self.epoch) << 32]
@@ -88,12 +88,12 @@ impl GroupHeader {
         })
     }
 
-    /// Bytes of the whole group.
+    /// The bytes of the whole group.
     pub fn group_len(&self) -> u64 {
         group_len(self.payload_len as usize)
     }
 
-    /// Whether `group`, the whole group with its padding, is what was appended.
+    /// True if `group`, the whole group with its padding, is what was appended.
     pub fn matches(&self, seed: u32, group: &[u8]) -> bool {
         let payload_end = GROUP_HEADER as usize + self.payload_len as usize;
         let (Some(payload), Some(padding)) = (group.get(GROUP_HEADER as usize..payload_end), group.get(payload_end..))
@@ -121,7 +121,8 @@ pub(crate) struct SegmentHeader {
     pub number: u64,
     pub start: u64,
     pub data_len: u64,
-    /// Epoch in which the segment was prepared; for those who read dumps.
+    /// The epoch in which the segment was prepared. For readers of dumps; the engine does not use
+    /// it.
     pub epoch: u32,
 }
 
@@ -156,10 +157,10 @@ impl SegmentHeader {
         bytes
     }
 
-    /// Decodes a header. `Ok(None)`: these bytes are no intact header.
+    /// Decodes a header. `Ok(None)` if the bytes are not an intact header.
     ///
     /// # Errors
-    /// An intact header of a format that this version does not know: what is unknown about it.
+    /// What is unknown about an intact header of a format that this version does not know.
     pub fn decode(bytes: &[u8]) -> Result<Option<SegmentHeader>, String> {
         let Some(sealed) = bytes.get(..SEGMENT_SEALED) else { return Ok(None) };
         if get_u64(bytes, 0) != Some(SEGMENT_MAGIC) || get_u32(bytes, SEGMENT_SEALED) != Some(checksum(sealed)) {
@@ -185,7 +186,7 @@ impl SegmentHeader {
         Some((header, get_u32(bytes, 8)?, get_u64(bytes, 56)?))
     }
 
-    /// The checksum holds, but arithmetic with the fields must not overflow either.
+    /// True if arithmetic with the fields cannot overflow. A correct checksum does not prove that.
     fn is_plausible(&self) -> bool {
         let aligned = self.start.is_multiple_of(GROUP_HEADER) && self.data_len.is_multiple_of(GROUP_HEADER);
         aligned && self.data_len > 0 && self.start.checked_add(self.data_len).is_some_and(|end| end < 1 << 62)

@@ -1,26 +1,39 @@
-//! Group commit by a leader: one sync makes many callers' LSNs durable, on a caller's thread.
+//! Group commit by a leader: one sync, on the thread of one caller, makes the LSNs of many callers
+//! durable.
 //!
-//! Protocol. A caller whose LSN is not durable takes the lock. If nobody leads, it leads: it works (writes and syncs)
-//! without the lock until its own LSN is durable, with everything that was complete by then, and publishes how far it
-//! came. If somebody leads, it enters the list of those who wait, and sleeps. The leader, when it is done, takes those
-//! whom it served out of the list, and one more: that with the smallest LSN, whom it calls to lead next. It wakes
-//! all of them without the lock. Who was served goes its way without looking at anything shared: with hundreds of
-//! callers on few cores, the lock that each of them had to take first was a queue of context switches.
+//! Protocol:
 //!
-//! A leader does not wait for LSNs beyond its own: a thread that lost its core between getting its LSN and filling it holds
-//! up those who come after it, not those before.
+//! 1. A caller whose LSN is not durable takes the lock.
+//! 2. If no caller leads, it leads. It works (writes and syncs) without the lock until its own LSN
+//!    is durable, with everything that is complete by then, and publishes up to where the log is
+//!    durable.
+//! 3. If another caller leads, the caller enters the list of waiters and parks.
+//! 4. A leader that is done takes out of the list the waiters that it served, and the waiter with
+//!    the smallest LSN of the others. It calls that one to lead next, and wakes all of them without
+//!    the lock.
+//! 5. A served waiter returns without reading shared state. If each took the lock again, hundreds
+//!    of callers on few cores would queue for it, at a context switch each.
 //!
-//! A leader whose work is short - the log is in memory, or handed to the system and no more - is done before a thread has gone to sleep, and
-//! to put one to sleep and wake it again costs more than his work. So a caller who finds somebody leading looks a few times whether he
-//! is done, if the last work was short and there is a second core for the leader. If he is not done by then, he has probably been put off his
-//! core; so the caller gives its own away a few times and looks again, and only then enters the list. Where hundreds of callers share few
-//! cores, all of them come by while the leader waits for his turn: to put each to sleep and to wake it was most of what that cost.
+//! A leader does not wait for LSNs beyond its own. A thread that was preempted between taking its
+//! LSN range and filling it holds up the callers with higher LSNs, not those with lower ones.
 //!
-//! Invariant: while callers wait, somebody leads, or one has been called to lead and not looked yet. Whoever leaves without
-//! leading while nobody leads calls another one.
+//! Spinning. If the log is in memory, or only written to the system, the leader's work is shorter
+//! than parking and waking a thread. So if the last work was short and there is a second core, a
+//! caller does this before step 3:
 //!
-//! Lock order: the lock is a leaf; it is not held during the work. `tests/loom_group_commit.rs` explores the
-//! hand-over.
+//! 1. It spins a bounded number of times until the leader is done.
+//! 2. If the leader is still not done, it has probably been preempted. The caller yields a few
+//!    times and checks after each.
+//!
+//! Where hundreds of callers share few cores, all of them arrive while the leader waits for a core.
+//! To park and wake each of them would cost most of the time.
+//!
+//! Invariant *a lead is never lost*: while callers wait, one leads, or one has been called to lead
+//! and has not checked yet. A caller that leaves without leading while no caller leads calls
+//! another one.
+//!
+//! Lock order: the lock is a leaf; it is not held during the work. `tests/loom_group_commit.rs`
+//! explores the hand-over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,43 +44,43 @@ use holdfast_base::sync::{Mutex, spin_loop, yield_now};
 use holdfast_base::time::Instant;
 use holdfast_base::{Result, Waiter, Wake};
 
-/// See the module.
+/// Group commit by a leader; see the module.
 pub struct GroupCommit {
     done: CachePadded<Done>,
     many_cores: bool,
     state: CachePadded<Mutex<State>>,
 }
 
-/// Times that a caller looks whether the leader is done: some microseconds.
+/// Spins of a caller before it yields: some microseconds.
 #[cfg(not(loom))]
 const LOOKS: u32 = 64;
 #[cfg(loom)]
 const LOOKS: u32 = 1;
-/// Times that it gives its core away after that, and looks again.
+/// Yields of a caller before it parks.
 #[cfg(not(loom))]
 const YIELDS: u32 = 4;
 #[cfg(loom)]
 const YIELDS: u32 = 1;
-/// Work that takes no longer is short.
+/// Work that takes at most this long is short.
 const SHORT: Duration = Duration::from_micros(5);
 
-/// What leaders have done: looked at by those who hope that the one before them is.
+/// The progress of the leaders. Spinning callers read it without the lock.
 struct Done {
     durable: AtomicU64,
-    /// How often somebody has led; changed under the lock.
+    /// How many leaders have finished. Changed under the lock.
     turns: AtomicU64,
 }
 
 struct State {
     leading: bool,
-    /// The last work was short, so it is worth looking before lining up.
+    /// True if the last work was short, so that a caller spins before it parks.
     short: bool,
-    /// Each wants everything below an LSN to be durable.
+    /// The waiters. Each waits until everything below an LSN is durable.
     waiting: Vec<Arc<Waiter<u64>>>,
 }
 
 impl State {
-    /// Takes the next leader out of the list.
+    /// Takes the waiter with the smallest LSN out of the list.
     fn next_leader(&mut self) -> Option<Arc<Waiter<u64>>> {
         let first = (0..self.waiting.len()).min_by_key(|&i| self.waiting[i].wants)?;
         Some(self.waiting.swap_remove(first))
@@ -75,7 +88,7 @@ impl State {
 }
 
 impl GroupCommit {
-    /// Everything below `durable` is durable.
+    /// Creates the group commit of a log in which everything below `durable` is durable.
     pub fn new(durable: u64) -> GroupCommit {
         let state = State { leading: false, short: cfg!(loom), waiting: Vec::new() };
         GroupCommit {
@@ -85,22 +98,24 @@ impl GroupCommit {
         }
     }
 
-    /// What is durable.
+    /// Everything below this LSN is durable.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.done.durable.load(Ordering::Acquire)
     }
 
-    /// Sets what is durable, while nobody flushes (at open).
+    /// Sets the durable LSN. Called at open, while no thread flushes.
     pub fn set_durable(&self, lsn: u64) {
         self.done.durable.store(lsn, Ordering::Release);
     }
 
-    /// Returns when everything below `lsn` is durable. `work(target)` makes durable at least what is below `target`
-    /// and returns what is; `stop` fails when there is no use in waiting on.
+    /// Returns when everything below `lsn` is durable. `work(target)` makes durable at least what
+    /// is below `target`, and returns the LSN up to which everything is. `stop` fails when waiting
+    /// has become useless.
     ///
     /// # Errors
-    /// Of `work`, for the caller that led (those that it would have served try themselves), and of `stop`.
+    /// Those of `work`, for the caller that led; the waiters that it would have served try
+    /// themselves. Those of `stop`.
     pub fn flush_to(
         &self,
         lsn: u64,
@@ -110,10 +125,11 @@ impl GroupCommit {
         let (mut looks, mut yields) = (LOOKS, YIELDS);
         loop {
             let mut state = self.state.lock();
-            // Under the lock: a leader publishes how far it came before it looks whom it served.
+            // Under the lock: a leader publishes the durable LSN before it searches the list for
+            // those it served.
             let done = stop().map(|()| self.durable() >= lsn);
             if !matches!(done, Ok(false)) {
-                // It may have been called to lead.
+                // This caller may have been called to lead.
                 let next = if state.leading { None } else { state.next_leader() };
                 drop(state);
                 next.inspect(|waiter| waiter.wake(Wake::Called));
@@ -161,14 +177,14 @@ impl GroupCommit {
         state.waiting = waiting;
         let next = state.next_leader();
         drop(state);
-        // The next one first: it has work to do.
+        // The next leader first: it has work to do.
         next.inspect(|waiter| waiter.wake(Wake::Called));
         let served: Vec<Arc<Waiter<u64>>> = served;
         served.iter().for_each(|waiter| waiter.wake(Wake::Served));
         done.map(|_| ())
     }
 
-    /// Wakes all who wait, so that they ask `stop` again.
+    /// Wakes all waiters, so that they ask `stop` again.
     pub fn wake_all(&self) {
         let waiting = std::mem::take(&mut self.state.lock().waiting);
         waiting.iter().for_each(|waiter| waiter.wake(Wake::Called));

@@ -1,18 +1,26 @@
 //! Floor 2: the write-ahead log.
 //!
-//! An LSN is a byte offset in an endless stream, cut into segment files. A *group* is one mini-transaction's records,
-//! contiguous, under one checksum, applied all or none. [`Wal::append`] takes no lock; [`Wal::flush_to`] is group
-//! commit by a leader; [`Wal::reserve`] is admission to the log's space, before anything is latched;
-//! [`Wal::set_checkpoint`] moves the place where recovery begins and lets segments be reused. [`Wal::open`] verifies
-//! the log and hands its groups out; [`LogReader`] reads a log without writing to the disk; [`LogTail`] follows the
-//! live one. `docs/design/log.md` draws the bytes and proves the protocol.
+//! An LSN is a byte offset in an endless stream that is cut into segment files. A *group* is one
+//! mini-transaction's records, contiguous, under one checksum, applied all or none.
 //!
-//! What the floors above have to do for it:
+//! - [`Wal::append`] adds a group without a lock.
+//! - [`Wal::flush_to`] makes the log durable: group commit by a leader.
+//! - [`Wal::reserve`] is admission to the log's space, before any page is latched.
+//! - [`Wal::set_checkpoint`] moves the LSN where recovery begins and lets segments be reused.
+//! - [`Wal::open`] verifies the log and returns its groups.
+//! - [`LogReader`] reads a log without writing to the disk.
+//! - [`LogTail`] follows the live log.
 //!
-//! * take a ticket before latching, hold one at a time; sleep [`Wal::throttle_delay`] at the start of a statement;
-//! * [`Wal::enter`] before append, drop the slot after the changed pages are registered as dirty;
-//! * flush to a page's LSN before the page is written;
-//! * for a checkpoint, call [`Wal::oldest_writer`] before looking for the oldest dirty page.
+//! `docs/design/log.md` draws the bytes and proves the protocol.
+//!
+//! Duties of the floors above:
+//!
+//! - Take a ticket before latching, and hold one at a time. Sleep [`Wal::throttle_delay`] at the
+//!   start of a statement.
+//! - Call [`Wal::enter`] before append. Drop the slot after the changed pages are registered as
+//!   dirty.
+//! - Flush to a page's LSN before the page is written.
+//! - For a checkpoint, call [`Wal::oldest_writer`] before searching for the oldest dirty page.
 
 #![forbid(unsafe_code)]
 
@@ -40,13 +48,13 @@ pub use space::{SpaceClass, SpaceTicket};
 pub use tail::{LogCopy, LogTail};
 pub use wal::{Wal, WriterSlot};
 
-/// Whether a log has files of that name.
+/// True if files of a log have names like `name`.
 #[must_use]
 pub fn is_log_file(name: &str) -> bool {
     name == CHECKPOINT_FILE || segments::number_of(name).is_some()
 }
 
-/// The parts that the model checkers explore by themselves.
+/// The parts that the model checkers explore separately.
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod parts {

@@ -1,11 +1,12 @@
-//! The one latch that stops a database for good.
+//! The state that stops a database until it is opened again.
 //!
-//! After a failed fsync, or a mini-transaction that broke off half applied, nobody knows what is durable; a later
-//! success must not hide that. One [`Poison`] is shared by all floors of a database: whoever notices sets it, with
-//! the reason, and everybody checks it before promising anything.
+//! After a failed fsync, or a mini-transaction that stopped half applied, it is unknown what is
+//! durable. A later success must not hide that. All floors of a database share one [`Poison`]. The
+//! thread that meets the failure sets it, with the reason, and every thread checks it before it
+//! promises anything.
 //!
-//! Lock order: the list of hooks is a leaf lock for those who register; [`Poison::set`] runs the hooks under it, so
-//! a hook may only wake threads.
+//! Lock order: the list of hooks is a leaf lock for the threads that register. [`Poison::set`] runs
+//! the hooks under it, so a hook may only wake threads.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,8 @@ use holdfast_base::{Error, Result};
 
 type Hook = Box<dyn Fn() + Send + Sync>;
 
-/// Set once, with the first reason; never cleared. Reopening the database starts with a fresh one.
+/// The poison of one database. It is set once, with the first reason, and never cleared. Reopening
+/// the database starts with a new one.
 #[derive(Default)]
 pub struct Poison {
     reason: OnceLock<Arc<str>>,
@@ -23,13 +25,13 @@ pub struct Poison {
 }
 
 impl Poison {
-    /// A healthy one.
+    /// Creates a poison that is not set.
     #[must_use]
     pub fn new() -> Arc<Poison> {
         Arc::default()
     }
 
-    /// Poisons the database. The first reason stays; later ones are dropped. Wakes whoever waits.
+    /// Poisons the database and wakes all waiters. The first reason stays; later ones are dropped.
     pub fn set(&self, why: impl Into<Arc<str>>) {
         if self.reason.set(why.into()).is_ok() {
             for hook in self.hooks.lock().iter() {
@@ -38,7 +40,7 @@ impl Poison {
         }
     }
 
-    /// Whether the database may go on.
+    /// Succeeds if the database is not poisoned.
     ///
     /// # Errors
     /// [`Error::Poisoned`] with the first reason.
@@ -50,20 +52,20 @@ impl Poison {
         }
     }
 
-    /// Whether it is set.
+    /// True if the database is poisoned.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.reason.get().is_some()
     }
 
-    /// The first reason, if it is set.
+    /// The first reason, if the database is poisoned.
     #[must_use]
     pub fn reason(&self) -> Option<Arc<str>> {
         self.reason.get().cloned()
     }
 
-    /// Runs `hook` when the poison is set (at once if it is already), on the thread that sets it, whatever locks
-    /// that thread holds: the hook may only wake threads.
+    /// Runs `hook` when the poison is set, or at once if it is already. The hook runs on the thread
+    /// that sets the poison, under whatever locks that thread holds, so it may only wake threads.
     pub fn on_set(&self, hook: impl Fn() + Send + Sync + 'static) {
         let mut hooks = self.hooks.lock();
         if self.is_set() {

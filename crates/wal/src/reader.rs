@@ -1,20 +1,25 @@
 //! Reads a log group by group, verifying everything and writing nothing.
 //!
-//! Reading starts at the checkpoint and ends at the first place that holds no group of this log: its bytes are blank,
-//! stale or torn, or the group there belongs to an earlier epoch than its predecessor. Whether that is the end of the
-//! log, or damage in the middle of it, is decided by looking further: every group carries, as its *stamp*, the LSN
-//! that was durable when it was appended. A later intact group whose stamp lies beyond the bad place proves that the
-//! bad place was durable once, so its loss is damage. Without such a proof it is the tail of the last writes before a
-//! crash, torn or never written. (So the very last flush is undecidable: what it wrote carries no later stamp.)
-//! Two more proofs: a log that ends before the durable LSN recorded in the checkpoint slot is damaged; and so is one
-//! that goes on in a segment behind a missing one, or behind a broken header, because a segment is made durable before
-//! anything is written into it or its successors.
+//! Reading starts at the checkpoint. It ends at the first position without a group of this log: the
+//! bytes are blank, stale or torn, or the group belongs to an earlier epoch than its predecessor.
+//! Such a position is the end of the log or damage in the middle of it. What follows decides. Every
+//! group carries, as its *stamp*, the LSN that was durable when the group was appended. The
+//! position is damage if
 //!
-//! Stale groups cannot give false proofs. Whatever stamp a group of an earlier life carries was durable in that life,
-//! and no recovery ends the log below a proven LSN; so a stamp beyond the bad place tells the truth whatever the epoch
-//! of the group is.
+//! 1. a later intact group has a stamp beyond it: the position was durable once; or
+//! 2. the checkpoint slot records a durable LSN beyond it; or
+//! 3. the log goes on in a segment behind a missing one or behind a broken header: a segment is
+//!    made durable before anything is written into it or its successors.
 //!
-//! Invariant: `buffer` holds the log bytes from `buffer_start` on; `position` is where the next group begins.
+//! Otherwise it is the torn tail of the last writes before a crash. The very last flush is
+//! undecidable, since no later stamp covers what it wrote.
+//!
+//! Stale groups give no false proof. The stamp of a group of an earlier life was durable in that
+//! life, and no recovery ends the log below a proven LSN. So a stamp beyond the position is true,
+//! whatever the epoch of its group.
+//!
+//! Invariant: `buffer` holds the log bytes from `buffer_start` on; `position` is where the next
+//! group begins.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,77 +32,79 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::format::{self, GROUP_BYTES_MAX, GROUP_HEADER, GroupHeader, SEGMENT_HEADER, SegmentHeader};
 use crate::segments::{Segment, file_name, for_each_piece, number_of};
 
-/// Bytes read at a time.
+/// The bytes of one read.
 const CHUNK: u64 = 1 << 20;
 
-/// One mini-transaction's records.
+/// The records of one mini-transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group<'a> {
-    /// LSN of the group.
+    /// The LSN of the group.
     pub start: Lsn,
-    /// LSN of what follows it; what pages changed by it carry.
+    /// The LSN of what follows the group. Pages that the group changes carry it.
     pub end: Lsn,
-    /// In which life of the database (counted by opens) it was appended.
+    /// The life of the database (counted by opens) in which the group was appended.
     pub epoch: u32,
-    /// What was known to be durable when it was appended.
+    /// Everything below this LSN was durable when the group was appended.
     pub stamp: Lsn,
     /// The records.
     pub payload: &'a [u8],
 }
 
-/// How far reading the log has come, in bytes.
+/// The progress of reading the log, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
+    /// The bytes read.
     pub done: u64,
-    /// Bytes to read altogether; exact for [`crate::Recovery`], at most this for [`LogReader`].
+    /// The bytes to read altogether. Exact for [`crate::Recovery`], an upper bound for
+    /// [`LogReader`].
     pub total: u64,
 }
 
-/// Why a log ends where it ends.
+/// Why a log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// Nothing was ever written there.
+    /// The bytes were never written.
     Blank,
-    /// Bytes from an earlier use of the segment.
+    /// The bytes are from an earlier use of the segment.
     Stale,
-    /// A group that was not written completely.
+    /// A group was not written completely.
     Torn,
-    /// An intact group of an earlier life, left behind when a recovery ended the log here.
+    /// An intact group of an earlier life, left behind when a recovery ended the log before it.
     EarlierEpoch,
     /// The last prepared segment is full.
     NoMoreSegments,
-    /// The reader was told to stop there.
+    /// The reader was told to stop at this LSN.
     Limit,
 }
 
 /// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
-    /// Where the next group would begin.
+    /// The LSN of the next group.
     pub lsn: Lsn,
-    /// Why there is none.
+    /// Why there is no next group.
     pub reason: EndReason,
 }
 
-/// What the directory holds, as far as the log goes.
+/// The files of a log in its directory.
 pub(crate) struct Inventory {
-    /// From the one that holds the checkpoint on, without gaps.
+    /// The segments from the one with the checkpoint on, without gaps.
     pub chain: Vec<Segment>,
-    /// Further segments that might hold proofs of damage.
+    /// Further segments that may hold proofs of damage.
     suspects: Vec<Segment>,
-    /// Names of all files that are not in the chain.
+    /// The names of all files that are not in the chain.
     pub others: Vec<String>,
-    /// Page size recorded in the first segment of the chain.
+    /// The page size recorded in the first segment of the chain.
     pub page_size: u32,
 }
 
 impl Inventory {
-    /// Looks at all segment files.
+    /// Reads the headers of all segment files. `at` is the checkpoint LSN.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if the segment that holds `at` is missing, or one is that of another database, which would be reused;
-    /// [`Error::Incompatible`] for segments of an unknown format.
+    /// [`Error::DamagedFile`] if the segment that holds `at` is missing, or if a segment belongs to
+    /// another database: it would be reused. [`Error::Incompatible`] for segments of an unknown
+    /// format.
     pub fn take(disk: &dyn Disk, uuid: &[u8; 16], at: u64, options: OpenOptions) -> Result<Inventory> {
         let mut intact: Vec<(Segment, u32)> = Vec::new();
         let mut bad: Vec<(u64, Arc<dyn holdfast_io::File>)> = Vec::new();
@@ -139,7 +146,8 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// A file whose header is broken but whose name says that it follows the chain: if it held log, this is where.
+    /// Adds a file with a broken header whose name says that it follows the chain. If it held log,
+    /// the log begins at the end of the chain.
     fn suspect_successor(&mut self, bad: Vec<(u64, Arc<dyn holdfast_io::File>)>) -> Result<()> {
         let Some(last) = self.chain.last() else { return Ok(()) };
         let (next, start) = (last.number + 1, last.end);
@@ -175,11 +183,11 @@ pub struct LogReader {
     checkpoint: Checkpoint,
     seed: u32,
     position: u64,
-    /// Stop here in any case.
+    /// Reading stops at this LSN at the latest.
     limit: u64,
-    /// Epoch of the group read last.
+    /// The epoch of the group read last.
     epoch: u32,
-    /// Stamp of the group read last.
+    /// The stamp of the group read last.
     stamp: u64,
     groups: u64,
     buffer: Vec<u8>,
@@ -188,11 +196,12 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Opens the log in `disk` at its checkpoint. `uuid`: of the database that it must belong to; `None` takes any.
+    /// Opens the log in `disk` at its checkpoint. `uuid` is the database that the log must belong
+    /// to; `None` accepts any.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] without a log, [`Error::DamagedFile`] if its checkpoint or the segment where reading
-    /// has to begin is not intact, [`Error::Incompatible`] for another format or database.
+    /// [`Error::NotADatabase`] without a log. [`Error::DamagedFile`] if its checkpoint or the first
+    /// segment to read is not intact. [`Error::Incompatible`] for another format or database.
     pub fn open(disk: &dyn Disk, uuid: Option<[u8; 16]>) -> Result<LogReader> {
         let checkpoint = checkpoint::read(disk)?;
         if uuid.is_some_and(|uuid| uuid != checkpoint.uuid) {
@@ -219,26 +228,26 @@ impl LogReader {
         }
     }
 
-    /// Starts again at the checkpoint, to end at `limit`.
+    /// Starts again at the checkpoint, and ends at `limit`.
     pub(crate) fn rewind(&mut self, limit: u64) {
         (self.position, self.limit, self.end) = (self.checkpoint.lsn, limit, None);
         (self.epoch, self.stamp, self.groups) = (self.checkpoint.min_epoch, self.checkpoint.lsn, 0);
         self.buffer.clear();
     }
 
-    /// UUID of the database.
+    /// The UUID of the database.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
         self.checkpoint.uuid
     }
 
-    /// Page size of the database.
+    /// The page size of the database.
     #[must_use]
     pub fn page_size(&self) -> u32 {
         self.inventory.page_size
     }
 
-    /// Where reading begins.
+    /// The LSN of the checkpoint, where reading begins.
     #[must_use]
     pub fn checkpoint_lsn(&self) -> Lsn {
         Lsn(self.checkpoint.lsn)
@@ -250,13 +259,13 @@ impl LogReader {
         &self.checkpoint.payload
     }
 
-    /// Where the next group begins.
+    /// The LSN of the next group.
     #[must_use]
     pub fn position(&self) -> Lsn {
         Lsn(self.position)
     }
 
-    /// How far it has come.
+    /// The bytes read, and the bytes to read.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let total = self.end.map_or(self.limit, |end| end.lsn.0) - self.checkpoint.lsn;
@@ -269,11 +278,11 @@ impl LogReader {
         self.end
     }
 
-    /// The next group, or `None` at the end of the log.
+    /// Returns the next group, or `None` at the end of the log.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if log that was durable is not readable (again at every further call),
-    /// [`Error::Incompatible`] for groups of a newer format, whatever the disk says.
+    /// [`Error::DamagedFile`] if log that was durable cannot be read (again at every further call),
+    /// [`Error::Incompatible`] for groups of a newer format, and any error of the disk.
     #[expect(clippy::should_implement_trait, reason = "the group borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Group<'_>>> {
         if self.end.is_some() {
@@ -312,7 +321,8 @@ impl LogReader {
         self.inventory
     }
 
-    /// Stamp of the group read last: everything below was durable when that group was appended.
+    /// The stamp of the group read last: everything below it was durable when that group was
+    /// appended.
     pub(crate) fn last_stamp(&self) -> u64 {
         self.stamp
     }
@@ -325,7 +335,8 @@ impl LogReader {
         &self.inventory.chain
     }
 
-    /// The group at the current position: its header and where its payload lies in the buffer; or why there is none.
+    /// Returns the header of the group at the current position and the range of its payload in the
+    /// buffer; or why there is no group.
     fn examine(&mut self) -> Result<Result<(GroupHeader, Range<usize>), EndReason>> {
         if self.position >= self.limit {
             let all = self.limit == self.inventory.end();
@@ -362,8 +373,8 @@ impl LogReader {
         Ok(Ok((header, payload..payload + header.payload_len as usize)))
     }
 
-    /// Makes the buffer hold `len` bytes from the current position on, which must lie below the limit; returns where
-    /// they are in it.
+    /// Makes the buffer hold `len` bytes from the current position on, which must lie below the
+    /// limit. Returns their index in the buffer.
     fn fill(&mut self, len: u64) -> Result<usize> {
         let have = self.buffer_start..self.buffer_start + self.buffer.len() as u64;
         if self.position < have.start || self.position + len > have.end {
@@ -376,7 +387,7 @@ impl LogReader {
         Ok((self.position - self.buffer_start) as usize)
     }
 
-    /// Copies log bytes that lie in the chain.
+    /// Copies log bytes of the chain.
     pub(crate) fn read_bytes(&self, from: u64, out: &mut [u8]) -> Result<()> {
         let to = from + out.len() as u64;
         for_each_piece(
@@ -389,7 +400,8 @@ impl LogReader {
         )
     }
 
-    /// There is no group at the current position: fails if it can be proved that there was one.
+    /// Fails if it can be proved that there was a group at the current position, where none is
+    /// readable.
     fn check_end(&self, reason: EndReason) -> Result<()> {
         let bad = self.position;
         if reason == EndReason::Limit {
@@ -400,7 +412,8 @@ impl LogReader {
             return Err(self.damage(bad, format!("the log ends here ({reason:?}), but was durable up to {durable}")));
         }
         if self.checkpoint.closed && bad == self.checkpoint.durable {
-            // There is nothing behind it to look for, which takes time in proportion to the capacity.
+            // Nothing was appended beyond the end, and a search takes time in proportion to the
+            // capacity.
             return Ok(());
         }
         for segment in self.inventory.chain.iter().filter(|s| s.end > bad) {
@@ -421,7 +434,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// An intact group in `segment`, at `from` or later, with a stamp of `min_stamp` or more.
+    /// Returns the header of an intact group in `segment`, at `from` or later, with a stamp of at
+    /// least `min_stamp`.
     fn find_group(&self, segment: &Segment, from: u64, min_stamp: u64) -> Result<Option<GroupHeader>> {
         let mut chunk = Vec::new();
         let mut at = from;

@@ -1,21 +1,26 @@
 //! Opening a log after a crash or a clean stop.
 //!
-//! 1. [`Wal::open`] reads the log once from the checkpoint to its end and verifies all of it: damage is found before
-//!    anything is changed.
-//! 2. It makes durable what it read. After a crash of the process alone, the last writes may be with the system and
-//!    not on the disk, and pages must not be written ahead of them. What carries no proof of durability (from the
-//!    last group's stamp on) is even written again: after a sync that failed in an earlier life, the system may hold
-//!    such bytes as clean.
-//! 3. [`Recovery`] hands out the groups; meanwhile they count as appended and durable, so that the pool may write
-//!    pages.
-//! 4. [`Recovery::finish`] begins a new epoch, durable in both checkpoint slots before anything is appended.
+//! 1. [`Wal::open`] reads the log once from the checkpoint to its end and verifies all of it:
+//!    damage is found before anything is changed.
+//! 1. [`Wal::open`] reads the log once from the checkpoint to its end and verifies all of it. So
+//!    damage is found before anything is changed.
+//! 2. It makes durable what it read. After a crash of the process alone, the last writes may be in
+//!    the system's cache only, and pages must not be written ahead of them. What carries no proof
+//!    of durability (everything from the last group's stamp on) is written again: after a sync that
+//!    failed in an earlier life, the system may hold such bytes as clean.
+//! 3. [`Recovery`] returns the groups. Meanwhile they count as appended and durable, so that the
+//!    pool may write pages.
+//! 4. [`Recovery::finish`] begins a new epoch, durable in both checkpoint slots before anything is
+//!    appended.
 //!
-//! Why epochs. What lies behind the end of the log may contain intact groups of the previous life, each at its own
-//! LSN, behind a torn one. A new, shorter group at the end could by chance end exactly where such a leftover begins,
-//! and a later recovery would read on into it. But the new group carries the new epoch, the leftover an earlier one,
-//! and a reader takes no group of an earlier epoch than its predecessor's (the checkpoint keeps the least epoch for
-//! the group it points to, which has no predecessor). By induction no leftover is ever read: to be reached it needs an
-//! intact predecessor that was appended after the recovery that ended the log before it, hence of a later epoch.
+//! Epochs. Behind the end of the log there may be a torn group of the previous life and, behind it,
+//! intact ones, each at its own LSN. A new, shorter group at the end could by chance end exactly
+//! where such a leftover begins, and a later recovery would read on into it. But the new group
+//! carries the new epoch, the leftover an earlier one, and a reader accepts no group of an earlier
+//! epoch than its predecessor's. (The checkpoint records the least epoch for the group at the
+//! checkpoint LSN, which has no predecessor.) By induction no leftover is ever read: to be reached
+//! it needs an intact predecessor that was appended after the recovery that ended the log before
+//! it, hence of a later epoch.
 
 use std::sync::Arc;
 
@@ -29,10 +34,10 @@ use crate::reader::{Group, Inventory, LogEnd, LogReader, Progress};
 use crate::segments::{Segment, SegmentSet, for_each_piece};
 use crate::{Wal, WalConfig};
 
-/// Bytes written again at a time.
+/// The bytes of one repeated write.
 const CHUNK: u64 = 1 << 20;
 
-/// The groups from the checkpoint to the end of the log, then the way to appending.
+/// Returns the groups from the checkpoint to the end of the log, then opens the log for appending.
 pub struct Recovery {
     wal: Arc<Wal>,
     reader: LogReader,
@@ -40,12 +45,12 @@ pub struct Recovery {
 }
 
 impl Wal {
-    /// Opens the log of an existing database: verifies it to its end and makes that durable. Nothing can be appended
-    /// before [`Recovery::finish`].
+    /// Opens the log of an existing database, verifies it to its end, and makes it durable. Nothing
+    /// can be appended before [`Recovery::finish`].
     ///
     /// # Errors
-    /// As [`LogReader::open`] and [`LogReader::next`]; [`Error::InvalidArgument`] for a capacity that is too small;
-    /// [`Error::Incompatible`] for another page size; whatever the disk says.
+    /// As [`LogReader::open`] and [`LogReader::next`]; [`Error::InvalidArgument`] for a capacity
+    /// that is too small; [`Error::Incompatible`] for another page size; any error of the disk.
     pub fn open(
         disk: Arc<dyn Disk>,
         uuid: [u8; 16],
@@ -55,7 +60,7 @@ impl Wal {
         Wal::open_with(disk, uuid, config, metrics, &mut |_| {})
     }
 
-    /// As [`Wal::open`], telling `progress` how far the verification is.
+    /// As [`Wal::open`]; tells `progress` how far the verification has come.
     ///
     /// # Errors
     /// As [`Wal::open`].
@@ -90,7 +95,7 @@ impl Wal {
     }
 }
 
-/// Makes the log durable up to `end`, as far as that is not proven.
+/// Makes durable the part of the log below `end` that is not proven to be.
 fn secure(reader: &LogReader, end: u64) -> Result<()> {
     let begin = reader.checkpoint_lsn().0;
     let mut at = reader.last_stamp().clamp(begin, end);
@@ -112,13 +117,13 @@ fn secure(reader: &LogReader, end: u64) -> Result<()> {
 }
 
 impl Recovery {
-    /// Where recovery begins.
+    /// The LSN where recovery begins.
     #[must_use]
     pub fn checkpoint_lsn(&self) -> Lsn {
         self.reader.checkpoint_lsn()
     }
 
-    /// What was stored with the checkpoint.
+    /// What the floors above stored with the checkpoint.
     #[must_use]
     pub fn checkpoint_payload(&self) -> &[u8] {
         self.reader.checkpoint_payload()
@@ -136,17 +141,17 @@ impl Recovery {
         self.end.lsn
     }
 
-    /// How far reading has come.
+    /// The bytes read, and the bytes to read.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.reader.progress()
     }
 
-    /// The next group, or `None` after the last one. While the caller applies it, everything up to its end counts as
-    /// durable.
+    /// Returns the next group, or `None` after the last one. While the caller applies a group,
+    /// everything up to its end counts as durable.
     ///
     /// # Errors
-    /// Whatever the disk says; [`Error::DamagedFile`] if the log is not any more what it was when it was verified.
+    /// Any error of the disk; [`Error::DamagedFile`] if the log has changed since it was verified.
     #[expect(clippy::should_implement_trait, reason = "the group borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Group<'_>>> {
         let group = self.reader.next()?;
@@ -160,10 +165,12 @@ impl Recovery {
         Ok(group)
     }
 
-    /// Ends recovery: begins a new epoch, takes over unused segment files, and opens the log for appending.
+    /// Ends recovery: begins a new epoch, takes over unused segment files, and opens the log for
+    /// appending.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if groups are left; whatever the disk says: the log can be opened again then.
+    /// [`Error::InvalidArgument`] if groups are left; any error of the disk. The log can be opened
+    /// again then.
     pub fn finish(self) -> Result<()> {
         let Recovery { wal, reader, end } = self;
         let end = end.lsn.0;
@@ -188,7 +195,8 @@ impl Recovery {
         }
         wal.segments().adopt(inventory.others)?;
         wal.segments().recycle_below(wal.checkpoint_lsn().0)?;
-        // A database on a full disk can be opened; who needs room will be told.
+        // A database on a full disk can be opened. The first statement that needs room gets the
+        // error.
         let _ = wal.segments().prepare_to(end + wal.geometry().ahead());
         wal.start_appending(end);
         Ok(())

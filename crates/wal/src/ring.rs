@@ -2,18 +2,17 @@
 //!
 //! Positions are LSNs modulo the size of the ring. A thread that owns the LSN range `[start, end)`
 //!
-//! 1. waits until `end <= freed + size` (the caller's duty: [`crate::Wal`] helps writing meanwhile), so that the
-//!    range it overwrites is no longer needed,
+//! 1. waits until `end <= freed + size`, so that the range it overwrites is no longer needed (the
+//!    caller's duty: [`crate::Wal`] helps to write meanwhile),
 //! 2. stores its words, relaxed,
 //! 3. publishes the range by storing `end` into the link of `start`, with release.
 //!
-//! The drainer (one at a time) follows the links from where it stands: a link that is greater than its own position
-//! is a published range, and its acquire load makes the words visible. Links are never reset. What a link holds from
-//! earlier laps is never greater than the position: its range began at least one ring earlier and is shorter than
-//! the ring.
-//!
-//! Words are atomics although their accesses never overlap (by 1. and 3.): it costs nothing measurable against the
-//! checksum and keeps this crate free of unsafe code.
+//! The drainer (one at a time) follows the links from its position. A link greater than the
+//! position is a published range, and the acquire load of the link makes the words visible. Links
+//! are never reset. What a link holds from earlier laps is never greater than the position: its
+//! range began at least one ring earlier and is shorter than the ring.
+//! Words are atomics although, by rules 1 and 3, their accesses never overlap. Beside the checksum
+//! this costs nothing that can be measured, and the crate needs no unsafe code.
 
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,31 +20,32 @@ use crate::format::GROUP_HEADER;
 
 const WORD: usize = size_of::<u64>();
 
-/// See the module.
+/// The log buffer; see the module.
 pub struct Ring {
     words: Box<[AtomicU64]>,
     links: Box<[AtomicU64]>,
 }
 
 impl Ring {
-    /// A ring of `bytes`, a power of two.
+    /// Creates a ring of `bytes`, a power of two.
     pub fn new(bytes: usize) -> Ring {
         assert!(bytes.is_power_of_two() && bytes >= GROUP_HEADER as usize);
         let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect();
         Ring { words: zeros(bytes / WORD), links: zeros(bytes / GROUP_HEADER as usize) }
     }
 
-    /// Bytes of the ring.
+    /// The bytes of the ring.
     pub fn len(&self) -> u64 {
         (self.words.len() * WORD) as u64
     }
 
-    /// Memory taken, in bytes.
+    /// The memory that the ring takes, in bytes.
     pub fn memory(&self) -> u64 {
         self.len() + (self.links.len() * WORD) as u64
     }
 
-    /// Stores a group: header, payload, zeros up to the next multiple of 32 bytes. The caller owns the range.
+    /// Stores a group: header, payload, and zeros up to the next multiple of 32 bytes. The caller
+    /// owns the range.
     #[inline]
     pub fn put(&self, start: u64, header: [u64; 4], payload: &[u8]) {
         let at = self.word_of(start);
@@ -61,16 +61,17 @@ impl Ring {
         store(&self.words[..words - until_wrap], back);
     }
 
-    /// Announces that `[start, end)` is complete.
+    /// Publishes `[start, end)`, which is complete.
     #[inline]
     pub fn publish(&self, start: u64, end: u64) {
         self.link_of(start).store(end, Ordering::Release);
     }
 
-    /// Follows the links from `from`: the end of what is complete, and the number of groups passed.
+    /// Follows the links from `from`. Returns the end of what is complete, and the number of groups
+    /// passed.
     pub fn ready_from(&self, from: u64) -> (u64, u64) {
         let (mut position, mut groups) = (from, 0);
-        // One lap at most: links further on belong to ranges that this drainer has not freed yet.
+        // One lap at most: further links belong to ranges that this drainer has not freed yet.
         while position - from < self.len() {
             let end = self.link_of(position).load(Ordering::Acquire);
             if end <= position {
@@ -81,8 +82,8 @@ impl Ring {
         (position, groups)
     }
 
-    /// Copies the bytes from `from` on, which must be complete and not freed, into `out`, whose length is a multiple
-    /// of 8.
+    /// Copies the bytes from `from` on into `out`, whose length is a multiple of 8. The bytes must
+    /// be complete and not freed.
     pub fn copy_out(&self, from: u64, out: &mut [u8]) {
         let at = self.word_of(from);
         let until_wrap = (out.len() / WORD).min(self.words.len() - at);

@@ -1,16 +1,17 @@
-//! The segment files: where an LSN lies, preparing the next ones, reusing the old ones.
+//! The segment files: finding the file of an LSN, preparing the next files, reusing the old ones.
 //!
-//! The log is cut into files `wal.NNNNNN` with consecutive numbers; each holds a fixed range of LSNs behind a header
-//! (see [`crate::format`]). Groups may cross from one to the next. A segment is *prepared* before any LSN in it is
-//! promised: the file exists at full length with its blocks written (zeros), header in place, file and directory
-//! synced. So a full disk shows up while preparing, as an error of the statement that wanted room, never while
-//! writing what was already promised; and syncing the log needs no metadata writes.
+//! The log is cut into files `wal.NNNNNN` with consecutive numbers. Each holds a fixed range of
+//! LSNs behind a header (see [`crate::format`]). A group may cross from one file to the next. A
+//! segment is *prepared* before any LSN in it is promised: the file exists at full length with its
+//! blocks written (zeros) and its header in place, and file and directory are synced. So a full
+//! disk is found while a segment is prepared, as an error of the statement that asks for room,
+//! never by a write of what was promised. And syncing the log needs no writes of metadata.
 //!
-//! A segment that lies below the checkpoint is set aside and later renamed to the next number. Its stale bytes carry
-//! LSNs of their own, by which they are never mistaken for log. The crash states between are harmless: a file whose
-//! header does not fit its name belongs to nobody and is reused.
+//! A segment below the checkpoint is set aside and later renamed to the next number. Its stale
+//! bytes carry LSNs of their own, so they are never taken for log. The crash states between are
+//! harmless: a file whose header does not fit its name is not part of the log and is reused.
 //!
-//! Lock order: `preparing`, then `state`; I/O happens under `preparing` only (and removals).
+//! Lock order: `preparing`, then `state`. I/O happens under `preparing` only (and removals).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,8 +25,9 @@ use crate::config::{Geometry, Sizes};
 use crate::format::{SEGMENT_HEADER, SegmentHeader};
 
 const PREFIX: &str = "wal.";
-/// Zeros are written in pieces of this size. The system keeps what was written at once in one piece of its cache, and goes through all blocks of the
-/// piece with each write to it: with pieces of a mebibyte a commit of 500 bytes cost 3.3 us instead of 0.7.
+/// Zeros are written in pieces of this size. The system keeps what one write wrote as one piece of
+/// its cache, and each later write goes through all blocks of the piece it hits: with pieces of a
+/// mebibyte a commit of 500 bytes costs 3.3 us instead of 0.7.
 const FILL_BYTES: usize = 16 << 10;
 
 /// The name of segment `number`.
@@ -33,7 +35,7 @@ pub(crate) fn file_name(number: u64) -> String {
     format!("{PREFIX}{number:06}")
 }
 
-/// The number of the segment called `name`, if that is one.
+/// The number of the segment called `name`; `None` if a segment has no such name.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let number = name.strip_prefix(PREFIX)?.parse().ok()?;
     (file_name(number) == name).then_some(number)
@@ -53,16 +55,16 @@ impl Segment {
         Segment { number: self.number, start: self.start, end: self.end, file: self.file.clone() }
     }
 
-    /// Where `lsn`, which lies in the segment, is in the file.
+    /// The offset in the file of `lsn`, which lies in the segment.
     pub fn offset_of(&self, lsn: u64) -> u64 {
         SEGMENT_HEADER + (lsn - self.start)
     }
 }
 
-/// Splits `[from, to)` where segments meet: `visit(segment, range)`.
+/// Splits `[from, to)` at the borders of segments and calls `visit(segment, range)` for each piece.
 ///
 /// # Errors
-/// Of `visit`; [`Error::DamagedFile`] if an LSN lies in no segment.
+/// Those of `visit`; [`Error::DamagedFile`] if an LSN lies in no segment.
 pub(crate) fn for_each_piece<'a>(
     segments: impl Fn(u64) -> Option<&'a Segment>,
     from: u64,
@@ -71,7 +73,7 @@ pub(crate) fn for_each_piece<'a>(
 ) -> Result<()> {
     let mut at = from;
     while at < to {
-        let segment = segments(at).ok_or_else(|| not_there(at))?;
+        let segment = segments(at).ok_or_else(|| no_segment(at))?;
         let end = to.min(segment.end);
         visit(segment, at, end)?;
         at = end;
@@ -79,12 +81,12 @@ pub(crate) fn for_each_piece<'a>(
     Ok(())
 }
 
-/// The error of an LSN that no segment holds.
-pub(crate) fn not_there(lsn: u64) -> Error {
+/// The error for an LSN that no segment holds.
+pub(crate) fn no_segment(lsn: u64) -> Error {
     Error::damaged_file("the log", format!("no segment holds log sequence number {lsn}"))
 }
 
-/// See the module.
+/// The segment files of a log; see the module.
 pub(crate) struct SegmentSet {
     disk: Arc<dyn Disk>,
     uuid: [u8; 16],
@@ -98,17 +100,19 @@ pub(crate) struct SegmentSet {
 
 #[derive(Default)]
 struct State {
-    /// In the order of their numbers, without gaps: from the oldest still needed to the last one prepared.
+    /// The segments in the order of their numbers, without gaps: from the oldest still needed to
+    /// the last one prepared.
     live: VecDeque<Arc<Segment>>,
-    /// Files of the right length that may be overwritten.
+    /// Names of files of the right length that may be overwritten.
     free: Vec<String>,
-    /// LSNs from which on somebody still reads.
+    /// The holds, by number: each keeps the segments from its LSN on.
     holds: BTreeMap<u64, u64>,
     next_hold: u64,
 }
 
 impl SegmentSet {
-    /// The segments `live` of a log, in order and without gaps, and files that may be reused or have to go.
+    /// Takes the segments `live` of a log, in order and without gaps, and files that may be reused
+    /// or have to go.
     pub fn new(
         disk: Arc<dyn Disk>,
         uuid: [u8; 16],
@@ -130,12 +134,12 @@ impl SegmentSet {
         }
     }
 
-    /// Sets the epoch recorded in segments prepared from now on.
+    /// Sets the epoch that is recorded in segments prepared from now on.
     pub fn set_epoch(&self, epoch: u32) {
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// LSNs below this lie in prepared segments.
+    /// All LSNs below this one lie in prepared segments.
     #[inline]
     pub fn prepared_end(&self) -> u64 {
         self.prepared_end.load(Ordering::Acquire)
@@ -151,7 +155,8 @@ impl SegmentSet {
     /// Prepares segments until all LSNs below `lsn` have one.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], whatever the disk says. Nothing is lost, and it may be tried again.
+    /// [`Error::DiskFull`] and any other error of the disk. Nothing is lost, and the call can be
+    /// repeated.
     pub fn prepare_to(&self, lsn: u64) -> Result<()> {
         if self.prepared_end() >= lsn {
             return Ok(());
@@ -178,15 +183,15 @@ impl SegmentSet {
         let header = SegmentHeader { page_size: self.page_size, uuid: self.uuid, number, start, data_len, epoch };
         let sealed = file.write_at(0, &header.encode()).and_then(|()| file.sync()).and_then(|()| self.disk.sync_dir());
         if let Err(e) = sealed {
-            // The file is not part of the log; it keeps its length and can be tried again.
+            // The file is not part of the log. It keeps its length, and can be tried again.
             self.state.lock().free.push(name);
             return Err(e);
         }
         Ok(Segment { number, start, end: start + data_len, file })
     }
 
-    /// A file that may be overwritten; one that has the right name already goes first, because renaming another one
-    /// over it would leave its entry pointing at a segment in use.
+    /// Takes a file that may be overwritten, first the one that has the right name already:
+    /// renaming another file over it would leave its entry pointing at a segment in use.
     fn take_free(&self, name: &str) -> Option<String> {
         let mut state = self.state.lock();
         match state.free.iter().position(|f| f == name) {
@@ -209,23 +214,25 @@ impl SegmentSet {
     fn create_file(&self, name: &str, len: u64) -> Result<Arc<dyn File>> {
         let file = self.disk.open(name, OpenOptions::new(FileKind::Log).create(Create::IfMissing))?;
         fill(file.as_ref(), len).inspect_err(|_| {
-            // Give the partial file's room back; if even that fails, opening the log again finds and removes it.
+            // Frees the room of the partial file. If even that fails, the next open finds and
+            // removes the file.
             let _ = self.disk.remove(name);
         })?;
         Ok(file)
     }
 
-    /// Sets segments aside that lie wholly below `lsn` and that nobody holds; those beyond the capacity are removed.
+    /// Sets aside the segments that lie wholly below `lsn` and that no hold keeps. Those beyond the
+    /// capacity are removed.
     ///
     /// # Errors
-    /// Whatever the disk says while removing; the segments are out of use all the same.
+    /// Any error of the disk while removing. The segments are out of use all the same.
     pub fn recycle_below(&self, lsn: u64) -> Result<()> {
         let mut outdated = Vec::new();
         {
             let mut state = self.state.lock();
             let geometry = self.sizes.get();
             let lsn = state.holds.values().copied().fold(lsn, u64::min);
-            // The last one stays, to be continued.
+            // The last segment stays: the log goes on in it.
             while state.live.len() > 1 && state.live.front().is_some_and(|s| s.end <= lsn) {
                 let Some(segment) = state.live.pop_front() else { break };
                 let reusable = segment.end - segment.start == geometry.segment_data;
@@ -240,10 +247,11 @@ impl SegmentSet {
         outdated.iter().try_for_each(|name| self.disk.remove(name))
     }
 
-    /// Takes over files that belong to no segment in use: those of the right length are reused, the others removed.
+    /// Takes over files that belong to no segment in use. Those of the right length are reused, the
+    /// others removed.
     ///
     /// # Errors
-    /// Whatever the disk says.
+    /// Any error of the disk.
     pub fn adopt(&self, names: Vec<String>) -> Result<()> {
         for name in names {
             let file = self.disk.open(&name, OpenOptions::new(FileKind::Log))?;
@@ -261,16 +269,17 @@ impl SegmentSet {
         Ok(())
     }
 
-    /// Segments prepared from now on are of other sizes, and another number of them is kept. Those in use go on until the
-    /// checkpoint has passed them.
+    /// Prepares segments of another size from now on, and keeps another number of them. Those in
+    /// use stay until the checkpoint has passed them.
     ///
     /// # Errors
-    /// Whatever the disk says while files of the old size are removed; they are out of use all the same.
+    /// Any error of the disk while files of the old size are removed. They are out of use all the
+    /// same.
     pub fn resize(&self, geometry: &Geometry) -> Result<()> {
         let _preparing = self.preparing.lock();
         let outdated = {
             let mut state = self.state.lock();
-            // Under the lock: nobody sets a file aside by the old size after this.
+            // Under the lock: after this, no thread sets a file of the old size aside.
             self.sizes.set(geometry);
             std::mem::take(&mut state.free)
         };
@@ -280,13 +289,14 @@ impl SegmentSet {
     /// Makes all segments in use durable.
     ///
     /// # Errors
-    /// Whatever the disk says; nobody knows then what is durable.
+    /// Any error of the disk. It is then unknown what is durable.
     pub fn sync_all(&self) -> Result<()> {
         let live: Vec<_> = self.state.lock().live.iter().cloned().collect();
         live.iter().try_for_each(|s| s.file.sync())
     }
 
-    /// Keeps the segments from `lsn` on; returns the hold's number. `None`: a segment below is needed and gone.
+    /// Keeps the segments from `lsn` on and returns the number of the hold. `None` if a segment
+    /// that it needs is gone.
     pub fn hold(&self, lsn: u64) -> Option<u64> {
         let mut state = self.state.lock();
         if state.live.front().is_none_or(|s| s.start > lsn) {
@@ -298,7 +308,7 @@ impl SegmentSet {
         Some(number)
     }
 
-    /// Moves a hold forward, or ends it (`None`). Segments are set aside at the next checkpoint.
+    /// Moves a hold forward, or ends it (`None`). The next checkpoint sets the segments aside.
     pub fn move_hold(&self, number: u64, lsn: Option<u64>) {
         let mut state = self.state.lock();
         match lsn {
@@ -308,7 +318,8 @@ impl SegmentSet {
     }
 }
 
-/// Gives `file` exactly `len` bytes, all of them written: room that is only promised may turn out not to be there.
+/// Gives `file` exactly `len` bytes, all of them written: blocks that are only allocated may turn
+/// out not to be there.
 fn fill(file: &dyn File, len: u64) -> Result<()> {
     file.set_len(len)?;
     let zeros = vec![0; FILL_BYTES.min(len as usize)];

@@ -1,25 +1,30 @@
-//! Who is between appending a group and registering its pages as dirty.
+//! The writers between appending a group and registering its pages as dirty.
 //!
-//! A checkpoint at LSN `c` promises that every change below `c` is in the data files. Pages that are registered as
-//! dirty bound `c` by their first unwritten change; a writer that has appended its group but not yet registered its
-//! pages is invisible there, so it publishes a lower bound of its start in a slot.
+//! A checkpoint at LSN `c` promises that every change below `c` is in the data files. A page that
+//! is registered as dirty bounds `c` by its first unwritten change. A writer that has appended its
+//! group but not yet registered its pages is not among them, so it publishes a lower bound of its
+//! start in a slot.
 //!
-//! Protocol. Writer: `enter` (reads `next_lsn`, stores it in a free slot), append (a fetch-add on `next_lsn`),
-//! register the pages, drop the slot. Checkpointer: read `next_lsn`, then the slots ([`WriterSlots::oldest`]), *then*
-//! the oldest dirty page; take the minimum.
+//! Protocol. Writer: `enter` (reads `next_lsn`, stores it in a free slot), append (a fetch-add on
+//! `next_lsn`), register the pages, drop the slot. Checkpointer: read `next_lsn`, then the slots
+//! ([`WriterSlots::oldest`]), *then* the oldest dirty page; take the minimum.
 //!
-//! Claim: a writer whose pages the checkpointer does not see as dirty starts at or above that minimum.
-//! Let the checkpointer have read `w` from `next_lsn`, and consider what it then read from the writer's slot:
+//! Claim: a writer whose pages the checkpointer does not see as dirty starts at or above that
+//! minimum. Let the checkpointer have read `w` from `next_lsn`, and consider what it then read from
+//! the writer's slot:
 //!
-//! * The bound. It was read from `next_lsn` before the writer's own fetch-add, hence is not above its start.
-//! * A value from before the bound was stored. Suppose the writer's start were below `w`. Then the checkpointer's
-//!   acquire load of `next_lsn` read a value written by the writer's fetch-add or by a later one; all writes to
-//!   `next_lsn` are read-modify-writes, so that load synchronises with the writer's (release) fetch-add, the slot's
-//!   store happens before the checkpointer's read of the slot, and the read could not have missed it. So the start is
-//!   at or above `w`, which is at or above the minimum.
-//! * A value from after the slot was freed. Freeing is a release store (a later writer's bound continues its release
-//!   sequence, being stored by a compare-exchange), so the pages' registration happens before the checkpointer looks
-//!   at the dirty pages: it sees them there, unless they have been written since.
+//! * The bound. It was read from `next_lsn` before the writer's own fetch-add, hence is not above
+//!   its start.
+//! * A value from before the bound was stored. Suppose the writer's start were below `w`. Then the
+//!   checkpointer's acquire load of `next_lsn` read a value written by the writer's fetch-add or by
+//!   a later one; all writes to `next_lsn` are read-modify-writes, so that load synchronises with
+//!   the writer's (release) fetch-add, the slot's store happens before the checkpointer's read of
+//!   the slot, and the read could not have missed it. So the start is at or above `w`, which is at
+//!   or above the minimum.
+//! * A value from after the slot was freed. Freeing is a release store (a later writer's bound
+//!   continues its release sequence, being stored by a compare-exchange), so the pages'
+//!   registration happens before the checkpointer looks at the dirty pages: it sees them there,
+//!   unless they have been written since.
 //!
 //! `tests/loom_slots.rs` explores this.
 
@@ -27,22 +32,23 @@ use crossbeam_utils::CachePadded;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::sync::yield_now;
 
-/// A slot that nobody uses.
+/// The value of a slot that no writer uses.
 const FREE: u64 = u64::MAX;
 
-/// See the module.
+/// The slots of the writers; see the module.
 pub struct WriterSlots {
     slots: Box<[CachePadded<AtomicU64>]>,
 }
 
 impl WriterSlots {
-    /// `count` slots. More writers than that at one time wait for each other (they hold a slot without waiting for
-    /// anything that another writer could hold).
+    /// Creates `count` slots. If more writers than that run at one time, the others wait. A writer
+    /// waits for nothing that another writer could hold while it holds a slot.
     pub fn new(count: usize) -> WriterSlots {
         WriterSlots { slots: (0..count).map(|_| CachePadded::new(AtomicU64::new(FREE))).collect() }
     }
 
-    /// Publishes a bound read from `next_lsn`; returns the slot's number for [`WriterSlots::leave`].
+    /// Publishes a bound read from `next_lsn`. Returns the slot's number for
+    /// [`WriterSlots::leave`].
     pub fn enter(&self, next_lsn: &AtomicU64) -> usize {
         let home = home();
         loop {
@@ -61,20 +67,20 @@ impl WriterSlots {
         }
     }
 
-    /// Gives a slot back, after the writer's pages are registered.
+    /// Frees a slot, after the writer's pages are registered.
     pub fn leave(&self, number: usize) {
         self.slots[number].store(FREE, Ordering::Release);
     }
 
-    /// A bound below which no writer that is not done can start.
+    /// Returns a bound below which no writer that still holds a slot can start.
     pub fn oldest(&self, next_lsn: &AtomicU64) -> u64 {
-        // The order matters: next_lsn first (see the module).
+        // `next_lsn` first: the proof in the module needs this order.
         let next = next_lsn.load(Ordering::Acquire);
         self.slots.iter().fold(next, |oldest, slot| oldest.min(slot.load(Ordering::Acquire)))
     }
 }
 
-/// Where the calling thread looks for a slot first, so that threads keep to their own cache lines.
+/// The slot that the calling thread tries first, so that threads keep to their own cache lines.
 #[cfg(not(any(loom, shuttle)))]
 fn home() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -83,7 +89,7 @@ fn home() -> usize {
     HOME.with(|home| *home)
 }
 
-/// The checkers want every run to be the same.
+/// The model checkers need every run to be the same.
 #[cfg(any(loom, shuttle))]
 fn home() -> usize {
     0

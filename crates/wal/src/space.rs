@@ -1,32 +1,42 @@
 //! Admission to the log's space: tickets, taken before anything is latched.
 //!
-//! A ticket promises that a number of bytes can be appended: the log will not outgrow its capacity, and the segments
-//! that will hold the bytes exist. Classes have different limits on the age of the log (`user < rollback <
-//! checkpoint`), and the same distances are kept free in the segments prepared ahead: when users wait, or the disk
-//! is full, rollback and purge still have room, and when these wait, the checkpoint has. The checkpoint never waits.
+//! A ticket promises that a number of bytes can be appended: the log will not outgrow its capacity,
+//! and the segments that will hold the bytes exist. The classes have different limits on the age of
+//! the log (`user < rollback < checkpoint`), and the same distances are kept free in the segments
+//! prepared ahead. When users wait, or the disk is full, rollback and purge still have room; when
+//! these wait, the checkpoint has. The checkpoint never waits.
 //!
-//! Accounting: `outstanding` is the sum of all tickets. A ticket is given back *after* its group was appended, so a group
-//! in flight is counted twice for a moment, never not at all.
+//! Accounting: `outstanding` is the sum of all tickets. A ticket is given back *after* its group
+//! was appended. So a group in flight is counted twice for a moment, and never not at all.
 //!
-//! Taking one promises the bytes first, and gives them back like any ticket if there turns out to be no room for them. The end of the log
-//! stands beside the sum: both are changed by every change of a page, and a thread that has to fetch them from another core, or to make
-//! the other core give up its copy, does that once.
+//! Taking a ticket promises the bytes first, and gives them back like any ticket if there is no
+//! room for them. The end of the log is in the same cache line as the sum: every change of a page
+//! changes both, so one transfer of the line between cores serves both.
 //!
-//! Waiting: who has to wait stands in line, first come first served; users in one line, rollback and purge in another.
-//! Only the first of a line looks whether there is room. When there is, it takes its ticket, hands tickets to those behind
-//! it for whom there is room too, and wakes just them: with hundreds in line, waking everybody whenever one may go on
-//! would be all that the processors do. New users stand in line as long as anybody waits; the others only if there is no
-//! room. Whoever makes room (the checkpoint, a dropped ticket) calls the first of each line; nothing polls. No call is
-//! lost: a waiter makes its last attempt under the mutex after registering in `waiting`. The checkpoint calls under the
-//! mutex, always. A dropped ticket looks at `waiting` after its read-modify-write of `outstanding`, and the attempt begins with
-//! one: either the attempt's came later and saw the room, or the drop's acquired the waiter's registration. That goes for the ticket of one
-//! who found no room, too: he whom it was in the way of is called. Those in line promise nothing that they may have to take back.
+//! Waiting:
 //!
-//! Failure: when the checkpoint could not be moved, those who wait for it fail with that error ([`SpaceGate::fail`])
-//! instead of waiting for a disk that may stay broken; the next who has to wait makes it try again. A waiter takes
-//! the number of failures *before* it wakes the checkpointer, so the failure of that attempt is never missed.
+//! 1. Waiters queue first come first served, users in one queue, rollback and purge in another.
+//! 2. Only the first of a queue checks for room. If there is room, it takes its ticket, hands
+//!    tickets to the waiters behind it as long as there is room for them, and wakes only these.
+//!    Waking all of hundreds of waiters each time that one can go on would take the processors up.
+//! 3. A new user queues while any waiter exists. Rollback and purge queue only if there is no room.
+//! 4. A thread that makes room (the checkpointer, the owner of a dropped ticket) calls the first of
+//!    each queue. No thread polls.
 //!
-//! Lock order: the mutex is a leaf; it is not held while segments are prepared. `tests/loom_space.rs` explores the lines.
+//! Invariant *no call is lost*: a waiter makes its last attempt under the mutex, after registering
+//! in `waiting`. The checkpointer calls under the mutex, always. The drop of a ticket reads
+//! `waiting` after its read-modify-write of `outstanding`, and the attempt begins with one. Either
+//! the attempt's came later and saw the room, or the drop's came later and saw the registration.
+//! This also holds for the ticket of a thread that found no room: its drop calls the waiter that
+//! the ticket kept from going on. Waiters promise nothing that they may have to give back.
+//!
+//! Failure: when the checkpoint cannot be moved, the waiters fail with that error
+//! ([`SpaceGate::fail`]) instead of waiting for a disk that may stay broken. The next thread that
+//! has to wait makes the checkpointer try again. A waiter reads the number of failures *before* it
+//! wakes the checkpointer, so it never misses the failure of that attempt.
+//!
+//! Lock order: the mutex is a leaf; it is not held while segments are prepared.
+//! `tests/loom_space.rs` explores the queues.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,34 +49,35 @@ use holdfast_base::{Error, Result, Waiter, Wake};
 
 use crate::config::{Geometry, Sizes};
 
-/// On whose behalf log space is asked for.
+/// The kind of work that log space is reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceClass {
     /// A statement.
     User,
     /// Rollback or purge: they make progress while users wait.
     Rollback,
-    /// What advances the checkpoint: it never waits.
+    /// The work that advances the checkpoint: it never waits.
     Checkpoint,
 }
 
 /// Why a ticket is not granted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The checkpoint has to advance, or others to give tickets back, or it is not the caller's turn.
+    /// The checkpoint has to advance, or other tickets have to be given back, or it is not the
+    /// caller's turn.
     Wait,
-    /// Segments up to this LSN have to be prepared.
+    /// The segments up to this LSN have to be prepared.
     Prepare(u64),
 }
 
-/// How far the log has got, as seen by one attempt.
+/// The ends of the log, as one attempt sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
     /// The LSN that the next group gets.
     pub next: u64,
     /// The LSN of the last checkpoint.
     pub checkpoint: u64,
-    /// Up to this LSN the segments are prepared.
+    /// The segments are prepared up to this LSN.
     pub prepared: u64,
 }
 
@@ -78,41 +89,41 @@ fn limit_of(geometry: &Geometry, class: SpaceClass) -> u64 {
     }
 }
 
-/// What every change of a page changes.
+/// The part of the gate that every change of a page writes to.
 struct End {
-    /// Where the next group starts.
+    /// The LSN of the next group.
     next: AtomicU64,
-    /// Bytes promised and not yet given back.
+    /// The bytes promised and not yet given back.
     outstanding: AtomicU64,
 }
 
-/// See the module.
+/// The admission to the log's space; see the module.
 pub struct SpaceGate {
     end: CachePadded<End>,
     waiting: AtomicU64,
     sizes: Arc<Sizes>,
-    lines: Mutex<Lines>,
+    queues: Mutex<Queues>,
 }
 
 #[derive(Default)]
-struct Lines {
-    /// Each wants so many bytes.
+struct Queues {
+    /// The waiting users. Each wants a number of bytes.
     users: VecDeque<Arc<Waiter<u64>>>,
-    /// Rollback and purge.
+    /// The waiters of rollback and purge.
     system: VecDeque<Arc<Waiter<u64>>>,
-    /// Attempts to move the checkpoint that failed, and why the last one did.
+    /// How many attempts to move the checkpoint failed, and why the last one did.
     failures: u64,
     failure: Option<Error>,
 }
 
-impl Lines {
+impl Queues {
     fn of(&mut self, class: SpaceClass) -> &mut VecDeque<Arc<Waiter<u64>>> {
         if class == SpaceClass::User { &mut self.users } else { &mut self.system }
     }
 
     fn call_first(&self) {
-        for line in [&self.system, &self.users] {
-            line.front().inspect(|first| first.wake(Wake::Called));
+        for queue in [&self.system, &self.users] {
+            queue.front().inspect(|first| first.wake(Wake::Called));
         }
     }
 
@@ -122,23 +133,23 @@ impl Lines {
 }
 
 impl SpaceGate {
-    /// Nothing is promised yet; the log ends at `next`.
+    /// Creates the gate of a log that ends at `next`. Nothing is promised yet.
     pub fn new(sizes: Arc<Sizes>, next: u64) -> SpaceGate {
         SpaceGate {
             end: CachePadded::new(End { next: AtomicU64::new(next), outstanding: AtomicU64::new(0) }),
             waiting: AtomicU64::new(0),
             sizes,
-            lines: Mutex::default(),
+            queues: Mutex::default(),
         }
     }
 
-    /// Where the next group of the log starts: whoever appends moves it on.
+    /// The LSN of the next group. An appending thread advances it.
     #[inline]
     pub fn next(&self) -> &AtomicU64 {
         &self.end.next
     }
 
-    /// Bytes promised and not yet given back.
+    /// The bytes promised and not yet given back.
     pub fn outstanding(&self) -> u64 {
         self.end.outstanding.load(Ordering::Acquire)
     }
@@ -148,7 +159,8 @@ impl SpaceGate {
         limit_of(&self.sizes.get(), class)
     }
 
-    /// Takes a ticket if the class's limit allows it now, and nobody waits in front.
+    /// Takes a ticket if the class's limit allows it now. A user gets none while another waiter
+    /// exists.
     #[inline]
     pub fn try_take(
         &self,
@@ -160,18 +172,18 @@ impl SpaceGate {
             return Err(Refusal::Wait);
         }
         let others = self.end.outstanding.fetch_add(bytes, Ordering::AcqRel);
-        // Given back, with all that belongs to that, where there is no room.
+        // If there is no room, its drop gives the bytes back and calls the first waiters.
         let ticket = self.ticket(bytes);
-        // Read after `outstanding`: what a ticket gave back there is in `next` by now.
+        // Read after `outstanding`: what a ticket gave back before is part of `next` by now.
         self.room_for(others + bytes, class, &position()).map(|()| ticket)
     }
 
-    /// What was promised.
+    /// The ticket for bytes that have been promised.
     fn ticket(&self, bytes: u64) -> SpaceTicket<'_> {
         SpaceTicket { gate: self, bytes }
     }
 
-    /// Whether there is room for all that is `promised`, the last of it to `class`.
+    /// Succeeds if there is room for `promised` bytes, the last of them for `class`.
     #[inline]
     fn room_for(&self, promised: u64, class: SpaceClass, at: &Position) -> Result<(), Refusal> {
         let geometry = self.sizes.get();
@@ -197,25 +209,26 @@ impl SpaceGate {
         }
     }
 
-    /// How often the checkpoint could not be moved.
+    /// How many attempts to move the checkpoint failed.
     pub fn failures(&self) -> u64 {
-        self.lines.lock().failures
+        self.queues.lock().failures
     }
 
-    /// The checkpoint could not be moved: whoever waits for it fails.
+    /// Fails all waiters: the checkpoint could not be moved.
     pub fn fail(&self, error: Error) {
-        let mut lines = self.lines.lock();
-        lines.failures += 1;
-        lines.failure = Some(error);
-        lines.call_all();
+        let mut queues = self.queues.lock();
+        queues.failures += 1;
+        queues.failure = Some(error);
+        queues.call_all();
     }
 
-    /// Waits for a ticket. `failures`: what [`SpaceGate::failures`] said before the checkpointer was woken. `prepare(lsn)`
-    /// prepares segments up to `lsn`; the caller keeps his place meanwhile. `stop` fails when waiting has become useless;
-    /// it is asked whenever the caller is called.
+    /// Waits for a ticket. `failures` is what [`SpaceGate::failures`] returned before the
+    /// checkpointer was woken. `prepare(lsn)` prepares segments up to `lsn`; the caller keeps its
+    /// place in the queue meanwhile. `stop` fails when waiting has become useless; it is asked each
+    /// time that the caller is woken.
     ///
     /// # Errors
-    /// Of `prepare` and `stop`; that of [`SpaceGate::fail`] if there is no room.
+    /// Those of `prepare` and `stop`; that of [`SpaceGate::fail`] if there is no room.
     pub fn wait(
         &self,
         bytes: u64,
@@ -226,61 +239,62 @@ impl SpaceGate {
         stop: impl Fn() -> Result<()>,
     ) -> Result<SpaceTicket<'_>> {
         let waiter = Waiter::new(bytes);
-        let mut lines = self.lines.lock();
+        let mut queues = self.queues.lock();
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        lines.of(class).push_back(waiter.clone());
+        queues.of(class).push_back(waiter.clone());
         loop {
             if let Err(e) = stop() {
-                return self.leave(lines, &waiter, class, e);
+                return self.leave(queues, &waiter, class, e);
             }
-            if lines.of(class).front().is_some_and(|first| Arc::ptr_eq(first, &waiter)) {
-                let (served, refusal) = self.serve(lines.of(class), class, &position);
+            if queues.of(class).front().is_some_and(|first| Arc::ptr_eq(first, &waiter)) {
+                let (served, refusal) = self.serve(queues.of(class), class, &position);
                 if !served.is_empty() {
                     if matches!(refusal, Some(Refusal::Prepare(_))) {
-                        lines.call_first();
+                        queues.call_first();
                     }
-                    drop(lines);
-                    // This one among them.
+                    drop(queues);
+                    // The caller is one of them.
                     served.iter().for_each(|waiter| waiter.wake(Wake::Served));
                     return Ok(self.ticket(bytes));
                 }
                 if let Some(Refusal::Prepare(lsn)) = refusal {
-                    drop(lines);
+                    drop(queues);
                     let prepared = prepare(lsn);
-                    lines = self.lines.lock();
+                    queues = self.queues.lock();
                     match prepared {
                         Ok(()) => continue,
-                        Err(e) => return self.leave(lines, &waiter, class, e),
+                        Err(e) => return self.leave(queues, &waiter, class, e),
                     }
                 }
             }
-            if lines.failures > failures
-                && let Some(error) = lines.failure.clone()
+            if queues.failures > failures
+                && let Some(error) = queues.failure.clone()
             {
-                return self.leave(lines, &waiter, class, error);
+                return self.leave(queues, &waiter, class, error);
             }
-            drop(lines);
+            drop(queues);
             if waiter.sleep() == Wake::Served {
                 return Ok(self.ticket(bytes));
             }
-            lines = self.lines.lock();
+            queues = self.queues.lock();
         }
     }
 
-    /// Takes those for whom there is room out of the line, from its front, with what they asked for promised to them. Returns what
-    /// keeps the next one, if there is one.
+    /// Takes waiters from the front of the queue as long as there is room for them, and promises
+    /// each what it wants. Returns them, and the reason why the next one has to wait, if there is a
+    /// next one.
     fn serve(
         &self,
-        line: &mut VecDeque<Arc<Waiter<u64>>>,
+        queue: &mut VecDeque<Arc<Waiter<u64>>>,
         class: SpaceClass,
         position: &impl Fn() -> Position,
     ) -> (Vec<Arc<Waiter<u64>>>, Option<Refusal>) {
-        // Not a load: see the module.
+        // A read-modify-write, not a load: the invariant *no call is lost* needs it.
         self.end.outstanding.fetch_add(0, Ordering::AcqRel);
         let (mut served, mut refusal) = (Vec::new(), None);
-        while let (Some(first), None) = (line.front(), refusal) {
+        while let (Some(first), None) = (queue.front(), refusal) {
             match self.promise(first.wants, class, position) {
-                Ok(()) => served.extend(line.pop_front()),
+                Ok(()) => served.extend(queue.pop_front()),
                 Err(why) => refusal = Some(why),
             }
         }
@@ -288,47 +302,49 @@ impl SpaceGate {
         (served, refusal)
     }
 
-    /// Steps out of line because of an error; with a ticket all the same, if it was served just now.
+    /// Leaves the queue because of an error. Returns a ticket all the same if the waiter has just
+    /// been served.
     fn leave(
         &self,
-        mut lines: MutexGuard<'_, Lines>,
+        mut queues: MutexGuard<'_, Queues>,
         waiter: &Arc<Waiter<u64>>,
         class: SpaceClass,
         error: Error,
     ) -> Result<SpaceTicket<'_>> {
-        let line = lines.of(class);
-        let Some(place) = line.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
+        let queue = queues.of(class);
+        let Some(place) = queue.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
             return Ok(self.ticket(waiter.wants));
         };
-        line.remove(place);
+        queue.remove(place);
         self.waiting.fetch_sub(1, Ordering::AcqRel);
-        // It may have been first, and called.
-        lines.call_first();
+        // The waiter may have been the first, and called.
+        queues.call_first();
         Err(error)
     }
 
-    /// To be called after room was made by other means than a ticket.
+    /// Calls the first waiters. To be called after room was made by other means than a ticket.
     pub fn call_first(&self) {
-        self.lines.lock().call_first();
+        self.queues.lock().call_first();
     }
 
-    /// To be called when waiting became useless.
+    /// Wakes all waiters. To be called when waiting has become useless.
     pub fn call_all(&self) {
-        self.lines.lock().call_all();
+        self.queues.lock().call_all();
     }
 }
 
-/// A promise of log space, which is given back on drop: to be dropped once the groups that it was taken for have been appended, or will not be.
+/// A promise of log space. Drop it, which gives the space back, once the groups that it was taken
+/// for have been appended or will not be.
 ///
-/// Take it before latching anything, and hold one at a time: a thread that holds a ticket while it waits for a
-/// second one may wait for itself.
+/// Take it before latching anything, and hold one at a time: a thread that holds a ticket while it
+/// waits for a second one may wait for itself.
 pub struct SpaceTicket<'g> {
     gate: &'g SpaceGate,
     bytes: u64,
 }
 
 impl SpaceTicket<'_> {
-    /// Bytes that it promises.
+    /// The bytes that the ticket promises.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -1,4 +1,4 @@
-//! Following the live log, and writing what was followed into another directory: the log's part of a backup.
+//! Follows the live log, and writes its groups into another directory: the log's part of a backup.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use holdfast_io::Disk;
 use crate::checkpoint::{Checkpoint, CheckpointFile};
 use crate::config::{Geometry, Sizes};
 use crate::format::{self, GROUP_HEADER, GroupHeader};
-use crate::segments::{Segment, SegmentSet, not_there};
+use crate::segments::{Segment, SegmentSet, no_segment};
 use crate::{Group, Wal, WalConfig};
 
-/// Bytes read at a time.
+/// The bytes of one read.
 const CHUNK: u64 = 1 << 20;
 
-/// Follows the live log up to what is written. Holds back the reuse of the segments that it still has to read, so that
-/// the files may exceed the capacity while it lags; nobody waits for it.
+/// Follows the live log up to what is written. It holds back the reuse of the segments that it
+/// still has to read, so the files may exceed the capacity while it lags. No thread waits for it.
 pub struct LogTail {
     wal: Arc<Wal>,
     hold: u64,
@@ -31,8 +31,8 @@ impl Wal {
     /// Follows the log from `from`, the start of a group.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the log before the checkpoint has been given up there, or `from` lies beyond the
-    /// end.
+    /// [`Error::InvalidArgument`] if the segment of `from` has been given up, or `from` lies beyond
+    /// the end.
     pub fn tail(self: &Arc<Self>, from: Lsn) -> Result<LogTail> {
         let hold = self.segments().hold(from.0).filter(|_| from <= self.next_lsn());
         let hold = hold.ok_or_else(|| Error::invalid(format!("the log from {from} on is not there")))?;
@@ -49,16 +49,17 @@ impl Wal {
 }
 
 impl LogTail {
-    /// Where the next group starts.
+    /// The LSN of the next group.
     #[must_use]
     pub fn position(&self) -> Lsn {
         Lsn(self.position)
     }
 
-    /// The next group that is written, or `None`: caught up, for now.
+    /// Returns the next written group, or `None` if there is none for now.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if the file does not hold what was written to it; whatever the disk says.
+    /// [`Error::DamagedFile`] if the file does not hold what was written to it; any error of the
+    /// disk.
     #[expect(clippy::should_implement_trait, reason = "the group borrows from the tail")]
     pub fn next(&mut self) -> Result<Option<Group<'_>>> {
         let written = self.wal.written_lsn().0;
@@ -85,7 +86,7 @@ impl LogTail {
         }))
     }
 
-    /// Makes the buffer hold `len` bytes from the position on; returns where.
+    /// Makes the buffer hold `len` bytes from the position on. Returns their index in the buffer.
     fn fill(&mut self, len: u64, written: u64) -> Result<usize> {
         let have_end = self.buffer_start + self.buffer.len() as u64;
         if self.position + len > have_end {
@@ -97,7 +98,7 @@ impl LogTail {
             while at < to {
                 let segment = match self.segment.take() {
                     Some(s) if (s.start..s.end).contains(&at) => s,
-                    _ => self.wal.segments().find(at).ok_or_else(|| not_there(at))?,
+                    _ => self.wal.segments().find(at).ok_or_else(|| no_segment(at))?,
                 };
                 let end = to.min(segment.end);
                 let range = (at - self.position) as usize..(end - self.position) as usize;
@@ -127,7 +128,8 @@ impl fmt::Debug for LogTail {
     }
 }
 
-/// Writes groups of a log, byte for byte at their own LSNs, into another directory, as a log that can be opened there.
+/// Writes groups of a log, byte for byte at their own LSNs, into another directory, as a log that
+/// can be opened there.
 pub struct LogCopy {
     disk: Arc<dyn Disk>,
     uuid: [u8; 16],
@@ -139,10 +141,11 @@ pub struct LogCopy {
 }
 
 impl LogCopy {
-    /// Begins a copy that starts at `start`, the checkpoint that the copied data files go with.
+    /// Begins a copy at `start`, the checkpoint of the copied data files.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a capacity that is too small, or a start that no group can have.
+    /// [`Error::InvalidArgument`] for a capacity that is too small, or a start that no group can
+    /// have.
     pub fn create(disk: Arc<dyn Disk>, uuid: [u8; 16], config: &WalConfig, start: Lsn) -> Result<LogCopy> {
         let geometry = Geometry::new(config)?;
         if !crate::checkpoint::is_position(start.0) {
@@ -154,10 +157,11 @@ impl LogCopy {
         Ok(LogCopy { disk, uuid, seed, segments, start, position: start, epochs: None })
     }
 
-    /// Appends the group that follows.
+    /// Appends the next group.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it does not follow, [`Error::DiskFull`], whatever the disk says.
+    /// [`Error::InvalidArgument`] if it does not follow the one before, [`Error::DiskFull`], and
+    /// any other error of the disk.
     pub fn push(&mut self, group: &Group<'_>) -> Result<()> {
         if group.start.0 != self.position {
             return Err(Error::invalid(format!("the group at {} does not follow {}", group.start, self.position)));
@@ -171,7 +175,7 @@ impl LogCopy {
         self.segments.prepare_to(end)?;
         let mut at = self.position;
         while at < end {
-            let segment = self.segments.find(at).ok_or_else(|| not_there(at))?;
+            let segment = self.segments.find(at).ok_or_else(|| no_segment(at))?;
             let to = end.min(segment.end);
             let range = (at - self.position) as usize..(to - self.position) as usize;
             segment.file.write_at(segment.offset_of(at), &bytes[range])?;
@@ -192,7 +196,8 @@ impl LogCopy {
     /// Makes the copy durable and stores its checkpoint, with `payload` for the floors above.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a payload beyond 2 KiB; [`Error::AlreadyExists`]; whatever the disk says.
+    /// [`Error::InvalidArgument`] for a payload beyond 2 KiB; [`Error::AlreadyExists`]; any error
+    /// of the disk.
     pub fn finish(self, payload: &[u8]) -> Result<()> {
         if payload.len() > crate::checkpoint::PAYLOAD_MAX {
             return Err(Error::invalid(format!("a checkpoint payload of {} bytes is too long", payload.len())));

@@ -1,4 +1,5 @@
-//! After a failed write or sync of the log nothing succeeds any more, and whoever waits is told.
+//! After a failed write or sync of the log nothing succeeds any more, and every waiter gets the
+//! error.
 
 mod common;
 

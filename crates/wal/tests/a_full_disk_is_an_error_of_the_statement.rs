@@ -1,4 +1,5 @@
-//! No room for the next segment: whoever wanted it gets an error, nothing is lost, and it goes on once there is room.
+//! Without room for the next segment, the statement that needs it gets an error, nothing is lost,
+//! and the log goes on once there is room.
 
 mod common;
 

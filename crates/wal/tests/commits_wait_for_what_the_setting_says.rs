@@ -1,4 +1,5 @@
-//! `flush_log_at_trx_commit`: 1 waits for durability, 2 for the system, 0 for nothing; close leaves all durable.
+//! `flush_log_at_trx_commit`: 1 waits for durability, 2 for the system, 0 for nothing; close leaves
+//! all durable.
 
 mod common;
 

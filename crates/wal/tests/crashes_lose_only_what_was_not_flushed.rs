@@ -1,5 +1,6 @@
-//! After power cuts at random moments the log is a prefix of what was appended, with everything that was flushed;
-//! over repeated cuts, also during recovery, with leftovers of all lives behind the end.
+//! After power cuts at random moments the log is a prefix of what was appended, with everything
+//! that was flushed. The cuts repeat, also during recovery, and leave groups of all lives behind
+//! the end.
 
 mod common;
 
@@ -17,7 +18,7 @@ enum Op {
     Append(usize),
     Flush,
     Write,
-    /// To the start of the group that far back.
+    /// To the start of the group that many groups back.
     Checkpoint(usize),
     Close,
 }
@@ -46,7 +47,8 @@ fn life() -> impl Strategy<Value = (Vec<Op>, u64, u64, bool)> {
 /// What must be on the disk.
 #[derive(Default)]
 struct Model {
-    /// Start and payload of every group that recovery has to return or may return, from the checkpoint on.
+    /// Start and payload of every group that recovery has to return or may return, from the
+    /// checkpoint on.
     groups: Vec<(Lsn, Vec<u8>)>,
     /// Groups known to be durable.
     flushed: usize,
@@ -92,7 +94,7 @@ impl Model {
         Ok(())
     }
 
-    /// Compares with what recovery returned, and goes on from that.
+    /// Compares with what recovery returned, and continues with that.
     fn check(&mut self, checkpoint: Lsn, checkpoint_payload: &[u8], found: Vec<(Lsn, Vec<u8>)>) {
         if let Some(lsn) = self.maybe_checkpoint.take()
             && lsn == checkpoint
@@ -111,7 +113,7 @@ impl Model {
     }
 }
 
-/// Opens the log; `None` if the power goes meanwhile.
+/// Opens the log; `None` if the power is cut meanwhile.
 fn try_recover(disk: &Arc<CrashDisk>, model: &mut Model) -> Option<Arc<Wal>> {
     let attempt = (|| {
         let (wal, mut recovery) = open(disk)?;
@@ -164,7 +166,8 @@ proptest! {
 
 #[test]
 fn a_process_that_dies_takes_no_written_byte_along() {
-    // The system still has what was written and never synced. Recovery must make it durable before it is built upon.
+    // The system still has what was written and never synced. Recovery must make it durable before
+    // anything is appended behind it.
     let disk = Arc::new(CrashDisk::new());
     let wal = create(&disk);
     append_synced(&wal, b"synced");
@@ -181,7 +184,7 @@ fn a_process_that_dies_takes_no_written_byte_along() {
 
 #[test]
 fn a_power_cut_anywhere_in_the_first_lap_is_survived() {
-    // Every operation of a run that prepares, fills and recycles segments is a place where the power goes.
+    // The power is cut at every operation of a run that prepares, fills and recycles segments.
     let run = |disk: &Arc<CrashDisk>, model: &mut Model| -> holdfast_base::Result<()> {
         let Some(wal) = try_recover(disk, model) else { return Ok(()) };
         for i in 0..130 {

@@ -9,7 +9,7 @@ use holdfast_base::Lsn;
 use holdfast_io::{Disk, MemoryDisk};
 use holdfast_wal::EndReason;
 
-/// A log whose life 1 left, behind a torn group of 64 bytes, an intact one.
+/// A log with a torn group of 64 bytes and, behind it, an intact group of life 1.
 fn with_leftover() -> (Arc<MemoryDisk>, Lsn, Lsn) {
     let disk = Arc::new(MemoryDisk::new());
     let wal = create(&disk);
@@ -89,7 +89,7 @@ fn a_group_of_an_epoch_that_the_checkpoint_does_not_know_is_damage() {
     let (wal, _) = recover(&disk).unwrap();
     append_synced(&wal, b"second life");
     drop(wal);
-    // Somebody has put an old checkpoint file back.
+    // An old checkpoint file has been put back.
     patch(disk.as_ref(), "checkpoint", 0, 8192, |b| b.copy_from_slice(&old));
     assert!(open(&disk).unwrap_err().to_string().contains("epoch is 2"));
 }

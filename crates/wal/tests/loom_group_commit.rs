@@ -1,5 +1,6 @@
-//! Model check of group commit: nobody waits for ever, nobody returns too early, whoever fails says so.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p holdfast-wal --test loom_group_commit`
+//! Model check of group commit: every caller returns, none too early, and a failure reaches the
+//! caller that led. `RUSTFLAGS="--cfg loom" cargo test --release -p holdfast-wal --test
+//! loom_group_commit`
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use loom::thread;
 struct Log {
     commit: GroupCommit,
     next: AtomicU64,
-    /// What has been synced for real.
+    /// The LSN up to which everything is synced.
     disk: AtomicU64,
     syncing: AtomicBool,
     failures: AtomicU64,

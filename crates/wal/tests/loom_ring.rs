@@ -28,7 +28,8 @@ impl Log {
         self.ring.publish(start, start + len);
     }
 
-    /// As the writer does it: everything that is published, checked, freed. Returns the new position.
+    /// As the writer does it: everything that is published, checked, freed. Returns the new
+    /// position.
     fn drain(&self, position: u64) -> u64 {
         let (ready, groups) = self.ring.ready_from(position);
         assert_eq!(groups > 0, ready > position);

@@ -11,7 +11,7 @@ use loom::thread;
 struct Model {
     slots: WriterSlots,
     next: AtomicU64,
-    /// Whether the pages of each writer are registered as dirty.
+    /// True if the pages of each writer are registered as dirty.
     registered: [AtomicBool; 2],
 }
 

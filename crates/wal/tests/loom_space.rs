@@ -1,5 +1,6 @@
-//! Model check of the admission to the log's space: nobody waits for ever, nobody gets room that is not there.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p holdfast-wal --test loom_space`
+//! Model check of the admission to the log's space: no waiter waits for ever, and no ticket
+//! promises room that does not exist. `RUSTFLAGS="--cfg loom" cargo test --release -p holdfast-wal
+//! --test loom_space`
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ struct Log {
     gate: SpaceGate,
     checkpoint: AtomicU64,
     closed: AtomicBool,
-    /// What users may have at once.
+    /// The bytes that users may have at once.
     all: u64,
     held: AtomicU64,
 }
@@ -52,7 +53,7 @@ impl Log {
     }
 }
 
-/// Each thread takes so much, and gives it back; the results.
+/// Each thread takes that many bytes and gives them back. Returns the results.
 fn take_in_threads(log: &Arc<Log>, bytes: &[u64]) -> Vec<Result<()>> {
     let threads = bytes.iter().map(|&bytes| {
         let log = log.clone();
@@ -91,7 +92,7 @@ fn a_ticket_given_back_lets_the_line_go_on() {
 #[test]
 fn a_checkpoint_lets_the_line_go_on() {
     explore(|log| {
-        // Nobody gives this one back: it is in the log.
+        // This one is never given back: its bytes are in the log.
         std::mem::forget(log.gate.try_take(log.all, SpaceClass::User, || log.position()).unwrap());
         let other = log.clone();
         let checkpointer = thread::spawn(move || {
@@ -121,7 +122,7 @@ fn closing_sends_everybody_home() {
 #[test]
 fn who_fails_does_not_hold_up_who_comes_after() {
     explore(|log| {
-        // The checker's threads have no scopes, so what lends the ticket to one of them has to stay.
+        // The checker's threads have no scopes, so the gate must outlive them.
         let log: &'static Arc<Log> = Box::leak(Box::new(log));
         let all = log.reserve(log.all).unwrap();
         let other = log.clone();
@@ -129,7 +130,7 @@ fn who_fails_does_not_hold_up_who_comes_after() {
             other.gate.fail(Error::DiskFull("test".into()));
             other.give_back(all);
         });
-        // Whoever waited for the checkpoint fails with it, whoever came later gets the room.
+        // Those that waited for the checkpoint fail with it; one that came later gets the room.
         for result in take_in_threads(log, &[log.all, log.all]) {
             assert!(matches!(result, Ok(()) | Err(Error::DiskFull(_))));
         }

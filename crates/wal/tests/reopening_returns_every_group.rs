@@ -1,4 +1,5 @@
-//! What was appended and flushed comes back in order, over segment borders, laps of the buffer, and several lives.
+//! What was appended and flushed comes back in order, over segment borders, laps of the buffer, and
+//! several lives.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Tickets: the limits of the classes, the wait for the checkpoint, first come first served, the throttle.
+//! Tickets: the limits of the classes, the wait for the checkpoint, first come first served, the
+//! throttle.
 
 mod common;
 
@@ -24,7 +25,7 @@ fn fill_to_the_limit(wal: &Wal) {
     }
 }
 
-/// What arrives each time somebody is going to wait, who wakes the checkpointer first.
+/// Receives a message each time a thread is going to wait and wakes the checkpointer.
 fn calls_of_waiters(wal: &Wal) -> Receiver<()> {
     let (wake, woken) = channel();
     wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
@@ -96,7 +97,8 @@ fn small_requests_do_not_overtake_a_large_one() {
             assert_eq!(served.load(Relaxed), 0);
             ticket
         });
-        // The large one calls the hook just before it queues; the first refusal says that it is there.
+        // The large one calls the hook just before it queues. The first refusal proves that it has
+        // queued.
         woken.recv().unwrap();
         while wal.try_reserve(32, SpaceClass::User).unwrap().is_some() {
             thread::yield_now();
@@ -122,7 +124,8 @@ fn a_checkpoint_serves_all_in_line_for_whom_there_is_room() {
     let woken = calls_of_waiters(&wal);
     let share = wal.user_limit() / 4;
     thread::scope(|s| {
-        // They keep what they get until all have it: no ticket comes back and calls the next one.
+        // The threads keep their tickets until all have one, so no ticket comes back and calls the
+        // next waiter.
         let in_line: Vec<_> = (0..4).map(|_| s.spawn(|| wal.reserve(share, SpaceClass::User))).collect();
         for _ in &in_line {
             woken.recv().unwrap();

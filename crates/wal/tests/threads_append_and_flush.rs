@@ -1,4 +1,5 @@
-//! Many threads append, flush, and checkpoint at once; everything that was flushed is there, in LSN order.
+//! Many threads append, flush, and checkpoint at once. Everything that was flushed is present, in
+//! LSN order.
 
 mod common;
 
@@ -55,7 +56,8 @@ fn every_group_of_every_thread_is_there_once() {
 
 #[test]
 fn writers_and_a_checkpointer_share_a_small_log() {
-    // The log is a fraction of what is written: everybody waits for the checkpointer all the time.
+    // The log is a fraction of what is written, so all threads wait for the checkpointer all the
+    // time.
     let disk = Arc::new(MemoryDisk::new());
     let wal = create(&disk);
     let stop = AtomicBool::new(false);

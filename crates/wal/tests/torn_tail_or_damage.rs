@@ -21,7 +21,7 @@ fn flushed_one_by_one(n: u64) -> (Arc<MemoryDisk>, Vec<(Lsn, Lsn)>) {
 #[test]
 fn every_flipped_bit_below_a_later_stamp_is_damage() {
     let (disk, ranges) = flushed_one_by_one(4);
-    // The last group of all is the undecidable one; all before it are proven by its stamp.
+    // The very last group is the undecidable one; the stamp of the last proves all before it.
     for lsn in (ranges[0].0.0..ranges[3].0.0).map(Lsn) {
         let (name, offset) = place(lsn);
         for bit in 0..8 {
@@ -59,7 +59,8 @@ fn after_a_clean_close_even_the_last_flush_is_known() {
     assert!(err.is_damage() && err.to_string().contains("durable up to"), "{err}");
 }
 
-/// An open after a clean close looked for groups behind the end, in all segments prepared ahead: the larger the capacity, the longer.
+/// After a clean close no open searches behind the end, so it takes the same time whatever the
+/// capacity.
 #[test]
 fn after_a_clean_close_nothing_is_looked_for_behind_the_end() {
     let disk = Arc::new(MemoryDisk::new());
@@ -77,7 +78,7 @@ fn after_a_clean_close_nothing_is_looked_for_behind_the_end() {
     assert_eq!((groups.len(), found.lsn), (1, end));
 }
 
-/// What a clean close wrote down holds until the next open.
+/// The proof of a clean close holds until the next open.
 #[test]
 fn in_the_life_after_a_clean_close_damage_is_found_again() {
     let disk = Arc::new(MemoryDisk::new());
@@ -148,7 +149,7 @@ fn a_missing_or_broken_segment_is_damage() {
 
 #[test]
 fn an_unused_segment_may_be_broken() {
-    // The power went while the segment was being prepared.
+    // The power was cut while the segment was being prepared.
     let (disk, _) = flushed_one_by_one(3);
     patch(disk.as_ref(), "wal.000003", 0, 4096, |b| b.fill(0x55));
     disk.remove("wal.000005").unwrap();
@@ -163,7 +164,8 @@ fn an_unused_segment_may_be_broken() {
 
 #[test]
 fn bytes_of_a_user_do_not_pass_for_log() {
-    // A payload that contains a whole intact group of another database, at the LSN where it comes to lie here.
+    // A payload that contains a whole intact group of another database, at the LSN at which it is
+    // stored here.
     let other = Arc::new(MemoryDisk::new());
     let config = small();
     let metrics = holdfast_metrics::Metrics::new();

@@ -10,8 +10,8 @@ use crate::rng::Rng;
 pub enum Kind {
     /// Every row alike.
     Uniform,
-    /// sysbench's `special`: `share_pct` percent of the accesses go to `hot_pct` percent of the rows, which lie in
-    /// the middle; the rest is the mean of `iterations` uniform draws.
+    /// sysbench's `special`: `share_pct` percent of the accesses go to `hot_pct` percent of the
+    /// rows, which lie in the middle; the rest is the mean of `iterations` uniform draws.
     Special {
         /// Draws that are averaged.
         iterations: u32,
@@ -104,8 +104,8 @@ impl Distribution {
     }
 }
 
-/// Zipf's law by rejection-inversion (W. Hoermann, G. Derflinger: "Rejection-inversion to generate variates from
-/// monotone discrete distributions", 1996): no table, constant time.
+/// Zipf's law by rejection-inversion (W. Hoermann, G. Derflinger: "Rejection-inversion to generate
+/// variates from monotone discrete distributions", 1996): no table, constant time.
 #[derive(Clone, Debug)]
 struct Zipf {
     n: u64,

@@ -1,8 +1,9 @@
 //! What `mysqldump` does to a database: it walks a table in key order and writes every row as text.
 //!
-//! The rows become multi-row INSERT statements of up to about a megabyte each (`--extended-insert` with the default
-//! `net_buffer_length`), text values escaped byte by byte. The statements go to a sink that counts and checksums
-//! them, so that no work can be left out and two dumps of the same data can be compared.
+//! The rows become multi-row INSERT statements of up to about a megabyte each (`--extended-insert`
+//! with the default `net_buffer_length`), text values escaped byte by byte. The statements go to a
+//! sink that counts and checksums them, so that no work can be left out and two dumps of the same
+//! data can be compared.
 
 use holdfast_base::checksum_append;
 
@@ -135,8 +136,8 @@ const ESCAPES: [u8; 256] = {
     escapes
 };
 
-/// A quoted SQL string, escaped as `mysql_real_escape_string` does. What needs no escape is copied at once: the dump's
-/// client must not be what the storage engine is measured by.
+/// A quoted SQL string, escaped as `mysql_real_escape_string` does. What needs no escape is copied
+/// at once: the dump's client must not be what the storage engine is measured by.
 fn push_quoted(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'\'');
     while let Some(at) = text.iter().position(|&byte| ESCAPES[usize::from(byte)] != 0) {
@@ -148,8 +149,8 @@ fn push_quoted(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'\'');
 }
 
-/// Dumps `table` once, in one transaction (`--single-transaction`). `after_row` is called after every row with
-/// what is written so far; `false` ends the dump early.
+/// Dumps `table` once, in one transaction (`--single-transaction`). `after_row` is called after
+/// every row with what is written so far; `false` ends the dump early.
 ///
 /// # Errors
 /// What the store returns, and [`Failure::Fatal`] for rows that cannot be decoded.

@@ -1,6 +1,6 @@
-//! Workloads that know no engine: what the experiments of the lab run, against whatever implements [`Rows`]
-//! (a table store, such as the embedded engine) or [`sysbench::Sql`] (something that takes statements, such as a
-//! server).
+//! Workloads that know no engine: what the experiments of the lab run, against whatever implements
+//! [`Rows`] (a table store, such as the embedded engine) or [`sysbench::Sql`] (something that takes
+//! statements, such as a server).
 //!
 //! | module | what |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! The schedule of a fixed request rate: open loop, as sysbench's `--rate`.
 //!
-//! Requests arrive at exponentially distributed intervals whatever the system under test does. A request that
-//! starts late because the one before it took too long waited in a queue, and its latency counts from when it
-//! *should* have started; measuring from when it did start would hide the wait ("coordinated omission").
+//! Requests arrive at exponentially distributed intervals whatever the system under test does. A
+//! request that starts late because the one before it took too long waited in a queue, and its
+//! latency counts from when it *should* have started; measuring from when it did start would hide
+//! the wait ("coordinated omission").
 //!
 //! The schedule looks at no clock: the caller passes the time and does the sleeping.
 
@@ -49,13 +50,15 @@ impl Schedule {
         Next::Due(due)
     }
 
-    /// Requests that have been due for a while at `now`, roughly: the queue in front of the session.
+    /// Requests that have been due for a while at `now`, roughly: the queue in front of the
+    /// session.
     #[must_use]
     pub fn backlog(&self, now: Duration) -> f64 {
         now.saturating_sub(self.next).as_secs_f64() / self.interval.as_secs_f64()
     }
 
-    /// Moves the whole schedule by `pause`: for a session that was put aside, not one that was slow.
+    /// Moves the whole schedule by `pause`: for a session that was put aside, not one that was
+    /// slow.
     pub fn shift(&mut self, pause: Duration) {
         self.next += pause;
     }

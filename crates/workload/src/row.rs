@@ -6,9 +6,10 @@
 //! text area: the text columns, one after the other
 //! ```
 //!
-//! CHAR(n) is stored without trailing blanks, as the SQL standard lets one read it back; n is checked when a row
-//! is built. Columns that are part of the primary key are in the key and not in the row.
-//! Reading is bounds-checked: bytes that are no row of the schema give an error that names the column.
+//! CHAR(n) is stored without trailing blanks, as the SQL standard lets one read it back; n is
+//! checked when a row is built. Columns that are part of the primary key are in the key and not in
+//! the row. Reading is bounds-checked: bytes that are no row of the schema give an error that names
+//! the column.
 
 use holdfast_base::codec::{get_u16, get_u32, get_u64};
 

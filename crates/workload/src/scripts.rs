@@ -1,5 +1,5 @@
-//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS, dbt2, the oltp test of sysbench 0.4,
-//! and that of 1.0 past the query cache.
+//! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS, dbt2, the oltp
+//! test of sysbench 0.4, and that of 1.0 past the query cache.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -39,8 +39,8 @@ pub enum Scan {
 /// What takes the rows of a range, (key, row) by (key, row); `false` ends the range.
 pub type RowSink<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
-/// One connection to a store of tables whose rows are byte strings ([`crate::row`]) under byte-string keys.
-/// The store keeps secondary indexes itself.
+/// One connection to a store of tables whose rows are byte strings ([`crate::row`]) under
+/// byte-string keys. The store keeps secondary indexes itself.
 pub trait Rows {
     /// Begins a transaction; `read_only` promises that it does not write.
     fn begin(&mut self, read_only: bool) -> Result<()>;

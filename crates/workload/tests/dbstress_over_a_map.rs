@@ -1,5 +1,6 @@
-//! dbSTRESS runs over maps: every table has its rows, READs write nothing, WRITEs keep the number of rows and the length of
-//! each row, with HISTORY clustered by its pair and by a hidden row id alike, and both return the same rows.
+//! dbSTRESS runs over maps: every table has its rows, READs write nothing, WRITEs keep the number
+//! of rows and the length of each row, with HISTORY clustered by its pair and by a hidden row id
+//! alike, and both return the same rows.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +89,8 @@ fn options(hpk: bool) -> Options {
     Options { delete_inserts: 1, hpk, ..Options::light(OBJECTS, 4, 1) }
 }
 
-/// Runs `events` transactions of session 1; returns how often each statement was run, and the checksum of the results.
+/// Runs `events` transactions of session 1; returns how often each statement was run, and the
+/// checksum of the results.
 fn run(maps: &mut Maps, options: Options, events: usize) -> (Vec<(Statement, usize)>, u32) {
     let mut session = Session::new(options, 1, 5);
     let mut done = Vec::new();

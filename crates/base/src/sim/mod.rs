@@ -1,16 +1,20 @@
 //! A seeded scheduler for the simulation of the whole engine, compiled only under `--cfg sim`.
 //!
-//! The threads of a run are threads of the operating system, but only one of them runs at a time: the one that holds the
-//! *baton*. It passes the baton on at *points*: each call of a primitive of [`sync`](crate::sync),
-//! [`blocking`](crate::blocking), [`thread`](crate::thread) and each operation of a simulated disk is one. Which thread
-//! gets it next follows from the seed alone, so the same seed gives the same run.
+//! The threads of a run are threads of the operating system, but only one of them runs at a time:
+//! the one that holds the *baton*. It passes the baton on at *points*: each call of a primitive of
+//! [`sync`](crate::sync), [`blocking`](crate::blocking), [`thread`](crate::thread) and each
+//! operation of a simulated disk is one. Which thread gets it next follows from the seed alone, so
+//! the same seed gives the same run.
 //!
-//! **Time** is simulated: a point takes some nanoseconds, and when no thread can run the clock jumps to the earliest deadline.
+//! **Time** is simulated: a point takes some nanoseconds, and when no thread can run the clock
+//! jumps to the earliest deadline.
 //!
-//! **Stalls.** A point may stall its thread: it does not run again for a while, wherever it is, unless no other can.
+//! **Stalls.** A point may stall its thread: it does not run again for a while, wherever it is,
+//! unless no other can.
 //!
-//! **A run in which no thread can go on** ends with a report: no thread is ready and none waits with a deadline, or there were
-//! too many points since the last call of [`progress`]. Each thread adds its name, what it waits for, and where it stands.
+//! **A run in which no thread can go on** ends with a report: no thread is ready and none waits
+//! with a deadline, or there were too many points since the last call of [`progress`]. Each thread
+//! adds its name, what it waits for, and where it stands.
 //!
 //! A thread outside a run, such as one of a unit test, uses the primitives without the scheduler.
 //!
@@ -18,7 +22,8 @@
 //!
 //! # Invariants
 //! - `one runs`: at most one thread of a run holds the baton.
-//! - `blocked is released`: a thread that blocks on a primitive is made ready by every release of it.
+//! - `blocked is released`: a thread that blocks on a primitive is made ready by every release of
+//!   it.
 
 mod primitives;
 
@@ -44,7 +49,8 @@ pub struct Plan {
     pub patience: u64,
     /// The number of processor cores that the engine believes in.
     pub cores: usize,
-    /// The fault that is planted, one of those that the code asks for with [`planted!`](crate::planted).
+    /// The fault that is planted, one of those that the code asks for with
+    /// [`planted!`](crate::planted).
     pub planted: Option<String>,
 }
 
@@ -218,7 +224,8 @@ impl World {
 }
 
 impl Shared {
-    /// Counts a point of thread `me`, and lets its time pass. Does not return if the patience of the run is at its end.
+    /// Counts a point of thread `me`, and lets its time pass. Does not return if the patience of
+    /// the run is at its end.
     fn count_point(&self, me: usize) -> parking_lot::MutexGuard<'_, World> {
         let mut world = self.world.lock();
         world.points += 1;
@@ -257,7 +264,8 @@ impl Shared {
         }
     }
 
-    /// Adds thread `me` to the report of a stuck run, and has the next one do the same. The last one ends the process.
+    /// Adds thread `me` to the report of a stuck run, and has the next one do the same. The last
+    /// one ends the process.
     fn report(&self, me: usize) -> ! {
         let mut world = self.world.lock();
         let thread = &world.threads[me];
@@ -303,7 +311,8 @@ fn frames_of_interest(backtrace: &str) -> String {
     out
 }
 
-/// Calls `act` with the run that the calling thread belongs to and its number, if it belongs to one.
+/// Calls `act` with the run that the calling thread belongs to and its number, if it belongs to
+/// one.
 fn within<T>(act: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
     let me = ME.try_with(|me| me.borrow().clone()).ok().flatten();
     me.map(|(shared, number)| act(&shared, number))
@@ -424,7 +433,8 @@ pub fn point() {
     });
 }
 
-/// A point that passes the baton on for certain: the thread has nothing to do until another has run.
+/// A point that passes the baton on for certain: the thread has nothing to do until another has
+/// run.
 pub fn step_aside() {
     within(|shared, me| {
         let world = shared.count_point(me);
@@ -432,7 +442,8 @@ pub fn step_aside() {
     });
 }
 
-/// Blocks the calling thread until a wake-up for `key`, or until `limit` has passed; true if that is why it returns.
+/// Blocks the calling thread until a wake-up for `key`, or until `limit` has passed; true if that
+/// is why it returns.
 pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
     within(|shared, me| {
         let mut world = shared.world.lock();

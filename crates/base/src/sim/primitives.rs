@@ -1,7 +1,7 @@
 //! Primitives under the scheduler, with the interfaces of `parking_lot` and `std`.
 //!
-//! Each wraps the real primitive, which is never contended in a run: a thread that does not get it blocks in the scheduler.
-//! The value is therefore as safe as with the real one.
+//! Each wraps the real primitive, which is never contended in a run: a thread that does not get it
+//! blocks in the scheduler. The value is therefore as safe as with the real one.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -290,7 +290,8 @@ impl<T> Drop for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// Sleeps at `address` if `condition` holds, until [`wake_all_at`] of that address, in one step with respect to it.
+/// Sleeps at `address` if `condition` holds, until [`wake_all_at`] of that address, in one step
+/// with respect to it.
 pub fn sleep_at(address: usize, condition: impl Fn() -> bool) {
     if condition() {
         block(Key::Address("", address), None);

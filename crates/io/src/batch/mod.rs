@@ -1,8 +1,9 @@
 //! Batches: many requests at once, by io_uring or by a thread pool.
 //!
-//! The two give the same results; which one is used is decided when the first batch is submitted (or by
-//! [`BatchMethod`]): io_uring where the kernel has it and grants it, else threads. A caller returns from its batch
-//! when all requests are done, so the buffers are borrowed, never copied for the sake of the batch.
+//! Both give the same results. The choice is made when the first batch is submitted (or by
+//! [`BatchMethod`]): io_uring where the kernel has it and grants it, else threads. A caller returns
+//! from its batch when all requests are done, so a batch borrows the buffers and does not copy
+//! them.
 
 mod threads;
 #[cfg(target_os = "linux")]
@@ -17,7 +18,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 /// How batches are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BatchMethod {
-    /// io_uring where it is to be had, else threads.
+    /// io_uring where it is available, else threads.
     #[default]
     Auto,
     /// io_uring, or an error at open.
@@ -56,7 +57,7 @@ pub(crate) struct Transfer<'a> {
     pub(crate) buf: Buffer<'a>,
     /// Flags of `pwritev2`, for writes.
     pub(crate) flags: u32,
-    /// Bytes transferred, or why not; the back end's answer.
+    /// The bytes transferred, or the error; set by the back end.
     pub(crate) result: io::Result<usize>,
 }
 
@@ -65,7 +66,7 @@ impl<'a> Transfer<'a> {
         Transfer { fd, offset, buf, flags, result: Ok(0) }
     }
 
-    /// Whether every byte was transferred.
+    /// True if every byte was transferred.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.result, Ok(n) if n == self.buf.len())
     }
@@ -85,11 +86,12 @@ impl<'a> Transfer<'a> {
         self.result = result.map_err(io::Error::from);
     }
 
-    /// Whether `next` goes on in the same file where this one ends, so that both can be one request.
+    /// True if `next` starts in the same file where this transfer ends, so that one request can do
+    /// both.
     fn is_continued_by(&self, next: &Transfer<'_>) -> bool {
         let same_way = match (&self.buf, &next.buf) {
             (Buffer::Read(_), Buffer::Read(_)) => true,
-            // A write that the device is to do all or none stays alone.
+            // A write that the device must do all or none stays alone.
             (Buffer::Write(_), Buffer::Write(_)) => self.flags == 0 && next.flags == 0,
             _ => false,
         };
@@ -97,11 +99,11 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Most transfers of one request.
+/// The most transfers of one request.
 const TRANSFERS_AT_ONCE: usize = 64;
 
-/// Transfers of which each continues the one before it: one request. What is read ahead, and what a load writes, lies in a row; page
-/// by page, the system and the disk would do the same work for each of them.
+/// Transfers each of which continues the one before it; one request does them all. Read-ahead and
+/// loads produce such rows. Page by page, the system and the disk would repeat their work per page.
 type Row<'r, 'a> = &'r mut [Transfer<'a>];
 
 fn rows<'r, 'a>(transfers: &'r mut [Transfer<'a>]) -> Vec<Row<'r, 'a>> {
@@ -127,7 +129,7 @@ fn run_row(row: Row<'_, '_>) {
     settle(row, result.map_err(io::Error::from));
 }
 
-/// Gives each transfer of a row its part of what their request did.
+/// Gives each transfer of a row its part of the result of the request.
 fn settle(row: Row<'_, '_>, result: io::Result<usize>) {
     match (row, result) {
         ([single], result) => single.result = result,
@@ -138,7 +140,7 @@ fn settle(row: Row<'_, '_>, result: io::Result<usize>) {
                 left -= bytes;
             }
         }
-        // Which of them it was, each finds out for itself.
+        // Each transfer is tried alone, to find out which of them failed.
         (row, Err(_)) => row.iter_mut().for_each(Transfer::run),
     }
 }
@@ -158,8 +160,8 @@ enum Backend {
 }
 
 impl Batcher {
-    /// A batcher that does batches by `method`. Nothing is started before the first batch, except that a demand for
-    /// io_uring is checked at once.
+    /// Creates a batcher that does batches by `method`. Nothing is started before the first batch.
+    /// If `method` demands io_uring, its availability is checked at once.
     pub(crate) fn new(method: BatchMethod) -> io::Result<Batcher> {
         let chosen = OnceLock::new();
         if method == BatchMethod::IoUring {
@@ -175,7 +177,7 @@ impl Batcher {
         })
     }
 
-    /// How batches are done, once that is decided.
+    /// The method of the batches, once it is decided.
     pub(crate) fn describe(&self) -> Option<&'static str> {
         self.chosen.get().map(|backend| match backend {
             #[cfg(target_os = "linux")]
@@ -184,7 +186,7 @@ impl Batcher {
         })
     }
 
-    /// Tries every transfer once and leaves its result in it. Short transfers are the caller's business.
+    /// Tries every transfer once and leaves its result in it. The caller repeats short transfers.
     pub(crate) fn run(&self, transfers: &mut [Transfer<'_>]) {
         let mut rows = rows(transfers);
         if let [single] = &mut *rows {

@@ -1,8 +1,9 @@
 //! A small thread pool that runs the parts of one borrowed job.
 //!
-//! [`ThreadPool::for_each`] publishes a job to the workers and works on it too; whoever is free takes the next part.
-//! It returns when every part is done, which is why workers may use what the caller only borrowed. A batch thus makes
-//! progress even if every worker is busy with another one. One of the few modules with `unsafe`.
+//! [`ThreadPool::for_each`] publishes a job to the workers and works on it too; each free thread
+//! takes the next part. It returns when every part is done, so workers may use what the caller only
+//! borrowed. A batch makes progress even if every worker is busy with another one. One of the few
+//! modules with `unsafe`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 // The standard library's, so that Miri can follow the threads of this module.
@@ -11,7 +12,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, unbounded};
 
-/// Worker threads. They wait for the device, not for the processor, so there are more than cores in small machines.
+/// Worker threads. They wait for the device, not for the processor, so small machines have more of
+/// them than cores.
 const WORKERS: usize = 8;
 
 type Part<'a> = dyn Fn(usize) + Sync + 'a;
@@ -21,13 +23,14 @@ struct Job {
     /// Borrowed from the caller of [`ThreadPool::for_each`]; valid while `done < parts`.
     part: *const Part<'static>,
     parts: usize,
-    /// The next part that nobody has taken.
+    /// The next part that no thread has taken.
     next: AtomicUsize,
     done: Mutex<usize>,
     all_done: Condvar,
 }
 
-// SAFETY: `part` points to a `Sync` closure, so it may be called from any thread; the other fields are Send and Sync.
+// SAFETY: `part` points to a `Sync` closure, so it may be called from any thread; the other fields
+// are Send and Sync.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
@@ -41,13 +44,13 @@ impl Job {
                 return;
             }
             let _counted = CountOnDrop(self);
-            // SAFETY: this part is not counted as done before `_counted` is dropped, so `done < parts`, and the
-            // caller of `for_each`, who owns the closure, is still waiting.
+            // SAFETY: this part is not counted as done before `_counted` is dropped, so `done <
+            // parts`, and the caller of `for_each`, which owns the closure, is still waiting.
             (unsafe { &*self.part })(index);
         }
     }
 
-    /// A count is never half done, so a panic elsewhere does not make it wrong.
+    /// A panic elsewhere does not make the count wrong, since it never changes halfway.
     fn done(&self) -> MutexGuard<'_, usize> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +61,7 @@ impl Job {
     }
 }
 
-/// Counts a part as done, also when it panicked: the caller must never wait for ever.
+/// Counts a part as done, also when it panicked, so that the caller returns.
 struct CountOnDrop<'a>(&'a Job);
 
 impl Drop for CountOnDrop<'_> {
@@ -71,15 +74,15 @@ impl Drop for CountOnDrop<'_> {
     }
 }
 
-/// Finishes the job before the caller's frame goes, also when the caller's own part panics.
+/// Finishes the job before the caller's frame is gone, also when the caller's own part panics.
 struct FinishOnDrop<'a>(&'a Job);
 
 impl Drop for FinishOnDrop<'_> {
     fn drop(&mut self) {
-        // Parts that nobody took are given up (this happens only on the way out of a panic) ...
+        // Parts that no thread took are given up (this happens only during a panic) ...
         let taken = self.0.next.swap(self.0.parts, Ordering::Relaxed).min(self.0.parts);
         *self.0.done() += self.0.parts - taken;
-        // ... and those that somebody did take are waited for.
+        // ... and those that a worker took are waited for.
         self.0.wait();
     }
 }
@@ -87,7 +90,7 @@ impl Drop for FinishOnDrop<'_> {
 /// The pool. Its threads have ended when it is dropped.
 #[derive(Debug)]
 pub(super) struct ThreadPool {
-    /// Taken by drop, which is what tells the workers to end.
+    /// Taken by drop: the closed channel tells the workers to end.
     jobs: Option<Sender<Arc<Job>>>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -104,17 +107,20 @@ impl ThreadPool {
         ThreadPool { workers: workers.collect(), jobs: Some(jobs) }
     }
 
-    /// Calls `part` with each number below `parts`, on several threads at a time. Returns when all calls have.
+    /// Calls `part` with each number below `parts`, on several threads at a time. Returns when all
+    /// calls have.
     pub(super) fn for_each(&self, parts: usize, part: &Part<'_>) {
         let part: *const Part<'_> = part;
-        // SAFETY: only the lifetime is erased. `Job::work` calls the closure only while `done < parts`, and this
-        // function does not return or unwind before `done == parts` (see `FinishOnDrop`).
+        // SAFETY: only the lifetime is erased. `Job::work` calls the closure only while `done <
+        // parts`, and this function does not return or unwind before `done == parts` (see
+        // `FinishOnDrop`).
         let part = unsafe { std::mem::transmute::<*const Part<'_>, *const Part<'static>>(part) };
         let (next, done) = (AtomicUsize::new(0), Mutex::new(0));
         let job = Arc::new(Job { part, parts, next, done, all_done: Condvar::new() });
         let finish = FinishOnDrop(&job);
         for jobs in self.jobs.iter().cycle().take(self.workers.len().min(parts.saturating_sub(1))) {
-            // The receivers live as long as the workers; a pool without workers does all parts below.
+            // The receivers live as long as the workers; a pool without workers does all parts
+            // below.
             let _ = jobs.send(job.clone());
         }
         job.work();
@@ -126,7 +132,7 @@ impl Drop for ThreadPool {
     fn drop(&mut self) {
         drop(self.jobs.take());
         for worker in self.workers.drain(..) {
-            // One that panicked has said so already.
+            // A worker that panicked has reported it already.
             let _ = worker.join();
         }
     }
@@ -175,6 +181,6 @@ mod tests {
         pool.for_each(10, &|i| {
             sum.fetch_add(i, Ordering::Relaxed);
         });
-        assert_eq!(sum.into_inner(), 45, "the pool goes on");
+        assert_eq!(sum.into_inner(), 45, "the pool still works");
     }
 }

@@ -1,10 +1,11 @@
 //! Batches on io_uring: one system call submits a batch and waits for all of it.
 //!
-//! Rings are kept in a list; a batch takes one (or makes one) and puts it back, so batches of different threads do
-//! not wait for each other and no lock is held while the device works. One of the few modules with `unsafe`.
+//! Rings are kept in a list. A batch takes one (or makes one) and puts it back, so batches of
+//! different threads do not wait for each other and no lock is held while the device works. One of
+//! the few modules with `unsafe`.
 //!
-//! Invariant: a ring in the list has no request in flight, and [`Rings::run`] does not return, nor unwind, while the
-//! kernel may still touch a buffer.
+//! Invariant: a ring in the list has no request in flight, and [`Rings::run`] does not return, nor
+//! unwind, while the kernel may still touch a buffer.
 
 use std::fmt;
 use std::io;
@@ -19,7 +20,7 @@ use super::{Buffer, Row, Transfer, run_row, settle};
 
 /// Requests of one submission; longer batches take several.
 const ENTRIES: u32 = 128;
-/// Rings kept for the next batch; more exist only while as many batches run at once.
+/// The rings kept for the next batch. More exist only while as many batches run at once.
 const RINGS_KEPT: usize = 8;
 
 pub(super) struct Rings {
@@ -33,7 +34,7 @@ impl fmt::Debug for Rings {
 }
 
 impl Rings {
-    /// Fails where the kernel has no io_uring or does not grant it.
+    /// Creates an empty list. Fails where the kernel has no io_uring or does not grant it.
     pub(super) fn new() -> io::Result<Rings> {
         Ok(Rings { idle: Mutex::new(vec![IoUring::new(ENTRIES)?]) })
     }
@@ -42,12 +43,13 @@ impl Rings {
     pub(super) fn run(&self, rows: &mut [Row<'_, '_>]) {
         let idle = self.idle.lock().pop();
         let Some(mut ring) = idle.or_else(|| IoUring::new(ENTRIES).ok()) else {
-            // No ring to be had right now (a limit of the process): the slow way is still a way.
+            // No ring can be made now (a limit of the process), so this thread does the requests.
             return rows.iter_mut().for_each(|row| run_row(row));
         };
         for chunk in rows.chunks_mut(ENTRIES as usize) {
             if !run_chunk(&mut ring, chunk) {
-                // The ring refused to work; nothing of it is in flight, so it can be dropped.
+                // The ring refused to work. None of its requests is in flight, so it can be
+                // dropped.
                 let left = rows.iter_mut().flat_map(|row| row.iter_mut()).filter(|t| !t.is_complete());
                 return left.for_each(Transfer::run);
             }
@@ -80,8 +82,8 @@ fn entry(row: &[Transfer<'_>], vectors: &[iovec]) -> Option<squeue::Entry> {
     })
 }
 
-/// Does at most [`ENTRIES`] rows on an idle ring, which is idle again afterwards. False if the ring refused; then some were not
-/// tried, and the ring must not be used again.
+/// Does at most [`ENTRIES`] rows on an idle ring, which is idle again afterwards. False if the ring
+/// refused: some rows were not tried then, and the ring must not be used again.
 fn run_chunk(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
     let buffers = rows.iter_mut().flat_map(|row| row.iter_mut()).map(|transfer| &mut transfer.buf);
     let vectors: Vec<iovec> = buffers.map(vector).collect();
@@ -90,9 +92,10 @@ fn run_chunk(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
         let Some(entry) = entry(row, &vectors[first..first + row.len()]) else { return false };
         first += row.len();
         let entry = entry.user_data(index as u64);
-        // SAFETY: the descriptors and buffers of the entry are borrowed by `rows`, which outlive this function, as `vectors` outlives
-        // the loop below; and this function returns only when every entry that the kernel took has completed. Nothing between
-        // here and there panics. The queue has room: the ring is idle and takes as many entries as there are rows.
+        // SAFETY: the descriptors and buffers of the entry are borrowed by `rows`, which outlive
+        // this function, as `vectors` outlives the loop below; and this function returns only when
+        // every entry that the kernel took has completed. Nothing between here and there panics.
+        // The queue has room: the ring is idle and takes as many entries as there are rows.
         if unsafe { ring.submission().push(&entry) }.is_err() {
             return false;
         }
@@ -100,7 +103,8 @@ fn run_chunk(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
     finish(ring, rows)
 }
 
-/// Submits what is in the queue, an entry for each row, and waits for all of it. False if the ring refused; nothing is in flight then.
+/// Submits what is in the queue, an entry for each row, and waits for all of it. False if the ring
+/// refused; nothing is in flight then.
 fn finish(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
     let mut completed = 0;
     let mut refused = false;
@@ -120,7 +124,8 @@ fn finish(ring: &mut IoUring, rows: &mut [Row<'_, '_>]) -> bool {
             if completed == taken {
                 return false;
             }
-            // Requests in flight complete by themselves; any system call of this thread lets their results in.
+            // Requests in flight complete by themselves. The kernel delivers their results during
+            // any system call of this thread.
             std::thread::yield_now();
         } else if let Err(e) = ring.submit_and_wait(rows.len() - completed) {
             let errno = Errno::from_io_error(&e);

@@ -1,12 +1,14 @@
 //! `flush`: no furious flushing.
 //!
-//! dbSTRESS RW=1, 2010: MySQL 5.5.4 flushed too eagerly, never using more than half of its redo log; 5.5.6 too lazily: the log ran
-//! full, a furious flush followed, and throughput dropped. Both show in the checkpoint age: here it has to settle at 60 % of the
-//! capacity or above and to stay there, while throughput stays even.
+//! dbSTRESS RW=1, 2010: MySQL 5.5.4 flushed too eagerly, never using more than half of its redo
+//! log; 5.5.6 too lazily: the log ran full, a furious flush followed, and throughput dropped. Both
+//! show in the checkpoint age: here it has to settle at 60 % of the capacity or above and to stay
+//! there, while throughput stays even.
 //!
-//! The age grows to its target at memory speed, over two laps of the log; then the model of the disk is switched on, the age settles, and seconds are
-//! counted. On the real disk a loop of small appends with syncs runs at the same time, whose seconds tell the disk's own
-//! unevenness from the engine's.
+//! The age grows to its target at memory speed, over two laps of the log; then the model of the
+//! disk is switched on, the age settles, and seconds are counted. On the real disk a loop of small
+//! appends with syncs runs at the same time, whose seconds tell the disk's own unevenness from the
+//! engine's.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -85,7 +87,8 @@ impl Case {
         self.samples.iter().map(|s| s.tps).collect()
     }
 
-    /// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of the capacity.
+    /// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of
+    /// the capacity.
     fn dips(&self) -> Option<f64> {
         let median = Figure::of(&self.tps())?.median;
         let ages: Vec<f64> = self.samples.iter().map(|s| s.age_bytes as f64).collect();
@@ -98,7 +101,8 @@ pub(crate) fn swing(age: Figure) -> f64 {
     (age.max - age.median).max(age.median - age.min) / age.median
 }
 
-/// Seconds in which throughput was a fifth below `median` while the age fell by a fiftieth of the capacity.
+/// Seconds in which throughput was a fifth below `median` while the age fell by a fiftieth of the
+/// capacity.
 pub(crate) fn dips(tps: &[f64], ages: &[f64], median: f64, capacity: u64) -> usize {
     let fell = ages.windows(2).map(|w| w[0] - w[1] > capacity as f64 / 50.0);
     fell.zip(&tps[1.min(tps.len())..]).filter(|(fell, tps)| *fell && **tps < 0.8 * median).count()
@@ -154,7 +158,8 @@ fn case(
     site.set_slow(false);
     let (mut warm, mut written) = (Duration::ZERO, 0.0);
     let step = Duration::from_secs(1);
-    // One time round the log, and one more: by then the first changes of the dirty pages lie evenly in it.
+    // One time round the log, and one more: by then the first changes of the dirty pages lie evenly
+    // in it.
     while warm < WARM_UP_MAX && written < 2.0 * TARGET * capacity as f64 {
         sampler.run("warm-up at memory speed", &load, step, progress)?;
         warm += step;

@@ -1,17 +1,22 @@
 //! `iobound`: the same workload, ten times the pages.
 //!
-//! dbSTRESS, 2010: with AntiDEAD at 200 instead of 2000 each session visits ten times as many OBJECTs. All engines peaked at the in-memory
-//! throughput and then fell far deeper than a miss explains, even when the file system held every byte: the engine's page management
-//! was the limit, not the disk.
+//! dbSTRESS, 2010: with AntiDEAD at 200 instead of 2000 each session visits ten times as many
+//! OBJECTs. All engines peaked at the in-memory throughput and then fell far deeper than a miss
+//! explains, even when the file system held every byte: the engine's page management was the limit,
+//! not the disk.
 //!
-//! On files past the system's cache and on files through it: a database with everything in the pool, and one with the same rows and a pool of a tenth
-//! of what is visited, as if AntiDEAD were 2000. Past the cache the pages that the engine reads and writes per second (also to its double-write file: the device
-//! is the limit, whatever it is kept busy with) are compared, turn by turn, with what `fio` gets before and after with as many requests under way, in the
-//! same proportion, on a file as large on the same disk; a loop of our own that does nothing else says what processor time such a request costs, and
-//! the same loop with a transaction's computation between its pages what the disk gives to busy processors, without an engine.
-//! Through it, throughput is compared with what is
-//! left of that with everything in the pool, before and after each turn, after the copy of each page has been paid: the same loop, on cached pages,
-//! into as much memory as the pool has. The log is on the same disk and synced at each commit all the while.
+//! On files past the system's cache and on files through it: a database with everything in the
+//! pool, and one with the same rows and a pool of a tenth of what is visited, as if AntiDEAD were
+//! 2000. Past the cache the pages that the engine reads and writes per second (also to its
+//! double-write file: the device is the limit, whatever it is kept busy with) are compared, turn by
+//! turn, with what `fio` gets before and after with as many requests under way, in the same
+//! proportion, on a file as large on the same disk; a loop of our own that does nothing else says
+//! what processor time such a request costs, and the same loop with a transaction's computation
+//! between its pages what the disk gives to busy processors, without an engine. Through it,
+//! throughput is compared with what is left of that with everything in the pool, before and after
+//! each turn, after the copy of each page has been paid: the same loop, on cached pages, into as
+//! much memory as the pool has. The log is on the same disk and synced at each commit all the
+//! while.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -116,8 +121,8 @@ struct Yardsticks {
     /// Transactions with everything in the pool, on the objects that the small pool meets.
     in_pool: Rate,
     page_loop: Rate,
-    /// Past the system's cache: the loop when it computes before each page as long as a transaction with everything in the pool does for each page that the
-    /// engine moves.
+    /// Past the system's cache: the loop when it computes before each page as long as a transaction
+    /// with everything in the pool does for each page that the engine moves.
     busy_loop: Option<Rate>,
     /// Past the system's cache, and if there is one.
     fio: Option<Rate>,
@@ -168,7 +173,7 @@ impl Case {
         Some(Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())?.median)
     }
 
-    /// Whether the system's cache is passed by: fio and the busy loop run only there.
+    /// True if the system's cache is passed by: fio and the busy loop run only there.
     fn is_direct(&self) -> bool {
         self.method == METHODS[0].0
     }
@@ -326,7 +331,8 @@ struct Surroundings<'a, 's> {
 }
 
 impl Surroundings<'_, '_> {
-    /// Takes them, with the engine's proportions: of reads and writes, and of pages and transactions.
+    /// Takes them, with the engine's proportions: of reads and writes, and of pages and
+    /// transactions.
     fn yardsticks(&self, engine: &Turn, moved: Moved) -> Result<Yardsticks> {
         let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
         let write_share = moved.write_share();
@@ -356,7 +362,8 @@ fn lead(options: &Options) -> String {
     )
 }
 
-/// Who moves how many pages past the system's cache: fio, whose processors have nothing else to do, threads that compute, and the engine.
+/// Who moves how many pages past the system's cache: fio, whose processors have nothing else to do,
+/// threads that compute, and the engine.
 fn in_words(case: &Case) -> Option<String> {
     let (fio, busy) = (case.fio_per_s()?, case.busy_loop_per_s()?);
     Some(format!(

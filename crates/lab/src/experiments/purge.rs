@@ -1,12 +1,14 @@
 //! `purge`: updates in place must not eat the pool.
 //!
-//! Dimitri Kravtchuk's dbSTRESS, 2010: 32 sessions, no think time, one UPDATE in place per READ. On MySQL 5.5.4 the free pages
-//! fell continuously until old images owned the pool, because purge did not keep up; a newer kernel's scheduler made it vanish.
+//! Dimitri Kravtchuk's dbSTRESS, 2010: 32 sessions, no think time, one UPDATE in place per READ. On
+//! MySQL 5.5.4 the free pages fell continuously until old images owned the pool, because purge did
+//! not keep up; a newer kernel's scheduler made it vanish.
 //!
-//! Two databases with the same data run in turns. On one nobody holds a snapshot; on the other one snapshot is held from the
-//! first second to the last, as a dump in one transaction does. The rows that differ between snapshot and newest state at the end of
-//! any turn are counted: as many versions may have been kept, not more. (At the end of the last one alone, some of 200,000 rows have come
-//! back to the value that the snapshot sees by chance.)
+//! Two databases with the same data run in turns. On one nobody holds a snapshot; on the other one
+//! snapshot is held from the first second to the last, as a dump in one transaction does. The rows
+//! that differ between snapshot and newest state at the end of any turn are counted: as many
+//! versions may have been kept, not more. (At the end of the last one alone, some of 200,000 rows
+//! have come back to the value that the snapshot sees by chance.)
 
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -155,7 +157,8 @@ fn lead(options: &Options) -> String {
     )
 }
 
-/// Marks the rows of HISTORY, in their order, that the snapshot sees otherwise than a new one. They are always the same rows.
+/// Marks the rows of HISTORY, in their order, that the snapshot sees otherwise than a new one. They
+/// are always the same rows.
 fn mark_changed(db: &Database, site: &Site, old: &ReadTransaction, changed: &mut Vec<bool>) -> Result<()> {
     let definition = &site.tables()[Table::History.number().0];
     let new = db.begin_read()?;
@@ -198,7 +201,8 @@ fn verdicts(sides: &[Side; 2], changed: u64, frames: u64) -> Vec<Verdict> {
         let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
         verdicts.push(Verdict::new(claim, side.lag_seconds(), Bar::AtMost(1.0)));
     }
-    // Beside a snapshot they fall as long as there are rows that change for the first time: that is the bar on the versions.
+    // Beside a snapshot they fall as long as there are rows that change for the first time: that is
+    // the bar on the versions.
     let lost = sides[0].free_lost().map(|pages| pages / frames as f64);
     let claim = "no snapshot: share of the pool that free pages lost from the second quarter to the last";
     verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));

@@ -1,20 +1,21 @@
 //! `scan`: one report query over a big table between small queries.
 //!
-//! Published in 2009 on InnoDB plugin 1.0.5: pool 20 MB, dbt2's `new_order` (9 MB) and `stock` (125 MB).
-//! `SELECT SUM(no_w_id) FROM new_order` takes 0.18 s cold and 0.02 s again; after one `SELECT SUM(s_quantity) FROM
-//! stock WHERE s_data LIKE 'a%'` it takes 0.20 s with `old_blocks_pct=90, old_blocks_time=0`: washed out. With
-//! `pct=5, time=5` it stays at 0.02 s. Too high a time is bad as well: pages are gone before they may get young.
+//! Published in 2009 on InnoDB plugin 1.0.5: pool 20 MB, dbt2's `new_order` (9 MB) and `stock` (125
+//! MB). `SELECT SUM(no_w_id) FROM new_order` takes 0.18 s cold and 0.02 s again; after one `SELECT
+//! SUM(s_quantity) FROM stock WHERE s_data LIKE 'a%'` it takes 0.20 s with `old_blocks_pct=90,
+//! old_blocks_time=0`: washed out. With `pct=5, time=5` it stays at 0.02 s. Too high a time is bad
+//! as well: pages are gone before they may get young.
 //!
-//! The sequence is run for those two settings; for the default `pct` with a delay that no page outlives, where each
-//! scan takes along what lies behind the midpoint, time after time; and for Holdfast with all defaults. No query
-//! declares anything.
-//! What is judged is the share of `new_order`'s pages that the small query reads again after the scan, which does
-//! not depend on the machine; the times are in the table. After every query come the monitor's lines, with rates
+//! The sequence is run for those two settings; for the default `pct` with a delay that no page
+//! outlives, where each scan takes along what lies behind the midpoint, time after time; and for
+//! Holdfast with all defaults. No query declares anything. What is judged is the share of
+//! `new_order`'s pages that the small query reads again after the scan, which does not depend on
+//! the machine; the times are in the table. After every query come the monitor's lines, with rates
 //! over the query's time, as InnoDB prints them.
 //!
-//! The sizes are small enough to be run as published. Quick mode divides tables and pool by 2 and makes the disk
-//! twice as fast; `old_blocks_time` stays, since it only has to lie between the time of a leaf and that between
-//! two small queries.
+//! The sizes are small enough to be run as published. Quick mode divides tables and pool by 2 and
+//! makes the disk twice as fast; `old_blocks_time` stays, since it only has to lie between the time
+//! of a leaf and that between two small queries.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -158,7 +159,7 @@ struct Sequence {
     case: Case,
     /// What the policy is called there.
     name: String,
-    /// Whether something is claimed of it: of a policy of ours.
+    /// True if something is claimed of it: of a policy of ours.
     judged: bool,
     steps: Vec<Step>,
     small_pages: u64,
@@ -315,7 +316,8 @@ fn monitor(before: &PoolState, after: &PoolState, seconds: f64) -> String {
     )
 }
 
-/// Most that the small query may take after the scan under Holdfast, as a multiple of its time before.
+/// Most that the small query may take after the scan under Holdfast, as a multiple of its time
+/// before.
 const SLOWER: f64 = 1.5;
 
 fn verdicts(sequences: &[Sequence]) -> Vec<Verdict> {

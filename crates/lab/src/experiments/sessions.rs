@@ -1,10 +1,11 @@
 //! `sessions`: 1, 2, 4 ... 256 concurrent users.
 //!
-//! Published in 2010: throughput falls continuously from 32 sessions on, and innodb_thread_concurrency=32, which was meant to
-//! help, cost more than it gave until 256. Here dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that
-//! use the processor time that one session's transaction takes while the other cores compute, and do nothing else. What the control
-//! loses with more threads is the machine's doing; the engine may lose a twentieth more. The database is in memory, so that no disk
-//! stands between the sessions.
+//! Published in 2010: throughput falls continuously from 32 sessions on, and
+//! innodb_thread_concurrency=32, which was meant to help, cost more than it gave until 256. Here
+//! dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that use the
+//! processor time that one session's transaction takes while the other cores compute, and do
+//! nothing else. What the control loses with more threads is the machine's doing; the engine may
+//! lose a twentieth more. The database is in memory, so that no disk stands between the sessions.
 
 use std::time::Duration;
 
@@ -34,8 +35,9 @@ pub struct Options {
     pub counts: Vec<u32>,
     /// Turns of engine and control with more than 64 sessions.
     pub turns: usize,
-    /// Length of a turn. Up to 64 sessions each comes to a core every tenth of a second: these have a dozen
-    /// turns of a quarter of this, since a shared machine's speed changes from second to second.
+    /// Length of a turn. Up to 64 sessions each comes to a core every tenth of a second: these have
+    /// a dozen turns of a quarter of this, since a shared machine's speed changes from second to
+    /// second.
     pub turn: Duration,
     /// Seed of data and load.
     pub seed: u64,
@@ -59,8 +61,9 @@ struct Step {
     waits: Vec<(&'static str, f64)>,
 }
 
-/// A turn of the control, and what its transaction was to cost: the loop is measured before it runs, and on a shared machine the same
-/// loop costs up to twice as much a second later. Its figures are those of a loop that had kept to the price.
+/// A turn of the control, and what its transaction was to cost: the loop is measured before it
+/// runs, and on a shared machine the same loop costs up to twice as much a second later. Its
+/// figures are those of a loop that had kept to the price.
 struct Control {
     turn: Turn,
     price_us: f64,
@@ -114,7 +117,8 @@ const FEW: u32 = 64;
 const SHORT_TURNS: usize = 12;
 /// Sessions up to which throughput and latency have a bar; more have to be survived.
 const MOST: u32 = 256;
-/// Transactions that are timed together: a transaction takes some 20 microseconds, a time slice of the scheduler 2 to 3 milliseconds.
+/// Transactions that are timed together: a transaction takes some 20 microseconds, a time slice of
+/// the scheduler 2 to 3 milliseconds.
 const GROUP: u64 = 10;
 /// The modes, and WRITEs per READ of each.
 const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];

@@ -1,9 +1,10 @@
 //! `soak`: everything at once, for a long time.
 //!
-//! dbSTRESS RW=1 on files, and beside it without a pause: a dump of the largest table, tables that are made, loaded, renamed and dropped,
-//! snapshots that are held for a while, a pool that grows and shrinks. What must not happen is slow: memory that is not given back,
-//! files that grow without the data growing, latencies that creep up, a row that a dump does not see. So the last quarter of the run is
-//! compared with the second, and at the end everything is checked.
+//! dbSTRESS RW=1 on files, and beside it without a pause: a dump of the largest table, tables that
+//! are made, loaded, renamed and dropped, snapshots that are held for a while, a pool that grows
+//! and shrinks. What must not happen is slow: memory that is not given back, files that grow
+//! without the data growing, latencies that creep up, a row that a dump does not see. So the last
+//! quarter of the run is compared with the second, and at the end everything is checked.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Charts as inline SVG. Colours are CSS classes of the page, so that one drawing serves light and dark.
+//! Charts as inline SVG. Colours are CSS classes of the page, so that one drawing serves light and
+//! dark.
 
 use maud::{Markup, html};
 use serde_json::json;
@@ -22,7 +23,7 @@ pub struct Line {
     pub class: &'static str,
     /// Its points, x ascending.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is a reference rather than a measurement.
+    /// True if it is a reference rather than a measurement.
     pub dashed: bool,
 }
 
@@ -122,7 +123,8 @@ fn without_zeros(v: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What of a band's label fits into `width`: all of it, else what is behind its last comma, else nothing.
+/// What of a band's label fits into `width`: all of it, else what is behind its last comma, else
+/// nothing.
 fn fitting(label: &str, width: f64) -> &str {
     const CHARACTER: f64 = 5.6;
     let last = label.rsplit_once(", ").map_or(label, |(_, last)| last);

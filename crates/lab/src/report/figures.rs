@@ -64,7 +64,8 @@ fn names(charts: &[Chart]) -> Vec<&str> {
     most.map(|chart| chart.lines.iter().map(|line| line.name.as_str()).collect()).unwrap_or_default()
 }
 
-/// The tones of a chart's lines: those that they have in the chart of all `names`, if it is about the same things.
+/// The tones of a chart's lines: those that they have in the chart of all `names`, if it is about
+/// the same things.
 fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
     let known = |line: &crate::figures::Line| names.iter().position(|name| *name == line.name);
     let same: Option<Vec<usize>> = chart.lines.iter().map(known).collect();
@@ -72,7 +73,8 @@ fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
 }
 
 fn draw(chart: &Chart, names: &[&str]) -> Markup {
-    // Lines that are nothing but zeros take room and say nothing; nor does a chart of references alone.
+    // Lines that are nothing but zeros take room and say nothing; nor does a chart of references
+    // alone.
     let shown = |line: &crate::figures::Line| line.points.iter().any(|p| p.1 != 0.0);
     let lines: Vec<Line> = chart
         .lines

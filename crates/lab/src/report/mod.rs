@@ -1,5 +1,5 @@
-//! The report: a [`Document`] as one self-contained HTML page, in light and dark, with inline SVG charts. It loads
-//! nothing from anywhere.
+//! The report: a [`Document`] as one self-contained HTML page, in light and dark, with inline SVG
+//! charts. It loads nothing from anywhere.
 
 mod chart;
 mod figures;

@@ -63,7 +63,7 @@ const SCENARIOS: [(&str, bool, &str, &str); 4] = [
     ("cold", false, "Cold, at the request rate", "As above, with OLTP held to the rate."),
 ];
 
-/// Whether there are runs of a scenario.
+/// True if there are runs of a scenario.
 fn ran(views: &[&View<'_>], (start, full, ..): &(&str, bool, &str, &str)) -> bool {
     views.iter().any(|v| v.is(start, *full))
 }
@@ -171,7 +171,7 @@ fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
     names.into_iter().zip(LAYERS).map(|(name, class)| (name, class, false)).collect()
 }
 
-/// Whether the pool said what is in it. MyRocks' block cache does not.
+/// True if the pool said what is in it. MyRocks' block cache does not.
 fn tells_its_content(view: &View<'_>) -> bool {
     let resident =
         |s: &Value| s.get("resident_mb").and_then(Value::as_array).is_some_and(|list| list.iter().any(is_some_mb));

@@ -1,5 +1,5 @@
-//! The arguments of the experiments on the embedded engine: `--quick`, `--full`, the seed and a directory are all that they take, for the
-//! disk belongs to the question.
+//! The arguments of the experiments on the embedded engine: `--quick`, `--full`, the seed and a
+//! directory are all that they take, for the disk belongs to the question.
 
 use std::time::Duration;
 
@@ -24,15 +24,15 @@ pub struct RigArgs {
     /// What all experiments take.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb (overflow, purge, flush, sessions, iobound): which engines [default: innodb,holdfast]; with dsn: the first of them
-    /// [default: innodb]
+    /// With --target mariadb (overflow, purge, flush, sessions, iobound): which engines [default:
+    /// innodb,holdfast]; with dsn: the first of them [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
     /// With --target mariadb or dsn: (flush, sessions): what the sessions do
     #[arg(long, value_enum, default_value_t = WorkloadArg::Dbstress)]
     pub workload: WorkloadArg,
-    /// Capacities of the redo log, in MiB (flush): several on the embedded engine and with --target mariadb [default: 32,256; with --full
-    /// also 2048; with --quick on servers 32]
+    /// Capacities of the redo log, in MiB (flush): several on the embedded engine and with --target
+    /// mariadb [default: 32,256; with --full also 2048; with --quick on servers 32]
     #[arg(long, value_delimiter = ',', value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=65_536))]
     pub log_mib: Vec<u64>,
 }
@@ -173,7 +173,8 @@ impl RigArgs {
         Duration::from_secs_f64(self.sized(quick, default, full))
     }
 
-    /// Capacities of the log, in bytes: those that were asked for, or of these, in MiB, the ones of the size.
+    /// Capacities of the log, in bytes: those that were asked for, or of these, in MiB, the ones of
+    /// the size.
     fn capacities(&self, quick: &[u64], default: &[u64], full: &[u64]) -> Vec<u64> {
         let asked = if self.log_mib.is_empty() { self.sized(quick, default, full) } else { &self.log_mib };
         asked.iter().map(|mib| mib * MIB).collect()

@@ -35,7 +35,8 @@ struct Work {
 }
 
 impl Work {
-    /// Of about so many microseconds, at least one round; what a round takes is measured. None at all for 0.
+    /// Of about so many microseconds, at least one round; what a round takes is measured. None at
+    /// all for 0.
     fn of(cpu_us: f64) -> Work {
         let rounds = if cpu_us > 0.0 { (cpu_us * 1e3 / round_ns()).round().max(1.0) as u64 } else { 0 };
         Work { block: vec![7; BLOCK], rounds }
@@ -65,7 +66,8 @@ pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
     Load::new(&[], (0..sessions).map(session).collect())
 }
 
-/// Cores that so many sessions get which only compute: fewer than the machine has while its neighbours work.
+/// Cores that so many sessions get which only compute: fewer than the machine has while its
+/// neighbours work.
 ///
 /// # Errors
 /// If no thread can be started.
@@ -74,9 +76,9 @@ pub fn cores(sessions: usize) -> Result<f64> {
     Ok(turn.cpu_seconds / turn.seconds.max(1e-9))
 }
 
-/// Processor microseconds that a transaction of `load` costs, all threads of the engine included, while `beside` other threads compute. With
-/// all cores at work each is slower than one by itself: its clock is, and two that the operating system takes for cores may be two
-/// threads of one.
+/// Processor microseconds that a transaction of `load` costs, all threads of the engine included,
+/// while `beside` other threads compute. With all cores at work each is slower than one by itself:
+/// its clock is, and two that the operating system takes for cores may be two threads of one.
 ///
 /// # Errors
 /// What a session says.
@@ -103,8 +105,9 @@ fn compute(stop: &AtomicBool) -> Duration {
     cpu::thread()
 }
 
-/// Nanoseconds until a core sees what another one has written, the median of some rounds; `None` where threads cannot be put on two cores. A host
-/// that moves its virtual processors changes this several times over, and with it the price of whatever sessions share.
+/// Nanoseconds until a core sees what another one has written, the median of some rounds; `None`
+/// where threads cannot be put on two cores. A host that moves its virtual processors changes this
+/// several times over, and with it the price of whatever sessions share.
 #[must_use]
 pub fn core_to_core_ns() -> Option<f64> {
     let cores = Cores::new(true);
@@ -126,7 +129,8 @@ pub fn core_to_core_ns() -> Option<f64> {
     Figure::of(&rounds?).map(|figure| figure.median)
 }
 
-/// Writes numbers `here` and waits until they have come back `there`. Returns the nanoseconds that one way took, in each of some hundreds of rounds.
+/// Writes numbers `here` and waits until they have come back `there`. Returns the nanoseconds that
+/// one way took, in each of some hundreds of rounds.
 fn calls(here: &AtomicU32, there: &AtomicU32) -> Vec<f64> {
     const ROUND: u32 = 100;
     let (began, mut sent, mut rounds) = (Instant::now(), 0, Vec::new());
@@ -186,7 +190,8 @@ impl Rate {
         Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() }
     }
 
-    /// The mean of what was measured before and after something: a disk may give more for some seconds than for good.
+    /// The mean of what was measured before and after something: a disk may give more for some
+    /// seconds than for good.
     #[must_use]
     pub fn around(before: Rate, after: Rate) -> Rate {
         let mean = |of: fn(&Rate) -> f64| (of(&before) + of(&after)) / 2.0;
@@ -203,13 +208,17 @@ pub struct PageLoop<'a> {
     pub page_bytes: usize,
     /// Past the system's cache, or through it.
     pub direct: bool,
-    /// Where pages are written to, a file of the same length, and the share of the operations that do, 0 to 1.
+    /// Where pages are written to, a file of the same length, and the share of the operations that
+    /// do, 0 to 1.
     pub writes: Option<(&'a Path, f64)>,
-    /// Pages of memory that all threads read into and write from, any of them each time: as many as the pool has frames. A copy to one page that stays
-    /// in the processor's first cache costs little more than half as much, but no pool gets its pages there. One for each thread at least.
+    /// Pages of memory that all threads read into and write from, any of them each time: as many as
+    /// the pool has frames. A copy to one page that stays in the processor's first cache costs
+    /// little more than half as much, but no pool gets its pages there. One for each thread at
+    /// least.
     pub frames: usize,
-    /// Processor microseconds that a thread computes before each operation; 0 for none. A disk that is read by busy processors gives less: they are late to ask
-    /// it for more, and under a host its interrupts and requests put them off.
+    /// Processor microseconds that a thread computes before each operation; 0 for none. A disk that
+    /// is read by busy processors gives less: they are late to ask it for more, and under a host
+    /// its interrupts and requests put them off.
     pub work_us: f64,
 }
 
@@ -221,7 +230,8 @@ impl Frames {
         Frames((0..count).map(|_| Mutex::new(AlignedBuf::zeroed(page_bytes))).collect())
     }
 
-    /// One that nobody uses, near a random one. There are as many as threads, and each thread uses one.
+    /// One that nobody uses, near a random one. There are as many as threads, and each thread uses
+    /// one.
     fn any(&self, rng: &mut Rng) -> MutexGuard<'_, AlignedBuf> {
         let first = rng.below(self.0.len() as u64) as usize;
         let (before, from) = self.0.split_at(first);
@@ -287,7 +297,8 @@ impl PageLoop<'_> {
     }
 }
 
-/// A file beside `path` and as long, whose bytes are on disk, so that writing them again does not allocate. It goes with what is returned.
+/// A file beside `path` and as long, whose bytes are on disk, so that writing them again does not
+/// allocate. It goes with what is returned.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -300,7 +311,8 @@ pub fn scratch(path: &Path) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Syncs of a small append in a loop on a thread of its own, until it is dropped; how many there were is seen at any time.
+/// Syncs of a small append in a loop on a thread of its own, until it is dropped; how many there
+/// were is seen at any time.
 pub struct SyncLoop {
     done: std::sync::Arc<(AtomicU64, AtomicBool)>,
     thread: Option<std::thread::JoinHandle<()>>,

@@ -1,4 +1,5 @@
-//! Processor time, which neighbours on the machine change less than they change the time of a clock.
+//! Processor time, which neighbours on the machine change less than they change the time of a
+//! clock.
 
 use std::time::Duration;
 

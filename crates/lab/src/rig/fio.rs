@@ -1,6 +1,8 @@
-//! `fio`, by which people know their disks: as many synchronous readers and writers of pages at random places as there are sessions.
+//! `fio`, by which people know their disks: as many synchronous readers and writers of pages at
+//! random places as there are sessions.
 //!
-//! It is the machine's own, or that of the cache folder, where apt puts the package of this name if the machine has none.
+//! It is the machine's own, or that of the cache folder, where apt puts the package of this name if
+//! the machine has none.
 
 use std::path::Path;
 use std::time::Duration;

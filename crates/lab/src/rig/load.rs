@@ -1,7 +1,8 @@
-//! Sessions at full speed. A [`Load`] owns them between turns, so that two loads can be run in turns; a turn starts a thread
-//! for each session, lets them run, and joins them.
+//! Sessions at full speed. A [`Load`] owns them between turns, so that two loads can be run in
+//! turns; a turn starts a thread for each session, lets them run, and joins them.
 //!
-//! Each session records into histograms of its own; the thread that drives the turn takes them once a second.
+//! Each session records into histograms of its own; the thread that drives the turn takes them once
+//! a second.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -13,8 +14,8 @@ use parking_lot::Mutex;
 
 use crate::rig::cpu;
 
-/// One session's work. What implements it stands in cache lines of its own (`align(128)`): sessions are made one after the other, so the
-/// allocator puts them side by side.
+/// One session's work. What implements it stands in cache lines of its own (`align(128)`): sessions
+/// are made one after the other, so the allocator puts them side by side.
 pub trait Session: Send {
     /// Runs one transaction and calls `done` with the class of each statement when it is done.
     ///
@@ -73,8 +74,8 @@ fn percentile_ms(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
     (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e6)
 }
 
-/// What one session has done in this turn. In cache lines of its own: sessions that met in one would pay for that, and not for
-/// what they do.
+/// What one session has done in this turn. In cache lines of its own: sessions that met in one
+/// would pay for that, and not for what they do.
 #[repr(align(128))]
 struct Slot {
     transactions: AtomicU64,
@@ -133,8 +134,9 @@ impl<'s> Load<'s> {
         Load { sessions: sessions.into_iter().map(Mutex::new).collect(), classes, group: 1 }
     }
 
-    /// So many transactions in a row are timed as one. With more sessions than cores a session waits once in a time slice; whether a
-    /// percentile sees that must not depend on whether a slice has 99 transactions or 101.
+    /// So many transactions in a row are timed as one. With more sessions than cores a session
+    /// waits once in a time slice; whether a percentile sees that must not depend on whether a
+    /// slice has 99 transactions or 101.
     #[must_use]
     pub fn in_groups_of(self, group: u64) -> Load<'s> {
         Load { group: group.max(1), ..self }
@@ -146,7 +148,8 @@ impl<'s> Load<'s> {
         self.classes
     }
 
-    /// Runs all sessions for `duration`; `each` is called about once a second with what was done since.
+    /// Runs all sessions for `duration`; `each` is called about once a second with what was done
+    /// since.
     ///
     /// # Errors
     /// The first failure of a session.
@@ -189,7 +192,8 @@ impl<'s> Load<'s> {
         // What they have done while the last of them were still waiting for a core does not count.
         slots.iter().filter_map(|s| s.latencies.try_lock()).for_each(|mut early| early.clear());
         let total = || slots.iter().map(|s| s.transactions.load(Ordering::Relaxed)).sum::<u64>();
-        // Together, wherever they are taken: among a thousand sessions this thread may have to wait for seconds to come back to a core.
+        // Together, wherever they are taken: among a thousand sessions this thread may have to wait
+        // for seconds to come back to a core.
         let look = || (Instant::now(), cpu::process(), total());
         let (begin, cpu, before) = look();
         let (mut last, mut used, mut counted) = (begin, cpu, before);
@@ -202,8 +206,8 @@ impl<'s> Load<'s> {
             std::thread::sleep(until.saturating_duration_since(Instant::now()));
             let (now, cpu_now, transactions) = look();
             let mut latencies = Latencies::new(self.classes.len());
-            // A session that lost its core while it recorded gives its latencies the next time: with many sessions it
-            // would be waited for for a whole round of the scheduler.
+            // A session that lost its core while it recorded gives its latencies the next time:
+            // with many sessions it would be waited for for a whole round of the scheduler.
             for mut taken in slots.iter().filter_map(|s| s.latencies.try_lock()) {
                 latencies.add(&taken);
                 taken.clear();
@@ -221,8 +225,9 @@ impl<'s> Load<'s> {
     }
 }
 
-/// Where all sessions begin. Who leaves a [`std::sync::Barrier`] takes its mutex, one after the other, while those in front already
-/// work: of a thousand sessions on two cores the last one left it half a minute after the first.
+/// Where all sessions begin. Who leaves a [`std::sync::Barrier`] takes its mutex, one after the
+/// other, while those in front already work: of a thousand sessions on two cores the last one left
+/// it half a minute after the first.
 struct Gate {
     /// Who opens it.
     keeper: Thread,
@@ -259,7 +264,8 @@ impl Gate {
         }
     }
 
-    /// Opens it when all are there. Returns when all are through, so that what is measured from then on is the work of all.
+    /// Opens it when all are there. Returns when all are through, so that what is measured from
+    /// then on is the work of all.
     fn open<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
         Gate::wait_for(&self.missing);
         self.open.store(true, Ordering::Release);
@@ -341,7 +347,8 @@ mod tests {
     #[test]
     fn a_turn_counts_every_transaction_and_statement() {
         let load = Load::new(&["a", "b"], vec![Box::new(Counted(u64::MAX))]);
-        // On a busy machine a session may not get a core in so short a turn: then there is another one.
+        // On a busy machine a session may not get a core in so short a turn: then there is another
+        // one.
         let turn = loop {
             let mut counted = 0;
             let turn = load.run(Duration::from_millis(20), &mut |second| {

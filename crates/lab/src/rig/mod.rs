@@ -1,5 +1,6 @@
-//! What the experiments on the embedded engine share: a database on a disk of a kind, sessions that run at full speed for
-//! a while, a sample of everything each second, and loops without an engine that say what the machine can do.
+//! What the experiments on the embedded engine share: a database on a disk of a kind, sessions that
+//! run at full speed for a while, a sample of everything each second, and loops without an engine
+//! that say what the machine can do.
 //!
 //! | module | what |
 //! |---|---|

@@ -43,7 +43,8 @@ pub struct Sample {
     pub age_bytes: u64,
     /// Bytes of log per second.
     pub log_bytes_per_s: f64,
-    /// Pages written per second: ahead of eviction, for the checkpoint, by threads that needed a frame.
+    /// Pages written per second: ahead of eviction, for the checkpoint, by threads that needed a
+    /// frame.
     pub flushed_per_s: [f64; 3],
     /// Committed transactions that are not purged.
     pub history: u64,

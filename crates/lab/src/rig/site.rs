@@ -1,5 +1,5 @@
-//! The data of an experiment on the embedded engine: loaded once, then opened with pools, logs and ways to commit as they
-//! are asked for.
+//! The data of an experiment on the embedded engine: loaded once, then opened with pools, logs and
+//! ways to commit as they are asked for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Where a server is, for the three kinds of clients that the lab has: its own connections, sysbench, mariadb-dump.
+//! Where a server is, for the three kinds of clients that the lab has: its own connections,
+//! sysbench, mariadb-dump.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -85,8 +86,8 @@ impl Address {
         command
     }
 
-    /// Gives a program of MariaDB's clients what it needs to connect; the password does not show in the list of
-    /// processes.
+    /// Gives a program of MariaDB's clients what it needs to connect; the password does not show in
+    /// the list of processes.
     pub fn client(&self, command: &mut Command) {
         command.arg("--no-defaults");
         match self {

@@ -1,5 +1,5 @@
-//! The engines that are compared, and how a server is told to run them: with the same cache, past the operating
-//! system's cache, durable at every commit, and without a binary log.
+//! The engines that are compared, and how a server is told to run them: with the same cache, past
+//! the operating system's cache, durable at every commit, and without a binary log.
 
 use std::fmt;
 
@@ -66,8 +66,8 @@ impl Contender {
         }
     }
 
-    /// Options of a server whose cache for this engine has `pool_bytes`. Sizes are divided by `size`, which keeps the
-    /// share of a small pool that InnoDB keeps free.
+    /// Options of a server whose cache for this engine has `pool_bytes`. Sizes are divided by
+    /// `size`, which keeps the share of a small pool that InnoDB keeps free.
     #[must_use]
     pub fn options(self, pool_bytes: u64, size: f64) -> Vec<String> {
         let mut options: Vec<String> = COMMON.iter().map(|o| (*o).to_owned()).collect();
@@ -104,7 +104,8 @@ impl Contender {
         }
     }
 
-    /// Statements after the tables were loaded: everything to where a server that has run for long has it.
+    /// Statements after the tables were loaded: everything to where a server that has run for long
+    /// has it.
     #[must_use]
     pub fn settle(self) -> &'static [&'static str] {
         match self {
@@ -138,7 +139,8 @@ impl Contender {
 /// The least size of a pool that both page engines take.
 const SMALLEST: u64 = 6 << 20;
 
-/// For every server. Holdfast's flush method, InnoDB's and durability are the defaults, and said nevertheless.
+/// For every server. Holdfast's flush method, InnoDB's and durability are the defaults, and said
+/// nevertheless.
 const COMMON: [&str; 15] = [
     "--skip-log-bin",
     "--query-cache-type=0",

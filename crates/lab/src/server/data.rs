@@ -1,5 +1,5 @@
-//! The tables: `sbtest1`, on which OLTP runs, and `sbtest2`, which is dumped, both with sysbench's schema and rows.
-//! They are inserted by many rows a statement, which every server takes.
+//! The tables: `sbtest1`, on which OLTP runs, and `sbtest2`, which is dumped, both with sysbench's
+//! schema and rows. They are inserted by many rows a statement, which every server takes.
 
 use std::fmt::Write as _;
 

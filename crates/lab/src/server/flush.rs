@@ -1,9 +1,11 @@
-//! `flush` on private servers: dbSTRESS RW=1 (or dbt2) with redo logs of the same capacity, Holdfast beside InnoDB in turns.
+//! `flush` on private servers: dbSTRESS RW=1 (or dbt2) with redo logs of the same capacity,
+//! Holdfast beside InnoDB in turns.
 //!
-//! The log is filled before anything counts: two connections update rows in no order, until it has been written round more than
-//! once; a modelled disk is as fast as the real one meanwhile. The load itself writes much less; it runs until the checkpoint follows it.
-//! Then the turns: the age of the checkpoint, and how even the seconds are. On somebody's server the capacity is what it is, and the log is filled with the durability that the
-//! server has.
+//! The log is filled before anything counts: two connections update rows in no order, until it has
+//! been written round more than once; a modelled disk is as fast as the real one meanwhile. The
+//! load itself writes much less; it runs until the checkpoint follows it. Then the turns: the age
+//! of the checkpoint, and how even the seconds are. On somebody's server the capacity is what it
+//! is, and the log is filled with the durability that the server has.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -51,14 +53,16 @@ const EVEN: f64 = 0.8;
 const EVEN_OF_OTHER: f64 = 0.95;
 /// Longest time for filling the log.
 const FILLING_MAX: Duration = Duration::from_secs(120);
-/// The checkpoint follows the log if the age moves within a turn by no more than this, of what was written; and the longest time until all
-/// sides are there.
+/// The checkpoint follows the log if the age moves within a turn by no more than this, of what was
+/// written; and the longest time until all sides are there.
 const FOLLOWS: f64 = 0.25;
 const SETTLING_MAX: Duration = Duration::from_secs(120);
-/// So many times round the log, as far as flushing lets it become: what is changed first is written ahead of its time in the first, and in time in
-/// the second. And one more, because a block of the log that is written again counts again.
+/// So many times round the log, as far as flushing lets it become: what is changed first is written
+/// ahead of its time in the first, and in time in the second. And one more, because a block of the
+/// log that is written again counts again.
 const LAPS: f64 = 3.0;
-/// Connections that fill it. With many of them the log grows faster than pages can be written, and what was late then is late together, a lap later.
+/// Connections that fill it. With many of them the log grows faster than pages can be written, and
+/// what was late then is late together, a lap later.
 const FILLERS: u64 = 2;
 
 /// One capacity.
@@ -193,7 +197,8 @@ fn in_words(case: &Case) -> Vec<String> {
     words
 }
 
-/// Shares of the capacity above which writers are about to wait, and below which the log is larger than what flushing makes of it.
+/// Shares of the capacity above which writers are about to wait, and below which the log is larger
+/// than what flushing makes of it.
 const NEARLY_FULL: f64 = 0.8;
 const LITTLE_USED: f64 = 0.3;
 
@@ -239,7 +244,8 @@ fn durable(side: &mut Side<'_>, level: u8) -> Result<()> {
     Ok(side.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
 }
 
-/// Writes the log round: what flushing does then, it does for good. False if there was not time enough for that.
+/// Writes the log round: what flushing does then, it does for good. False if there was not time
+/// enough for that.
 fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
     let enough = LAPS * TARGET * capacity as f64;
     let (before, began) = (written(side)?, Instant::now());
@@ -265,8 +271,9 @@ fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
     })
 }
 
-/// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many times as much, leaves the age elsewhere.
-/// In rounds, so that the sides have the same random numbers in the turns that count, too.
+/// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many
+/// times as much, leaves the age elsewhere. In rounds, so that the sides have the same random
+/// numbers in the turns that count, too.
 fn settle(sides: &mut [Side<'_>], work: &Oltp, turn: Duration, progress: &mut Progress) -> Result<()> {
     let (began, mut follow) = (Instant::now(), false);
     while !follow && began.elapsed() < SETTLING_MAX {
@@ -278,7 +285,7 @@ fn settle(sides: &mut [Side<'_>], work: &Oltp, turn: Duration, progress: &mut Pr
     Ok(())
 }
 
-/// Whether the checkpoint followed the log in a turn; so it is said of one that tells no age, too.
+/// True if the checkpoint followed the log in a turn; so it is said of one that tells no age, too.
 fn follows(turn: &Turn) -> bool {
     let ages: Vec<f64> = turn.each.iter().filter_map(|s| s.values[Meter::Age as usize]).collect();
     let moved = ages.first().zip(ages.last()).map_or(0.0, |(from, to)| (to - from).abs());
@@ -316,7 +323,8 @@ fn even(case: &Case, side: usize) -> Option<f64> {
     evenness(&seconds(case, side, Meter::Commits).concat())
 }
 
-/// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of the capacity.
+/// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of the
+/// capacity.
 fn dips(case: &Case, side: usize) -> Option<f64> {
     let (rates, ages) = (seconds(case, side, Meter::Commits), seconds(case, side, Meter::Age));
     let median = Figure::of(&rates.concat())?.median;
@@ -324,7 +332,8 @@ fn dips(case: &Case, side: usize) -> Option<f64> {
     Some(rates.iter().zip(&ages).map(in_turn).sum::<usize>() as f64)
 }
 
-/// Verdicts on Holdfast. Evenness is judged as it is on the modelled disk, and beside the others on a real one, which need not be even itself.
+/// Verdicts on Holdfast. Evenness is judged as it is on the modelled disk, and beside the others on
+/// a real one, which need not be even itself.
 fn verdicts(case: &Case, sides: &[Side<'_>], modelled: bool) -> Vec<Verdict> {
     let claim = |text: &str| format!("log {} MB: {text}", case.capacity >> 20);
     let age = age(case, 0);

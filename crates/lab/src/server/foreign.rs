@@ -1,7 +1,8 @@
 //! The experiment on a server that the user names, in a schema that the lab creates and drops.
 //!
-//! Nothing of the server is changed: the tables are sized for the cache that it has. There is no second server to compare with, so the
-//! measure is OLTP and dump alone. Cold comes first: after the big table was loaded, nothing of the small one is left.
+//! Nothing of the server is changed: the tables are sized for the cache that it has. There is no
+//! second server to compare with, so the measure is OLTP and dump alone. Cold comes first: after
+//! the big table was loaded, nothing of the small one is left.
 
 use anyhow::{Context, Result, bail};
 use holdfast_server::{Cache, apt};
@@ -40,10 +41,12 @@ const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
 /// The largest pool for which tables are made unasked: the big one has eight times as much.
 const LARGEST_POOL: u64 = 1 << 30;
 
-/// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`; `size` is what sizes are divided by, from the server's pool if not given.
+/// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`;
+/// `size` is what sizes are divided by, from the server's pool if not given.
 ///
 /// # Errors
-/// If the server cannot be reached, refuses what the experiment needs, or has a schema of that name.
+/// If the server cannot be reached, refuses what the experiment needs, or has a schema of that
+/// name.
 pub fn run(
     name: &str,
     address: &Address,

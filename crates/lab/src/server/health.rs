@@ -1,7 +1,7 @@
 //! What a server's own counters say about it, in words, and which setting would help.
 //!
-//! The counters are read before and after an experiment. Each finding is a pure function of the two readings; a counter or a variable that
-//! a server does not have leaves its finding out.
+//! The counters are read before and after an experiment. Each finding is a pure function of the two
+//! readings; a counter or a variable that a server does not have leaves its finding out.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The experiments on the servers that they were published about: downloaded, started, gone at the end.
+//! The experiments on the servers that they were published about: downloaded, started, gone at the
+//! end.
 
 use anyhow::Result;
 use holdfast_server::{Cache, Historic, HistoricServer, apt};
@@ -34,8 +35,8 @@ pub fn sideload(
     foreign::run(&name, &address, Engine::Innodb, None, make, progress)
 }
 
-/// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the experiment's size; everything else that
-/// matters is as it was delivered, but for O_DIRECT.
+/// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the
+/// experiment's size; everything else that matters is as it was delivered, but for O_DIRECT.
 ///
 /// # Errors
 /// If the server cannot be had or does not come up; those of the experiment.

@@ -1,7 +1,8 @@
 //! A server under load, sampled.
 //!
-//! The server's time is that in which its clients run: between two calls of [`Instance::run_until`] they are stopped, so that two
-//! servers can be measured in turns on the same cores. They are stopped, too, while the server lists what its pool holds.
+//! The server's time is that in which its clients run: between two calls of [`Instance::run_until`]
+//! they are stopped, so that two servers can be measured in turns on the same cores. They are
+//! stopped, too, while the server lists what its pool holds.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,8 @@ impl Mark {
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Pages of the pool per sample between two listings of it: a listing of InnoDB's pool takes its time.
+/// Pages of the pool per sample between two listings of it: a listing of InnoDB's pool takes its
+/// time.
 const PAGES_PER_LISTING: u64 = 4096;
 
 /// What an instance is.
@@ -84,7 +86,7 @@ pub struct Spec {
     pub pool_bytes: u64,
     /// Rows of the big table.
     pub big_rows: u32,
-    /// Whether the content of the pool is of interest.
+    /// True if the content of the pool is of interest.
     pub listed: bool,
 }
 
@@ -250,8 +252,9 @@ impl<'c> Instance<'c> {
         self.probe.resident()
     }
 
-    /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` says so of two successive marks.
-    /// Returns the marks at the begin and at the end, and whether it was enough.
+    /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` says so of
+    /// two successive marks. Returns the marks at the begin and at the end, and whether it was
+    /// enough.
     ///
     /// # Errors
     /// If a client fails or the server does not answer.
@@ -319,7 +322,8 @@ impl<'c> Instance<'c> {
         self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)
     }
 
-    /// Lists the pool's content, if it is time for that, while the clients stand still. Returns how long they did.
+    /// Lists the pool's content, if it is time for that, while the clients stand still. Returns how
+    /// long they did.
     fn list(&mut self) -> Result<Duration> {
         let samples = self.samples.len() as u64;
         if !self.listing_every.is_some_and(|every| samples.is_multiple_of(every)) {
@@ -359,7 +363,8 @@ const PORT: u16 = 13390;
 
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
-        // Clients first; then the server as it is: nothing was written, and its data goes away with the experiment.
+        // Clients first; then the server as it is: nothing was written, and its data goes away with
+        // the experiment.
         self.oltp = None;
         self.dump = None;
         if let Some(server) = &self.server {

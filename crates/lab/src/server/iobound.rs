@@ -1,7 +1,9 @@
-//! `iobound` on private servers: dbSTRESS that visits ten times as many objects, with everything in the pool and with a pool of a tenth of
-//! what is visited, Holdfast beside InnoDB in turns; on files past the system's cache and on files through it.
+//! `iobound` on private servers: dbSTRESS that visits ten times as many objects, with everything in
+//! the pool and with a pool of a tenth of what is visited, Holdfast beside InnoDB in turns; on
+//! files past the system's cache and on files through it.
 //!
-//! Through it, the system supplies the bytes: what throughput loses there is the price of the engine's page management. Read-only and RW=1.
+//! Through it, the system supplies the bytes: what throughput loses there is the price of the
+//! engine's page management. Read-only and RW=1.
 
 use anyhow::{Context, Result};
 use holdfast_server::Cache;

@@ -1,7 +1,8 @@
-//! The load: real sysbench and real mariadb-dump in a loop, as processes that can be stopped and let go on.
+//! The load: real sysbench and real mariadb-dump in a loop, as processes that can be stopped and
+//! let go on.
 //!
-//! Two servers are measured in turns. While one has its turn, the clients of the other are stopped (SIGSTOP), and with
-//! them everything that happens on that server.
+//! Two servers are measured in turns. While one has its turn, the clients of the other are stopped
+//! (SIGSTOP), and with them everything that happens on that server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -36,7 +37,7 @@ pub struct Oltp {
     pub rate: Option<f64>,
     /// Which rows: `uniform`, `special`, `pareto`.
     pub distribution: String,
-    /// Whether statements are prepared.
+    /// True if statements are prepared.
     pub prepared: bool,
     /// Seed.
     pub seed: u64,
@@ -190,7 +191,8 @@ fn interval_p95(line: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The process of the moment, and whether it has to stand still: one that is started meanwhile has to as well.
+/// The process of the moment, and whether it has to stand still: one that is started meanwhile has
+/// to as well.
 #[derive(Debug, Default)]
 struct Running {
     process: Option<Arc<Owned>>,

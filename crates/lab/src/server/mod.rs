@@ -65,7 +65,8 @@ pub fn run(options: &sideload::Options, progress: &mut Progress) -> Result<(Docu
     Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, verdicts))
 }
 
-/// `server`, to be started with its data on a modelled disk: while the file `switch` exists, if one is named.
+/// `server`, to be started with its data on a modelled disk: while the file `switch` exists, if one
+/// is named.
 fn on_slow_disk<'c>(
     server: Server<'c>,
     cores: &Cores,

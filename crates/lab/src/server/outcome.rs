@@ -18,7 +18,7 @@ pub struct Warmth {
     pub seconds: f64,
     /// Reads of it meanwhile.
     pub reads: Option<u64>,
-    /// Whether it got there.
+    /// True if it got there.
     pub reached: bool,
 }
 

@@ -1,10 +1,12 @@
-//! `overflow` on private servers: sysbench's read-only transaction with ranges of 1,000 rows in pools from a quarter of the data to
-//! twice the data, with 1, 8 and 40 clients, Holdfast beside InnoDB in turns at equal total memory.
+//! `overflow` on private servers: sysbench's read-only transaction with ranges of 1,000 rows in
+//! pools from a quarter of the data to twice the data, with 1, 8 and 40 clients, Holdfast beside
+//! InnoDB in turns at equal total memory.
 //!
-//! InnoDB keeps free what `innodb_lru_scan_depth` says; that shrinks with the pool here, as the published share of it does.
+//! InnoDB keeps free what `innodb_lru_scan_depth` says; that shrinks with the pool here, as the
+//! published share of it does.
 //!
-//! On somebody's server the pool is what it is: there the clients ask for the first rows only of a table that is larger, and the active
-//! set is what changes.
+//! On somebody's server the pool is what it is: there the clients ask for the first rows only of a
+//! table that is larger, and the active set is what changes.
 
 use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;

@@ -1,7 +1,8 @@
 //! A server's own counters, asked on a connection of the lab's.
 //!
-//! Transactions are the server's `Com_commit`: the dump commits nothing, and the lab neither. What the other figures are
-//! differs by engine; [`super::contender::Contender::how_it_is_counted`] says it, and so does the output.
+//! Transactions are the server's `Com_commit`: the dump commits nothing, and the lab neither. What
+//! the other figures are differs by engine; [`super::contender::Contender::how_it_is_counted`] says
+//! it, and so does the output.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +77,7 @@ pub struct Probe {
     kind: Kind,
     schema: String,
     page_bytes: f64,
-    /// Whether the server counts reads by file.
+    /// True if the server counts reads by file.
     file_summary: bool,
 }
 
@@ -222,7 +223,8 @@ impl Probe {
     }
 }
 
-/// The columns [`STATS`] in the text of InnoDB's monitor, but for the requests, which it gives as a rate.
+/// The columns [`STATS`] in the text of InnoDB's monitor, but for the requests, which it gives as a
+/// rate.
 fn of_monitor(text: &str, gets: u64) -> Option<[u64; STATS.len()]> {
     let pool = text.split_once("BUFFER POOL AND MEMORY")?.1;
     // "Name 17" or "Name 17, another 4"
@@ -236,7 +238,8 @@ fn of_monitor(text: &str, gets: u64) -> Option<[u64; STATS.len()]> {
     Some([pages[0]?, pages[1]?, pages[2]?, pages[3]?, young[0]?, young[1]?, gets, moved[0]?, moved[1]?, moved[2]?])
 }
 
-/// `None` for what this user may not ask, and for what this server does not have: the experiment does without such figures.
+/// `None` for what this user may not ask, and for what this server does not have: the experiment
+/// does without such figures.
 fn if_told<T>(answer: mysql::Result<T>) -> mysql::Result<Option<T>> {
     const DENIED: [u16; 3] = [1044, 1142, 1227];
     /// A column, a table of INFORMATION_SCHEMA, a table, a variable.

@@ -1,8 +1,9 @@
-//! `purge` on private servers: updates in place beside a long snapshot, Holdfast and InnoDB, each with a snapshot held and without,
-//! four servers in turns.
+//! `purge` on private servers: updates in place beside a long snapshot, Holdfast and InnoDB, each
+//! with a snapshot held and without, four servers in turns.
 //!
-//! The snapshot is held from the first turn to the last. At the end the rows are counted that it sees otherwise than the newest state:
-//! as many old versions are needed, not more. On somebody's server, one after the other: first without a snapshot, then with one.
+//! The snapshot is held from the first turn to the last. At the end the rows are counted that it
+//! sees otherwise than the newest state: as many old versions are needed, not more. On somebody's
+//! server, one after the other: first without a snapshot, then with one.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -261,7 +262,8 @@ fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options)
         let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
         verdicts.push(Verdict::new(claim, lag_seconds(cell, sides, n), Bar::AtMost(1.0)));
     }
-    // Beside a snapshot they fall as long as there are rows that change for the first time: that is the bar on the versions.
+    // Beside a snapshot they fall as long as there are rows that change for the first time: that is
+    // the bar on the versions.
     let lost = free_lost(&sides[0]).map(|lost| lost / pages);
     let claim =
         format!("{}: share of the pool that free pages lost from the second quarter to the last", sides[0].name);

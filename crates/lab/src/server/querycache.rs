@@ -1,14 +1,17 @@
 //! `querycache`: a cache that hurts.
 //!
-//! Published in 2010: sysbench oltp read-only, 1,000,000 rows, 4 threads, 60 s. MySQL 5.0 did 1,309 tps, 5.1 did 425; with the query
-//! cache off 1,305 and 1,313. Since 5.1.17 prepared statements are cached, sysbench prepares its statements, and their results are never
-//! asked for again: 298,916 were inserted, 291,970 thrown out for want of room, 76,349 hit at most.
+//! Published in 2010: sysbench oltp read-only, 1,000,000 rows, 4 threads, 60 s. MySQL 5.0 did 1,309
+//! tps, 5.1 did 425; with the query cache off 1,305 and 1,313. Since 5.1.17 prepared statements are
+//! cached, sysbench prepares its statements, and their results are never asked for again: 298,916
+//! were inserted, 291,970 thrown out for want of room, 76,349 hit at most.
 //!
-//! A private MariaDB holds the table in Holdfast and in InnoDB, both all in memory. In each of the four cells {cache on, off} x
-//! {statements prepared, not} the engines run in turns. Judged is the ratio within a pair: whatever the cache costs, it costs on both.
+//! A private MariaDB holds the table in Holdfast and in InnoDB, both all in memory. In each of the
+//! four cells {cache on, off} x {statements prepared, not} the engines run in turns. Judged is the
+//! ratio within a pair: whatever the cache costs, it costs on both.
 //!
-//! On a server that is there (somebody's, or one of the past) one engine has the table, and sessions that ask the cache take turns with
-//! sessions that do not: the ratio says what the cache costs or gives there.
+//! On a server that is there (somebody's, or one of the past) one engine has the table, and
+//! sessions that ask the cache take turns with sessions that do not: the ratio says what the cache
+//! costs or gives there.
 //!
 //! Sessions are told to leave the cache alone; no variable of the server is changed for that.
 
@@ -112,8 +115,9 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Adds what was counted from `from` to `to`. The server's sessions count some of it without a lock: one that was put off its core on the
-    /// way takes back what the others have counted meanwhile.
+    /// Adds what was counted from `from` to `to`. The server's sessions count some of it without a
+    /// lock: one that was put off its core on the way takes back what the others have counted
+    /// meanwhile.
     fn add(&mut self, from: &Counts, to: &Counts) {
         self.hits += to.hits.saturating_sub(from.hits);
         self.inserts += to.inserts.saturating_sub(from.inserts);
@@ -240,7 +244,8 @@ pub(super) const SIDES: [&str; 2] = ["query cache asked", "not asked"];
 /// Runs it on a server that is there; the sides are [`SIDES`].
 ///
 /// # Errors
-/// If the server has no query cache or does not use it, if the table would not fit into its engine's cache, or a client fails.
+/// If the server has no query cache or does not use it, if the table would not fit into its
+/// engine's cache, or a client fails.
 pub(super) fn there(
     options: &mut Options,
     stay: &Stay,

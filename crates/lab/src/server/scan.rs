@@ -1,5 +1,5 @@
-//! `scan` on private servers: the experiment is that of [`crate::experiments::scan`], on InnoDB with its two knobs and on
-//! Holdfast with all defaults; on a server of the past, on its InnoDB.
+//! `scan` on private servers: the experiment is that of [`crate::experiments::scan`], on InnoDB
+//! with its two knobs and on Holdfast with all defaults; on a server of the past, on its InnoDB.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -297,7 +297,8 @@ fn create_stock() -> String {
 /// Bytes of an INSERT.
 const STATEMENT: usize = 500_000;
 
-/// Rows of the generators as INSERT statements. Keys are parts of four bytes each, texts are letters.
+/// Rows of the generators as INSERT statements. Keys are parts of four bytes each, texts are
+/// letters.
 struct Insert<'a> {
     conn: &'a mut Conn,
     table: &'static str,

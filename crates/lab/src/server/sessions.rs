@@ -1,7 +1,8 @@
-//! `sessions` on private servers: dbSTRESS (or dbt2) with 1 to 256 clients, read-only and RW=1, Holdfast beside InnoDB in turns, all in memory.
+//! `sessions` on private servers: dbSTRESS (or dbt2) with 1 to 256 clients, read-only and RW=1,
+//! Holdfast beside InnoDB in turns, all in memory.
 //!
-//! What the machine does with so many threads, and what the server costs, is the same for both engines; what differs is theirs.
-//! On somebody's server: the same with one engine.
+//! What the machine does with so many threads, and what the server costs, is the same for both
+//! engines; what differs is theirs. On somebody's server: the same with one engine.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The experiment on private servers: every engine, warm and cold, in turns with the same engine whose pool holds both
-//! tables.
+//! The experiment on private servers: every engine, warm and cold, in turns with the same engine
+//! whose pool holds both tables.
 //!
 //! ```text
 //! warm:  one dump | OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
@@ -7,9 +7,10 @@
 //!        both, in turns with the ceiling
 //! ```
 //!
-//! Server and clients have cores of their own. OLTP and dump share the server's, so what they reach together says nothing
-//! about the cache until it is compared with the *ceiling*: the same engine, the same load, the same cores, a pool that holds both
-//! tables. Holdfast has many short turns; the others few long ones, since `old_blocks_time` goes on while clients stand still.
+//! Server and clients have cores of their own. OLTP and dump share the server's, so what they reach
+//! together says nothing about the cache until it is compared with the *ceiling*: the same engine,
+//! the same load, the same cores, a pool that holds both tables. Holdfast has many short turns; the
+//! others few long ones, since `old_blocks_time` goes on while clients stand still.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub struct Options {
     pub oltp: Oltp,
     /// How long things take.
     pub times: Times,
-    /// Whether the servers that are measured run on the modelled disk.
+    /// True if the servers that are measured run on the modelled disk.
     pub modelled: bool,
     /// Cores.
     pub cores: Cores,
@@ -149,8 +150,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts the server whose pool holds the tables. It, too, is on the modelled disk, though it reads nothing: a program under
-    /// supervision pays for that at each of its system calls.
+    /// Starts the server whose pool holds the tables. It, too, is on the modelled disk, though it
+    /// reads nothing: a program under supervision pays for that at each of its system calls.
     fn start_ceiling(&self, contender: Contender) -> Result<Instance<'a>> {
         self.start(self.measured(CEILING)?, contender, self.options.scale.ceiling_bytes(), false)
     }
@@ -265,7 +266,8 @@ impl Run<'_, '_> {
         self.beside(Start::Cold, (None, dump_alone), warmth, before)
     }
 
-    /// What both starts have in common: the turns beside the dump, and what stays when it has ended.
+    /// What both starts have in common: the turns beside the dump, and what stays when it has
+    /// ended.
     fn beside(
         &mut self,
         start: Start,
@@ -283,7 +285,8 @@ impl Run<'_, '_> {
         Ok(self.outcome(start, alone, warmth, turns, &p95, [before, during, after]))
     }
 
-    /// One whole dump, which turns the pool over; the next one goes on from there. Returns its bytes per second.
+    /// One whole dump, which turns the pool over; the next one goes on from there. Returns its
+    /// bytes per second.
     fn dump_alone(&mut self) -> Result<f64> {
         self.own.start_dump();
         let until = &mut |own: &Instance<'_>, _: &Mark, _: &Mark| own.dumps() >= 1;
@@ -297,7 +300,8 @@ impl Run<'_, '_> {
         Ok(to.dump_since(&from))
     }
 
-    /// Until OLTP reads nothing of the hot table any more in two successive samples, or patience ends.
+    /// Until OLTP reads nothing of the hot table any more in two successive samples, or patience
+    /// ends.
     fn warm_up(&mut self, phase: &str) -> Result<Warmth> {
         let mut quiet = 0;
         let until = &mut |_: &Instance<'_>, last: &Mark, mark: &Mark| {

@@ -1,5 +1,6 @@
-//! What the lab's scripts for sysbench say about their statements, two lines a second for each session:
-//! `statements SEL1 17:340,18:11 SEL2 33:351`, where `17:340` means 340 statements of about 2^(17/8) microseconds.
+//! What the lab's scripts for sysbench say about their statements, two lines a second for each
+//! session: `statements SEL1 17:340,18:11 SEL2 33:351`, where `17:340` means 340 statements of
+//! about 2^(17/8) microseconds.
 
 use crate::rig::load::Latencies;
 use crate::rig::sessions::DBSTRESS_CLASSES;

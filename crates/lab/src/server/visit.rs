@@ -1,4 +1,5 @@
-//! A server that the user names: reached, asked what it is, and given a schema for the time of an experiment. Nothing else of it is changed.
+//! A server that the user names: reached, asked what it is, and given a schema for the time of an
+//! experiment. Nothing else of it is changed.
 
 use std::time::Duration;
 

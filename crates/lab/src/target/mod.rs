@@ -1,5 +1,6 @@
-//! What experiments run against: a [`Target`] is a store with the tables of the experiment in it and a pool of a
-//! given size and policy in front of its disk. A [`Site`] holds the data and opens targets on it.
+//! What experiments run against: a [`Target`] is a store with the tables of the experiment in it
+//! and a pool of a given size and policy in front of its disk. A [`Site`] holds the data and opens
+//! targets on it.
 //!
 //! Experiments know these traits only, so that a server can take the place of the embedded engine.
 
@@ -23,9 +24,11 @@ use crate::clock::PausableClock;
 pub enum Hint {
     /// The scan says that it is one.
     Declared,
-    /// It says nothing, as any query; the engine finds out when it has walked far enough. The default.
+    /// It says nothing, as any query; the engine finds out when it has walked far enough. The
+    /// default.
     Undeclared,
-    /// It says nothing, and the engine does not look: the policy sees single references only (`scan_hints` off).
+    /// It says nothing, and the engine does not look: the policy sees single references only
+    /// (`scan_hints` off).
     Off,
 }
 
@@ -82,7 +85,7 @@ pub trait Site {
     /// Name of the kind of targets, for the document.
     fn target_name(&self) -> &'static str;
 
-    /// Whether its targets can have this policy.
+    /// True if its targets can have this policy.
     fn has(&self, _policy: Policy) -> bool {
         true
     }

@@ -58,7 +58,8 @@ pub enum Place {
         /// Bytes per second of a transfer.
         bytes_per_second: u64,
     },
-    /// A directory of a file system; the data goes into a new directory in it, which is removed at the end.
+    /// A directory of a file system; the data goes into a new directory in it, which is removed at
+    /// the end.
     Real {
         /// The directory.
         dir: PathBuf,
@@ -74,15 +75,16 @@ pub struct EmbeddedSite {
     _dir: Option<TempDir>,
 }
 
-/// One copy of the data. Behind a [`ModelDisk`] in any case: that is where reads of a file are counted, whoever asks
-/// for them. In front of a real disk the model stays off.
+/// One copy of the data. Behind a [`ModelDisk`] in any case: that is where reads of a file are
+/// counted, whoever asks for them. In front of a real disk the model stays off.
 struct Copy {
     disk: ModelDisk,
     name: PathBuf,
 }
 
 impl Copy {
-    /// An empty disk, its model off. Its clock sleeps without spinning: the cores belong to the workers.
+    /// An empty disk, its model off. Its clock sleeps without spinning: the cores belong to the
+    /// workers.
     fn new(place: &Place, dir: Option<&Path>, number: usize) -> Result<Copy> {
         let number = format!("copy-{number}");
         let (inner, model, name): (Arc<dyn Disk>, _, _) = match (place, dir) {
@@ -108,7 +110,8 @@ impl Copy {
 }
 
 impl EmbeddedSite {
-    /// Loads `tables` (number 0 first) with a pool of `load_pool_bytes` and makes `copies` copies of them.
+    /// Loads `tables` (number 0 first) with a pool of `load_pool_bytes` and makes `copies` copies
+    /// of them.
     ///
     /// # Errors
     /// If the engine or the file system says so.

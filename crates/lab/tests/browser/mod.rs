@@ -1,4 +1,5 @@
-//! A report in a real browser: its script runs without an error, also under the pointer, and no chart is empty.
+//! A report in a real browser: its script runs without an error, also under the pointer, and no
+//! chart is empty.
 //!
 //! Needs Chromium; the suites that look at reports install it by its package's name.
 

@@ -1,5 +1,6 @@
-//! A target without an engine: generated rows behind an LRU list of page numbers and a sleeping disk arm. Under
-//! "holdfast" it keeps the dump's pages out of the list; that is all it knows about replacement.
+//! A target without an engine: generated rows behind an LRU list of page numbers and a sleeping
+//! disk arm. Under "holdfast" it keeps the dump's pages out of the list; that is all it knows about
+//! replacement.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Every experiment on the embedded engine, as small as it gets: whether it runs to its end and reports. The figures say nothing.
+//! Every experiment on the embedded engine, as small as it gets: whether it runs to its end and
+//! reports. The figures say nothing.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Belady's optimum: the page whose next request is farthest away leaves. It needs the future, so it is the floor
-//! that no policy goes below.
+//! Belady's optimum: the page whose next request is farthest away leaves. It needs the future, so
+//! it is the floor that no policy goes below.
 
 use std::collections::BinaryHeap;
 

@@ -1,4 +1,5 @@
-//! LIRS (Jiang and Zhang, SIGMETRICS 2002): 1 % of the frames for resident HIR pages, history unlimited.
+//! LIRS (Jiang and Zhang, SIGMETRICS 2002): 1 % of the frames for resident HIR pages, history
+//! unlimited.
 
 use super::PerTouch;
 use super::list::Lists;

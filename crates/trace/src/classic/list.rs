@@ -1,5 +1,5 @@
-//! Doubly linked lists of page numbers, threaded through arrays; a page is in at most one of the lists that share
-//! the arrays.
+//! Doubly linked lists of page numbers, threaded through arrays; a page is in at most one of the
+//! lists that share the arrays.
 
 pub(crate) const NIL: u32 = u32::MAX;
 

@@ -1,5 +1,5 @@
-//! S3-FIFO (Yang et al., SOSP 2023) without a correlation window: small 10 %, ghost 0.9, two bits, to main after
-//! two touches.
+//! S3-FIFO (Yang et al., SOSP 2023) without a correlation window: small 10 %, ghost 0.9, two bits,
+//! to main after two touches.
 
 use super::PerTouch;
 use super::list::Lists;

@@ -1,5 +1,6 @@
-//! W-TinyLFU (Einziger, Friedman and Manes, TOS 2017): a window LRU before a segmented LRU (80 % protected), a page
-//! leaving the window is let in if the sketch has seen it more often than the page it would push out.
+//! W-TinyLFU (Einziger, Friedman and Manes, TOS 2017): a window LRU before a segmented LRU (80 %
+//! protected), a page leaving the window is let in if the sketch has seen it more often than the
+//! page it would push out.
 
 use super::PerTouch;
 use super::list::Lists;

@@ -1,4 +1,5 @@
-//! 2Q, full version (Johnson and Shasha, VLDB 1994): Kin a quarter of the frames, Kout half of them.
+//! 2Q, full version (Johnson and Shasha, VLDB 1994): Kin a quarter of the frames, Kout half of
+//! them.
 
 use super::PerTouch;
 use super::list::Lists;

@@ -1,4 +1,4 @@
-//! Admission to the log's space, and those who are told when it shrinks.
+//! Admission to the log's space, and the hooks that are called when it shrinks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,18 @@ pub(super) struct Growth {
 }
 
 impl Wal {
-    /// Waits until `bytes` of log can be promised to `class`, prepares the segments for them, and promises them.
+    /// Waits until `bytes` of log can be promised to `class`, prepares the segments for them, and
+    /// promises them.
     ///
-    /// To be called before anything is latched. Give at least [`Wal::group_bytes`] for each group that will be
-    /// appended. Users queue behind each other; whoever waits wakes the checkpointer (the hooks of
-    /// [`Wal::on_growth`]). [`SpaceClass::Checkpoint`] never waits.
+    /// To be called before anything is latched. Ask for at least [`Wal::group_bytes`] for each
+    /// group that will be appended. Users queue; a thread that has to wait wakes the checkpointer
+    /// (the hooks of [`Wal::on_growth`]). [`SpaceClass::Checkpoint`] never waits.
     ///
     /// # Errors
-    /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no segment can be
-    /// prepared (it may be tried again), [`Error::Closed`], [`Error::Poisoned`], whatever the disk says: also what kept the
-    /// checkpoint from moving ([`Wal::checkpoint_failed`]), if there is no room without that.
+    /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no
+    /// segment can be prepared (the call can be repeated), [`Error::Closed`], [`Error::Poisoned`],
+    /// any error of the disk, and the reason why the checkpoint cannot move
+    /// ([`Wal::checkpoint_failed`]) if there is no room without that.
     pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket<'_>> {
         latches::none_while_waiting_for("room in the log");
         if let Some(ticket) = self.try_reserve(bytes, class)? {
@@ -61,8 +63,8 @@ impl Wal {
         }
     }
 
-    /// Tells those who wait for log space that the checkpoint could not be moved: they fail with `error`. The next who
-    /// has to wait wakes the checkpointer again.
+    /// Fails the waiters for log space with `error`: the checkpoint could not be moved. The next
+    /// thread that has to wait wakes the checkpointer again.
     pub fn checkpoint_failed(&self, error: Error) {
         self.gate.fail(error);
     }
@@ -75,9 +77,9 @@ impl Wal {
         }
     }
 
-    /// How long a row change should be delayed before it starts, so that the log does not fill up: nothing where the
-    /// checkpointer keeps the age of a steady load, then growing steeply towards the age at which everybody has to wait. To be
-    /// slept by the caller, never under a latch or with a ticket.
+    /// The delay that the caller should sleep before a row change, so that the log does not fill
+    /// up. It is zero up to the age that the checkpointer keeps under a steady load, then grows
+    /// steeply towards the age at which users wait. Not to be slept under a latch or with a ticket.
     #[must_use]
     pub fn throttle_delay(&self) -> Duration {
         let geometry = self.sizes.get();
@@ -86,8 +88,9 @@ impl Wal {
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }
 
-    /// Calls `callback` each time the log has grown by about `step` bytes, and whenever somebody starts to wait for
-    /// space. It runs on an appending thread, under that thread's latches: it may only wake another thread.
+    /// Calls `callback` each time the log has grown by about `step` bytes, and each time a thread
+    /// starts to wait for space. It runs on that thread, or on an appending thread under its
+    /// latches, so it may only wake another thread.
     pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
         let mut hooks = self.growth.lock();
         let due = self.next_lsn().0 + step;

@@ -3,22 +3,23 @@
 //! ```text
 //!  checkpoint <= durable <= written <= ready <= next <= prepared end
 //!                  |          |          |       |
-//!        synced ---+          |          |       +-- end of the last LSN range given out (fetch-add)
-//!        with the system -----+          +---------- all groups below are complete in the ring (links)
+//!        synced ---+          |          |       +-- end of the last LSN range (fetch-add)
+//!        with the system -----+          +---------- all groups below are complete (links)
 //! ```
 //!
-//! Append gives out `[start, end)` by a fetch-add on `next`, copies the group into the [ring](crate::ring) and
-//! publishes it; it takes no lock unless the ring is full, and then it helps writing. Writing follows the links and
-//! hands complete groups to the system, under `writer`. Syncing is done by a [leader](crate::group_commit) on a
-//! caller's thread, without `writer`, so that appending and writing go on meanwhile.
+//! Append takes `[start, end)` by a fetch-add on `next`, copies the group into the
+//! [ring](crate::ring) and publishes it. It takes no lock unless the ring is full, and then it
+//! helps to write. Writing follows the links and hands complete groups to the system, under
+//! `writer`. Syncing is done by a [leader](crate::group_commit) on a caller's thread, without
+//! `writer`, so appending and writing go on meanwhile.
 //!
-//! Only LSN ranges that lie in prepared segments are given out (tickets see to that, and append looks again), so
-//! writing does not meet a full disk. Where it does nevertheless (file systems that copy on write), flushing fails with
-//! [`Error::DiskFull`], the bytes stay in the ring, and the next flush tries again. Any other failure to write, and
-//! every failure to sync, poisons the database.
+//! Only LSN ranges that lie in prepared segments are given out: tickets ensure it, and append
+//! checks again. So writing does not meet a full disk. Where it does nevertheless (file systems
+//! that copy on write), flushing fails with [`Error::DiskFull`], the bytes stay in the ring, and
+//! the next flush tries again. Any other failed write, and every failed sync, poisons the database.
 //!
-//! Lock order: `checkpoint`, then `writer`, then the locks of [segments](crate::segments). `growth`, the
-//! group-commit lock and the gate's are leaves.
+//! Lock order: `checkpoint`, then `writer`, then the locks of [segments](crate::segments).
+//! `growth`, the group-commit lock and the gate's are leaves.
 
 mod admission;
 mod write;
@@ -46,32 +47,34 @@ use crate::{FlushAtCommit, Poison, WalConfig};
 use admission::Growth;
 use write::{WRITE_BYTES, Writer};
 
-/// Writers that can be between append and registering their pages at one time without waiting for each other.
+/// The number of writers that can be between append and registering their pages without waiting for
+/// each other.
 const WRITER_SLOTS: usize = 256;
 
-/// What may be done with the log.
+/// What the log may be used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Phase {
-    /// Recovery reads it; nothing may be appended.
+    /// Recovery reads it; nothing can be appended.
     Recovering,
     Open,
     Closed,
 }
 
-/// What is with the system.
+/// How far the log has been written to the operating system.
 struct Written {
-    /// Bytes below are, so that their place in the ring is free. Advances by whole writes.
+    /// Everything below is written, so its place in the ring is free. Advances by whole writes.
     bytes: AtomicU64,
-    /// The same, but only at ends of groups.
+    /// The same, but always the end of a group.
     groups: AtomicU64,
 }
 
-/// The write-ahead log of one database. See the module.
+/// The write-ahead log of one database; see the module.
 pub struct Wal {
     written: CachePadded<Written>,
-    /// The ring has room up to here, or further by now: looked up when that is not enough, once in a while. Where `written` stands changes
-    /// with every commit, and would have to be fetched from another core for every group.
+    /// The ring has room at least up to this LSN. It is computed again, from `written`, only by an
+    /// append that needs more: `written` changes with every commit, so each read of it would
+    /// transfer its cache line from another core.
     ring_until: AtomicU64,
     commit: GroupCommit,
     phase: AtomicU8,
@@ -117,8 +120,9 @@ impl Wal {
     /// Creates the log of a new database, ready for appending.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if the directory holds any part of a log, [`Error::InvalidArgument`] for a capacity
-    /// that is too small, [`Error::DiskFull`], whatever the disk says.
+    /// [`Error::AlreadyExists`] if the directory holds any part of a log,
+    /// [`Error::InvalidArgument`] for a capacity that is too small, [`Error::DiskFull`], and any
+    /// other error of the disk.
     pub fn create(disk: Arc<dyn Disk>, uuid: [u8; 16], config: WalConfig, metrics: Arc<Metrics>) -> Result<Arc<Wal>> {
         let geometry = Geometry::new(&config)?;
         if disk.list()?.iter().any(|name| crate::is_log_file(name)) {
@@ -127,14 +131,14 @@ impl Wal {
         let sizes = Arc::new(Sizes::new(geometry));
         let segments = SegmentSet::new(disk.clone(), uuid, config.page_size, Arc::clone(&sizes), vec![], FIRST_LSN);
         segments.prepare_to(FIRST_LSN + geometry.ahead())?;
-        // Last: a log is there once its checkpoint is.
+        // Last: a directory holds a log once it holds a checkpoint.
         let file = CheckpointFile::create(disk.as_ref(), Checkpoint::first(uuid, FIRST_LSN))?;
         let wal = Wal::assemble(sizes, config, file, segments, metrics);
         wal.start_appending(FIRST_LSN);
         Ok(wal)
     }
 
-    /// A log in the phase of recovery, positioned at its checkpoint.
+    /// Returns a log in the phase of recovery, at its checkpoint.
     pub(crate) fn assemble(
         sizes: Arc<Sizes>,
         config: WalConfig,
@@ -174,13 +178,13 @@ impl Wal {
         let weak = Arc::downgrade(&wal);
         wal.poison.on_set(move || {
             if let Some(wal) = weak.upgrade() {
-                wal.wake_everybody();
+                wal.wake_all_waiters();
             }
         });
         wal
     }
 
-    /// While recovery reads: everything below `lsn` counts as appended, written and durable.
+    /// Called by recovery: everything below `lsn` counts as appended, written and durable.
     pub(crate) fn recovered_to(&self, lsn: u64) {
         self.commit.set_durable(lsn);
         self.written.groups.store(lsn, Ordering::Release);
@@ -188,7 +192,7 @@ impl Wal {
         self.gate.next().store(lsn, Ordering::Release);
     }
 
-    /// Ends recovery: the next group goes to `lsn`.
+    /// Ends recovery. The next group starts at `lsn`.
     pub(crate) fn start_appending(self: &Arc<Self>, lsn: u64) {
         *self.writer.lock() = Writer::at(lsn);
         self.recovered_to(lsn);
@@ -221,13 +225,14 @@ impl Wal {
         self.sizes.get()
     }
 
-    /// Longest payload of one group, in bytes.
+    /// The longest payload of one group, in bytes.
     #[must_use]
     pub fn max_payload(&self) -> usize {
         (self.sizes.group_max() - GROUP_HEADER) as usize
     }
 
-    /// Bytes of log that a group with a payload of `payload` bytes takes: what to [reserve](Wal::reserve).
+    /// The bytes of log that a group with a payload of `payload` bytes takes: the amount to
+    /// [reserve](Wal::reserve).
     #[must_use]
     pub const fn group_bytes(payload: usize) -> u64 {
         group_len(payload)
@@ -259,57 +264,60 @@ impl Wal {
 
     /// Publishes a lower bound of the LSN at which the caller's next group will start.
     ///
-    /// Enter before [`Wal::append`] and drop the slot after the changed pages are registered as dirty: checkpoints
-    /// stay below it meanwhile.
+    /// Enter before [`Wal::append`], and drop the slot after the changed pages are registered as
+    /// dirty. Checkpoints stay below the bound meanwhile.
     #[must_use = "the slot protects the writer as long as it lives"]
     pub fn enter(&self) -> WriterSlot<'_> {
         WriterSlot { wal: self, number: self.slots.enter(self.gate.next()) }
     }
 
-    /// The least LSN at which a writer may start, or have started, whose pages are not all registered as dirty.
+    /// The least LSN at which a writer may start, or have started, whose pages are not all
+    /// registered as dirty.
     ///
-    /// Call this *before* looking for the oldest dirty page; every change below both is in the data files.
+    /// Call this *before* searching for the oldest dirty page. Every change below both LSNs is in
+    /// the data files.
     #[must_use]
     pub fn oldest_writer(&self) -> Lsn {
         Lsn(self.slots.oldest(self.gate.next()))
     }
 
-    /// Where the next group will start.
+    /// The LSN of the next group.
     #[must_use]
     pub fn next_lsn(&self) -> Lsn {
         Lsn(self.gate.next().load(Ordering::Acquire))
     }
 
-    /// Everything below is with the operating system. Always the end of a group.
+    /// Everything below this LSN is written to the operating system. Always the end of a group.
     #[must_use]
     pub fn written_lsn(&self) -> Lsn {
         Lsn(self.written.groups.load(Ordering::Acquire))
     }
 
-    /// Everything below is durable.
+    /// Everything below this LSN is durable.
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         Lsn(self.commit.durable())
     }
 
-    /// Where recovery would begin.
+    /// The LSN where recovery would begin.
     #[must_use]
     pub fn checkpoint_lsn(&self) -> Lsn {
         Lsn(self.checkpoint_lsn.load(Ordering::Acquire))
     }
 
-    /// Bytes that the segment files may take together.
+    /// The bytes that the segment files may take together.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.sizes.get().capacity
     }
 
-    /// Changes the capacity, from now on. A smaller one takes effect as the checkpoint follows: until it has, users wait for room,
-    /// and files of the old size stay.
+    /// Changes the capacity, from now on. A smaller one takes effect as the checkpoint advances:
+    /// until then, users wait for room and files of the old size stay.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it is too small, by itself or for the log buffer; then nothing has changed. Whatever the disk
-    /// says while files that are not needed any more are removed; the capacity is changed all the same.
+    /// [`Error::InvalidArgument`] if the capacity is too small, by itself or for the log buffer;
+    /// then nothing has changed. Any error of the disk while files that are no longer needed are
+    /// removed; the capacity is changed all the same.
     pub fn set_capacity(&self, bytes: u64) -> Result<()> {
         self.check_appendable()?;
         let geometry = self.sizes.of_capacity(&self.config, bytes)?;
@@ -321,39 +329,41 @@ impl Wal {
         removed
     }
 
-    /// Age at which user tickets wait for the checkpoint; below [`Wal::capacity`].
+    /// The age at which user tickets wait for the checkpoint; below [`Wal::capacity`].
     #[must_use]
     pub fn user_limit(&self) -> u64 {
         self.sizes.get().user_limit
     }
 
-    /// Age from which on row changes are delayed (see [`Wal::throttle_delay`]); below [`Wal::user_limit`].
+    /// The age at which the throttle begins (see [`Wal::throttle_delay`]); below
+    /// [`Wal::user_limit`].
     #[must_use]
     pub fn throttle_from(&self) -> u64 {
         self.sizes.get().throttle_from
     }
 
-    /// Bytes from the checkpoint to the end of the log.
+    /// The bytes from the checkpoint to the end of the log.
     #[must_use]
     pub fn age(&self) -> u64 {
         self.next_lsn().since(self.checkpoint_lsn())
     }
 
-    /// Which life of the database this is, counted by opens.
+    /// The life of the database, counted by opens.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Acquire) as u32
     }
 
-    /// Durably moves the checkpoint to `lsn`, a start of a group (or the end of the log), with a payload of at most
-    /// 2 KiB for the floors above; then reuses the segments below and wakes those who wait for space.
+    /// Durably moves the checkpoint to `lsn`, with a payload of at most 2 KiB for the floors above.
+    /// Then reuses the segments below and wakes the waiters for space. `lsn` is the start of a
+    /// group or the end of the log.
     ///
     /// The caller guarantees that every change below `lsn` is durable in the data files.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `lsn` lies before the present checkpoint, no group can start there, or the
-    /// payload is too long; as
-    /// [`Wal::flush_to`]; whatever the disk says while writing. A failed sync poisons.
+    /// [`Error::InvalidArgument`] if `lsn` lies before the present checkpoint, no group can start
+    /// there, or the payload is too long; those of [`Wal::flush_to`]; any error of the disk while
+    /// writing. A failed sync poisons the database.
     pub fn set_checkpoint(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
         self.check_appendable()?;
         if payload.len() > checkpoint::PAYLOAD_MAX {
@@ -369,7 +379,7 @@ impl Wal {
             if lsn.0 < current.lsn {
                 return Err(Error::invalid(format!("the checkpoint cannot go back from {} to {lsn}", current.lsn)));
             }
-            // From where this life began on, only its own groups can follow.
+            // Only groups of this life can follow an LSN at or above its start.
             let min_epoch = if lsn.0 >= current.epoch_start { current.epoch } else { current.min_epoch };
             let (durable, payload) = (self.commit.durable(), payload.to_vec());
             let next = Checkpoint { lsn: lsn.0, min_epoch, durable, closed: false, payload, ..current.clone() };
@@ -380,7 +390,8 @@ impl Wal {
         self.metrics.set(Gauge::LsnCheckpoint, lsn.0);
         self.metrics.set(Gauge::CheckpointAge, self.age());
         let recycled = self.segments.recycle_below(lsn.0);
-        // Ahead of need, on the checkpointer's time. A full disk is for those to report who need the room.
+        // Ahead of need, on the checkpointer's time. A full disk is reported to the statements that
+        // need room.
         let promised = self.next_lsn().0 + self.gate.outstanding();
         let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
         self.gate.call_first();
@@ -393,12 +404,12 @@ impl Wal {
         file.sync().inspect_err(|e| self.poison.set(format!("the checkpoint could not be synced: {e}")))
     }
 
-    /// Poisons the database: every later call fails, those who wait are woken.
+    /// Poisons the database: every later call fails, and all waiters are woken.
     pub fn poison(&self, why: &str) {
         self.poison.set(why);
     }
 
-    /// Whether the database may go on.
+    /// Succeeds if the database is not poisoned.
     ///
     /// # Errors
     /// [`Error::Poisoned`] with the first reason.
@@ -430,8 +441,9 @@ impl Wal {
         Err(Error::invalid("nothing can be appended to the log before recovery has finished"))
     }
 
-    /// Makes the log durable, records its end in the checkpoint file, stops the background flusher. Whoever waits for
-    /// space, and every later append, gets [`Error::Closed`]. Closing a log twice does nothing.
+    /// Makes the log durable, records its end in the checkpoint file, and stops the background
+    /// flusher. Waiters for space, and every later append, get [`Error::Closed`]. Closing a log
+    /// again does nothing.
     ///
     /// # Errors
     /// As [`Wal::flush_to`] and [`Wal::set_checkpoint`].
@@ -444,13 +456,13 @@ impl Wal {
         }
         self.flush_to(self.next_lsn())?;
         let mut file = self.checkpoint.lock();
-        // With the end on record, even the very last flush is known to have been durable.
+        // With the end recorded, even the very last flush is known to have been durable.
         let durable = self.commit.durable();
         let next = Checkpoint { durable, closed: durable == self.next_lsn().0, ..file.current().clone() };
         self.store_checkpoint(&mut file, next)
     }
 
-    fn wake_everybody(&self) {
+    fn wake_all_waiters(&self) {
         self.commit.wake_all();
         self.gate.call_all();
     }

@@ -10,17 +10,17 @@ use holdfast_io::AlignedBuf;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
 use crate::format::{GroupHeader, group_len};
-use crate::segments::{Segment, not_there};
+use crate::segments::{Segment, no_segment};
 use crate::{FlushAtCommit, Wal};
 
-/// Bytes handed to the system at a time.
+/// The most bytes of one write.
 pub(super) const WRITE_BYTES: usize = 512 << 10;
-/// What the system keeps of files is kept in pieces of this size.
+/// The page size of the operating system's file cache.
 const FILE_PAGE: u64 = 4096;
-/// Times that a thread looks again before it yields.
+/// Spins of a thread before it yields.
 const SPINS: u32 = 64;
 
-/// Who hands the ring's bytes to the system.
+/// The state of the thread that writes the ring's bytes to the operating system.
 pub(super) struct Writer {
     /// Everything below is complete in the ring or written.
     ready: u64,
@@ -33,7 +33,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Goes on at `lsn`.
+    /// Starts at `lsn`.
     pub fn at(lsn: u64) -> Writer {
         Writer {
             ready: lsn,
@@ -45,9 +45,10 @@ impl Writer {
     }
 }
 
-/// How many bytes to write at `offset` of a segment where there are `len` of log. A page of the file that is begun is written
-/// to its end, with zeros: else the system would have to read it first, as a part of it stays, and the commit would
-/// wait for the disk. The zeros lie where nothing was written yet, and the segment's end is the end of a page.
+/// The bytes to write at `offset` of a segment for `len` bytes of log. A file page that the write
+/// begins is written to its end, with zeros. Otherwise the system would have to read the page
+/// first, as a part of it stays, and the commit would wait for the disk. The zeros go where nothing
+/// was written yet, and a segment ends at the end of a page.
 fn padded(offset: u64, len: u64) -> u64 {
     let end = offset + len;
     let begins_a_page = offset.next_multiple_of(FILE_PAGE) < end;
@@ -55,14 +56,17 @@ fn padded(offset: u64, len: u64) -> u64 {
 }
 
 impl Wal {
-    /// Appends a group. It is complete in the log buffer when this returns, neither written nor durable.
+    /// Appends a group. When this returns, the group is complete in the log buffer, neither written
+    /// nor durable.
     ///
-    /// Returns its start, and its end: the LSN that the pages it changes will carry, and what to
-    /// [flush](Wal::flush_to) to. Waits only when the log buffer is full, and then helps writing it.
+    /// Returns the start and the end of the group. The end is the LSN that the changed pages will
+    /// carry, and the LSN to [flush](Wal::flush_to) to. Waits only if the log buffer is full, and
+    /// then helps to write it.
     ///
     /// # Errors
-    /// [`Error::LimitReached`] beyond [`Wal::max_payload`], [`Error::DiskFull`] without a ticket when no segment can
-    /// be prepared, [`Error::Closed`], [`Error::Poisoned`]. Nothing was appended then.
+    /// [`Error::LimitReached`] beyond [`Wal::max_payload`], [`Error::DiskFull`] without a ticket if
+    /// no segment can be prepared, [`Error::Closed`], [`Error::Poisoned`]. Nothing was appended
+    /// then.
     pub fn append(&self, payload: &[u8]) -> Result<(Lsn, Lsn)> {
         self.check_appendable()?;
         let len = group_len(payload.len());
@@ -73,7 +77,7 @@ impl Wal {
                  raise the log buffer or the log capacity"
             )));
         }
-        // A ticket has seen to it already; without one, this is where a full disk shows.
+        // A ticket has ensured it already. Without one, a full disk is found here.
         let likely_end = self.gate.next().load(Ordering::Relaxed) + len;
         if likely_end > self.segments.prepared_end() {
             self.segments.prepare_to(likely_end)?;
@@ -94,7 +98,7 @@ impl Wal {
         Ok((Lsn(start), Lsn(end)))
     }
 
-    /// Looks how far the ring has room by now, and waits until it has up to `end`, writing what is complete meanwhile.
+    /// Waits until the ring has room up to `end`, and writes what is complete meanwhile.
     #[cold]
     fn wait_for_ring(&self, end: u64) -> Result<()> {
         let mut timer = None;
@@ -110,11 +114,12 @@ impl Wal {
             });
             self.poison.check()?;
             match self.write_ready(&mut self.writer.lock()) {
-                // Somebody in front has not published yet; he may be waiting for this lock, which is free now.
+                // A thread with a lower LSN has not published yet. It may be waiting for this lock,
+                // which is free now.
                 Ok(false) => yield_now(),
                 Ok(true) => {}
                 Err(e) => {
-                    // The LSN range is given out and cannot be filled: there is no way on.
+                    // The LSN range is given out and cannot be filled, so the log cannot go on.
                     self.poison.set(format!("the log buffer is full and could not be written: {e}"));
                     return self.poison.check();
                 }
@@ -122,7 +127,7 @@ impl Wal {
         }
     }
 
-    /// Hands complete groups to the system. `false`: there were none.
+    /// Writes complete groups to the operating system. `false` if there were none.
     fn write_ready(&self, writer: &mut Writer) -> Result<bool> {
         let (ready, groups) = self.ring.ready_from(writer.ready);
         if ready == writer.position {
@@ -152,7 +157,7 @@ impl Wal {
             Some(segment) if from < segment.end => segment,
             _ => {
                 self.segments.prepare_to(from + 1)?;
-                self.segments.find(from).ok_or_else(|| not_there(from))?
+                self.segments.find(from).ok_or_else(|| no_segment(from))?
             }
         };
         let to = ready.min(segment.end).min(from + WRITE_BYTES as u64);
@@ -174,7 +179,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes until everything below `lsn`, which has been given out, is with the system.
+    /// Writes until everything below `lsn`, which has been given out, is written.
     fn write_through(&self, lsn: u64) -> Result<()> {
         let mut idle = 0;
         while self.written.groups.load(Ordering::Acquire) < lsn {
@@ -186,8 +191,9 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes what is complete until everything below `lsn` is with the system: in one request, as a rule. Returns the files that have been written to
-    /// since they were taken last, and up to where they were.
+    /// Writes what is complete until everything below `lsn` is written, usually in one request.
+    /// Returns the files that have been written to since the last call, and the LSN up to which the
+    /// log is written.
     fn write_for_sync(&self, lsn: u64) -> Result<(Vec<Arc<Segment>>, u64)> {
         let mut idle = 0;
         loop {
@@ -204,7 +210,8 @@ impl Wal {
         }
     }
 
-    /// The leader's work: makes everything below `target` durable; returns what is.
+    /// The leader's work: makes everything below `target` durable, and returns the LSN up to which
+    /// everything is.
     fn write_and_sync(&self, target: u64) -> Result<u64> {
         let (files, durable) = self.write_for_sync(target)?;
         for segment in &files {
@@ -223,8 +230,9 @@ impl Wal {
     /// Returns when everything below `lsn` is durable. Many callers share one sync.
     ///
     /// # Errors
-    /// [`Error::DiskFull`]: nothing is lost, and it may be tried again. [`Error::Poisoned`] after a failed write or
-    /// sync. [`Error::DamagedFile`] if `lsn` lies beyond the end of the log: a page is newer than its log.
+    /// [`Error::DiskFull`]: nothing is lost, and the call can be repeated. [`Error::Poisoned`]
+    /// after a failed write or sync. [`Error::DamagedFile`] if `lsn` lies beyond the end of the
+    /// log: a page is newer than its log.
     pub fn flush_to(&self, lsn: Lsn) -> Result<()> {
         self.poison.check()?;
         if self.commit.durable() >= lsn.0 {
@@ -237,7 +245,8 @@ impl Wal {
         self.commit.flush_to(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
     }
 
-    /// Returns when the operating system has everything below `lsn`: a crash of the process does not lose it.
+    /// Returns when everything below `lsn` is written to the operating system, so that a crash of
+    /// the process does not lose it.
     ///
     /// # Errors
     /// As [`Wal::flush_to`].
@@ -250,7 +259,7 @@ impl Wal {
         self.write_through(lsn.0)
     }
 
-    /// What a commit does under the configured [`FlushAtCommit`], once its group ends at `lsn`.
+    /// Waits as the configured [`FlushAtCommit`] demands, for a commit whose group ends at `lsn`.
     ///
     /// # Errors
     /// As [`Wal::flush_to`].
@@ -271,7 +280,8 @@ impl Wal {
     }
 }
 
-/// Somebody is still copying his group. Nothing may be locked: he may need the writer's lock to make room in the ring.
+/// Waits for a thread that is still copying its group. The caller holds no lock: that thread may
+/// need the writer's lock to make room in the ring.
 fn wait_for_copying(idle: &mut u32) {
     *idle += 1;
     if *idle < SPINS { spin_loop() } else { yield_now() }
@@ -286,7 +296,7 @@ mod tests {
         assert_eq!(padded(4096, 1), 4096);
         assert_eq!(padded(4096, 4096), 4096);
         assert_eq!(padded(4096, 4097), 8192);
-        // What goes on within a page leaves the rest as it is.
+        // A write that begins within a page leaves the bytes before it.
         assert_eq!(padded(4100, 8), 8);
         assert_eq!(padded(4100, 4092), 4092);
         assert_eq!(padded(4100, 4093), 8188);

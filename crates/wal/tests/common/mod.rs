@@ -1,4 +1,4 @@
-//! What the tests of the log share.
+//! Helpers of the log's tests.
 #![allow(dead_code, missing_docs)]
 
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub fn payload(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Where `lsn` lies when nothing was ever recycled: file and offset.
+/// The file and offset of `lsn` in a log that has never recycled a segment.
 pub fn place(lsn: Lsn) -> (String, u64) {
     let number = (lsn.0 - FIRST) / SEGMENT + 1;
     (format!("wal.{number:06}"), 4096 + (lsn.0 - FIRST) % SEGMENT)

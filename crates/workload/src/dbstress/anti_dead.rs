@@ -1,9 +1,9 @@
 //! AntiDEAD: how dbSTRESS keeps its sessions from waiting for each other's rows.
 //!
-//! Every session draws a REF and moves it to one that no other session takes. The first formula gives each a slice of
-//! the table. The older two give each its own place in every block of REFs: neighbours share pages, so that latches are contended
-//! while rows are not. The width of the block says how many OBJECTs a session visits (REFs / width), and so how many pages all
-//! of them touch.
+//! Every session draws a REF and moves it to one that no other session takes. The first formula
+//! gives each a slice of the table. The older two give each its own place in every block of REFs:
+//! neighbours share pages, so that latches are contended while rows are not. The width of the block
+//! says how many OBJECTs a session visits (REFs / width), and so how many pages all of them touch.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,8 +44,8 @@ impl AntiDead {
     }
 }
 
-/// The session's place in the block of `width` REFs that `reference` lies in. The last block may be cut short by the end
-/// of the table; the one before it serves then.
+/// The session's place in the block of `width` REFs that `reference` lies in. The last block may be
+/// cut short by the end of the table; the one before it serves then.
 fn in_block(reference: u32, width: u32, session: u32, objects: u32) -> u32 {
     let width = width.max(1);
     let mine = reference - reference % width + session + 1;

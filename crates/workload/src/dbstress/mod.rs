@@ -1,4 +1,5 @@
-//! dbSTRESS, Dimitri Kravtchuk's OLTP test: five tables, a READ of two SELECTs, a WRITE that changes one row of HISTORY.
+//! dbSTRESS, Dimitri Kravtchuk's OLTP test: five tables, a READ of two SELECTs, a WRITE that
+//! changes one row of HISTORY.
 //!
 //! | table | columns | rows |
 //! |---|---|---|
@@ -8,9 +9,10 @@
 //! | OBJECT | REF CHAR(10), REF_SECTION CHAR(2), NAME CHAR(30), CREATE_DATE CHAR(12), NOTE CHAR(100) | N |
 //! | HISTORY | REF_OBJECT CHAR(10), HORDER INT, REF_STAT CHAR(3), BEGIN_DATE CHAR(12), END_DATE CHAR(12), NOTE CHAR(100) | 20 N |
 //!
-//! The first four are clustered by their unique REF. HISTORY has an index on (REF_OBJECT, HORDER) that is not unique by
-//! default: then a server clusters the table by a hidden row id, and every access goes from the index to the row. That is
-//! what [`Options::hpk`] off does here, with the index as a table of its own; with it on, HISTORY is clustered by the pair.
+//! The first four are clustered by their unique REF. HISTORY has an index on (REF_OBJECT, HORDER)
+//! that is not unique by default: then a server clusters the table by a hidden row id, and every
+//! access goes from the index to the row. That is what [`Options::hpk`] off does here, with the
+//! index as a table of its own; with it on, HISTORY is clustered by the pair.
 //!
 //! | module | what |
 //! |---|---|
@@ -50,9 +52,9 @@ pub struct Options {
     pub delete_inserts: u32,
     /// Which OBJECTs a session takes.
     pub anti_dead: AntiDead,
-    /// Whether all statements of a transaction take the same OBJECT.
+    /// True if all statements of a transaction take the same OBJECT.
     pub same_ref: bool,
-    /// Whether HISTORY is clustered by (REF_OBJECT, HORDER).
+    /// True if HISTORY is clustered by (REF_OBJECT, HORDER).
     pub hpk: bool,
 }
 

@@ -7,8 +7,9 @@
 //! | UPDATE | one HISTORY row: stat, dates, note; no index and no length changes |
 //! | DELETE, INSERT | one HISTORY row and the same pair (REF_OBJECT, HORDER) again |
 //!
-//! A READ is SEL1 and SEL2 in one transaction; after every `rw_ratio` READs comes a WRITE, a transaction of UPDATEs and of pairs
-//! of DELETE and INSERT. The session tells of every statement when it is done, so that whoever drives it can take the time.
+//! A READ is SEL1 and SEL2 in one transaction; after every `rw_ratio` READs comes a WRITE, a
+//! transaction of UPDATEs and of pairs of DELETE and INSERT. The session tells of every statement
+//! when it is done, so that whoever drives it can take the time.
 
 use crate::rng::Rng;
 use crate::{Failure, Result, Rows, Scan};
@@ -51,7 +52,8 @@ pub struct Session {
 
 /// Repeats of one transaction after conflicts before the session gives up.
 const RETRIES_MAX: u32 = 10_000;
-/// Where the hidden row ids of inserted rows begin: above all that are loaded, a range for each session.
+/// Where the hidden row ids of inserted rows begin: above all that are loaded, a range for each
+/// session.
 const ROW_IDS: u64 = 1 << 40;
 
 impl Session {
@@ -78,8 +80,8 @@ impl Session {
         self.checksum
     }
 
-    /// Runs the next transaction, a READ or a WRITE, and calls `done` after each of its statements. One that meets a conflict
-    /// is rolled back and repeated.
+    /// Runs the next transaction, a READ or a WRITE, and calls `done` after each of its statements.
+    /// One that meets a conflict is rolled back and repeated.
     ///
     /// # Errors
     /// What the store returns.
@@ -97,7 +99,8 @@ impl Session {
                     self.rng = at_start;
                 }
                 Err(failure) => {
-                    // The first failure is what is reported; a rollback after it can only repeat it.
+                    // The first failure is what is reported; a rollback after it can only repeat
+                    // it.
                     let _ = rows.rollback();
                     return Err(failure);
                 }

@@ -30,7 +30,7 @@ pub struct Mix {
     pub delete_inserts: u32,
     /// Rows of a range.
     pub range_size: u32,
-    /// Whether the statements run in one transaction.
+    /// True if the statements run in one transaction.
     pub transaction: bool,
 }
 
@@ -62,7 +62,7 @@ impl Mix {
     /// `oltp_update_non_index`.
     pub const UPDATE_NON_INDEX: Mix = Mix { non_index_updates: 1, transaction: false, ..Mix::NONE };
 
-    /// Whether no statement writes.
+    /// True if no statement writes.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.index_updates + self.non_index_updates + self.delete_inserts == 0
@@ -152,7 +152,8 @@ impl Client {
                     drop(why);
                 }
                 Err(failure) => {
-                    // The first failure is what is reported; a rollback after it can only repeat it.
+                    // The first failure is what is reported; a rollback after it can only repeat
+                    // it.
                     let _ = sql.rollback();
                     return Err(failure);
                 }

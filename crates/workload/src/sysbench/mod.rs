@@ -1,9 +1,9 @@
-//! sysbench's OLTP workload: the `sbtest` table and the transactions of `oltp_read_only`, `oltp_read_write` and
-//! their kin, as sysbench 1.0 runs them.
+//! sysbench's OLTP workload: the `sbtest` table and the transactions of `oltp_read_only`,
+//! `oltp_read_write` and their kin, as sysbench 1.0 runs them.
 //!
-//! `sbtest (id INT UNSIGNED PRIMARY KEY, k INT UNSIGNED, c CHAR(120), pad CHAR(60), KEY k (k))`: `k` is a random
-//! id, `c` ten groups of eleven random digits (119 characters), `pad` five (59). Ranges are not clamped at the end
-//! of the table, as in 1.0 (0.4 did clamp them).
+//! `sbtest (id INT UNSIGNED PRIMARY KEY, k INT UNSIGNED, c CHAR(120), pad CHAR(60), KEY k (k))`:
+//! `k` is a random id, `c` ten groups of eleven random digits (119 characters), `pad` five (59).
+//! Ranges are not clamped at the end of the table, as in 1.0 (0.4 did clamp them).
 
 mod mix;
 mod sql;
@@ -93,7 +93,8 @@ impl SbRow {
     }
 }
 
-/// Calls `each` with key and row of the ids `ids` of the initial content of a table of `rows` rows, in key order.
+/// Calls `each` with key and row of the ids `ids` of the initial content of a table of `rows` rows,
+/// in key order.
 ///
 /// # Errors
 /// What `each` returns.

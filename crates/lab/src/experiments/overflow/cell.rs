@@ -1,7 +1,8 @@
 //! One pool size with every number of threads.
 //!
-//! The turns of a cell alternate with turns of a loop that only reads: a disk that gives more for some seconds than for good, or whose
-//! other users come and go, is the one that the engine had just then.
+//! The turns of a cell alternate with turns of a loop that only reads: a disk that gives more for
+//! some seconds than for good, or whose other users come and go, is the one that the engine had
+//! just then.
 
 use anyhow::Result;
 use holdfast::Database;
@@ -42,14 +43,16 @@ pub(super) struct Turn {
     pub misses: f64,
     /// Cores that sessions that only compute got, just before.
     pub cores: f64,
-    /// Reads per second without an engine, just before and just after; 0 if everything is in the pool.
+    /// Reads per second without an engine, just before and just after; 0 if everything is in the
+    /// pool.
     pub device: f64,
     pub p99_ms: f64,
 }
 
 impl Turn {
     fn new(threads: usize, turn: &load::Turn, reads: u64, limits: Limits) -> Turn {
-        // Sessions finish their last transaction after the turn: the misses of those are in `reads`, too.
+        // Sessions finish their last transaction after the turn: the misses of those are in
+        // `reads`, too.
         let misses = reads as f64 / (turn.transactions + threads as u64 / 2).max(1) as f64;
         Turn {
             tps: turn.tps(),
@@ -99,14 +102,15 @@ const SHORTER: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub bytes: u64,
-    /// Whether it does not hold all.
+    /// True if it does not hold all.
     pub tight: bool,
-    /// Whether its seconds are charted.
+    /// True if its seconds are charted.
     pub charted: bool,
 }
 
 impl Bench<'_> {
-    /// Runs the cells of one pool size. With the seconds of that with the most threads, if they are to be charted.
+    /// Runs the cells of one pool size. With the seconds of that with the most threads, if they are
+    /// to be charted.
     pub(super) fn pool(&self, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
         let db = self.site.open(&Settings::pool(size.bytes))?;
         let found = self.cells(&db, size, progress)?;
@@ -156,7 +160,8 @@ impl Bench<'_> {
         Ok((cells, charts))
     }
 
-    /// What the disk gives to so many threads that do nothing but read, if the engine will have to ask it.
+    /// What the disk gives to so many threads that do nothing but read, if the engine will have to
+    /// ask it.
     fn bare(&self, threads: usize, size: Size) -> Result<Option<Rate>> {
         size.tight.then(|| self.bare.run(threads, self.options.turn / SHORTER)).transpose()
     }
@@ -173,13 +178,14 @@ struct Limits {
 }
 
 impl Limits {
-    /// The operational law of a closed system, in transactions per second: neither processor nor disk can do more than all of its time, and
-    /// a thread cannot compute while it waits.
+    /// The operational law of a closed system, in transactions per second: neither processor nor
+    /// disk can do more than all of its time, and a thread cannot compute while it waits.
     fn bound(&self, threads: usize, cpu_us: f64, misses: f64) -> f64 {
         let of_cpu = self.cores * 1e6 / cpu_us.max(1e-9);
         let Some((device, alone)) = self.device.zip(self.alone) else { return of_cpu };
         let of_disk = device / misses.max(1e-9);
-        // The time of a read when nobody else reads, without the processor time that is in `cpu_us` already.
+        // The time of a read when nobody else reads, without the processor time that is in `cpu_us`
+        // already.
         let read_us = (1e6 / alone.per_second - alone.cpu_us).max(0.0);
         let of_threads = threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);
         of_cpu.min(of_disk).min(of_threads)

@@ -1,15 +1,18 @@
 //! `overflow`: the active set a little larger than the pool.
 //!
-//! Published as lp:1631309 in 2016: sysbench oltp read-only, range size 1000, uniform, 1,000,000 rows (about 250 MB) in a pool of
-//! 128 MB, 8 to 40 threads. Percona Server 5.6.27 did 660 tps, 5.6.28 36: the thread that refilled the free list slept between its
-//! passes and adapted the sleep in steps of 50 ms.
+//! Published as lp:1631309 in 2016: sysbench oltp read-only, range size 1000, uniform, 1,000,000
+//! rows (about 250 MB) in a pool of 128 MB, 8 to 40 threads. Percona Server 5.6.27 did 660 tps,
+//! 5.6.28 36: the thread that refilled the free list slept between its passes and adapted the sleep
+//! in steps of 50 ms.
 //!
-//! Here every pool size from 5 MB to twice the data is run with 1, 8 and 40 threads, on files past the system's cache. Three
-//! things are known of each cell without the engine: the misses of its policy for the same references (simulated), what the
-//! disk gives to that many threads that do nothing but read, and what a read costs the processor there; and one with it: the
-//! processor time of a transaction. The engine may lose a tenth against what follows from these:
-//! `min(cores / CPU per transaction, device rate / misses per transaction, threads / (CPU + misses x time of a read))`, the last
-//! of which is the law that a thread cannot compute while it waits for its own read.
+//! Here every pool size from 5 MB to twice the data is run with 1, 8 and 40 threads, on files past
+//! the system's cache. Three things are known of each cell without the engine: the misses of its
+//! policy for the same references (simulated), what the disk gives to that many threads that do
+//! nothing but read, and what a read costs the processor there; and one with it: the processor time
+//! of a transaction. The engine may lose a tenth against what follows from these: `min(cores / CPU
+//! per transaction, device rate / misses per transaction, threads / (CPU + misses x time of a
+//! read))`, the last of which is the law that a thread cannot compute while it waits for its own
+//! read.
 
 mod cell;
 mod price;

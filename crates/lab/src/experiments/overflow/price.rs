@@ -1,6 +1,7 @@
-//! What a miss costs the processor: point selects in the smallest pool, where nearly each misses, against the same in a pool
-//! that holds everything, and a loop that does nothing but read, in turns. One row of each page is looked at, so that little but
-//! the miss itself is in the difference.
+//! What a miss costs the processor: point selects in the smallest pool, where nearly each misses,
+//! against the same in a pool that holds everything, and a loop that does nothing but read, in
+//! turns. One row of each page is looked at, so that little but the miss itself is in the
+//! difference.
 
 use anyhow::Result;
 use holdfast::metrics::Counter;

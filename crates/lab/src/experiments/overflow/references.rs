@@ -1,5 +1,6 @@
-//! The pages that sysbench's transactions refer to, as a trace for the simulator of replacement policies: the same clients with
-//! the same seeds, whose statements are looked up in a map of the tree's pages instead of being run.
+//! The pages that sysbench's transactions refer to, as a trace for the simulator of replacement
+//! policies: the same clients with the same seeds, whose statements are looked up in a map of the
+//! tree's pages instead of being run.
 
 use std::ops::RangeInclusive;
 
@@ -165,7 +166,8 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Misses per transaction of the engine's policy in a pool of each of `frames`, for the references of `plan`.
+/// Misses per transaction of the engine's policy in a pool of each of `frames`, for the references
+/// of `plan`.
 ///
 /// # Errors
 /// If a pool is too small to be simulated.

@@ -12,19 +12,23 @@ const SHARE: f64 = 0.95;
 const COLD_READS: f64 = 1.05;
 /// Least factor by which the midpoint list without a delay collapses on a disk that seeks.
 const COLLAPSE: f64 = 50.0;
-/// Without a delay: fewest pages made young per page of the dump. Not 1: until the first eviction nothing moves.
+/// Without a delay: fewest pages made young per page of the dump. Not 1: until the first eviction
+/// nothing moves.
 const MADE_YOUNG: f64 = 0.5;
-/// With the delay: most pages made young per page of the dump. Not 0: the page at the end of one batch of rows is
-/// touched again for the next, and a dump that waits for a core in between comes back after the delay.
+/// With the delay: most pages made young per page of the dump. Not 0: the page at the end of one
+/// batch of rows is touched again for the next, and a dump that waits for a core in between comes
+/// back after the delay.
 const MADE_YOUNG_LATE: f64 = 0.25;
-/// With the delay: fewest touches per page of the dump that come too early: one per row but the first.
+/// With the delay: fewest touches per page of the dump that come too early: one per row but the
+/// first.
 const NOT_YOUNG: f64 = 10.0;
 
 fn find(outcomes: &[Outcome], start: Start, full: bool, is: impl Fn(&Policy) -> bool) -> Option<&Outcome> {
     outcomes.iter().find(|o| o.start == start && (o.speed == Speed::Full) == full && is(&o.policy))
 }
 
-/// Every verdict of the experiment. `spinning`: whether the disk is one on which a seek costs many transactions.
+/// Every verdict of the experiment. `spinning`: whether the disk is one on which a seek costs many
+/// transactions.
 #[must_use]
 pub fn verdicts(outcomes: &[Outcome], spinning: bool) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
@@ -86,8 +90,9 @@ fn midpoint(outcomes: &[Outcome], spinning: bool) -> Vec<Verdict> {
         let claim = "midpoint_lru, time 0, cold: factor by which OLTP collapses beside the dump";
         verdicts.push(Verdict::new(claim, factor, Bar::AtLeast(COLLAPSE)));
     }
-    // InnoDB's counts: without a delay the second row of a page makes it young; with one, the dump has gone on
-    // before the page may become young, and every row but the first counts as "not young".
+    // InnoDB's counts: without a delay the second row of a page makes it young; with one, the dump
+    // has gone on before the page may become young, and every row but the first counts as "not
+    // young".
     let per_page = |count: u64, o: &Outcome| count as f64 / o.dumped_pages.max(1.0);
     let cold = find(outcomes, Start::Cold, true, undelayed);
     let claim = "midpoint_lru, time 0: pages made young per page that the dump reads";

@@ -1,15 +1,16 @@
 //! `sideload`: a dump beside OLTP.
 //!
-//! OLTP runs on a small table that fits into the pool, a dump of a big one that does not fit runs in a loop beside
-//! it. Published in 2011 on InnoDB: 330 requests/s alone, 2 beside the dump, and with the delay that is the default
-//! today 325 - for a table that was warm. One that is cold when the dump is under way never gets warm with that
-//! delay. It is a system with two stable states, so every policy is started in both: *warm* (OLTP first) and *cold*
-//! (the dump first), at full speed and at the request rate of the published machine.
+//! OLTP runs on a small table that fits into the pool, a dump of a big one that does not fit runs
+//! in a loop beside it. Published in 2011 on InnoDB: 330 requests/s alone, 2 beside the dump, and
+//! with the delay that is the default today 325 - for a table that was warm. One that is cold when
+//! the dump is under way never gets warm with that delay. It is a system with two stable states, so
+//! every policy is started in both: *warm* (OLTP first) and *cold* (the dump first), at full speed
+//! and at the request rate of the published machine.
 //!
-//! The measure of all is the *ceiling*, a pool that holds both tables, under the same load on the same cores in the
-//! same minute: target and ceiling run in turns of a second or less, each standing still (clock included) while the
-//! other runs, and their ratio is taken turn by turn. That takes processor, memory and noise out of the comparison
-//! and leaves the cache.
+//! The measure of all is the *ceiling*, a pool that holds both tables, under the same load on the
+//! same cores in the same minute: target and ceiling run in turns of a second or less, each
+//! standing still (clock included) while the other runs, and their ratio is taken turn by turn.
+//! That takes processor, memory and noise out of the comparison and leaves the cache.
 //!
 //! How the experiment is shrunk, and why that keeps it, is in [`scale`].
 
@@ -63,8 +64,8 @@ pub struct Options {
     pub rate_minutes: f64,
     /// How long a cold hot table may take to get warm, in minutes of the experiment.
     pub cold_minutes: f64,
-    /// Whether to run Holdfast also with `scan_hints` off, where the engine does not look for scans either. Nothing is
-    /// claimed of that.
+    /// True if to run Holdfast also with `scan_hints` off, where the engine does not look for scans
+    /// either. Nothing is claimed of that.
     pub policy_alone: bool,
     /// Directory of the real disk; `None` for the modelled one.
     pub real_disk: Option<PathBuf>,

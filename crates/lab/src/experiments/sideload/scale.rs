@@ -1,10 +1,11 @@
 //! Sizes, speeds and times of the experiment, from the published ones by two factors.
 //!
 //! # What the factors do
-//! Every *size* (rows, pool) is divided by S. Every *speed* of the published machine (seeks per second, transfer
-//! rate, request rate, the rate at which the dump's client takes rows) is multiplied by D. A size over a speed is a
-//! time, so every *time* is divided by S x D: with 36 and 5, the dump that took 95 s takes 0.53 s, and
-//! `old_blocks_time` is 6 ms instead of 1000. One *minute* of the experiment lasts 60 s / (S x D).
+//! Every *size* (rows, pool) is divided by S. Every *speed* of the published machine (seeks per
+//! second, transfer rate, request rate, the rate at which the dump's client takes rows) is
+//! multiplied by D. A size over a speed is a time, so every *time* is divided by S x D: with 36 and
+//! 5, the dump that took 95 s takes 0.53 s, and `old_blocks_time` is 6 ms instead of 1000. One
+//! *minute* of the experiment lasts 60 s / (S x D).
 //!
 //! # Why that keeps the experiment
 //! The outcome depends on ratios only, and both factors cancel out of these (a test computes them):
@@ -17,16 +18,18 @@
 //! | time to read the hot table by seeks : time in which the dump turns the pool over | 7.1 |
 //! | the dump's pace : transfer rate of the disk | 0.36 |
 //!
-//! The second decides whether a warm hot table is washed out (a page that is not touched for a turnover is gone,
-//! and a fraction exp(-ratio) of the intervals is as long as that), the third and fourth whether a cold one gets
-//! warm. What does not scale is the processor: OLTP at full speed is as fast as machine and engine are. A disk that
-//! is D times as fast makes a seek cost D times fewer transactions, so the collapse is shown smaller than it is at
-//! full scale. And a dump that is held up by the processor instead of by its client turns the pool over more slowly
-//! than it should. Both are reasons to keep D small and to let S do the shrinking; one core must be able to do D
-//! times what the published client did.
+//! The second decides whether a warm hot table is washed out (a page that is not touched for a
+//! turnover is gone, and a fraction exp(-ratio) of the intervals is as long as that), the third and
+//! fourth whether a cold one gets warm. What does not scale is the processor: OLTP at full speed is
+//! as fast as machine and engine are. A disk that is D times as fast makes a seek cost D times
+//! fewer transactions, so the collapse is shown smaller than it is at full scale. And a dump that
+//! is held up by the processor instead of by its client turns the pool over more slowly than it
+//! should. Both are reasons to keep D small and to let S do the shrinking; one core must be able to
+//! do D times what the published client did.
 //!
-//! The dump is held to the pace of the published one because its client, not the storage engine, set that pace:
-//! 17.6 million rows in 95 s, about a third of what the disk could give. `--dump-rate 0` lets it go.
+//! The dump is held to the pace of the published one because its client, not the storage engine,
+//! set that pace: 17.6 million rows in 95 s, about a third of what the disk could give.
+//! `--dump-rate 0` lets it go.
 
 use std::time::Duration;
 
@@ -63,7 +66,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Sizes divided by `size`, speeds multiplied by `speed`; phases last `patience` times as long as they must.
+    /// Sizes divided by `size`, speeds multiplied by `speed`; phases last `patience` times as long
+    /// as they must.
     ///
     /// # Panics
     /// If one of them is not above 0.

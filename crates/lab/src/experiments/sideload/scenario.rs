@@ -6,8 +6,8 @@
 //!        both, in turns with the ceiling
 //! ```
 //!
-//! Both begin with a dump that turns the pool over: the pool of a server that has been running is full, and an
-//! LRU list that has never evicted anything ranks its pages differently.
+//! Both begin with a dump that turns the pool over: the pool of a server that has been running is
+//! full, and an LRU list that has never evicted anything ranks its pages differently.
 //!
 //! At the request rate there are no turns: the rate itself is what is to be reached.
 
@@ -52,7 +52,7 @@ pub struct Warmth {
     pub pages_read: u64,
     /// Seconds since OLTP began.
     pub seconds: f64,
-    /// Whether it is resident; if not, it never was within that time.
+    /// True if it is resident; if not, it never was within that time.
     pub reached: bool,
 }
 
@@ -81,14 +81,15 @@ pub struct Outcome {
     pub p95_ms: f64,
     /// Hot-table pages read from disk beside the dump once the table was warm.
     pub hot_reads: u64,
-    /// Turnovers of the hot set meanwhile: pages that the dump went through per page of the hot table.
+    /// Turnovers of the hot set meanwhile: pages that the dump went through per page of the hot
+    /// table.
     pub turnovers: f64,
     /// The way to a resident hot table.
     pub warmth: Option<Warmth>,
     /// The pool before, during and after.
     pub pools: [PoolState; 3],
-    /// Pages made young, and touches that did not make a page young: in a cold run by the dump alone, once the pool
-    /// is full; in a warm run by both, beside each other.
+    /// Pages made young, and touches that did not make a page young: in a cold run by the dump
+    /// alone, once the pool is full; in a warm run by both, beside each other.
     pub young: (u64, u64),
     /// Pages that the dump went through meanwhile.
     pub dumped_pages: f64,
@@ -266,8 +267,9 @@ struct Beside {
     ceiling: Vec<Window>,
 }
 
-/// Share of the hot table's pages that must be resident for it to count as warm. The last pages of a uniform load
-/// are a long time coming, so they get a phase of their own before anything is measured.
+/// Share of the hot table's pages that must be resident for it to count as warm. The last pages of
+/// a uniform load are a long time coming, so they get a phase of their own before anything is
+/// measured.
 const WARM: f64 = 0.99;
 
 impl Running<'_, '_> {
@@ -340,8 +342,8 @@ impl Running<'_, '_> {
         }))
     }
 
-    /// Starts the dump and runs until it has gone through the pool's pages twice. Returns the mark after the first
-    /// time, when the pool was full.
+    /// Starts the dump and runs until it has gone through the pool's pages twice. Returns the mark
+    /// after the first time, when the pool was full.
     fn turn_over(&mut self, load: DumpLoad, phase: &str) -> Result<Mark> {
         let from = self.bench.mark()?;
         let mut full = from.clone();
@@ -359,8 +361,8 @@ impl Running<'_, '_> {
         Ok(full)
     }
 
-    /// Runs until the hot table is resident, at most `minutes`. Also returns the mark at half of that time, if it
-    /// came to that.
+    /// Runs until the hot table is resident, at most `minutes`. Also returns the mark at half of
+    /// that time, if it came to that.
     fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<(Warmth, Mark)> {
         let from = self.bench.mark()?;
         let mut half = from.clone();
@@ -383,7 +385,8 @@ impl Running<'_, '_> {
         Ok((Warmth { pages_read: to.reads_since(&from, HOT), seconds: to.t - from.t, reached }, half))
     }
 
-    /// What did not get warm: the second half of its time, which began at `half`, and one turn of the ceiling.
+    /// What did not get warm: the second half of its time, which began at `half`, and one turn of
+    /// the ceiling.
     fn cold_state(&mut self, half: &Mark) -> Result<Beside> {
         let mut beside = Beside { own: vec![self.bench.mark()?.since(half)], ceiling: Vec::new() };
         if self.speed == Speed::Full {

@@ -1,4 +1,5 @@
-//! A cell: all sides under one load, in turns. Who comes first changes from round to round; a ratio is that within a round.
+//! A cell: all sides under one load, in turns. Who comes first changes from round to round; a ratio
+//! is that within a round.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Runs `work` on all sides, `plan.pairs` times each. Each round has random numbers of its own, the same for all sides.
+    /// Runs `work` on all sides, `plan.pairs` times each. Each round has random numbers of its own,
+    /// the same for all sides.
     ///
     /// # Errors
     /// If a client fails or a server does not answer.
@@ -129,8 +131,8 @@ pub type Of<'a> = &'a dyn Fn(&Turn) -> Option<f64>;
 /// A column for each side.
 pub type Column<'a> = (&'a str, Of<'a>);
 
-/// The cells as a table: the words of their names under `words`, medians of turns by side for each of `columns`, and the ratios of the
-/// first column between side 0 and the others.
+/// The cells as a table: the words of their names under `words`, medians of turns by side for each
+/// of `columns`, and the ratios of the first column between side 0 and the others.
 #[must_use]
 pub fn grid(title: &str, words: &[&str], sides: &[Side<'_>], columns: &[Column<'_>], cells: &[Cell]) -> Grid {
     let mut header: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();

@@ -37,7 +37,7 @@ pub enum Meter {
 struct Dial {
     title: &'static str,
     unit: &'static str,
-    /// Whether it only grows: then it is shown per second.
+    /// True if it only grows: then it is shown per second.
     grows: bool,
     /// The status variables of Holdfast, InnoDB and MyRocks; empty where there is none.
     variables: [&'static str; 3],

@@ -1,5 +1,6 @@
-//! Engines on private servers in turns: what `sessions`, `purge`, `flush` and `overflow` share there, and one engine on a server that
-//! the user names. An experiment says its tables, its load, its cells and its verdicts.
+//! Engines on private servers in turns: what `sessions`, `purge`, `flush` and `overflow` share
+//! there, and one engine on a server that the user names. An experiment says its tables, its load,
+//! its cells and its verdicts.
 //!
 //! | module | what |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | [`workload`] | what the sessions do, on which tables |
 //! | [`there`] | the same experiments on somebody's server |
 //!
-//! Every private side has a cache of the same size, O_DIRECT, a sync at every commit and no binary log. The first side is Holdfast's.
+//! Every private side has a cache of the same size, O_DIRECT, a sync at every commit and no binary
+//! log. The first side is Holdfast's.
 
 pub mod cell;
 pub mod meters;

@@ -1,7 +1,8 @@
 //! One of the servers that are measured in turns.
 //!
-//! A private server stands still (SIGSTOP) while another one has its turn, what it does in the background included: a debt that an engine
-//! puts off, it pays in its own next turn. Clients are new in every turn, so that no latency contains the time of the others.
+//! A private server stands still (SIGSTOP) while another one has its turn, what it does in the
+//! background included: a debt that an engine puts off, it pays in its own next turn. Clients are
+//! new in every turn, so that no latency contains the time of the others.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -44,9 +45,10 @@ pub struct Settings {
     pub log_bytes: Option<u64>,
     /// How many times smaller than the published pool it is.
     pub size: f64,
-    /// Whether files are read and written through the system's cache instead of past it.
+    /// True if files are read and written through the system's cache instead of past it.
     pub buffered: bool,
-    /// Seek and bytes per second of a modelled disk, if it is to be on one. It is as fast as the real one until [`Side::slow_disk`].
+    /// Seek and bytes per second of a modelled disk, if it is to be on one. It is as fast as the
+    /// real one until [`Side::slow_disk`].
     pub modelled: Option<(Duration, u64)>,
 }
 
@@ -169,8 +171,8 @@ impl<'c> Side<'c> {
         Ok(Side::new(cache, cores, name, contender, address, Some(Own { folder, server })))
     }
 
-    /// Somebody's server that runs, asked over `conn`; its schema is there, its process is `pid`, if that is known. It is neither started nor stopped, and
-    /// does not stand still.
+    /// Somebody's server that runs, asked over `conn`; its schema is there, its process is `pid`,
+    /// if that is known. It is neither started nor stopped, and does not stand still.
     #[must_use]
     pub fn there(
         cache: &'c Cache,
@@ -362,8 +364,9 @@ impl<'c> Side<'c> {
         Some(kib * 1024.0 / 1e6)
     }
 
-    /// A turn: `work` runs for `duration`, as part of `phase`. Its references are other ones than those of the turns before, whichever
-    /// load they had: the same UPDATE again would change nothing, and the same read would find its page in the cache.
+    /// A turn: `work` runs for `duration`, as part of `phase`. Its references are other ones than
+    /// those of the turns before, whichever load they had: the same UPDATE again would change
+    /// nothing, and the same read would find its page in the cache.
     ///
     /// # Errors
     /// If sysbench fails or the server does not answer.
@@ -444,7 +447,8 @@ impl<'c> Side<'c> {
 
     fn cpu_seconds(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?.as_raw_nonzero())).ok()?;
-        // The name in parentheses may contain anything; user and system time are the 12th and 13th field behind it.
+        // The name in parentheses may contain anything; user and system time are the 12th and 13th
+        // field behind it.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
         Some(ticks / rustix::param::clock_ticks_per_second() as f64)

@@ -1,7 +1,9 @@
-//! The experiments in turns on a server that is there already: one engine, in a schema that the lab creates and drops.
+//! The experiments in turns on a server that is there already: one engine, in a schema that the lab
+//! creates and drops.
 //!
-//! The server is neither restarted nor told anything: its cache, its redo log and its durability are what they are, and the report says so.
-//! With one server there is no ratio, and nothing is judged; what the counters say is said in words, with the settings that would help.
+//! The server is neither restarted nor told anything: its cache, its redo log and its durability
+//! are what they are, and the report says so. With one server there is no ratio, and nothing is
+//! judged; what the counters say is said in words, with the settings that would help.
 
 use anyhow::{Context, Result};
 use holdfast_server::{Cache, apt};
@@ -30,7 +32,7 @@ pub enum What {
     Overflow {
         /// Its sizes; the rows follow from the server's cache.
         options: overflow::Options,
-        /// Whether that may have any size.
+        /// True if that may have any size.
         any_pool: bool,
     },
     /// See [`querycache`].
@@ -61,7 +63,8 @@ impl What {
         }
     }
 
-    /// Capacity of its redo log, in bytes, where that is a part of the question: the first of several.
+    /// Capacity of its redo log, in bytes, where that is a part of the question: the first of
+    /// several.
     #[must_use]
     pub fn log_bytes(&self) -> Option<u64> {
         match self {
@@ -88,10 +91,12 @@ impl What {
     }
 }
 
-/// Runs it on somebody's server at `address`, with the tables in `engine`. Returns the document and what is printed.
+/// Runs it on somebody's server at `address`, with the tables in `engine`. Returns the document and
+/// what is printed.
 ///
 /// # Errors
-/// If the server cannot be reached, has a schema of that name, or refuses what the experiment needs; if sysbench cannot be had.
+/// If the server cannot be reached, has a schema of that name, or refuses what the experiment
+/// needs; if sysbench cannot be had.
 pub fn run(mut what: What, address: &Address, engine: Engine, progress: &mut Progress) -> Result<(Document, String)> {
     what.plan().cores = Cores::new(false);
     run_at(what, address, engine, &somebodys, progress)

@@ -1,4 +1,5 @@
-//! What the sessions do, by one of our scripts for sysbench, on which tables, and how large these are.
+//! What the sessions do, by one of our scripts for sysbench, on which tables, and how large these
+//! are.
 
 use anyhow::Result;
 use holdfast_server::Cache;
