@@ -1,8 +1,8 @@
-//! The locks of everything that the model checkers do not explore: `parking_lot`'s, or the
+//! The locks of all code that the model checkers do not explore: `parking_lot`'s, or the
 //! scheduler's under `--cfg sim`.
 //!
 //! Every lock of the crates below the engine's public interface is one of these or one of
-//! [`sync`](crate::sync), so that the simulation sees each wait.
+//! [`sync`](crate::sync), so the simulation controls each wait.
 
 #[cfg(sim)]
 pub use crate::sim::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,7 +36,7 @@ impl<T> ReadMostly<T> {
     pub fn read(&self) -> ReadMostlyGuard<'_, T> {
         #[cfg(sim)]
         return self.0.read();
-        // A panic leaves nothing half done under these locks.
+        // No thread leaves data inconsistent under these locks when it panics.
         #[cfg(not(sim))]
         self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

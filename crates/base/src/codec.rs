@@ -1,5 +1,5 @@
 //! Little-endian integers in byte slices. Reading is bounds-checked and returns `None` past the
-//! end: whoever reads bytes that came from a disk turns that into an error that says where.
+//! end. A caller that reads bytes from a disk turns that into an error with their position.
 
 macro_rules! accessors {
     ($($get:ident $put:ident $t:ty),*) => {$(
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.bytes(len)
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -116,7 +116,7 @@ pub trait Writer {
     fn u64(&mut self, v: u64);
     /// Appends an integer in LEB128: seven bits a byte, 1 to 10 bytes.
     fn varint(&mut self, v: u64);
-    /// Appends `v` as it is.
+    /// Appends the bytes of `v`, without a length.
     fn bytes(&mut self, v: &[u8]);
     /// Appends the length of `v` as a varint, then `v`.
     fn bytes_with_len(&mut self, v: &[u8]);

@@ -1,4 +1,4 @@
-//! The one error of all floors: coarse, and each message says what to do.
+//! The one error type of all floors. Each message says what to do.
 
 use std::fmt;
 use std::io;
@@ -9,8 +9,8 @@ use crate::PageId;
 /// `Result` with Holdfast's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, in the few kinds that a caller can act on. Cheap to clone: an error that
-/// poisons a database is reported to every later caller.
+/// The kinds of failures that a caller can act on. Cheap to clone: an error that poisons a database
+/// is reported to every later caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,17 +18,17 @@ pub enum Error {
     /// repeated.
     #[error("{operation} {file}: {source}")]
     Io {
-        /// What was tried: "read", "write", "sync", ...
+        /// The operation: "read", "write", "sync", ...
         operation: &'static str,
         /// The file, as named in the database directory, with the offset where there is one.
         file: String,
         /// The system's error.
         source: Arc<io::Error>,
     },
-    /// No room on the device. The statement failed and was undone; free some space and repeat it.
+    /// No room on the device. The statement failed and was undone. Free some space and repeat it.
     #[error("no space left on the device while {0}; free some space and repeat the statement")]
     DiskFull(String),
-    /// A page on disk is not what was written there. Its table is unusable; the others are not
+    /// A page on disk differs from what was written. Its table is unusable; other tables are not
     /// affected.
     #[error(
         "{page} is damaged: {what}; restore it from a backup, or rescue what can be read with `holdfast check --salvage`"
@@ -36,37 +36,37 @@ pub enum Error {
     DamagedPage {
         /// The page.
         page: PageId,
-        /// How it shows.
+        /// The difference.
         what: String,
     },
-    /// A file of the database (not a data page) is not what was written there.
+    /// A file of the database (not a data page) differs from what was written.
     #[error(
         "{file} is damaged: {what}; restore the database from a backup, or rescue what can be read with `holdfast check --salvage`"
     )]
     DamagedFile {
         /// The file, as named in the database directory.
         file: String,
-        /// What is wrong and where.
+        /// The damage, and its position.
         what: String,
     },
-    /// An earlier failure (a failed fsync, a mini-transaction that broke off) made it unknown what
-    /// is durable. Every later call fails with this; close the database and open it again to
-    /// recover from the log.
+    /// After an earlier failure (a failed fsync, a mini-transaction that stopped halfway) it is
+    /// unknown what is durable. Every later call fails with this error. Close the database and open
+    /// it again to recover from the log.
     #[error("the database stopped after an earlier failure: {0}; close and reopen it to recover")]
     Poisoned(Arc<str>),
     /// Another process, or another handle of this one, has the database open.
     #[error("{0} is already open; a database can be opened by one process at a time, or by several that only read")]
     AlreadyOpen(String),
-    /// There is no database there.
+    /// The directory contains no database.
     #[error("{0} is not a Holdfast database; create it first")]
     NotADatabase(String),
-    /// A database is there already.
+    /// The directory contains a database already.
     #[error("{0} already holds a database; open it, or choose an empty directory")]
     AlreadyExists(String),
     /// The database was written by a newer version, with features that this one does not know.
     #[error("{0}")]
     Incompatible(String),
-    /// A write, and the database (or the transaction) is read-only.
+    /// A write to a database, or in a transaction, that is read-only.
     #[error("{0} is read-only")]
     ReadOnly(&'static str),
     /// An argument or a setting is out of range.
@@ -109,20 +109,20 @@ pub enum Error {
     /// and retry.
     #[error("another transaction changed the row first; roll back and retry the transaction")]
     Conflict,
-    /// A part of the transaction could neither be kept nor undone. Nothing but a rollback is left
-    /// to it.
+    /// A part of the transaction could neither be kept nor undone. The transaction can only be
+    /// rolled back.
     #[error("a part of the transaction could not be undone; roll the transaction back")]
     HalfUndone,
     /// This transaction was chosen as the victim of a deadlock and has to be rolled back.
     #[error("deadlock; roll back and retry the transaction")]
     Deadlock,
-    /// A row lock was not granted in time. The statement was undone, the transaction goes on.
+    /// A row lock was not granted in time. The statement was undone; the transaction can go on.
     #[error("lock wait timeout; the statement was undone, the transaction can go on")]
     LockTimeout,
     /// The row is locked and the caller asked not to wait.
     #[error("the row is locked by another transaction")]
     WouldBlock,
-    /// The wait was ended from outside (a killed query).
+    /// The wait was interrupted from outside (a killed query).
     #[error("interrupted")]
     Interrupted,
     /// Old versions reached their limit and this snapshot was the oldest. Begin a new one.
@@ -131,16 +131,16 @@ pub enum Error {
          built after it; begin a new transaction"
     )]
     SnapshotTooOld,
-    /// One transaction outgrew a limit (undo space, log reserve, locks). The statement was undone.
+    /// One transaction exceeds a limit (undo space, log reserve, locks). The statement was undone.
     #[error("{0}")]
     LimitReached(String),
-    /// The handle outlived its database, or the transaction has ended.
+    /// The database of the handle is closed, or the transaction has ended.
     #[error("{0} is closed")]
     Closed(&'static str),
 }
 
 impl Error {
-    /// An operating-system error with what was tried on which file; a full disk becomes
+    /// Returns the error for `operation` on `file` that failed with `source`. A full disk becomes
     /// [`Error::DiskFull`].
     #[must_use]
     pub fn io(operation: &'static str, file: impl fmt::Display, source: io::Error) -> Error {
@@ -150,19 +150,19 @@ impl Error {
         Error::Io { operation, file: file.to_string(), source: Arc::new(source) }
     }
 
-    /// A damaged page.
+    /// Returns the error for a damaged page.
     #[must_use]
     pub fn damaged_page(page: PageId, what: impl Into<String>) -> Error {
         Error::DamagedPage { page, what: what.into() }
     }
 
-    /// A damaged file.
+    /// Returns the error for a damaged file.
     #[must_use]
     pub fn damaged_file(file: impl fmt::Display, what: impl Into<String>) -> Error {
         Error::DamagedFile { file: file.to_string(), what: what.into() }
     }
 
-    /// An argument or setting out of range.
+    /// Returns the error for an argument or setting out of range.
     #[must_use]
     pub fn invalid(what: impl Into<String>) -> Error {
         Error::InvalidArgument(what.into())
@@ -174,7 +174,7 @@ impl Error {
         matches!(self, Error::Conflict | Error::Deadlock)
     }
 
-    /// True if stored bytes are not what was written.
+    /// True if stored bytes differ from what was written.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::DamagedPage { .. } | Error::DamagedFile { .. })

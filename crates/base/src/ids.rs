@@ -1,4 +1,4 @@
-//! Newtypes, so that a page number is never taken for a frame number.
+//! Types for identifiers, so that a page number is never taken for a frame number.
 
 use std::fmt;
 
@@ -71,13 +71,13 @@ impl Lsn {
 }
 
 impl PageNo {
-    /// No page: what a link that leads nowhere stores. (Page 0 is a space header, so nothing ever
-    /// links to it.)
+    /// No page: the value of a link that leads nowhere. (Page 0 is a space header, so no link leads
+    /// to it.)
     pub const NONE: PageNo = PageNo(0);
 }
 
 impl TxnId {
-    /// Owner of rows that every reader may see.
+    /// The owner of rows that every reader may see.
     pub const NONE: TxnId = TxnId(0);
 }
 
@@ -122,11 +122,11 @@ impl fmt::Display for PageId {
     }
 }
 
-/// Where an undo record lies: a page of the undo space and the record's byte offset in it, in one
-/// word.
+/// The position of an undo record: a page of the undo space and the record's byte offset in it, in
+/// one word.
 ///
-/// Stored in every row beside its [`TxnId`]. The page's owner must be compared with that
-/// transaction before the record is believed: purge frees undo pages without visiting the rows that
+/// Stored in every row beside its [`TxnId`]. A reader must compare the page's owner with that
+/// transaction before it uses the record: purge frees undo pages without visiting the rows that
 /// point to them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]

@@ -1,13 +1,14 @@
-//! The instrument behind the invariant **no wait under a latch**: a thread that waits for a frame,
-//! for room in the log, or for a lock holds no page latch.
+//! Checks the invariant **no wait under a latch**: a thread that waits for a frame, for room in the
+//! log, or for a lock holds no page latch.
 //!
-//! Such a wait may be a wait for the waiter: its page may be the one that is to leave its frame, or
-//! the one that holds the checkpoint. The latches count themselves, per thread; each waiting place
-//! asserts that the count is zero. In release builds, under the model checkers (whose threads share
-//! one of the system's) and under Miri (where optimistic readers hold latches) all of it is empty.
+//! Otherwise the thread might wait for itself: the page that it has latched may be the one to be
+//! evicted, or the one that holds back the checkpoint. A counter per thread counts its latches, and
+//! each function that waits asserts that the count is zero. In release builds, under the model
+//! checkers (whose threads share one of the system's) and under Miri (where optimistic readers hold
+//! latches) these functions do nothing.
 //!
-//! Waits that a holder may do: for the latch of a page that comes later in the order, and for the
-//! end of an I/O that some other thread does without needing a latch. Frames for pages that are
+//! A latch holder may wait for the latch of a page that comes later in the latch order, and for the
+//! end of an I/O that another thread does without needing a latch. Frames for pages that are
 //! latched together are reserved before the first of them is latched.
 
 #[cfg(all(debug_assertions, not(any(loom, shuttle, miri))))]
@@ -21,7 +22,7 @@ mod count {
     }
 
     pub fn gave() {
-        debug_assert!(HELD.get() > 0, "a thread gives a latch back that another thread took");
+        debug_assert!(HELD.get() > 0, "a thread releases a latch that another thread acquired");
         HELD.set(HELD.get() - 1);
     }
 
@@ -44,13 +45,13 @@ mod count {
     }
 }
 
-/// The calling thread has taken a page latch.
+/// Counts a page latch that the calling thread has acquired.
 #[inline]
 pub fn took() {
     count::took();
 }
 
-/// The calling thread has given a page latch back.
+/// Counts a page latch that the calling thread has released.
 ///
 /// # Panics
 /// In debug builds, if it holds none.
@@ -59,14 +60,14 @@ pub fn gave() {
     count::gave();
 }
 
-/// Page latches that the calling thread holds; 0 where they are not counted.
+/// The number of page latches that the calling thread holds; 0 where they are not counted.
 #[inline]
 #[must_use]
 pub fn held() -> u32 {
     count::held()
 }
 
-/// The calling thread is about to wait for `what`, or may have to.
+/// To be called before the calling thread waits, or may wait, for `what`.
 ///
 /// # Panics
 /// In debug builds, if it holds a page latch.

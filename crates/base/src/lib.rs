@@ -1,12 +1,13 @@
-//! Floor 0: what every other floor speaks.
+//! Floor 0: the types that every other floor uses.
 //!
-//! Identifiers ([`PageId`], [`Lsn`], ...), the [`Error`] that crosses all floors, the
-//! bounds-checked little-endian [`codec`], the [`page`] header that every page on disk starts with,
-//! the [`limits`] of the format, and the [`sync`] shim that lets loom and shuttle replace the
-//! primitives that latches are built of, with the [`Waiter`] that stands in a line. [`latches`]
-//! counts, in debug builds, the page latches of each thread.
+//! - Identifiers ([`PageId`], [`Lsn`], ...), and the [`Error`] of all floors.
+//! - The bounds-checked little-endian [`codec`], the [`page`] header that every page on disk starts
+//!   with, and the [`limits`] of the format.
+//! - [`sync`], which lets loom and shuttle replace the primitives that latches are built of, and
+//!   the [`Waiter`] of the engine's wait queues.
+//! - [`latches`], which counts, in debug builds, the page latches of each thread.
 //!
-//! Nothing here does I/O, starts a thread, or holds a lock.
+//! Nothing here does I/O or starts a thread of its own.
 
 #![forbid(unsafe_code)]
 
@@ -34,8 +35,8 @@ pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId,
 pub use mutex::ShortMutex;
 pub use waiter::{Waiter, Wake};
 
-/// True if a run of the simulation has planted the fault of this name, to find out whether it is
-/// found. Constantly false outside the simulation.
+/// True if the running simulation has planted the fault of this name, to test whether its checks
+/// find it. Always false outside the simulation.
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {{
@@ -52,8 +53,8 @@ macro_rules! planted {
 
 const CRC_32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
-/// CRC-32C (Castagnoli) of `bytes`, hardware-accelerated where the CPU can: the one checksum of the
-/// format.
+/// Returns the CRC-32C (Castagnoli) of `bytes`, computed by the CPU's instructions if it has them.
+/// The one checksum of the format.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CRC_32C, bytes) as u32
@@ -63,7 +64,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 /// of `a ++ b`.
 #[must_use]
 pub fn checksum_append(crc: u32, bytes: &[u8]) -> u32 {
-    // The library's state is the checksum before its bits are inverted.
+    // The library's state is the checksum with inverted bits.
     let mut digest = Digest::new_with_init_state(CRC_32C, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
@@ -73,7 +74,7 @@ pub fn checksum_append(crc: u32, bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// What every database on disk was written with.
+    /// Every database on disk carries this checksum.
     #[test]
     fn the_checksum_is_crc_32c() {
         assert_eq!(checksum(b"123456789"), 0xe306_9283);

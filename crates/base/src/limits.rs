@@ -1,16 +1,16 @@
-//! Every limit of the format in one place.
+//! The limits of the format.
 
 /// Smallest page size, in bytes.
 pub const PAGE_SIZE_MIN: usize = 4 << 10;
 /// Largest page size, in bytes.
 pub const PAGE_SIZE_MAX: usize = 64 << 10;
-/// Page size of a database whose creator chose none, in bytes.
+/// Default page size, in bytes.
 pub const PAGE_SIZE_DEFAULT: usize = 16 << 10;
 
-/// Pages of an extent, the unit in which files grow and give space back.
+/// Pages of an extent, the unit in which files grow and shrink.
 pub const EXTENT_PAGES: u32 = 64;
 
-/// Smallest pool, in bytes: what 1,024 cursors and 64 writers need to make progress.
+/// Smallest pool, in bytes: 1,024 cursors and 64 writers make progress with it.
 pub const CACHE_SIZE_MIN: u64 = 5 << 20;
 /// Smallest log capacity, in bytes.
 pub const LOG_CAPACITY_MIN: u64 = 4 << 20;

@@ -1,15 +1,16 @@
-//! A mutex for what takes a microsecond, and hardly ever waits for anything.
+//! A mutex for critical sections of about a microsecond that hardly ever wait.
 //!
-//! Who has it for so short a time is either running, and done at once, or has been put off his core
-//! with the mutex in his hands. So who does not get it looks for some microseconds; then he gives
-//! his own core away and looks again, up to [`YIELDS`] times; only then does he sleep.
+//! The holder of such a mutex is either running, and done at once, or has been preempted. So a
+//! thread that cannot acquire the mutex
 //!
-//! `parking_lot` by itself looks for less than a microsecond, gives its core away seven times at
-//! most, and sleeps. Among 32 sessions on two cores that all missed in a small pool, giving the
-//! core away for a mutex that was free a moment later took a tenth of the time. And among hundreds
-//! of sessions on few cores all the others come by before he who was put off has his turn again:
-//! putting each of them to sleep, and having it woken by the one before, was most of what the mutex
-//! of the commits cost.
+//! 1. spins for some microseconds,
+//! 2. yields its core and spins again, up to [`YIELDS`] times,
+//! 3. parks.
+//!
+//! With hundreds of sessions on few cores, all others arrive while a preempted holder waits for its
+//! core. Parking each of them, and waking it by the one before, costs more than the critical
+//! sections. `parking_lot` alone spins for less than a microsecond and parks after seven yields at
+//! most. The figures are in `docs/decisions/0010-spin-yield-park.md`.
 
 #[cfg(not(sim))]
 use std::hint::spin_loop;
@@ -19,12 +20,12 @@ use crate::blocking::{Mutex, MutexGuard};
 use crate::sim::spin_loop;
 use crate::thread::yield_now;
 
-/// Looks at a mutex that somebody has.
-const LOOKS: usize = 50;
-/// Times that a thread gives its core away before it sleeps.
+/// Spins before each yield.
+const SPINS: usize = 50;
+/// Yields before the thread parks.
 const YIELDS: usize = 32;
 
-/// See the module.
+/// A mutex that spins and yields before it parks; see the module.
 #[derive(Debug, Default)]
 pub struct ShortMutex<T>(Mutex<T>);
 
@@ -40,7 +41,7 @@ impl<T> ShortMutex<T> {
         self.0.try_lock().unwrap_or_else(|| self.lock_slowly())
     }
 
-    /// The mutex if it is free.
+    /// Returns the guard if the mutex is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock()
     }
@@ -48,7 +49,7 @@ impl<T> ShortMutex<T> {
     #[cold]
     fn lock_slowly(&self) -> MutexGuard<'_, T> {
         for _ in 0..YIELDS {
-            for _ in 0..LOOKS {
+            for _ in 0..SPINS {
                 spin_loop();
                 if !self.0.is_locked()
                     && let Some(guard) = self.0.try_lock()
@@ -69,7 +70,7 @@ mod tests {
     use super::ShortMutex;
 
     #[test]
-    fn one_at_a_time_has_it() {
+    fn one_thread_at_a_time_holds_it() {
         let sum = ShortMutex::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_gets_it_when_it_is_let_go() {
+    fn a_waiter_acquires_it_when_it_is_released() {
         let (mutex, (tell, told)) = (ShortMutex::new(1), channel());
         std::thread::scope(|scope| {
             let mut guard = mutex.lock();

@@ -3,8 +3,8 @@
 //! ```text
 //! offset size
 //!  0     4   checksum: CRC-32C of bytes 4..page_size
-//!  4     4   space id        } the page's own address, so that a write that went
-//!  8     4   page number     } astray is noticed by whoever reads it
+//!  4     4   space id        } the page's own address, by which a reader notices
+//!  8     4   page number     } a write that went astray
 //! 12     1   page type
 //! 13     1   level (B+tree: 0 is a leaf)
 //! 14     2   flags
@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A page of zeros is a page that was never written: valid, of type [`PageType::Free`], at LSN 0. A
-//! page of type [`TYPE_FORSAKEN`] lacks changes that are in the log no more: recovery found that
-//! they do not fit it. It is damaged for all who read it.
+//! page of type [`TYPE_FORSAKEN`] lacks changes that the log no longer contains: recovery found
+//! that they do not fit the page. Every reader gets an error for it.
 
 use crate::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId, checksum};
@@ -43,16 +43,16 @@ pub const OFF_LSN: usize = 16;
 /// Offset of the index id.
 pub const OFF_INDEX: usize = 24;
 
-/// In the place of a page type: recovery could not apply the log to the page, whose bytes are else
-/// as they were. No [`PageType`], so the page stays damaged, whatever is read of it, until it is
-/// initialised anew.
+/// The value in place of a page type for a page to which recovery could not apply the log. Its
+/// other bytes stay as they were. It is no [`PageType`], so the page counts as damaged until it is
+/// initialised again.
 pub const TYPE_FORSAKEN: u8 = 0xff;
 
-/// What a page is for.
+/// The use of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PageType {
-    /// Never written, or given back.
+    /// Never written, or freed.
     Free = 0,
     /// Page 0 of a space: magic, database UUID, feature bits.
     SpaceHeader = 1,
@@ -106,7 +106,7 @@ impl PageType {
 pub struct PageHeader {
     /// The page's own address.
     pub id: PageId,
-    /// What it is for.
+    /// The use of the page.
     pub page_type: PageType,
     /// 0 for a leaf.
     pub level: u8,
@@ -164,7 +164,7 @@ pub fn set_lsn(page: &mut [u8], lsn: Lsn) {
     put_u64(page, OFF_LSN, lsn.0);
 }
 
-/// Stamps the checksum; the last thing done to a page image before it is written.
+/// Computes and stores the checksum. The last change of a page image before it is written.
 ///
 /// # Panics
 /// If `page` is shorter than [`HEADER_LEN`].

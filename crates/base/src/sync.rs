@@ -1,10 +1,10 @@
 //! The primitives that latches, the log buffer and translation are built of: `std` and
-//! `parking_lot` normally, loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, so that the
-//! real code is what the checkers explore, and the scheduler's under `--cfg sim`.
+//! `parking_lot` normally, loom's or shuttle's under `--cfg loom` / `--cfg shuttle`, and the
+//! scheduler's under `--cfg sim`. So the checkers explore the real code.
 //!
-//! Only code that is model-checked goes through here; everything else uses
-//! [`blocking`](crate::blocking). [`Mutex`] does not poison; [`Condvar::wait`] takes the guard and
-//! gives it back, as `std`'s does.
+//! Only code that is model-checked uses this module; everything else uses
+//! [`blocking`](crate::blocking). [`Mutex`] does not poison. [`Condvar::wait`] takes the guard and
+//! returns it, as `std`'s does.
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {
@@ -38,12 +38,12 @@ mod imp {
         pub fn notify_all(&self) {
             self.0.notify_all();
         }
-        /// Gives the mutex up, waits, takes it again.
+        /// Releases the mutex, waits, and acquires it again.
         pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(&mut guard);
             guard
         }
-        /// As [`Condvar::wait`], for at most `limit`; the flag says that the time was up.
+        /// As [`Condvar::wait`], for at most `limit`. The flag is true if the limit has passed.
         pub fn wait_for<'a, T>(&self, mut guard: MutexGuard<'a, T>, limit: Duration) -> (MutexGuard<'a, T>, bool) {
             let timed_out = self.0.wait_for(&mut guard, limit).timed_out();
             (guard, timed_out)
@@ -94,11 +94,11 @@ mod imp {
         pub fn new(value: T) -> RwLock<T> {
             RwLock(checker::sync::RwLock::new(value))
         }
-        /// Waits for writers.
+        /// Waits until no writer holds the lock.
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().expect(NO_PANIC)
         }
-        /// Waits for everybody.
+        /// Waits until no other thread holds the lock.
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect(NO_PANIC)
         }
@@ -121,18 +121,18 @@ mod imp {
         pub fn notify_all(&self) {
             self.0.notify_all();
         }
-        /// Gives the mutex up, waits, takes it again.
+        /// Releases the mutex, waits, and acquires it again.
         pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(guard).expect(NO_PANIC)
         }
-        /// As [`Condvar::wait`]: under a checker time does not pass.
+        /// As [`Condvar::wait`]: under a checker no time passes.
         pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, _limit: Duration) -> (MutexGuard<'a, T>, bool) {
             (self.wait(guard), false)
         }
     }
 }
 
-/// A place where one thread sleeps until another wakes it.
+/// Parks one thread until another wakes it.
 #[cfg(not(any(loom, sim)))]
 mod parking {
     #[cfg(shuttle)]
@@ -140,17 +140,18 @@ mod parking {
     #[cfg(not(shuttle))]
     use std::thread::{Thread, current, park};
 
-    /// The thread that made it.
+    /// The thread that created it.
     #[derive(Debug)]
     pub struct Parking(Thread);
 
     impl Parking {
-        /// Of the calling thread.
+        /// Returns the parking of the calling thread.
         #[must_use]
         pub fn of_this_thread() -> Parking {
             Parking(current())
         }
-        /// Sleeps until it is woken, or for no reason; not if it was since the last time.
+        /// Parks until woken, or without a reason. Returns at once if a wake-up came since the last
+        /// park.
         pub fn park(&self) {
             park();
         }
@@ -161,12 +162,12 @@ mod parking {
     }
 }
 
-/// The same for loom, whose own `unpark` lets a thread go on that waits for a mutex by then.
+/// The same for loom: the `unpark` of loom also wakes a thread that waits for a mutex by then.
 #[cfg(loom)]
 mod parking {
     use super::{Condvar, Mutex};
 
-    /// See the module.
+    /// Parks one thread until another wakes it.
     #[derive(Debug, Default)]
     pub struct Parking {
         woken: Mutex<bool>,
@@ -174,7 +175,7 @@ mod parking {
     }
 
     impl Parking {
-        /// The place where the calling thread parks.
+        /// Returns the parking of the calling thread.
         pub fn of_this_thread() -> Parking {
             Parking::default()
         }

@@ -42,7 +42,7 @@ mod real {
     /// Starts a thread called `name`.
     ///
     /// # Errors
-    /// If the system has none to give.
+    /// If the system cannot start one.
     pub fn spawn<T: Send + 'static>(
         name: &str,
         body: impl FnOnce() -> T + Send + 'static,

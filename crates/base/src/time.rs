@@ -17,18 +17,18 @@ mod simulated {
     pub struct Instant(Duration);
 
     impl Instant {
-        /// This moment.
+        /// Returns the present moment.
         #[must_use]
         pub fn now() -> Instant {
             static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
             Instant(crate::sim::now().unwrap_or_else(|| START.elapsed()))
         }
-        /// Time since then.
+        /// The time since this moment.
         #[must_use]
         pub fn elapsed(&self) -> Duration {
             Instant::now().saturating_duration_since(*self)
         }
-        /// Time between `earlier` and this; zero if that is later.
+        /// The time between `earlier` and this moment; zero if `earlier` is later.
         #[must_use]
         pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
             self.0.saturating_sub(earlier.0)

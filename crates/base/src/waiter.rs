@@ -1,29 +1,29 @@
-//! A thread that stands in somebody's line, and is woken by itself.
+//! A thread in a wait queue, which is woken individually.
 //!
-//! Whoever keeps the line wakes exactly those who may go on; nobody has to take the line's lock to
-//! find out that it was served.
+//! The owner of the queue wakes exactly the waiters that may go on. A served waiter returns without
+//! the queue's lock.
 
 use std::sync::Arc;
 
 use crate::sync::Parking;
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// Why a [`Waiter`] was woken.
+/// Why a [`Waiter`] is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Wake {
-    /// It is to look for itself.
+    /// The waiter must check again whether it can go on.
     Called = 1,
-    /// It has what it waited for, and is not in line any more.
+    /// The waiter has what it waited for, and has been taken out of the queue.
     Served = 2,
 }
 
 const ASLEEP: u32 = 0;
 
-/// See the module. `T` is what it waits for.
+/// A waiting thread; see the module. `T` is what it waits for.
 #[derive(Debug)]
 pub struct Waiter<T> {
-    /// What it waits for.
+    /// What the thread waits for.
     pub wants: T,
     thread: Parking,
     /// [`ASLEEP`], or a [`Wake`].
@@ -31,26 +31,28 @@ pub struct Waiter<T> {
 }
 
 impl<T> Waiter<T> {
-    /// The calling thread, which is to [sleep](Waiter::sleep).
+    /// Returns a waiter for the calling thread, which will [sleep](Waiter::sleep).
     #[must_use]
     pub fn new(wants: T) -> Arc<Waiter<T>> {
         Arc::new(Waiter { wants, thread: Parking::of_this_thread(), woken: AtomicU32::new(ASLEEP) })
     }
 
-    /// Wakes it, or lets its next sleep end at once. Who was served is not called any more.
+    /// Wakes the thread, or ends its next sleep at once. A waiter is not called after it has been
+    /// served.
     pub fn wake(&self, why: Wake) {
         self.woken.store(why as u32, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// Sleeps until it is woken, or not at all if it was since the last time. Returns why.
+    /// Parks until woken. Returns at once if a wake-up came since the last sleep. Returns the
+    /// reason.
     pub fn sleep(&self) -> Wake {
         const CALLED: u32 = Wake::Called as u32;
         loop {
             match self.woken.load(Ordering::Acquire) {
-                // Also returns without reason, or for one of an earlier sleep.
+                // May also return without a reason, or for a wake-up of an earlier sleep.
                 ASLEEP => self.thread.park(),
-                // It may be served just now, which is not to be overwritten.
+                // The waiter may be served at this moment; that must not be overwritten.
                 CALLED => {
                     let _ = self.woken.compare_exchange(CALLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
                     return Wake::Called;

@@ -1,11 +1,11 @@
 //! The catalogue: every metric with its name, unit and help, as data.
 //!
 //! Status variables, INFORMATION_SCHEMA, the Prometheus text and the documentation are generated
-//! from these lists, so a metric is added by adding a line here. Names are InnoDB's, without its
-//! prefix, wherever the meaning is the same, so that a DBA's habits and tools carry over. Counters
-//! only grow; gauges say what is now.
+//! from these lists, so adding a line here adds a metric. Where the meaning is the same as in
+//! InnoDB, the name is InnoDB's without its prefix, so a DBA's habits and tools carry over.
+//! Counters only grow; gauges are present values.
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Events, rows, requests: plain numbers.
@@ -65,7 +65,7 @@ impl Kind {
 pub struct Description {
     /// Snake-case name, without any prefix.
     pub name: &'static str,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
     /// Counter, gauge, histogram, wait.
     pub kind: Kind,
@@ -86,7 +86,7 @@ macro_rules! catalogue {
         }
 
         impl $list {
-            /// All of them, in the order of the catalogue.
+            /// All members, in the order of the catalogue.
             pub const ALL: &'static [$list] = &[ $( $list::$variant, )+ ];
 
             /// The entry of the catalogue.
@@ -216,7 +216,7 @@ catalogue! {
 }
 
 catalogue! {
-    /// Numbers that say what is now.
+    /// Numbers that describe the present state.
     Gauge, Gauge;
 
     PagesTotal, "buffer_pool_pages_total", Pages, "Frames of the pool.";
@@ -248,7 +248,8 @@ catalogue! {
 }
 
 catalogue! {
-    /// Numbers that are made of the others when they are shown: InnoDB's names, in InnoDB's units.
+    /// Numbers that are computed from the others when they are shown, with InnoDB's names and
+    /// units.
     Derived, Gauge;
 
     PagesFlushed, "buffer_pool_pages_flushed", Pages, "Pages written to their files, for whatever cause.";
@@ -270,7 +271,7 @@ catalogue! {
 }
 
 catalogue! {
-    /// What a thread can wait for.
+    /// The reasons for which a thread waits.
     WaitClass, Wait;
 
     Latch, "latch", Nanos, "A latch of a page.";

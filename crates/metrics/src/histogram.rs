@@ -2,9 +2,9 @@
 //!
 //! Each power of two of nanoseconds is split into [`SUB`] equal buckets, so a quantile is known to
 //! within 1/8 of its value, from one nanosecond to centuries, in 4 KiB. Recording is two or three
-//! relaxed atomic operations, in the copy of the thread's group, so that threads that record at the
-//! same moment mostly meet in no cache line; a snapshot adds the copies up, and one taken while
-//! others record may be off by the records in flight.
+//! relaxed atomic operations on the copy of the thread's group, so threads that record at the same
+//! time rarely share a cache line. A snapshot adds the copies up. A snapshot taken while threads
+//! record may be off by the records in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn upper_bound(bucket: usize) -> u64 {
     (first << shift) + ((1u64 << shift) - 1)
 }
 
-/// The recording side.
+/// The shards that threads record into.
 pub(crate) struct Histogram(Spread<Shard>);
 
 struct Shard {

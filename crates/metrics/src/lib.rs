@@ -1,13 +1,13 @@
-//! Floor 0: what the engine counts.
+//! Floor 0: the metrics of the engine.
 //!
-//! The [catalogue](catalogue()) lists every metric as data: name, unit, kind, help. [`Metrics`] is
-//! where the floors count, [`Snapshot`] what they had counted at one moment; status variables,
-//! Prometheus text and documentation are generated from the two.
+//! The [catalogue](catalogue()) lists every metric as data: name, unit, kind, help. The floors
+//! count in [`Metrics`], and a [`Snapshot`] has the values of one moment. Status variables,
+//! Prometheus text and documentation are generated from these.
 //!
 //! Counters are sharded: a thread adds to one of a few padded copies with one relaxed atomic add,
-//! so counting on a hot path costs a few nanoseconds and no cache line travels between cores.
-//! Numbers are exact once the threads are quiet; a snapshot taken while others count is not one
-//! point in time. Nothing here locks or blocks.
+//! so counting on a hot path costs a few nanoseconds and no cache line moves between cores. Numbers
+//! are exact once the threads have stopped. A snapshot taken while threads count is not one point
+//! in time. Nothing here locks or blocks.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Where the floors count: sharded counters, gauges, wait totals, histograms.
+//! The values of one database: sharded counters, gauges, wait totals, histograms.
 //!
 //! Invariant: every thread adds to the shard of its own number (modulo the number of shards), so
 //! the sum over the shards is the count. All operations are relaxed: a metric orders nothing.
@@ -18,7 +18,7 @@ const SHARDS: usize = 32;
 
 struct Shard {
     counters: [AtomicU64; Counter::ALL.len()],
-    /// What gauges were adjusted by.
+    /// The sum of the adjustments of each gauge.
     gauges: [AtomicI64; Gauge::ALL.len()],
     waits: [AtomicU64; WaitClass::ALL.len()],
     wait_nanos: [AtomicU64; WaitClass::ALL.len()],
@@ -41,7 +41,7 @@ fn shard_of_thread() -> usize {
     thread_number() % SHARDS
 }
 
-/// What one database counts. Shared by all its floors.
+/// The metrics of one database. All its floors share them.
 pub struct Metrics {
     shards: Box<[CachePadded<Shard>]>,
     gauges: [AtomicI64; Gauge::ALL.len()],
@@ -50,7 +50,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All zero.
+    /// Creates metrics that are all zero.
     #[must_use]
     pub fn new() -> Arc<Metrics> {
         Arc::new(Metrics {

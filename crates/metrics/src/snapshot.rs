@@ -66,7 +66,7 @@ impl Snapshot {
         }
     }
 
-    /// A number that is made of others.
+    /// The value of a derived number.
     #[must_use]
     pub fn derived(&self, derived: Derived) -> u64 {
         let locks = self.wait(WaitClass::Lock);
@@ -79,8 +79,8 @@ impl Snapshot {
         }
     }
 
-    /// Counters, gauges and derived numbers with their descriptions, in the order of the catalogue:
-    /// what a status listing shows.
+    /// Counters, gauges and derived numbers with their descriptions, in the order of the catalogue,
+    /// for a status listing.
     pub fn values(&self) -> impl Iterator<Item = (&'static Description, u64)> + '_ {
         let counters = Counter::ALL.iter().map(|c| (c.description(), self.get(*c)));
         let gauges = Gauge::ALL.iter().map(|g| (g.description(), self.gauge(*g)));

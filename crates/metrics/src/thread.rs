@@ -1,4 +1,4 @@
-//! Small numbers for threads: what shards are chosen by, here and in the floors above.
+//! Small numbers for threads, by which this crate and the floors above choose shards.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 /// Groups of threads.
 pub const GROUPS: usize = 16;
 
-/// The calling thread's number: threads are numbered from 0 as they first ask.
+/// The calling thread's number. Threads are numbered from 0 at their first call.
 #[inline]
 #[must_use]
 pub fn thread_number() -> usize {
@@ -31,10 +31,11 @@ pub fn thread_group() -> usize {
     thread_number() % GROUPS
 }
 
-/// A reference that one group of threads shares: another group's has a count in another cache line.
+/// A reference that one group of threads shares. Each group's reference has its count in a cache
+/// line of its own.
 pub type Local<T> = Arc<CachePadded<T>>;
 
-/// Puts `value` behind a reference of its own.
+/// Puts `value` behind a new reference.
 pub fn local<T>(value: T) -> Local<T> {
     Arc::new(CachePadded::new(value))
 }
@@ -45,41 +46,43 @@ impl<T: Default> Default for Spread<T> {
     }
 }
 
-/// One thing for each group of threads, so that threads of different groups do not meet in it.
+/// One value for each group of threads, so that threads of different groups rarely share a cache
+/// line.
 #[derive(Debug)]
 pub struct Spread<T>([CachePadded<T>; GROUPS]);
 
 impl<T> Spread<T> {
-    /// What `make` makes for each group.
+    /// Calls `make` for the value of each group.
     pub fn new(mut make: impl FnMut() -> T) -> Spread<T> {
         Spread(std::array::from_fn(|_| CachePadded::new(make())))
     }
 
-    /// That of the calling thread's group.
+    /// The value of the calling thread's group.
     #[inline]
     #[must_use]
     pub fn mine(&self) -> &T {
         self.of(thread_group())
     }
 
-    /// That of a group.
+    /// The value of a group.
     ///
     /// # Panics
-    /// If no thread has said that this is its group.
+    /// If `group` is not below [`GROUPS`].
     #[inline]
     #[must_use]
     pub fn of(&self, group: usize) -> &T {
         &self.0[group]
     }
 
-    /// That to which things with this number fall, spread by their number instead of by threads.
+    /// The value for things with this number. It spreads them by their number instead of by
+    /// threads.
     #[inline]
     #[must_use]
     pub fn by(&self, number: u64) -> &T {
         &self.0[number as usize % GROUPS]
     }
 
-    /// Those of all groups.
+    /// The values of all groups.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|own| &**own)
     }

@@ -57,7 +57,8 @@ fn a_gauge_goes_up_and_down() {
     assert_eq!(metrics.gauge(Gauge::TrxActive), 0, "never a huge number");
 }
 
-/// InnoDB shows these in milliseconds, and so do we; waits shorter than one add up all the same.
+/// InnoDB shows these times in milliseconds, and so does Holdfast. Shorter waits add up all the
+/// same.
 #[test]
 fn lock_waits_are_shown_in_milliseconds() {
     let metrics = Metrics::new();

@@ -6,7 +6,7 @@ use crate::midpoint::MidpointLru;
 use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::touch::{Touch, TouchEffect, TouchRules};
 
-/// Which policy, with its settings.
+/// The kind of a policy, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PolicyKind {
     /// Scan-resistant: two queues, a correlation window, a ghost and a scan ring.
@@ -16,8 +16,8 @@ pub enum PolicyKind {
     MidpointLru {
         /// Share of the list that is old, in percent: 5 to 95; InnoDB's default is 37.
         old_blocks_pct: u8,
-        /// How long after its first access a page of the old sublist stays there whatever happens,
-        /// in milliseconds; InnoDB's default is 1000.
+        /// The milliseconds after its first access during which a page of the old sublist stays
+        /// there in any case; InnoDB's default is 1000.
         old_blocks_time_ms: u32,
     },
     /// Least recently used.
@@ -36,7 +36,7 @@ pub enum AnyPolicy {
     Lru(Lru),
 }
 
-/// An empty policy of this kind for `capacity` frames.
+/// Creates an empty policy of this kind for `capacity` frames.
 #[must_use]
 pub fn build(kind: PolicyKind, capacity: usize) -> AnyPolicy {
     match kind {
@@ -59,7 +59,7 @@ macro_rules! each {
 }
 
 impl AnyPolicy {
-    /// What it is, with its current settings.
+    /// The kind of the policy, with its current settings.
     #[must_use]
     pub fn kind(&self) -> PolicyKind {
         match self {
@@ -72,8 +72,8 @@ impl AnyPolicy {
         }
     }
 
-    /// Replaces this policy by one of another kind and moves all pages over, keeping their order;
-    /// `key_of` gives the key of the page in a slot. Only the settings change if the kind stays.
+    /// Replaces this policy by one of another kind and moves all pages over in their order.
+    /// `key_of` returns the key of the page in a slot. If the kind stays, only the settings change.
     /// Publish [`Policy::rules`] and [`Policy::clock`] afterwards.
     pub fn change_kind(&mut self, kind: PolicyKind, key_of: &dyn Fn(Slot) -> u64, t: &Touch, words: &dyn Words) {
         if let (AnyPolicy::MidpointLru(p), PolicyKind::MidpointLru { old_blocks_pct, old_blocks_time_ms }) =

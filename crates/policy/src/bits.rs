@@ -1,4 +1,4 @@
-//! What all policy words have in common: the two lowest bits say which policy wrote the word.
+//! The common part of all policy words: the two lowest bits name the policy that wrote the word.
 
 /// Mask of the kind.
 pub(crate) const KIND: u64 = 0b11;

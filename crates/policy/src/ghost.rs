@@ -1,9 +1,9 @@
-//! The ghost: fingerprints of the keys of pages evicted lately, first in first out.
+//! The ghost: fingerprints of the keys of recently evicted pages, first in first out.
 //!
-//! A ring of 32-bit fingerprints holds the order, an open-addressing table of ring positions the
-//! membership: about 12 to 20 bytes a key, nothing allocated after [`Ghost::set_limit`]. Two keys
-//! share a fingerprint with probability 2^-32: with a million keys remembered, one page in four
-//! thousand is taken for a known one, which does no harm.
+//! A ring of 32-bit fingerprints keeps the order, and an open-addressing table of ring positions
+//! the membership: about 12 to 20 bytes a key, and no allocation after [`Ghost::set_limit`]. Two
+//! keys share a fingerprint with probability 2^-32. With a million keys remembered, one page in
+//! four thousand is taken for a known one, which does no harm.
 
 /// A bijective mix of all bits of a page key (the finalizer of MurmurHash3).
 pub(crate) fn mix(key: u64) -> u64 {
@@ -14,17 +14,17 @@ pub(crate) fn mix(key: u64) -> u64 {
     h ^ h >> 33
 }
 
-/// Never 0, which marks a ring position without a key.
+/// The fingerprint of a key. Never 0, which marks a ring position without a key.
 fn fingerprint(key: u64) -> u32 {
     ((mix(key) >> 32) as u32).max(1)
 }
 
-/// The set. Invariant: the table holds `position + 1` for exactly the ring positions whose
-/// fingerprint is not 0, each reachable from its home by linear probing.
+/// A ghost. Invariant: the table holds `position + 1` for exactly the ring positions whose
+/// fingerprint is not 0, and linear probing from its home reaches each.
 #[derive(Debug)]
 pub(crate) struct Ghost {
     ring: Vec<u32>,
-    /// Where the next key goes: the oldest one is there.
+    /// The ring position of the next key, which is that of the oldest one.
     head: usize,
     /// `position + 1`, or 0 for an empty bucket. At most half full; a power of two long.
     table: Vec<u32>,
@@ -32,19 +32,19 @@ pub(crate) struct Ghost {
 }
 
 impl Ghost {
-    /// Remembers the last `limit` keys.
+    /// Creates a ghost that remembers the last `limit` keys.
     pub(crate) fn new(limit: usize) -> Ghost {
         let mut ghost = Ghost { ring: Vec::new(), head: 0, table: Vec::new(), len: 0 };
         ghost.set_limit(limit);
         ghost
     }
 
-    /// Keys remembered.
+    /// The number of keys remembered.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Keys remembered at most.
+    /// The most keys that are remembered.
     #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.ring.len()
@@ -130,7 +130,7 @@ impl Ghost {
         while self.table[next] != 0 {
             let home = self.home(self.ring[self.table[next] as usize - 1]);
             let mask = self.table.len() - 1;
-            // May `next` move to the hole? Only if its home is not between the two.
+            // `next` may move to the hole only if its home is not between the two.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
                 self.table[hole] = self.table[next];
                 hole = next;
@@ -151,7 +151,7 @@ mod tests {
         #[test]
         fn it_is_a_bounded_fifo_set(ops in prop::collection::vec((0u8..8, 0u64..60), 0..400), limit in 0usize..24) {
             let mut ghost = Ghost::new(limit);
-            // Positions, so that a key taken leaves its place empty until it comes round.
+            // Positions: a key that was taken leaves its position empty until the ring comes round.
             let mut model: VecDeque<Option<u64>> = VecDeque::new();
             for (op, key) in ops {
                 match op {

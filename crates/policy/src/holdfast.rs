@@ -1,23 +1,25 @@
-//! `holdfast`: the engine's own policy, which no scan washes out.
+//! `holdfast`: the engine's own policy, in which a scan does not evict the popular pages.
 //!
 //! Queues, each first in first out:
 //!
-//! * *small* (10 % of the frames): where new pages prove themselves. A page that leaves it goes to
-//!   main if a touch counted, else out, and its key into the ghost;
-//! * *main*: proven pages, a clock of two bits;
-//! * *ring*: pages of declared scans that would hurt, reused first. They never enter the ghost. One
-//!   that somebody else touched, or that was changed, moves to small instead of leaving;
-//! * *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes
+//! - *small* (10 % of the frames): pages on trial. A page that leaves small goes to main if a touch
+//!   counted. Otherwise it is evicted and its key goes into the ghost.
+//! - *main*: proven pages, a clock of two bits.
+//! - *ring*: pages of declared scans of large tables, evicted first. They never enter the ghost. A
+//!   ring page that was touched outside its scan, or changed, moves to small instead.
+//! - *ghost* (0.9 of the frames): keys of pages that left small. A page that comes back goes
 //!   straight to main. Pages that left as a part of a sequential run have a ghost of their own, of
-//!   half the size: a scan that nobody declared is remembered if its table would take about half of
-//!   the frames, and makes nobody else forgotten.
+//!   half the size. So an undeclared scan is remembered if its table takes about half of the
+//!   frames, and it does not push other keys out of the ghost.
 //!
-//! A touch of a page in small counts only when the *correlation window* has closed: half of small's
-//! length of insertions have passed since the page came in, and [`WINDOW_TICKS_MS`] or half as many
-//! insertions again; and never if the statement that brought the page in does it. So a burst of
-//! touches counts as the one visit that it is. In main a touch does not count if the touch that
-//! counted last was in the same statement or less than [`WINDOW_TICKS_MS`] ago; hits on main read
-//! no shared counter.
+//! Touches:
+//!
+//! 1. A touch of a page in small counts only after the *correlation window*: half of small's length
+//!    of insertions since the page came in, and [`WINDOW_TICKS_MS`] or half as many insertions
+//!    again. So a burst of touches counts as one visit.
+//! 2. A touch by the statement that brought the page in never counts.
+//! 3. In main a touch does not count if the touch that counted last was in the same statement or
+//!    less than [`WINDOW_TICKS_MS`] ago. Hits on main read no shared counter.
 //!
 //! Word:
 //! ```text
@@ -26,9 +28,11 @@
 //! | insertion  | tick, ms | statement | consumed | keep | freq | queue | kind |
 //! +------------+----------+-----------+----------+------+------+-------+------+
 //! ```
-//! *insertion*: the clock (insertions into small) when the page came into small; *tick*,
-//! *statement* (hashed): of the access that brought it in, later of the touch that counted last.
-//! *consumed*: the scan has read this ring page; *keep*: somebody else used it.
+//! - *insertion*: the clock (insertions into small) when the page came into small.
+//! - *tick*, *statement* (hashed): of the access that brought the page in, later of the touch that
+//!   counted last.
+//! - *consumed*: the scan has read this ring page.
+//! - *keep*: the ring page was touched outside its scan, or changed.
 
 use crate::bits;
 use crate::ghost::Ghost;
@@ -38,15 +42,15 @@ use crate::policy::{Policy, PolicyStats, Slot, Words};
 use crate::runs::{Runs, Step};
 use crate::touch::{Queue, ScanHint, Touch, TouchEffect, TouchRules};
 
-/// Milliseconds for which touches of a new page do not count, unless pages come in faster than
+/// The milliseconds for which touches of a new page do not count, unless pages come in faster than
 /// that.
 const WINDOW_TICKS_MS: u32 = 10;
-/// Small's share of the frames: one in so many.
+/// Small's share of the frames is one in this many.
 const SMALL_DIVISOR: usize = 10;
-/// Ring pages that are left alone even when the scan has read them: it may come back for the next
-/// row.
+/// The number of ring pages that stay even after the scan has read them: it may come back for the
+/// next row.
 const RING_KEPT: usize = 8;
-/// Pages of main that one search for a victim may spare because they were used.
+/// The most used pages of main that one search for a victim spares.
 const SPARED_PER_SEARCH: usize = 1024;
 
 const SMALL: u64 = 0;
@@ -72,20 +76,20 @@ fn same_statement(word: u64, t: &Touch) -> bool {
     t.statement != 0 && (word >> STATEMENT_SHIFT) as u16 == statement_bits(t.statement)
 }
 
-/// True if the page came in only just now. (Ticks wrap after 65 s: once in a while a touch is
-/// lost.)
+/// True if the page came in, or was last counted, less than `rules.ticks` ago. Ticks wrap after 65
+/// s, so a touch is sometimes lost.
 fn in_ticks(rules: TouchRules, word: u64, t: &Touch) -> bool {
     u32::from((t.tick as u16).wrapping_sub((word >> TICK_SHIFT) as u16)) < rules.ticks
 }
 
-/// True if a page of small came in only just now. Ticks prolong the window by half at most: however
-/// fast pages come in, a page has the last quarter of small's length to prove itself.
+/// True if the correlation window of a page of small is open. Ticks prolong the window by half at
+/// most. However fast pages come in, a page can prove itself in the last quarter of small's length.
 fn in_window(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> bool {
     let insertions = clock.wrapping_sub((word >> INSERTION_SHIFT) as u32) & INSERTION_MASK;
     insertions < rules.window || (insertions < rules.window + rules.window / 2 && in_ticks(rules, word, t))
 }
 
-/// The hit path.
+/// The effect of a touch, for the hit path.
 #[inline]
 pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t: &Touch) -> TouchEffect {
     let queue = word >> QUEUE_SHIFT & 0b11;
@@ -101,16 +105,15 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
     if correlated {
         return TouchEffect::None;
     }
-    // In main the word tells of the last touch that counted: the next burst counts once as well.
+    // In main the word stores the last touch that counted, so the next burst counts once too.
     TouchEffect::Store(((word & !TIMES) | times(t)) + FREQ_ONE)
 }
 
-/// The low six bits of words (kind, queue, uses) whose touches all come to nothing, as a set of
-/// bits.
+/// The low six bits (kind, queue, uses) of words whose touches have no effect, as a set of bits.
 pub(crate) const SETTLED: u64 = 1 << (bits::HOLDFAST as u64 | MAIN << QUEUE_SHIFT | FREQ_MASK)
     | 1 << (bits::HOLDFAST as u64 | SMALL << QUEUE_SHIFT | FREQ_ONE);
 
-/// A change of the page.
+/// The effect of a change of the page.
 #[inline]
 pub(crate) fn dirtied(word: u64) -> TouchEffect {
     if word >> QUEUE_SHIFT & 0b11 == RING && word & KEEP == 0 {
@@ -120,7 +123,7 @@ pub(crate) fn dirtied(word: u64) -> TouchEffect {
     }
 }
 
-/// The queue in a word.
+/// The queue that a word names.
 pub(crate) fn queue(word: u64) -> Queue {
     match word >> QUEUE_SHIFT & 0b11 {
         SMALL => Queue::Small,
@@ -133,16 +136,16 @@ pub(crate) fn queue(word: u64) -> Queue {
 #[derive(Debug)]
 pub struct Holdfast {
     links: Links,
-    /// Key of the page in each slot.
+    /// The key of the page in each slot.
     keys: Vec<u64>,
     small: List,
     main: List,
     ring: List,
     ghost: Ghost,
-    /// Pages that left small in a sequential run.
+    /// The keys of pages that left small in a sequential run.
     run_ghost: Ghost,
     runs: Runs,
-    /// Insertions into small.
+    /// The number of insertions into small.
     clock: u32,
     capacity: usize,
     small_target: usize,
@@ -152,7 +155,7 @@ pub struct Holdfast {
 }
 
 impl Holdfast {
-    /// An empty cache of `capacity` frames.
+    /// Creates an empty cache of `capacity` frames.
     #[must_use]
     pub fn new(capacity: usize) -> Holdfast {
         let mut new = Holdfast {
@@ -214,7 +217,7 @@ impl Holdfast {
         words.store(s, t_bits | MAIN << QUEUE_SHIFT | u64::from(bits::HOLDFAST));
     }
 
-    /// To main if the page is remembered, else to small.
+    /// Puts a page into main if the ghost has its key, else into small.
     fn enter(&mut self, s: Slot, t_bits: u64, words: &dyn Words) {
         let key = self.keys[s as usize];
         if self.ghost.take(key) || self.run_ghost.take(key) {
@@ -225,7 +228,7 @@ impl Holdfast {
         }
     }
 
-    /// A page left small without a touch that counted.
+    /// Remembers the key of a page that left small without a touch that counted.
     fn remember(&mut self, key: u64) {
         match self.runs.next(key) {
             Step::Alone => self.ghost.insert(key),
@@ -305,7 +308,8 @@ impl Holdfast {
         None
     }
 
-    /// True if the ring is to supply the next victim: it is full, or its oldest page has been read.
+    /// True if the ring must supply the next victim: it is full, or the scan has read its oldest
+    /// page.
     fn ring_is_due(&self, words: &dyn Words) -> bool {
         let kept = RING_KEPT.min(self.ring_target);
         self.ring.len() > self.ring_target
@@ -327,20 +331,20 @@ impl Holdfast {
             .or_else(|| self.victim_from_small(search))
             .or_else(|| self.victim_from_main(search, usize::MAX))
             .or_else(|| self.victim_from_ring(search))
-            // What the ring moved out.
+            // Pages that the ring has moved out.
             .or_else(|| self.victim_from_small(search))
             .or_else(|| self.victim_from_main(search, usize::MAX))
     }
 }
 
-/// The bits of a word that tell of the access that brought the page in, without the insertion.
+/// The bits of a word for the access that brought the page in, without the insertion.
 const TIMES: u64 = ((1 << INSERTION_SHIFT) - 1) & !((1 << STATEMENT_SHIFT) - 1);
 
 fn times(t: &Touch) -> u64 {
     u64::from(t.tick as u16) << TICK_SHIFT | u64::from(statement_bits(t.statement)) << STATEMENT_SHIFT
 }
 
-/// One call of `victim`: whom to ask, and how many refusals to take.
+/// One call of `victim`: the slots to ask, and the most refusals.
 struct Search<'a> {
     words: &'a dyn Words,
     evictable: &'a mut dyn FnMut(Slot) -> bool,

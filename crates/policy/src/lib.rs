@@ -1,33 +1,33 @@
 //! Floor 1: replacement policies as pure state machines.
 //!
-//! No I/O, no threads, no clocks, no unsafe: time and everything else comes in as arguments, so
-//! that the engine and the trace simulator run the same code.
+//! No I/O, no threads, no clocks, no unsafe: time and everything else are arguments, so that the
+//! engine and the trace simulator run the same code.
 //!
 //! # Protocol
 //! A policy ranks *slots* (frames). The caller keeps one 64-bit policy word per slot, reached
 //! through [`Words`], and calls
 //!
-//! * [`Policy::insert`] when a page has been given a slot (after a miss, a read-ahead, or a page's
+//! - [`Policy::insert`] when a page has been given a slot (after a miss, a read-ahead, or a page's
 //!   creation);
-//! * on every access, the one that missed included, [`TouchRules::touch`] with the word of the
-//!   slot, a copy of the rules and of [`Policy::clock`]: no mutex, no list. Only if the answer is
-//!   [`TouchEffect::Locked`] it takes the mutex of the policy and calls [`Policy::touch_locked`];
-//! * [`Policy::victim`] when it needs a slot, [`Policy::remove`] when it drops a page;
-//! * after calls that take `&mut self` it publishes [`Policy::clock`], and after a change of
-//!   capacity or kind [`Policy::rules`], to its atomics.
+//! - on every access, the one that missed included, [`TouchRules::touch`] with the word of the
+//!   slot, a copy of the rules and of [`Policy::clock`], without a mutex or a list. Only if it
+//!   returns [`TouchEffect::Locked`], the caller takes the mutex of the policy and calls
+//!   [`Policy::touch_locked`];
+//! - [`Policy::victim`] when it needs a slot, [`Policy::remove`] when it drops a page;
+//! - after calls that take `&mut self`, it publishes [`Policy::clock`] to its atomics, and after a
+//!   change of capacity or kind [`Policy::rules`].
 //!
-//! A policy object knows nothing of locks; the caller serializes all calls but
-//! [`TouchRules::touch`]. Touches may race with everything else: they lose themselves, never a
-//! page.
+//! A policy object has no locks; the caller serializes all calls but [`TouchRules::touch`]. Touches
+//! may race with everything else: a touch may be lost, a page never.
 //!
 //! Several policies may share one [`Words`], each with the slots that were inserted into it (the
 //! partitions of a pool do). A touch is late when its slot has passed on to another policy before
 //! the mutex is taken. So a policy knows its slots by its own links, which only callers with its
-//! mutex see, and never by a word: the word of a slot that is not its own says nothing to it.
+//! mutex see, and never by a word. It ignores the word of a slot that is not its own.
 //!
 //! # Invariants
-//! A resident slot is in exactly one queue of exactly one policy, and its word says in which queue;
-//! a slot that is not resident is in none, and its word is 0.
+//! A resident slot is in exactly one queue of exactly one policy, and its word names that queue. A
+//! slot that is not resident is in none, and its word is 0.
 
 #![forbid(unsafe_code)]
 

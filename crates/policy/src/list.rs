@@ -9,7 +9,7 @@ use crate::Slot;
 
 /// No slot: the end of a list.
 pub(crate) const NIL: Slot = Slot::MAX;
-/// In the place of a slot's neighbour towards the front: the slot is in no list.
+/// The value of a slot's neighbour towards the front if the slot is in no list.
 const ABSENT: Slot = Slot::MAX - 1;
 
 /// The link arrays that several [`List`]s share.

@@ -15,7 +15,7 @@ fn word(clock: u32) -> u64 {
     u64::from(bits::LRU) | u64::from(clock) << 32
 }
 
-/// The hit path: only the page that moved last needs no move.
+/// The effect of a touch, for the hit path: only the page that moved last needs no move.
 pub(crate) fn touch(word: u64, clock: impl FnOnce() -> u32) -> TouchEffect {
     if (word >> 32) as u32 == clock() { TouchEffect::None } else { TouchEffect::Locked }
 }
@@ -25,7 +25,7 @@ pub(crate) fn touch(word: u64, clock: impl FnOnce() -> u32) -> TouchEffect {
 pub struct Lru {
     links: Links,
     list: List,
-    /// Moves to the front.
+    /// The number of moves to the front.
     clock: u32,
     capacity: usize,
     refusals: usize,
@@ -34,7 +34,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// An empty list for `capacity` frames.
+    /// Creates an empty list for `capacity` frames.
     #[must_use]
     pub fn new(capacity: usize) -> Lru {
         let mut links = Links::default();

@@ -1,11 +1,16 @@
-//! `midpoint_lru`: InnoDB's list, for comparison and for those who want the historic behaviour.
+//! `midpoint_lru`: InnoDB's list, for comparison and for users that want the historic behaviour.
 //!
-//! One list, its tail the *old sublist* (`old_blocks_pct` of it). A page enters at the head of the
-//! old sublist. A touch makes an old page young (moves it to the front of the list) unless its
-//! first access was less than `old_blocks_time` ago; a young page is moved only when it has sunk by
-//! more than a quarter of the young sublist, measured in evictions. Until the first eviction
-//! nothing moves. Counters as InnoDB counts them: *made young* are moves of old pages, *not young*
-//! touches of old pages that came too early.
+//! One list; its tail is the *old sublist* (`old_blocks_pct` of it).
+//!
+//! 1. A page enters at the head of the old sublist.
+//! 2. A touch makes an old page young (moves it to the front of the list) unless its first access
+//!    was less than `old_blocks_time` ago.
+//! 3. A young page moves only if it has sunk by more than a quarter of the young sublist, measured
+//!    in evictions.
+//! 4. Until the first eviction nothing moves.
+//!
+//! Counters are InnoDB's: *made young* counts moves of old pages, *not young* counts touches of old
+//! pages that came too early.
 //!
 //! Word: bits 0-1 kind, 2 old, 3 accessed, 4-31 tick of the first access, 32-63 the clock
 //! (evictions) when the page moved to the front, 0 if it never did.
@@ -19,11 +24,11 @@ use crate::touch::{Queue, Touch, TouchEffect, TouchRules};
 
 /// Shortest list that has an old sublist, in pages (or half of the frames, if that is less).
 const OLD_MIN_LEN: usize = 512;
-/// The old sublist may be so many pages off its share before the border moves.
+/// The most pages by which the old sublist may differ from its share before the border moves.
 const TOLERANCE: usize = 20;
 /// Fewest young pages.
 const YOUNG_MIN_LEN: usize = 5;
-/// A young page moves when it has sunk by one in so many of the young pages.
+/// A young page moves when it has sunk by one in this many of the young pages.
 const SINK_DIVISOR: usize = 4;
 
 const OLD: u64 = 1 << 2;
@@ -33,14 +38,14 @@ const TICK_MASK: u32 = (1 << 28) - 1;
 const CLOCK_SHIFT: u32 = 32;
 const CLOCK_MASK: u64 = !0 << CLOCK_SHIFT;
 
-/// What a touch is, before anything moves.
+/// What a touch does.
 #[derive(PartialEq, Eq)]
 enum Verdict {
-    /// Young and near the front, or no eviction yet.
+    /// Nothing: the page is young and near the front, or no page has been evicted yet.
     Leave,
-    /// Old, and its first access is too recent.
+    /// Nothing: the page is old, and its first access is too recent.
     TooEarly,
-    /// To the front.
+    /// The page moves to the front.
     Move,
 }
 
@@ -58,7 +63,7 @@ fn judge(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> Verdict {
     if near_front { Verdict::Leave } else { Verdict::Move }
 }
 
-/// The hit path.
+/// The effect of a touch, for the hit path.
 pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t: &Touch) -> TouchEffect {
     if word & ACCESSED == 0 {
         return TouchEffect::Locked;
@@ -70,7 +75,7 @@ pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t
     }
 }
 
-/// The sublist in a word.
+/// The sublist that a word names.
 pub(crate) fn queue(word: u64) -> Queue {
     if word & OLD != 0 { Queue::Old } else { Queue::Young }
 }
@@ -82,11 +87,11 @@ pub struct MidpointLru {
     list: List,
     /// The page of the old sublist nearest to the front; [`NIL`] while there is no old sublist.
     old_head: Slot,
-    /// Pages from `old_head` to the back.
+    /// The number of pages from `old_head` to the back.
     old_len: usize,
     old_pct: u8,
     old_time: u32,
-    /// Evictions.
+    /// The number of evictions.
     clock: u32,
     capacity: usize,
     refusals: usize,
@@ -94,7 +99,7 @@ pub struct MidpointLru {
 }
 
 impl MidpointLru {
-    /// An empty list for `capacity` frames. `old_blocks_pct` is clamped to 5..=95.
+    /// Creates an empty list for `capacity` frames. `old_blocks_pct` is clamped to 5..=95.
     #[must_use]
     pub fn new(capacity: usize, old_blocks_pct: u8, old_blocks_time_ms: u32) -> MidpointLru {
         let mut links = Links::default();
@@ -150,7 +155,7 @@ impl MidpointLru {
         words.store(s, if old { word | OLD } else { word & !OLD });
     }
 
-    /// Moves the border until the old sublist has its share. One or two steps per change of the
+    /// Moves the border until the old sublist has its share: one or two steps per change of the
     /// list.
     fn balance(&mut self, words: &dyn Words) {
         let len = self.list.len();
@@ -274,7 +279,7 @@ impl Policy for MidpointLru {
         PolicyStats { resident: self.list.len(), old: self.old_len, ..self.stats }
     }
 
-    /// What is read ahead waits in the old sublist.
+    /// Pages read ahead wait in the old sublist.
     fn scan_room(&self) -> usize {
         scan_budget(self.capacity).min(self.capacity * usize::from(self.old_pct) / 100).max(1)
     }

@@ -14,8 +14,8 @@ pub trait Words {
     fn store(&self, s: Slot, word: u64);
 }
 
-/// Lengths and counts of a policy, for status listings. Lengths are in pages; counters only grow.
-/// What a policy does not have is 0.
+/// Lengths and counts of a policy, for status listings. Lengths are in pages; counters only grow. A
+/// value that a policy does not have is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PolicyStats {
     /// Resident pages.
@@ -38,12 +38,13 @@ pub struct PolicyStats {
     /// to young.
     pub made_young: u64,
     /// `midpoint_lru`: touches of an old page too early to make it young, counted under the mutex.
-    /// The caller adds its count of [`TouchEffect::NotYoung`]. `holdfast`: pages evicted from
-    /// small, never touched again.
+    /// The caller adds its count of [`TouchEffect::NotYoung`]. `holdfast`: pages evicted from small
+    /// that were never touched again.
     pub not_young: u64,
     /// Pages that came in again while they were remembered, and went straight to main (`holdfast`).
     pub ghost_hits: u64,
-    /// Pages of the ring that others used and that moved to small (`holdfast`).
+    /// Pages of the ring that were touched outside their scan, or changed, and moved to small
+    /// (`holdfast`).
     pub ring_rescued: u64,
 }
 
@@ -52,37 +53,36 @@ pub trait Policy: Send {
     /// The parameters of the hit path, to be copied where hits read them.
     fn rules(&self) -> TouchRules;
 
-    /// The policy's own time, which hits compare with; wraps. What it counts is the policy's
-    /// affair.
+    /// The policy's own time, with which hits compare; wraps. Each policy counts something else.
     fn clock(&self) -> u32;
 
-    /// The hit path for callers that hold the policy anyway: [`TouchRules::touch`].
+    /// The hit path for callers that hold the policy: [`TouchRules::touch`].
     fn touch(&self, word: u64, clock: u32, t: &Touch) -> TouchEffect {
         self.rules().touch(word, || clock, t)
     }
 
-    /// The slow part of a hit, after [`TouchEffect::Locked`]. The page may have gone, or been
-    /// touched by others, in the meantime, and the slot may be another policy's: then it does
+    /// The slow part of a hit, after [`TouchEffect::Locked`]. In the meantime the page may be gone
+    /// or touched by other threads, and the slot may belong to another policy: then this does
     /// nothing.
     fn touch_locked(&mut self, s: Slot, t: &Touch, words: &dyn Words);
 
-    /// A page with this key (any number that identifies the page; neighbours in a file have
-    /// neighbouring keys) now lives in slot `s`. `t` is the access that brings it in; it is
-    /// reported by a touch as well, once the page is there, unless this is read-ahead.
+    /// Puts a page with this key into slot `s`. The key is any number that identifies the page;
+    /// neighbours in a file have neighbouring keys. `t` is the access that brings the page in. It
+    /// is also reported by a touch, once the page is present, unless this is read-ahead.
     ///
     /// # Panics
     /// May panic or rank wrongly if `s` is resident already.
     fn insert(&mut self, s: Slot, key: u64, t: &Touch, words: &dyn Words);
 
-    /// Chooses a page to evict, takes it out and returns its slot. `evictable` is asked before; a
+    /// Chooses a page to evict, takes it out and returns its slot. `evictable` is asked first; a
     /// slot that it refuses (latched, dirty, ...) is passed over and stays. The number of refusals
-    /// per call is bounded, so `None` means "nothing among the next in turn": write some of
-    /// [`Policy::peek_cold`] and call again. Each call in a row that finds nothing looks further,
-    /// in the end at every page.
+    /// per call is bounded, so `None` means "nothing among the next in turn": write some pages of
+    /// [`Policy::peek_cold`] and call again. Each call in a row that finds nothing asks about more
+    /// pages, in the end about every page.
     fn victim(&mut self, words: &dyn Words, evictable: &mut dyn FnMut(Slot) -> bool) -> Option<Slot>;
 
-    /// The page in slot `s` was dropped: it leaves all queues, and nothing is remembered. Does
-    /// nothing if `s` is not resident in this policy.
+    /// Takes the page in slot `s`, which was dropped, out of all queues and remembers nothing of
+    /// it. Does nothing if `s` is not resident in this policy.
     fn remove(&mut self, s: Slot, words: &dyn Words);
 
     /// Changes the number of frames that the queues are sized for. Evicts nothing: a caller that
@@ -106,13 +106,13 @@ pub trait Policy: Send {
     /// Lengths and counters.
     fn stats(&self) -> PolicyStats;
 
-    /// Pages of a scan that the cache has room for before the scan has read them: more, and they
+    /// The number of pages of a scan that the cache holds before the scan has read them. More would
     /// push each other out.
     fn scan_room(&self) -> usize {
         scan_budget(self.capacity())
     }
 
-    /// True if a cursor is to report one touch per row instead of one per visit of a leaf: the
-    /// historic policies count so.
+    /// True if a cursor must report one touch per row instead of one per visit of a leaf: the
+    /// historic policies count in that way.
     fn per_row_touches(&self) -> bool;
 }

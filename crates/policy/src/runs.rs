@@ -1,15 +1,15 @@
 //! Recognizes sequential runs in a stream of page keys, several at a time.
 //!
-//! A scan that nobody declared leaves the small queue in the order in which it came in: page after
-//! page. Such pages are remembered apart from the others, so that the scan does not make the policy
-//! forget everybody else.
+//! The pages of an undeclared scan leave the small queue in the order in which they came in: page
+//! after page. They are remembered apart from the others, so that the scan does not push other keys
+//! out of the ghost.
 
 /// Runs followed at a time.
 const STREAMS: usize = 8;
-/// A key continues a run if it is at most so much greater than the run's last one: some pages were
-/// there already.
+/// A key continues a run if it exceeds the run's last one by at most this much: some pages of the
+/// run were resident already.
 const GAP: u64 = 32;
-/// Keys that are not yet taken for a run.
+/// The length up to which keys do not count as a run.
 const SHORT: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,14 +27,15 @@ pub(crate) struct Runs {
     clock: u64,
 }
 
-/// What a key is.
+/// The relation of a key to the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// No part of a run, as far as one can tell.
+    /// The key belongs to no run so far.
     Alone,
-    /// Its run has just become long enough to be taken for one; these keys were the beginning.
+    /// The run of the key has just become long enough to count as one; these keys were its
+    /// beginning.
     Recognized([u64; SHORT]),
-    /// Part of a run recognized before.
+    /// The key belongs to a run recognized before.
     Continues,
 }
 

@@ -1,44 +1,48 @@
-//! Which declared scans go through the ring, and which part of a table that is scanned again and
-//! again is kept.
+//! Decides which declared scans go through the ring, and which part of a table that is scanned
+//! repeatedly stays in the pool.
 //!
-//! A scan of a table that is small against the pool is no threat: its pages go the normal way. A
-//! larger one goes through the ring, so that it cannot wash anything out. If it comes back again
-//! and again, the ring makes every pass read everything, although the pool may have room to spare.
-//! So, as long as nobody else reads pages into the pool, each pass admits a little more of the
-//! table; as soon as others miss pages, the admitted part is halved and rests for a while. The part
-//! is chosen by a hash of the page, so that each pass admits the pages of the last one.
+//! 1. The pages of a table that is small against the pool go the normal way.
+//! 2. A larger table goes through the ring, so that it evicts no other pages.
+//! 3. If the table is scanned again and again, the ring makes every pass read all of it from disk,
+//!    although the pool may have room to spare. So each pass admits a little more of the table, as
+//!    long as no other accesses read pages into the pool.
+//! 4. As soon as other accesses miss pages, the admitted part is halved and does not grow for a
+//!    while.
+//!
+//! The part is chosen by a hash of the page, so that each pass admits the pages of the last one.
 //!
 //! Pure state: the caller supplies sizes and counts.
 
 use crate::ghost::mix;
 use crate::touch::ScanHint;
 
-/// The largest part of the frames that the pages of all declared scans together may hold: one in so
-/// many.
+/// The pages of all declared scans together hold at most one in this many of the frames.
 pub const SCAN_BUDGET_DIVISOR: usize = 8;
 
-/// A declared scan goes through the ring if the table is larger than one in so many of the frames.
+/// A declared scan goes through the ring if the table is larger than one in this many of the
+/// frames.
 const RING_FROM_DIVISOR: u64 = 2;
-/// A table larger than so many pools is never partly admitted: too little of it would be found
+/// A table larger than this many pools is never partly admitted: too little of it would be found
 /// again.
 const ADMIT_POOLS_MAX: u64 = 2;
-/// The admitted part of a table takes at most so many quarters of the frames, ...
+/// The admitted part of a table takes at most this many quarters of the frames, ...
 const ADMIT_QUARTERS_MAX: u64 = 3;
-/// ... and one in so many more with each pass.
+/// ... and with each pass one in this many of the frames more.
 const STEP_DIVISOR: u64 = 16;
-/// From one pass to the next others may read one in so many of the frames: more, and the pool has
-/// no room to spare.
+/// The pool has room to spare if, from one pass to the next, other accesses read at most one in
+/// this many of the frames.
 const QUIET_DIVISOR: u64 = 64;
-/// Passes without growth after others missed pages.
+/// Passes without growth after other accesses missed pages.
 const REST: u8 = 8;
 
-/// Frames that declared scans may hold together, at most: the bound for rings and read-ahead.
+/// The most frames that declared scans may hold together: the bound for rings and read-ahead.
 #[must_use]
 pub fn scan_budget(frames: usize) -> usize {
     (frames / SCAN_BUDGET_DIVISOR).max(1)
 }
 
-/// How one declared scan treats its pages. Made by [`ScanHistory::begin`], valid for that scan.
+/// The treatment of the pages of one declared scan. Made by [`ScanHistory::begin`], valid for that
+/// scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
     /// A page is admitted if the upper half of its hash is below this; `1 << 32` admits all.
@@ -68,11 +72,11 @@ impl ScanPlan {
 /// What is remembered of the declared scans of one table (or index).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ScanHistory {
-    /// Pages that others had read when the last scan began.
+    /// The pages that other accesses had read when the last scan began.
     begun_at: u64,
-    /// The last scan reached the end of the table.
+    /// True if the last scan reached the end of the table.
     completed: bool,
-    /// Pages of the table that are admitted.
+    /// The number of pages of the table that are admitted.
     admitted: u64,
     /// Passes to go until more may be admitted.
     rest: u8,
@@ -104,8 +108,8 @@ impl ScanHistory {
         ScanPlan { admit_below: ((u128::from(self.admitted) << 32) / u128::from(table_pages)) as u64 }
     }
 
-    /// The scan reached the end of the table. (One that broke off early says nothing about the next
-    /// one.)
+    /// Records that the scan reached the end of the table. (A scan that stopped early proves
+    /// nothing for the next one.)
     pub fn end(&mut self) {
         self.completed = true;
     }
@@ -119,7 +123,8 @@ mod tests {
         (0..pages).filter(|&k| plan.hint(k) == ScanHint::Admit).count()
     }
 
-    /// A whole pass over a table of 1,500 pages in a pool of 1,000; pages of it admitted.
+    /// One pass over a table of 1,500 pages in a pool of 1,000. Returns how many of its pages are
+    /// admitted.
     fn pass(history: &mut ScanHistory, others_read: u64) -> usize {
         let plan = history.begin(1500, 1000, others_read);
         history.end();
@@ -161,7 +166,7 @@ mod tests {
         assert!(after * 2 < before + 60 && after > 0, "{before} then {after}");
         assert!((0..REST).all(|_| pass(&mut history, 16) == after));
         assert!(pass(&mut history, 16) > after);
-        assert_eq!(pass(&mut history, 1017), 0, "a turnover later");
+        assert_eq!(pass(&mut history, 1017), 0, "after another turnover");
     }
 
     #[test]

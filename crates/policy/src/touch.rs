@@ -1,22 +1,22 @@
-//! The hit path: what one access does to a page's policy word.
+//! The hit path: the effect of one access on a page's policy word.
 //!
 //! Everything here is a pure function of the word, the policy's clock and the [`Touch`]; no list is
-//! read or written. [`TouchRules`] is a copy of the few parameters that the function needs and fits
-//! in one `u64`, so that a pool keeps it in an atomic beside the mutex of the policy and never
-//! takes the mutex on a hit.
+//! read or written. [`TouchRules`] is a copy of the few parameters of the function and fits in one
+//! `u64`, so a pool keeps it in an atomic beside the mutex of the policy and takes no mutex on a
+//! hit.
 //!
 //! Every word carries the kind of the policy that wrote it. A touch that raced with a change of the
-//! policy sees a word of another kind (or rules of another kind) and leaves it alone.
+//! policy sees a word of another kind (or rules of another kind) and has no effect.
 
 use crate::bits;
 
-/// A declared scan and what is to become of the pages that it brings in.
+/// The hint of a declared scan for the pages that it brings in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ScanHint {
-    /// Not a scan, or one that nobody declared.
+    /// Not a scan, or an undeclared one.
     #[default]
     None,
-    /// A declared scan that would hurt: pages that it misses go through the ring, pages that it
+    /// A declared scan of a large table: pages that it misses go through the ring, pages that it
     /// hits are not remembered as used.
     Ring,
     /// A declared scan whose page is worth keeping: the table is small against the pool, or the
@@ -28,10 +28,10 @@ pub enum ScanHint {
 /// One access to a page, as far as replacement is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Touch {
-    /// True if a declared scan does it, and how.
+    /// The hint of the declared scan that makes the access, if one does.
     pub scan: ScanHint,
-    /// The statement that does it; 0 if unknown. Touches of the statement that brought a page in
-    /// never count.
+    /// The statement that makes the access; 0 if unknown. Touches of the statement that brought a
+    /// page in never count.
     pub statement: u32,
     /// The time in milliseconds since an arbitrary start; wraps.
     pub tick: u32,
@@ -56,9 +56,8 @@ impl Touch {
 pub enum TouchEffect {
     /// Nothing.
     None,
-    /// Put this word in the place of the one that was read, with one relaxed compare-and-swap whose
-    /// failure is ignored: a lost touch does no harm, a word overwritten after its page went away
-    /// would.
+    /// Replace the word that was read by this one, with one relaxed compare-and-swap whose failure
+    /// is ignored. A lost touch does no harm; overwriting a word after its page was evicted would.
     Store(u64),
     /// Nothing but statistics: a page of the old sublist was touched too early to be made young.
     /// The caller adds one to a counter of its own;
@@ -68,7 +67,7 @@ pub enum TouchEffect {
     Locked,
 }
 
-/// Where a page stands, for listings.
+/// The queue of a page, for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
     /// In no queue: a free frame, or one whose page is being loaded.
@@ -77,7 +76,7 @@ pub enum Queue {
     Small,
     /// Proven: the main queue of `holdfast`.
     Main,
-    /// Brought in by a declared scan, soon reused.
+    /// Brought in by a declared scan, evicted soon.
     Ring,
     /// The young sublist of `midpoint_lru`, or the only list of `lru`.
     Young,
@@ -120,8 +119,8 @@ impl TouchRules {
         }
     }
 
-    /// What a hit on a page with policy word `word` asks for. `clock` gives the policy's
-    /// [`clock`](crate::Policy::clock) and is called only if the answer depends on it, so that hits
+    /// Returns the effect of a hit on a page with policy word `word`. `clock` returns the policy's
+    /// [`clock`](crate::Policy::clock). It is called only if the effect depends on it, so that hits
     /// on proven pages do not read a shared counter.
     #[inline]
     #[must_use]
@@ -137,16 +136,16 @@ impl TouchRules {
         }
     }
 
-    /// True if a touch of a page with this word asks for nothing, whoever touches it and when: a
-    /// quick answer for hot pages. `false` says nothing.
+    /// True if no touch of a page with this word has an effect, whatever its statement and time: a
+    /// quick answer for hot pages. `false` proves nothing.
     #[inline]
     #[must_use]
     pub fn is_settled(word: u64) -> bool {
         crate::holdfast::SETTLED >> (word & 0x3f) & 1 != 0
     }
 
-    /// What changing (dirtying) a page asks for, in addition to the touch: a page of the scan ring
-    /// is going to be kept.
+    /// The effect of changing (dirtying) a page, in addition to the touch: a page of the scan ring
+    /// will be kept.
     #[inline]
     #[must_use]
     pub fn dirtied(self, word: u64) -> TouchEffect {
@@ -157,7 +156,7 @@ impl TouchRules {
         }
     }
 
-    /// Where the page with this policy word stands.
+    /// The queue of a page with this policy word.
     #[must_use]
     pub fn queue(word: u64) -> Queue {
         match (word & bits::KIND) as u8 {

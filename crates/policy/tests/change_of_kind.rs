@@ -23,7 +23,8 @@ fn all_pages_move_over_in_their_order() {
         cache.policy.residents(&mut |s| after.push(s));
         assert_eq!(cache.policy.kind(), kind);
         if let PolicyKind::MidpointLru { .. } = kind {
-            // Pages enter in the middle there: the order is another one, the pages are the same.
+            // Pages enter `midpoint_lru` in the middle, so the order differs and the pages are the
+            // same.
             after.sort_unstable();
             before.sort_unstable();
             assert_eq!(after, before);

@@ -16,7 +16,7 @@ fn warm() -> Cache {
     cache
 }
 
-/// Inserts page 1, then `insertions` others, touches page 1 with `t`, inserts until it must have
+/// Inserts page 1, then `insertions` others, touches page 1 with `t`, and inserts until page 1 has
 /// left small.
 fn fate(insertions: u64, first: Touch, again: Touch) -> Queue {
     let mut cache = warm();

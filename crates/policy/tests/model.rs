@@ -1,5 +1,5 @@
-//! Whatever happens, each resident page is in exactly one queue, and victims are what they should
-//! be.
+//! After any sequence of calls each resident page is in exactly one queue, and victims are pages
+//! that may go.
 
 mod common;
 
@@ -82,7 +82,7 @@ proptest! {
                     match found {
                         Some(s) => {
                             prop_assert!(s % refuse != 0, "{s} was refused");
-                            prop_assert!(resident.remove(&s), "{s} was not there");
+                            prop_assert!(resident.remove(&s), "{s} was not resident");
                         }
                         None => prop_assert!(resident.iter().all(|s| s % refuse == 0)),
                     }

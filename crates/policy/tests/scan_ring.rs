@@ -1,4 +1,4 @@
-//! Declared scans go through the ring and leave nothing behind but what others used.
+//! Declared scans go through the ring and leave only pages that other accesses used.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn scan() -> Touch {
     Touch::new(9, 0).with_scan(ScanHint::Ring)
 }
 
-/// A pool full of pages 0..1000, each used by others.
+/// A full pool with pages 0..1000, each used by other accesses.
 fn full() -> Cache {
     let mut cache = Cache::new(PolicyKind::Holdfast, FRAMES);
     (0..FRAMES as u64).for_each(|k| cache.access(k * 10, oltp()));

@@ -1,6 +1,6 @@
-//! The policies of a pool's partitions share the words of all slots. A touch that comes late finds
-//! its slot in the hands of another policy: the policy that the touch is reported to must leave
-//! that slot alone.
+//! The policies of a pool's partitions share the words of all slots. When a touch comes late, its
+//! slot belongs to another policy. The policy that the touch is reported to must not change that
+//! slot.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn residents(policy: &dyn Policy) -> Vec<Slot> {
 fn a_late_touch_and_a_late_removal_leave_the_slot_of_another_policy_alone() {
     for kind in KINDS {
         let words = Table(vec![Cell::new(0); FRAMES as usize]);
-        // As small as can be: the second policy has slots that the first has never heard of.
+        // As small as possible: the second policy has slots beyond those of the first.
         let (mut first, mut second) = (build(kind, 1), build(kind, FRAMES as usize));
         let touch = Touch::new(1, 0);
         for s in (0..FRAMES / 2).step_by(2) {
@@ -36,7 +36,7 @@ fn a_late_touch_and_a_late_removal_leave_the_slot_of_another_policy_alone() {
         }
         first.remove(0, &words);
         second.insert(0, 1000, &touch, &words);
-        // A slot of the first leaves by eviction, which lets the lists of `midpoint_lru` move.
+        // One slot of the first is evicted, which lets the lists of `midpoint_lru` move.
         let evicted = first.victim(&words, &mut |_| true).unwrap();
         second.insert(evicted, 1001, &touch, &words);
         let (ours, theirs) = (residents(&first), residents(&second));
@@ -49,7 +49,7 @@ fn a_late_touch_and_a_late_removal_leave_the_slot_of_another_policy_alone() {
         assert_eq!(residents(&first), ours, "{kind:?}");
         assert_eq!(residents(&second), theirs, "{kind:?}");
         assert_eq!(words.0.iter().map(Cell::get).collect::<Vec<_>>(), before, "{kind:?}");
-        // Everything still comes out, once.
+        // Every page still comes out, once.
         let mut out: Vec<Slot> = std::iter::from_fn(|| first.victim(&words, &mut |_| true)).collect();
         out.extend(std::iter::from_fn(|| second.victim(&words, &mut |_| true)));
         out.sort_unstable();

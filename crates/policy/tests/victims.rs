@@ -1,4 +1,4 @@
-//! The search for a victim is bounded, yet finds the only page that may go.
+//! The search for a victim is bounded, and finds the only page that may go.
 
 mod common;
 

@@ -53,9 +53,9 @@ pub struct GroupCommit {
 
 /// Spins of a caller before it yields: some microseconds.
 #[cfg(not(loom))]
-const LOOKS: u32 = 64;
+const SPINS: u32 = 64;
 #[cfg(loom)]
-const LOOKS: u32 = 1;
+const SPINS: u32 = 1;
 /// Yields of a caller before it parks.
 #[cfg(not(loom))]
 const YIELDS: u32 = 4;
@@ -122,7 +122,7 @@ impl GroupCommit {
         work: impl FnOnce(u64) -> Result<u64>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let (mut looks, mut yields) = (LOOKS, YIELDS);
+        let (mut spins, mut yields) = (SPINS, YIELDS);
         loop {
             let mut state = self.state.lock();
             // Under the lock: a leader publishes the durable LSN before it searches the list for
@@ -140,14 +140,14 @@ impl GroupCommit {
                 drop(state);
                 return self.lead(lsn, work);
             }
-            if state.short && (looks > 0 || yields > 0) {
+            if state.short && (spins > 0 || yields > 0) {
                 let turn = self.done.turns.load(Ordering::Relaxed);
                 drop(state);
-                while looks > 0 && self.done.turns.load(Ordering::Relaxed) == turn {
+                while spins > 0 && self.done.turns.load(Ordering::Relaxed) == turn {
                     spin_loop();
-                    looks -= 1;
+                    spins -= 1;
                 }
-                if looks == 0 && yields > 0 && self.done.turns.load(Ordering::Relaxed) == turn {
+                if spins == 0 && yields > 0 && self.done.turns.load(Ordering::Relaxed) == turn {
                     yield_now();
                     yields -= 1;
                 }

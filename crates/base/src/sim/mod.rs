@@ -1,20 +1,20 @@
 //! A seeded scheduler for the simulation of the whole engine, compiled only under `--cfg sim`.
 //!
 //! The threads of a run are threads of the operating system, but only one of them runs at a time:
-//! the one that holds the *baton*. It passes the baton on at *points*: each call of a primitive of
+//! the one that holds the *baton*. It passes the baton on at *points*. Each call of a primitive of
 //! [`sync`](crate::sync), [`blocking`](crate::blocking), [`thread`](crate::thread) and each
-//! operation of a simulated disk is one. Which thread gets it next follows from the seed alone, so
-//! the same seed gives the same run.
+//! operation of a simulated disk is a point. The seed alone decides which thread gets the baton
+//! next, so the same seed gives the same run.
 //!
 //! **Time** is simulated: a point takes some nanoseconds, and when no thread can run the clock
 //! jumps to the earliest deadline.
 //!
-//! **Stalls.** A point may stall its thread: it does not run again for a while, wherever it is,
-//! unless no other can.
+//! **Stalls.** A point may stall its thread: the thread does not run again for a while, unless no
+//! other thread can.
 //!
 //! **A run in which no thread can go on** ends with a report: no thread is ready and none waits
 //! with a deadline, or there were too many points since the last call of [`progress`]. Each thread
-//! adds its name, what it waits for, and where it stands.
+//! adds its name, what it waits for, and its stack.
 //!
 //! A thread outside a run, such as one of a unit test, uses the primitives without the scheduler.
 //!
@@ -34,36 +34,35 @@ use std::time::Duration;
 
 pub use primitives::*;
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Everything random follows from it.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Of a million points, how many pass the baton on.
+    /// The number of points, of a million, that pass the baton on.
     pub switches_ppm: u32,
-    /// Of a million passes, how many stall the thread that passes the baton on.
+    /// The number of passes, of a million, that stall the thread that passes the baton on.
     pub stalls_ppm: u32,
-    /// Points that a stall lasts at most.
+    /// The most points that a stall lasts.
     pub stall_points: u64,
     /// Points without [`progress`] after which a run counts as stuck.
     pub patience: u64,
-    /// The number of processor cores that the engine believes in.
+    /// The number of processor cores that the engine is told.
     pub cores: usize,
-    /// The fault that is planted, one of those that the code asks for with
-    /// [`planted!`](crate::planted).
+    /// The planted fault: a name that the code queries with [`planted!`](crate::planted).
     pub planted: Option<String>,
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Depends on every decision of the scheduler: equal for two runs that went the same way.
+    /// A hash of all decisions of the scheduler: equal for two runs with the same decisions.
     pub trace: u64,
-    /// Points passed.
+    /// The number of points.
     pub points: u64,
-    /// Times the baton went to another thread.
+    /// How often another thread got the baton.
     pub switches: u64,
-    /// Stalls.
+    /// The number of stalls.
     pub stalls: u64,
     /// Simulated time.
     pub time: Duration,
@@ -96,7 +95,7 @@ struct Thread {
     name: String,
     state: State,
     timed_out: bool,
-    /// A wake-up that came before its thread parked.
+    /// True if a wake-up came before its thread parked.
     token: bool,
     stalled_until: u64,
     baton: Arc<Baton>,
@@ -132,14 +131,15 @@ struct World {
     switches: u64,
     stalls: u64,
     trace: u64,
-    /// Why the run is stuck; every thread that gets the baton then reports and passes it on.
+    /// Why the run is stuck. Each thread that gets the baton then reports and passes it on.
     stuck: Option<&'static str>,
     reported: usize,
 }
 
 struct Shared {
     world: parking_lot::Mutex<World>,
-    /// The first thread's baton goes here when it ends.
+    /// The baton of the thread that called [`run`]; it is passed on when the first thread of the
+    /// run ends.
     over: Baton,
 }
 
@@ -161,7 +161,8 @@ impl World {
         self.draw() % 1_000_000 < u64::from(ppm)
     }
 
-    /// The thread that runs next; the clock jumps if all wait for it. `None`: no thread can go on.
+    /// Returns the thread that runs next. The clock jumps if all threads wait for it. `None` if no
+    /// thread can go on.
     fn next(&mut self) -> Option<usize> {
         loop {
             let ready = |t: &Thread| matches!(t.state, State::Ready);
@@ -224,8 +225,8 @@ impl World {
 }
 
 impl Shared {
-    /// Counts a point of thread `me`, and lets its time pass. Does not return if the patience of
-    /// the run is at its end.
+    /// Counts a point of thread `me`, and lets its time pass. Does not return if the run counts as
+    /// stuck.
     fn count_point(&self, me: usize) -> parking_lot::MutexGuard<'_, World> {
         let mut world = self.world.lock();
         world.points += 1;
@@ -264,8 +265,8 @@ impl Shared {
         }
     }
 
-    /// Adds thread `me` to the report of a stuck run, and has the next one do the same. The last
-    /// one ends the process.
+    /// Adds thread `me` to the report of a stuck run, and passes the baton to the next. The last
+    /// thread ends the process.
     fn report(&self, me: usize) -> ! {
         let mut world = self.world.lock();
         let thread = &world.threads[me];
@@ -286,7 +287,7 @@ impl Shared {
         if world.reported >= count {
             std::process::exit(STUCK);
         }
-        // Round the circle, so that each live thread has its turn.
+        // In a circle, so that each live thread gets its turn.
         let n = world.threads.len();
         let next = (1..=n).map(|i| (me + i) % n).find(|&i| live(&world.threads[i])).unwrap_or(me);
         let baton = Arc::clone(&world.threads[next].baton);
@@ -298,7 +299,7 @@ impl Shared {
     }
 }
 
-/// The lines of a backtrace that name functions of this project, with their places.
+/// Returns the lines of a backtrace that name functions of this project, with their positions.
 fn frames_of_interest(backtrace: &str) -> String {
     let lines: Vec<&str> = backtrace.lines().collect();
     let mut out = String::new();
@@ -311,16 +312,16 @@ fn frames_of_interest(backtrace: &str) -> String {
     out
 }
 
-/// Calls `act` with the run that the calling thread belongs to and its number, if it belongs to
-/// one.
+/// Calls `act` with the calling thread's run and its number in it. `None` if the thread belongs to
+/// no run.
 fn within<T>(act: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
     let me = ME.try_with(|me| me.borrow().clone()).ok().flatten();
     me.map(|(shared, number)| act(&shared, number))
 }
 
-/// Runs `main` as the first thread of a run, and returns how the run went when it returns.
+/// Runs `main` as the first thread of a run, and returns how the run went when `main` returns.
 ///
-/// Threads that it leaves behind stand still for ever; a process is meant to be used for one run.
+/// Threads that `main` leaves behind never run again; a process is meant to be used for one run.
 ///
 /// # Panics
 /// If `main` does.
@@ -358,7 +359,7 @@ struct Started<T> {
     result: Outcome<T>,
 }
 
-/// Enters a thread in the world, ready, and starts it; it waits for the baton.
+/// Adds a thread to the world, ready to run, and starts it. The thread waits for the baton.
 fn start<T: Send + 'static>(
     shared: &Arc<Shared>,
     name: &str,
@@ -433,8 +434,7 @@ pub fn point() {
     });
 }
 
-/// A point that passes the baton on for certain: the thread has nothing to do until another has
-/// run.
+/// A point that always passes the baton on: the thread can do nothing until another one has run.
 pub fn step_aside() {
     within(|shared, me| {
         let world = shared.count_point(me);
@@ -442,8 +442,8 @@ pub fn step_aside() {
     });
 }
 
-/// Blocks the calling thread until a wake-up for `key`, or until `limit` has passed; true if that
-/// is why it returns.
+/// Blocks the calling thread until a wake-up for `key`, or until `limit` has passed; true if the
+/// limit has passed.
 pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
     within(|shared, me| {
         let mut world = shared.world.lock();
@@ -456,7 +456,7 @@ pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
     .expect("only threads of a run block")
 }
 
-/// Makes threads ready that wait for `key`: all of them, or one.
+/// Makes one or all of the threads ready that wait for `key`.
 pub(crate) fn wake(key: Key, all: bool) {
     within(|shared, _| shared.world.lock().wake(key, all));
 }
@@ -467,7 +467,8 @@ pub fn is_simulated() -> bool {
     within(|_, _| ()).is_some()
 }
 
-/// Tells the scheduler that a session has got something done: the patience of the run begins anew.
+/// Tells the scheduler that a session has made progress: the count towards [`Plan::patience`]
+/// begins again.
 pub fn progress() {
     within(|shared, _| {
         let mut world = shared.world.lock();
@@ -475,13 +476,13 @@ pub fn progress() {
     });
 }
 
-/// A random number of the run.
+/// A random number of the run; `None` outside a run.
 #[must_use]
 pub fn random() -> Option<u64> {
     within(|shared, _| shared.world.lock().draw())
 }
 
-/// Simulated time since the run began.
+/// The simulated time since the run began; `None` outside a run.
 #[must_use]
 pub fn now() -> Option<Duration> {
     within(|shared, _| Duration::from_nanos(shared.world.lock().now))
@@ -493,7 +494,7 @@ pub fn is_planted(name: &str) -> bool {
     within(|shared, _| shared.world.lock().plan.planted.as_deref() == Some(name)).unwrap_or(false)
 }
 
-/// The number of processor cores of the run.
+/// The number of processor cores of the run; `None` outside a run.
 #[must_use]
 pub fn cores() -> Option<usize> {
     within(|shared, _| shared.world.lock().plan.cores)

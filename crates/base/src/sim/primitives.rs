@@ -1,7 +1,7 @@
 //! Primitives under the scheduler, with the interfaces of `parking_lot` and `std`.
 //!
-//! Each wraps the real primitive, which is never contended in a run: a thread that does not get it
-//! blocks in the scheduler. The value is therefore as safe as with the real one.
+//! Each wraps the real primitive, which is never contended in a run: a thread that cannot acquire
+//! it blocks in the scheduler. So the value is as safe as with the real primitive.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::time::Instant;
 
 use super::{Key, block, is_simulated, point, step_aside, wake, within};
 
-/// The kind is part of the key: a value may begin where the lock around it begins.
+/// The kind is part of the key, since a value may have the same address as the lock around it.
 fn key<T>(of: &T) -> Key {
     Key::Address(std::any::type_name::<T>(), std::ptr::from_ref(of) as usize)
 }
@@ -23,7 +23,7 @@ pub struct Mutex<T>(parking_lot::Mutex<T>);
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// Always there but for the moment of a wait.
+    /// `None` only during a wait.
     inner: Option<parking_lot::MutexGuard<'a, T>>,
 }
 
@@ -100,7 +100,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         if self.inner.take().is_some() {
             wake(key(self.mutex), true);
-            // A panic goes on without a switch: a second one would end the process.
+            // A panic goes on without a switch, since a second panic would end the process.
             if !std::thread::panicking() {
                 point();
             }
@@ -117,7 +117,7 @@ pub struct Condvar(parking_lot::Condvar);
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// True if the limit had passed.
+    /// True if the limit has passed.
     #[must_use]
     pub fn timed_out(self) -> bool {
         self.0
@@ -290,36 +290,36 @@ impl<T> Drop for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// Sleeps at `address` if `condition` holds, until [`wake_all_at`] of that address, in one step
-/// with respect to it.
+/// If `condition` holds, parks at `address` until [`wake_all_at`] of that address. The check and
+/// the parking are one step with respect to [`wake_all_at`].
 pub fn sleep_at(address: usize, condition: impl Fn() -> bool) {
     if condition() {
         block(Key::Address("", address), None);
     }
 }
 
-/// Wakes all threads that sleep at `address`.
+/// Wakes all threads that are parked at `address`.
 pub fn wake_all_at(address: usize) {
     wake(Key::Address("", address), true);
 }
 
-/// A place where one thread sleeps until another wakes it.
+/// Parks one thread until another wakes it.
 #[derive(Debug)]
 pub enum Parking {
-    /// Of a thread of a run, by its number.
+    /// A thread of a run, by its number.
     Simulated(usize),
-    /// Of a thread outside.
+    /// A thread outside a run.
     Real(std::thread::Thread),
 }
 
 impl Parking {
-    /// Of the calling thread.
+    /// Returns the parking of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> Parking {
         within(|_, me| me).map_or_else(|| Parking::Real(std::thread::current()), Parking::Simulated)
     }
 
-    /// Sleeps until it is woken; not if it was since the last time.
+    /// Parks until woken. Returns at once if a wake-up came since the last park.
     pub fn park(&self) {
         let Parking::Simulated(me) = *self else { return std::thread::park() };
         point();
@@ -356,7 +356,7 @@ pub enum JoinHandle<T> {
         /// What it returned.
         result: std::sync::Arc<parking_lot::Mutex<Option<std::thread::Result<T>>>>,
     },
-    /// Outside.
+    /// A thread outside a run.
     Real(std::thread::JoinHandle<T>),
 }
 
@@ -396,7 +396,7 @@ impl<T> JoinHandle<T> {
 /// Starts a thread.
 ///
 /// # Errors
-/// If the system has none to give.
+/// If the system cannot start one.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
@@ -411,12 +411,12 @@ pub fn spawn<T: Send + 'static>(
     Ok(JoinHandle::Simulated { number: started.number, result: started.result })
 }
 
-/// Lets another thread run.
+/// Passes the baton to another thread.
 pub fn yield_now() {
     step_aside();
 }
 
-/// Lets another thread run: a loop that spins waits for one.
+/// Passes the baton to another thread, since a loop that spins waits for one.
 pub fn spin_loop() {
     step_aside();
 }

@@ -36,7 +36,7 @@ impl Cache {
         }
     }
 
-    /// One access, which loads the page if it is not there.
+    /// One access; loads the page if it is not resident.
     pub fn access(&mut self, key: u64, t: Touch) {
         if !self.slot_of.contains_key(&key) {
             self.load(key, t);
