@@ -10,7 +10,7 @@
 //! With hundreds of sessions on few cores, all others arrive while a preempted holder waits for its
 //! core. Parking each of them, and waking it by the one before, costs more than the critical
 //! sections. `parking_lot` alone spins for less than a microsecond and parks after seven yields at
-//! most. The figures are in `docs/decisions/0010-spin-yield-park.md`.
+//! most. The figures are in `docs/decisions/0006-spin-yield-park.md`.
 
 #[cfg(not(sim))]
 use std::hint::spin_loop;
