@@ -1,5 +1,4 @@
-//! `check` and `restore`: whether a database is what it should be; and saving what can be read of
-//! one that is not.
+//! `check` and `restore`: verify a database, and salvage what can be read of a damaged one.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +38,7 @@ pub(crate) struct CheckArgs {
     output: OutputArgs,
 }
 
-/// Checks a database and, if asked to, saves what can be read.
+/// Checks a database and, if asked to, salvages what can be read.
 pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     let db = match open_read_only(&args.dir) {
         Err(error) if can_be_salvaged(&error) => return unopened(args, &error),
@@ -72,13 +71,13 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     Ok(Outcome::good_if(report.is_clean()))
 }
 
-/// True if a database cannot be opened because of what its files hold.
+/// True if the database cannot be opened because its files are damaged.
 fn can_be_salvaged(error: &anyhow::Error) -> bool {
     let of_engine = error.downcast_ref::<Error>();
     of_engine.is_some_and(|error| error.is_damage() || matches!(error, Error::Incompatible(_)))
 }
 
-/// Says why a database cannot be opened, and saves what can be read of its files if asked to.
+/// Reports why a database cannot be opened, and salvages its files if asked to.
 fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
     let mut shown = Shown::new(&args.dir, args.output);
     shown.unopened(error)?;
@@ -100,7 +99,7 @@ fn close(rescued: Database, target: &Path) -> Result<()> {
     rescued.close().with_context(|| format!("close {}", target.display()))
 }
 
-/// Makes a backup ready to use.
+/// Recovers and checks a backup, so that it can be opened at once.
 pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
     let dir = &args.dir;
     if !dir.is_dir() {
@@ -113,7 +112,7 @@ pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
     Ok(Outcome::good_if(report.is_clean()))
 }
 
-/// What is printed: lines as they come, or one object at the end.
+/// The output of a check: lines as they come, or one JSON object at the end.
 struct Shown<'a> {
     dir: &'a Path,
     json: Option<Value>,

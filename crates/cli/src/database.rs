@@ -1,4 +1,4 @@
-//! `stat`, `backup`, `compact`: what the engine offers, from the shell.
+//! `stat`, `backup`, `compact`: operations of the engine as shell commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ pub(crate) fn open_read_only(dir: &Path) -> Result<Database> {
     Database::open_read_only(dir).with_context(|| format!("open {}", dir.display()))
 }
 
-/// A bar that counts `unit`; indicatif hides it where standard error is no terminal.
+/// A progress bar that counts `unit`. indicatif hides it where standard error is no terminal.
 pub(crate) fn bar(unit: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
     let template = format!("{{bar:30}} {{pos}}/{{len}} {unit} {{msg}}");
@@ -63,7 +63,7 @@ pub(crate) fn bar(unit: &str) -> ProgressBar {
     bar
 }
 
-/// Shows what a database holds.
+/// Shows the tables, files and log of a database.
 pub(crate) fn stat(args: &DirArgs) -> Result<()> {
     let db = open_read_only(&args.dir)?;
     let stats = db.stats();
@@ -88,7 +88,7 @@ pub(crate) fn stat(args: &DirArgs) -> Result<()> {
     Ok(say!("\n{}", db.status_text())?)
 }
 
-/// Copies a database, which is left as it is.
+/// Copies a database without changing it.
 pub(crate) fn backup(args: &BackupArgs) -> Result<Outcome> {
     let db = open_read_only(&args.dir)?;
     let progress = Arc::new(Mutex::new(bar("bytes")));

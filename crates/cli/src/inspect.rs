@@ -1,4 +1,4 @@
-//! `dump-page` and `dump-log`: the files as they are, without opening the database.
+//! `dump-page` and `dump-log`: show files without opening the database.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn disk(dir: &Path) -> Result<FileDisk> {
     FileDisk::open(dir, FlushMethod::Fsync).with_context(|| format!("open {}", dir.display()))
 }
 
-/// Page size and space id of a file of pages, from its header page.
+/// Reads page size and space id of a file of pages from its header page.
 fn space_header(file: &dyn File) -> Result<SpaceHeader> {
     let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(PAGE_SIZE_MAX);
     let mut head = vec![0; len];
@@ -121,13 +121,13 @@ fn show_header(out: &mut impl Write, header: &PageHeader, page_size: usize) -> i
     )
 }
 
-/// Entries of a node shown with key and payload; other pages have no structure to show here.
+/// Shows the entries of a node with key and payload. Other pages have no structure to show here.
 fn show_body(out: &mut impl Write, header: &PageHeader, bytes: &[u8]) -> io::Result<()> {
     if header.page_type != PageType::Tree {
         return Ok(());
     }
     let Some(node) = NodeRef::new(bytes, header.index) else {
-        return writeln!(out, "the node's header makes no sense");
+        return writeln!(out, "the node's header is damaged");
     };
     let (count, prefix) = (node.count().unwrap_or(0), node.prefix().unwrap_or(&[]));
     writeln!(out, "{count} entries, common prefix {}", ascii(prefix))?;
@@ -136,16 +136,16 @@ fn show_body(out: &mut impl Write, header: &PageHeader, bytes: &[u8]) -> io::Res
             (Some(key), Some(payload)) => {
                 writeln!(out, "{slot:>5}  {} -> {} bytes {}", ascii(&key), payload.len(), ascii(payload))?;
             }
-            _ => writeln!(out, "{slot:>5}  makes no sense")?,
+            _ => writeln!(out, "{slot:>5}  is damaged")?,
         }
     }
     Ok(())
 }
 
-/// Most bytes of a field that are shown.
+/// The most bytes of a field that are shown.
 const SHOWN: usize = 48;
 
-/// Bytes with the unprintable ones escaped, cut after some.
+/// Bytes with the unprintable ones escaped, cut after [`SHOWN`].
 fn ascii(bytes: &[u8]) -> String {
     let more = if bytes.len() > SHOWN { "..." } else { "" };
     format!("\"{}\"{more}", bytes[..bytes.len().min(SHOWN)].escape_ascii())

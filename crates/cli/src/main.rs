@@ -1,8 +1,12 @@
 //! The `holdfast` command.
 //!
-//! Exit codes: 0 all is well; 1 it could not be done; 2 the arguments are wrong; 3 the answer is
-//! bad news: a claim of an experiment does not hold, or files are damaged, whether a check or
-//! another command has met that, or a copy lacks a table.
+//! Exit codes:
+//!
+//! - 0: success.
+//! - 1: the command failed.
+//! - 2: the arguments are wrong.
+//! - 3: the command succeeded and reports a problem: a claim of an experiment does not hold, files
+//!   are damaged (whichever command finds that), or a copy lacks a table.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +22,7 @@ use clap::{Parser, Subcommand};
 use holdfast_lab::cli::LabArgs;
 use holdfast_trace::cli::SimArgs;
 
-/// Holdfast: a transactional storage engine whose cache cannot be washed out
+/// Holdfast: a transactional storage engine whose cache a scan cannot wash out
 #[derive(Debug, Parser)]
 #[command(name = "holdfast", version, after_help = EXAMPLES)]
 struct Cli {
@@ -35,10 +39,10 @@ Examples:
   holdfast backup data.hf copy.hf
 
 Exit codes:
-  0  all is well
-  1  it could not be done
+  0  success
+  1  the command failed
   2  wrong arguments
-  3  a claim of an experiment does not hold (with --check), or files are damaged";
+  3  a claim of an experiment does not hold (with --check), files are damaged, or a copy lacks a table";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -46,9 +50,9 @@ enum Command {
     Lab(LabArgs),
     /// Replay page traces through replacement policies, or generate traces
     Sim(SimArgs),
-    /// Check every page of a database and what hangs together
+    /// Check every page of a database, and that pages, entries and rows fit each other
     Check(check::CheckArgs),
-    /// Show what a database holds: tables, files, log
+    /// Show the tables, files and log of a database
     Stat(database::DirArgs),
     /// Copy a database into a new directory
     Backup(database::BackupArgs),
@@ -60,16 +64,16 @@ enum Command {
     DumpPage(inspect::PageArgs),
     /// Show the log from its checkpoint on
     DumpLog(inspect::LogArgs),
-    /// Run a program as if a folder lay on a spinning disk
+    /// Run a program as if a folder were on a spinning disk
     SlowDisk(slow_disk::SlowDiskArgs),
 }
 
-/// What to tell the shell.
+/// The result of a command, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// All is well.
+    /// Success.
     Good,
-    /// The answer is bad news.
+    /// The command reports a problem.
     Bad,
 }
 
@@ -106,7 +110,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// True if a listing ended because its reader wanted no more of it.
+/// True if a listing ended because its reader closed the pipe.
 fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

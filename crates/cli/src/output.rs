@@ -1,4 +1,4 @@
-//! What the commands print, for people or for programs.
+//! The output of the commands, as text or as JSON.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,11 +7,11 @@ use std::path::Path;
 use holdfast::Finding;
 use serde_json::{Value, json};
 
-/// Prints a line. A reader that has gone (`holdfast check data.hf | head`) is no reason to leave
-/// work undone.
+/// Prints a line. A reader that closed the pipe (`holdfast check data.hf | head`) does not end the
+/// command.
 ///
 /// # Errors
-/// Standard output cannot be written to for another reason.
+/// If standard output cannot be written to for another reason.
 pub(crate) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn path(path: &Path) -> Value {
     json!(path.display().to_string())
 }
 
-/// The message of an error and of its causes, each of which is told once: some messages end with
+/// The message of an error and of its causes. Each is printed once, since some messages end with
 /// that of their cause.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();

@@ -12,7 +12,7 @@ use holdfast_slowdisk::Disk;
 /// `holdfast slow-disk`.
 #[derive(Debug, clap::Args)]
 pub struct SlowDiskArgs {
-    /// The folder whose files are on the disk
+    /// The folder whose files are on the modelled disk
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Time to move the arm, in microseconds
@@ -24,8 +24,8 @@ pub struct SlowDiskArgs {
     /// The disk is slow only while this file exists
     #[arg(long = "while", value_name = "FILE")]
     switch: Option<PathBuf>,
-    /// Cores on which the disk is modelled, so that this takes nothing from the program [default:
-    /// the program's]
+    /// Cores on which the disk is modelled, so that the model takes no time from the program
+    /// [default: the program's]
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// The program and its arguments
@@ -33,7 +33,7 @@ pub struct SlowDiskArgs {
     command: Vec<OsString>,
 }
 
-/// Runs it; whether the program succeeded.
+/// Runs the program. Returns true if it succeeded.
 pub fn run(args: &SlowDiskArgs) -> anyhow::Result<bool> {
     let (program, arguments) = args.command.split_first().context("no program is named")?;
     let model = DiskModel { seek: Duration::from_micros(args.seek_us), bytes_per_second: args.bytes_per_second };

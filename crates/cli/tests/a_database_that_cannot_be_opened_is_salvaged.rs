@@ -1,5 +1,5 @@
-//! `check` says by its exit code and in words that a database cannot be opened because of damage,
-//! and `--salvage` saves the rows from the tables' files alone: without log, `holdfast.meta`,
+//! `check` reports by its exit code and in words that a database cannot be opened because of
+//! damage. `--salvage` saves the rows from the tables' files alone: without log, `holdfast.meta`,
 //! catalog, or page 0.
 
 use std::fs;
@@ -76,7 +76,7 @@ fn from_the_tables_files_alone() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if name.starts_with('t') {
-            // The header, which names the page size, is lost as well.
+            // The header, which contains the page size, is lost too.
             let mut bytes = fs::read(&path).unwrap();
             bytes[..4096].fill(0xee);
             fs::write(&path, bytes).unwrap();

@@ -1,11 +1,10 @@
-//! A lab on the modelled disk that was killed left a server behind, whose reads and writes failed
-//! from then on and which ran until somebody noticed: the program that `slow-disk` started went on
-//! without its disk.
+//! The program that `slow-disk` started ends when `slow-disk` is killed. Without its disk all its
+//! reads and writes would fail.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
-/// Says that it runs, and what it is told after that.
+/// Prints that it runs, and then the word that it reads.
 const PROGRAM: &str = "echo running; read word; echo $word";
 
 #[test]
@@ -23,12 +22,12 @@ fn a_program_ends_with_its_slow_disk() {
     if line.is_empty() {
         let mut why = String::new();
         slow_disk.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-        // Where programs cannot be supervised, it says so and starts none.
+        // Where programs cannot be supervised, the command reports that and starts none.
         assert!(why.contains("does not let a program be supervised"), "{why}");
         return;
     }
     assert_eq!(line, "running\n");
-    // One that is still there says the word; to one that is not, it cannot be said.
+    // A program that still runs prints the word; to one that has ended, it cannot be written.
     let _ = input.write_all(b"alive\n");
     drop(input);
     let mut rest = String::new();

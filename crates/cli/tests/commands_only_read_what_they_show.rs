@@ -1,5 +1,5 @@
-//! `check`, `stat` and `backup` leave the database as it is, say the same each time, and do not
-//! mind a reader that goes away; what a copy lacks is said.
+//! `check`, `stat` and `backup` do not change the database, report the same each time, and accept a
+//! reader that closes the pipe. They report what a copy lacks.
 
 use std::fs;
 use std::path::{Path, PathBuf};

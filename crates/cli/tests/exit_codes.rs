@@ -1,4 +1,4 @@
-//! The exit codes are those that `--help` promises, and an error says what to do.
+//! The exit codes are those that `--help` lists, and an error names the remedy.
 
 use std::process::{Command, Output};
 

@@ -1,8 +1,9 @@
-//! The server's packages and source, of one version, from the machine's own archives.
+//! The server's packages and source, of one version, from the archives that the machine is
+//! configured for.
 //!
 //! The server refuses an engine that was built for another version, and headers of another version
-//! load silently and crash later. So the newest version is taken of which *all* packages and the
-//! source can be had, and exactly that.
+//! load silently and crash later. So exactly the newest version is taken of which *all* packages
+//! and the source are available.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use anyhow::{Context, bail};
 use crate::Cache;
 use crate::run::{check, works};
 
-/// Of the version chosen.
+/// The packages of the chosen version.
 const PACKAGES: [&str; 10] = [
     "mariadb-server",
     "mariadb-server-core",
@@ -28,8 +29,8 @@ const PACKAGES: [&str; 10] = [
     "mariadb-plugin-rocksdb",
 ];
 
-/// Shared libraries that the server and its programs need, by package; those that the machine lacks
-/// are fetched, too.
+/// The shared libraries that the server and its programs need, by package. Those that the machine
+/// lacks are fetched.
 const LIBRARIES: [(&str, &str); 9] = [
     ("liburing.so.2", "liburing2"),
     ("libaio.so.1", "libaio1"),
@@ -45,7 +46,7 @@ const LIBRARIES: [(&str, &str); 9] = [
 /// The load generator. It has a version of its own.
 const SYSBENCH: &str = "sysbench";
 
-/// What that needs of which a machine may have nothing; its MariaDB library comes with the server.
+/// The libraries of sysbench that a machine may lack. Its MariaDB library comes with the server.
 const SYSBENCH_LIBRARIES: [(&str, &str); 9] = [
     ("libluajit-5.1.so.2", "libluajit-5.1-2"),
     ("libpq.so.5", "libpq5"),
@@ -58,7 +59,7 @@ const SYSBENCH_LIBRARIES: [(&str, &str); 9] = [
     ("libkeyutils.so.1", "libkeyutils1"),
 ];
 
-/// Downloads and unpacks what is not there yet; returns the version of the packages.
+/// Downloads and unpacks what is missing. Returns the version of the packages.
 pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
     let stamp = cache.path("version");
     if let Ok(version) = fs::read_to_string(&stamp) {
@@ -83,24 +84,25 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
                 fs::write(&stamp, version)?;
                 return Ok(version.clone());
             }
-            Err(error) => println!("version {version} cannot be had completely ({error}); trying an older one"),
+            Err(error) => println!("version {version} is not available completely ({error}); trying an older one"),
         }
     }
     bail!(
-        "no version of MariaDB can be had completely (tried {}): packages {} and the source `mariadb`",
+        "no version of MariaDB is available completely (tried {}): packages {} and the source `mariadb`",
         candidates.join(", "),
         PACKAGES.join(", ")
     )
 }
 
-/// Downloads and unpacks sysbench, if that was not done before; the server's packages are there.
+/// Downloads and unpacks sysbench, if that was not done before. The server's packages must be
+/// present.
 pub fn fetch_sysbench(cache: &Cache) -> anyhow::Result<()> {
     if cache.root("usr/bin/sysbench").exists() {
         return Ok(());
     }
     let mut packages = missing(cache, &SYSBENCH_LIBRARIES);
     packages.push(SYSBENCH.into());
-    PrivateApt::new(cache)?.download(&packages).context("sysbench cannot be had")?;
+    PrivateApt::new(cache)?.download(&packages).context("sysbench is not available")?;
     unpack(cache, |package, _| packages.iter().any(|p| p == package))
 }
 
@@ -113,7 +115,7 @@ pub fn fetch_fio(cache: &Cache) -> anyhow::Result<()> {
     }
     let apt = PrivateApt::new(cache)?;
     let packages = apt.lacking(PACKAGE)?;
-    apt.download(&packages).context("fio cannot be had")?;
+    apt.download(&packages).context("fio is not available")?;
     unpack(cache, |package, _| packages.iter().any(|p| p == package))?;
     anyhow::ensure!(works(cache.fio_command().arg("--version")), "fio was fetched, but does not run");
     Ok(())
@@ -126,11 +128,12 @@ pub fn fetch_spider(cache: &Cache) -> anyhow::Result<()> {
         return Ok(());
     }
     let version = fetch(cache)?;
-    PrivateApt::new(cache)?.download(&[format!("{PACKAGE}={version}")]).context("Spider cannot be had")?;
+    PrivateApt::new(cache)?.download(&[format!("{PACKAGE}={version}")]).context("Spider is not available")?;
     unpack(cache, |package, v| package == PACKAGE && v == version)
 }
 
-/// apt with lists and archives of its own, over the machine's archives with `deb-src` switched on.
+/// apt with its own lists and archives, over the machine's configured archives with `deb-src`
+/// switched on.
 struct PrivateApt<'c> {
     cache: &'c Cache,
 }
@@ -204,7 +207,7 @@ impl<'c> PrivateApt<'c> {
     /// Downloads source and packages of one version of the server, and the libraries that the
     /// machine lacks; returns these.
     fn download_server(&self, version: &str) -> anyhow::Result<Vec<String>> {
-        // The source first: it is what is missing most often.
+        // The source first: it is most often the missing part.
         check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
         self.download(&PACKAGES.map(|p| format!("{p}={version}")))?;
         let libraries = missing(self.cache, &LIBRARIES);
@@ -212,7 +215,7 @@ impl<'c> PrivateApt<'c> {
         Ok(libraries)
     }
 
-    /// `package` and what it depends on, as far as the machine has it not installed.
+    /// `package` and its dependencies, as far as they are not installed.
     fn lacking(&self, package: &str) -> anyhow::Result<Vec<String>> {
         let mut command = self.command("apt-get");
         command.args(["-q", "--simulate", "--no-install-recommends", "install", package]);
@@ -232,7 +235,7 @@ impl<'c> PrivateApt<'c> {
     }
 }
 
-/// The packages of those `libraries` that neither the machine nor the cache has.
+/// The packages of `libraries` that neither the machine nor the cache has.
 fn missing(cache: &Cache, libraries: &[(&str, &str)]) -> Vec<String> {
     let missing = libraries.iter().filter(|(so, _)| !installed(so) && !cache.library_dir().join(so).exists());
     missing.map(|(_, package)| (*package).to_string()).collect()
@@ -255,7 +258,7 @@ fn to_be_installed(simulation: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Unpacks those downloaded packages whose name and version `wanted` takes.
+/// Unpacks the downloaded packages whose name and version `wanted` accepts.
 fn unpack(cache: &Cache, wanted: impl Fn(&str, &str) -> bool) -> anyhow::Result<()> {
     let root = cache.path("root");
     fs::create_dir_all(&root)?;
@@ -274,7 +277,7 @@ fn unpack(cache: &Cache, wanted: impl Fn(&str, &str) -> bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Package and version of a downloaded file, in whose name apt writes `:` of the epoch as `%3a`.
+/// Package and version of a downloaded file. apt writes the `:` of the epoch as `%3a` in the name.
 fn package_of(file: &str) -> (String, String) {
     let mut parts = file.split('_');
     let mut next = || parts.next().unwrap_or_default();

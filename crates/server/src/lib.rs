@@ -33,15 +33,15 @@ pub use compile::Profile;
 pub use historic::{Historic, HistoricServer};
 pub use server::Server;
 
-/// Makes the plugin, fetching what that needs; returns its path.
+/// Builds the plugin, and fetches what that needs. Returns its path.
 ///
 /// # Errors
-/// If packages cannot be had, or something does not compile.
+/// If packages are not available, or something does not compile.
 pub fn build(cache: &Cache) -> anyhow::Result<PathBuf> {
     build_as(cache, Profile::Release)
 }
 
-/// As [`build`], with the engine built as `profile` says.
+/// As [`build`], with the engine built by `profile`.
 ///
 /// # Errors
 /// As [`build`].
@@ -51,20 +51,20 @@ pub fn build_as(cache: &Cache, profile: Profile) -> anyhow::Result<PathBuf> {
     compile::plugin(cache, &version, profile)
 }
 
-/// The places in the cache folder.
+/// The cache folder and the paths in it.
 #[derive(Clone, Debug)]
 pub struct Cache {
     top: PathBuf,
 }
 
 impl Cache {
-    /// That of the workspace.
+    /// The cache folder of the workspace.
     #[must_use]
     pub fn of_the_project() -> Cache {
         Cache { top: run::root().join(".cache/mariadb") }
     }
 
-    /// A place in it.
+    /// A path in the cache folder.
     #[must_use]
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.top.join(name)
@@ -76,8 +76,8 @@ impl Cache {
         self.top.join("root").join(name)
     }
 
-    /// Where the packages put shared libraries; the private programs find those there that the
-    /// machine lacks.
+    /// The folder of the packages' shared libraries. Private programs find there what the machine
+    /// lacks.
     #[must_use]
     pub fn library_dir(&self) -> PathBuf {
         self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
@@ -96,18 +96,18 @@ impl Cache {
         command
     }
 
-    /// sysbench, which [`apt::fetch_sysbench`] has fetched. Its scripts go by their names
+    /// sysbench, which [`apt::fetch_sysbench`] has fetched. Its scripts are named by their names
     /// (`oltp_read_only`).
     #[must_use]
     pub fn sysbench_command(&self) -> Command {
         let mut command = self.program("usr/bin/sysbench");
-        // It looks for scripts in the current folder before it looks where its package would have
+        // sysbench looks for scripts in the current folder first, then where its package would have
         // been installed.
         command.current_dir(self.root("usr/share/sysbench"));
         command
     }
 
-    /// fio: that which [`apt::fetch_fio`] has fetched, else the machine's own.
+    /// fio: the one that [`apt::fetch_fio`] has fetched, else the machine's own.
     #[must_use]
     pub fn fio_command(&self) -> Command {
         let fetched = self.root("usr/bin/fio");
@@ -115,7 +115,7 @@ impl Cache {
             return Command::new("fio");
         }
         let mut command = Command::new(fetched);
-        // Some of its libraries have a folder of their own.
+        // Some of its libraries are in a folder of their own.
         let libraries = self.library_dir();
         let path = library_path(&[&libraries, &libraries.join("ceph"), &self.system_library_dir()]);
         command.env("LD_LIBRARY_PATH", path);
@@ -123,7 +123,7 @@ impl Cache {
     }
 }
 
-/// Folders as the dynamic linker takes them.
+/// A list of folders in the format of the dynamic linker.
 fn library_path(folders: &[&Path]) -> String {
     folders.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join(":")
 }

@@ -1,4 +1,4 @@
-//! Starting commands, with what is run printed first.
+//! Starts commands; prints each first.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -44,14 +44,14 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-/// `command` as a process that gets `signal` when the thread ends that started it, however that
-/// comes about.
+/// `command` as a process that gets `signal` when the thread that started it ends, for whatever
+/// reason.
 #[must_use]
 pub fn bound_to_us(command: &Command, signal: &str) -> Command {
     behind(command, "setpriv".as_ref(), &[format!("--pdeathsig={signal}").into(), "--".into()])
 }
 
-/// `command` as the last arguments of `program`, in its environment and folder.
+/// `command` as the last arguments of `program`, in the same environment and folder.
 #[must_use]
 pub fn behind(command: &Command, program: &OsStr, arguments: &[OsString]) -> Command {
     let mut outer = Command::new(program);

@@ -1,4 +1,4 @@
-//! Private servers: their own data, socket and loopback port.
+//! Private servers, each with its own data, socket and loopback port.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,19 +13,18 @@ use anyhow::{Context, bail};
 use crate::run::{behind, bound_to_us};
 use crate::{Cache, apt};
 
-/// How long a server may take to come up (recovery included) and to go down.
+/// The longest time that a server may take to start (recovery included) and to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server that may or may not be running.
+/// A server, which may or may not be running.
 pub struct Server<'c> {
     cache: &'c Cache,
     dir: PathBuf,
-    /// Where the engine is if it is not in the cache, and the configuration that loads it.
+    /// The engine's folder if it is not in the cache, and the configuration that loads it.
     engine: Option<(PathBuf, PathBuf)>,
-    /// True if it ends when the thread ends that started it.
+    /// True if the server is killed when the thread that started it ends.
     bound_to_us: bool,
-    /// What starts the server: a program with its arguments, to which the server's command is
-    /// appended.
+    /// The program that starts the server, with its arguments. The server's command is appended.
     starter: Vec<OsString>,
 }
 
@@ -35,19 +34,21 @@ impl<'c> Server<'c> {
         Server { cache, dir: cache.path(name), engine: None, bound_to_us: false, starter: Vec::new() }
     }
 
-    /// With the engine of the folder `plugins`, loaded by the file `configuration`.
+    /// Returns the server with the engine of the folder `plugins`, loaded by the file
+    /// `configuration`.
     pub fn with_engine(self, plugins: PathBuf, configuration: PathBuf) -> Server<'c> {
         Server { engine: Some((plugins, configuration)), ..self }
     }
 
-    /// One that is killed when the thread ends that starts it: its data is for that thread alone.
+    /// Returns the server so that it is killed when the thread that starts it ends: its data is for
+    /// that thread alone.
     #[must_use]
     pub fn bound_to_us(self) -> Server<'c> {
         Server { bound_to_us: true, ..self }
     }
 
-    /// One that is started by a program: `starter` is that with its arguments, to which the
-    /// server's command is appended.
+    /// Returns the server so that a program starts it. `starter` is the program with its arguments;
+    /// the server's command is appended.
     #[must_use]
     pub fn started_by(self, starter: Vec<OsString>) -> Server<'c> {
         Server { starter, ..self }
@@ -59,7 +60,7 @@ impl<'c> Server<'c> {
         self.dir.join("data")
     }
 
-    /// Starts the server with the engine loaded. One that runs already is left as it is.
+    /// Starts the server with the engine loaded. A running server is left unchanged.
     pub fn up(&self, port: u16, fresh: bool, options: &[String]) -> anyhow::Result<()> {
         if self.answers() {
             if !fresh {
@@ -94,7 +95,7 @@ impl<'c> Server<'c> {
             command = bound_to_us(&command, "KILL");
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // Its own process group: Ctrl-C in this terminal is not meant for it.
+        // A process group of its own, so that Ctrl-C in this terminal does not reach it.
         command.process_group(0);
         let mut child = command.spawn().context("the server could not be started")?;
         let started = Instant::now();
@@ -125,7 +126,7 @@ impl<'c> Server<'c> {
             .args(["-uroot", "shutdown"])
             .status()?;
         if !status.success() {
-            bail!("the server did not take the order to shut down");
+            bail!("the server did not accept the command to shut down");
         }
         let started = Instant::now();
         while !pid.is_empty() && runs(&pid) {
@@ -137,7 +138,7 @@ impl<'c> Server<'c> {
         Ok(())
     }
 
-    /// Ends the server as a crash does, and waits until the process is gone.
+    /// Kills the server, as a crash does, and waits until the process is gone.
     pub fn kill(&self) -> anyhow::Result<()> {
         let pid = fs::read_to_string(self.dir.join("pid")).context("the server is not running")?.trim().to_string();
         if !Command::new("kill").args(["-9", &pid]).status()?.success() {
@@ -183,7 +184,7 @@ impl<'c> Server<'c> {
         command
     }
 
-    /// Becomes the client.
+    /// Replaces this process by the client.
     pub fn client(&self, args: &[String]) -> anyhow::Result<()> {
         if !self.answers() {
             bail!("the server is not running; `cargo xtask mariadb up` starts it");
@@ -191,13 +192,13 @@ impl<'c> Server<'c> {
         Err(self.client_command().args(args).exec().into())
     }
 
-    /// Becomes sysbench, which is fetched if need be.
+    /// Replaces this process by sysbench, which is fetched if need be.
     pub fn sysbench(&self, args: &[String]) -> anyhow::Result<()> {
         apt::fetch_sysbench(self.cache)?;
         Err(self.sysbench_command().args(args).exec().into())
     }
 
-    /// sysbench with what it needs to connect.
+    /// sysbench with the options to connect.
     #[must_use]
     pub fn sysbench_command(&self) -> Command {
         let mut command = self.cache.sysbench_command();
@@ -205,15 +206,15 @@ impl<'c> Server<'c> {
         command
     }
 
-    /// The client with what it needs to connect.
+    /// The client with the options to connect.
     pub fn client_command(&self) -> Command {
         let mut command = self.cache.program("usr/bin/mariadb");
-        // Else the locale would decide, and there may be none.
+        // Without it the locale would decide, and it may be missing.
         command.args(["--no-defaults", "--default-character-set=utf8mb4"]).arg(self.socket()).arg("-uroot");
         command
     }
 
-    /// The program that dumps schemas, with what it needs to connect.
+    /// The program that dumps schemas, with the options to connect.
     #[must_use]
     pub fn dump_command(&self) -> Command {
         let mut command = self.cache.program("usr/bin/mariadb-dump");
@@ -229,7 +230,8 @@ impl<'c> Server<'c> {
         command
     }
 
-    /// What statements give, without column names; an error of one of them.
+    /// Runs statements and returns their results without column names. Fails with the error of the
+    /// first one that fails.
     pub fn query(&self, sql: &str) -> anyhow::Result<String> {
         let output = self
             .client_command()
@@ -242,8 +244,8 @@ impl<'c> Server<'c> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
     }
 
-    /// Copies the content of the folder `from` into the data of the server, which is not running:
-    /// what is there under the same name goes.
+    /// Copies the content of the folder `from` into the data of the server, which is not running.
+    /// Existing files of the same names are replaced.
     pub fn put_into_data(&self, from: &Path) -> anyhow::Result<()> {
         for entry in fs::read_dir(from)? {
             let entry = entry?;
@@ -259,7 +261,7 @@ impl<'c> Server<'c> {
         Ok(())
     }
 
-    /// Tells the user.
+    /// Prints how to connect.
     pub fn say_how_to_connect(&self, port: u16) {
         println!("server is up; connect by `cargo xtask mariadb client`, or");
         println!("  {} -uroot", self.socket());
@@ -275,13 +277,13 @@ impl<'c> Server<'c> {
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    /// Where the server listens.
+    /// The server's socket.
     #[must_use]
     pub fn socket_path(&self) -> PathBuf {
         self.dir.join("socket")
     }
 
-    /// The process.
+    /// The id of the server's process.
     pub fn pid(&self) -> anyhow::Result<u32> {
         let text = fs::read_to_string(self.dir.join("pid")).context("the server is not running")?;
         text.trim().parse().context("the file with the server's process id has something else in it")
@@ -300,7 +302,7 @@ impl<'c> Server<'c> {
             format!("--plugin-dir={}", plugins.display()),
             format!("--lc-messages-dir={}", usr.join("share/mysql").display()),
             self.socket(),
-            // Without it the server refuses to run for root; for others it has no meaning.
+            // The server refuses to run for root without it; for other users it has no effect.
             "--user=root".into(),
         ]
     }
@@ -329,7 +331,7 @@ impl<'c> Server<'c> {
     }
 }
 
-/// True if a process with this id exists, and is more than its status that nobody has asked for.
+/// True if a process with this id exists and is not a zombie.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(std::path::Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     // The state follows the name in parentheses.

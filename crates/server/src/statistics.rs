@@ -1,11 +1,11 @@
-//! What a few ratios say together: servers are compared in pairs of short turns.
+//! Statistics of ratios: servers are compared in pairs of short turns.
 
-/// Ratios of paired measurements, summed up.
+/// A summary of the ratios of paired measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
-    /// The middle one (the geometric mean of the two middle ones of an even number).
+    /// The median (the geometric mean of the two middle ones of an even number).
     pub median: f64,
-    /// The least that the true ratio is, at 95 %: of the mean of the logarithms, by Student's t,
+    /// A lower bound of the true ratio at 95 %: of the mean of the logarithms, by Student's t,
     /// one-sided.
     pub lower_bound: f64,
     /// The least.
@@ -20,7 +20,7 @@ const STUDENT: [f64; 20] = [
     1.740, 1.734, 1.729, 1.725,
 ];
 
-/// Sums up at least two ratios.
+/// Summarizes at least two ratios.
 ///
 /// # Panics
 /// If there are fewer.

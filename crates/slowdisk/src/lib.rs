@@ -1,20 +1,20 @@
-//! Runs a program as if a folder lay on a modelled spinning disk: the program's reads, writes and
-//! syncs of files in that folder are made to wait as long as the arm of [`holdfast_io::spindle`]
-//! would have needed.
+//! Runs a program as if a folder were on a modelled spinning disk: the program's reads, writes and
+//! syncs of files in that folder wait as long as the arm of [`holdfast_io::spindle`] would have
+//! needed.
 //!
 //! # How
 //! The program runs under a seccomp filter that hands its `pread`, `pwrite`, `fsync` and their
-//! relatives to a supervisor, a thread of the process that started it; everything else runs as
-//! ever. The supervisor looks up which file a call is about, holds the call back until the modelled
+//! relatives to a supervisor, a thread of the process that started it. All other calls are
+//! unchanged. The supervisor looks up the file of a call, holds the call back until the modelled
 //! arm is done with it, and lets the kernel carry it out. It needs no special rights, and it works
-//! for every program, whatever library or language makes the calls. Asynchronous interfaces
-//! (`io_uring`, `libaio`) are answered with "not there", so that the program takes its other path.
-//! If the supervisor is killed, the program is, too: nobody would answer it.
+//! for every program, whatever library or language makes the calls. The asynchronous interfaces
+//! (`io_uring`, `libaio`) fail as on a kernel without them, so that the program uses the other
+//! calls. If the supervisor is killed, the program is killed too: its calls would get no answer.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `seccomp` | the filter, its notifications, and what binds the program to us: all that is unsafe |
-//! | `supervisor` | which call waits how long |
+//! | `seccomp` | the filter, its notifications, and the binding of the program to this process: all that is unsafe |
+//! | `supervisor` | how long each call waits |
 
 #![deny(unsafe_code)]
 
@@ -31,35 +31,35 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 pub use supervisor::Traffic;
 
-/// What lies on the modelled disk, and what it is like.
+/// The modelled disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk<'a> {
-    /// The folder whose files are on it.
+    /// The folder whose files are on the disk.
     pub folder: &'a Path,
-    /// How fast it is.
+    /// The speed of the disk.
     pub model: DiskModel,
-    /// It is as fast as the disk below it while this file does not exist.
+    /// While this file does not exist, the disk is as fast as the real one.
     pub switch: Option<&'a Path>,
-    /// Cores on which the disk is modelled; empty for those of the program. A disk does not use up
-    /// its computer's cores.
+    /// The cores on which the disk is modelled; empty for those of the program. A real disk takes
+    /// no time from its computer's cores.
     pub cpus: &'a [usize],
 }
 
-/// Runs `command` until it ends, with a folder on the modelled disk. Returns how it ended and what
-/// it did to the disk.
+/// Runs `command` until it ends, with a folder on the modelled disk. Returns its exit status and
+/// its traffic.
 ///
 /// # Errors
 /// If this system does not let programs be supervised, the program cannot be started, or the cores
-/// of the disk cannot be had.
+/// of the disk are not available.
 pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffic)> {
     let name = disk.folder.display();
     let folder = &disk.folder.canonicalize().with_context(|| format!("there is no folder {name}"))?;
-    // A filter is for the thread that installs it and for what that starts: this one is not to be
-    // supervised itself.
+    // A filter is for the thread that installs it and for the processes that it starts. This thread
+    // must not be supervised.
     let given = sched_getaffinity(None).context("the cores of this process are not known")?;
     place(disk.cpus)?;
     let mut starter = |listener: std::sync::mpsc::Sender<seccomp::Listener>| -> Result<ExitStatus> {
-        // A thread begins on the cores of the one that starts it.
+        // A thread begins on the cores of the thread that starts it.
         sched_setaffinity(None, &given)?;
         let _ = listener.send(seccomp::install().context("this system does not let a program be supervised")?);
         seccomp::bind(command);
@@ -71,7 +71,7 @@ pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffi
         let child = scope.spawn(move || starter(sender));
         let traffic = match receiver.recv() {
             Ok(listener) => supervisor::serve(&listener, &Disk { folder, ..*disk })?,
-            // The starter says why there is none.
+            // The starting thread reports why there is none.
             Err(_) => Traffic::default(),
         };
         let status = child.join().map_err(|_| anyhow::anyhow!("the thread of the program panicked"))??;
@@ -81,7 +81,7 @@ pub fn run(command: &mut Command, disk: &Disk<'_>) -> Result<(ExitStatus, Traffi
     result
 }
 
-/// Puts the calling thread on `cpus`, if any are named.
+/// Binds the calling thread to `cpus`, if any are named.
 fn place(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {

@@ -1,8 +1,8 @@
-//! The filter, and the notifications of the kernel about calls that it holds back.
+//! The filter, and the kernel's notifications about calls that it holds back.
 //!
-//! Every `unsafe` block is one system call with structures of its own, made and checked here; but
-//! for one that names the call which a child makes before it becomes the program, and one that
-//! copies into memory which the caller lent.
+//! Every `unsafe` block is one system call with structures that are made and checked here, with two
+//! exceptions: one names the call that a child makes before it becomes the program, and one copies
+//! into memory that the caller lent.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 use libc::{c_long, c_uint, seccomp_data, seccomp_notif, seccomp_notif_resp, sock_filter, sock_fprog};
 
-/// Calls that are held back.
+/// The calls that are held back.
 const WATCHED: [c_long; 8] = [
     libc::SYS_pread64,
     libc::SYS_pwrite64,
@@ -24,23 +24,23 @@ const WATCHED: [c_long; 8] = [
     libc::SYS_fdatasync,
 ];
 
-/// Calls that are not there.
+/// The calls that fail as if the kernel had none.
 const REFUSED: [c_long; 2] = [libc::SYS_io_uring_setup, libc::SYS_io_setup];
 
 /// A call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// What the answer names.
+    /// The id by which the answer names the call.
     pub id: u64,
     /// The thread that made it.
     pub thread: u32,
-    /// Which.
+    /// The number of the system call.
     pub number: c_long,
     /// Its arguments.
     pub arguments: [u64; 6],
 }
 
-/// Where calls are heard of and answered.
+/// The file descriptor on which calls are received and answered.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
@@ -53,7 +53,7 @@ fn filter() -> Vec<sock_filter> {
     let number = std::mem::offset_of!(seccomp_data, nr) as u32;
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, number)];
     let mut answer = |call: c_long, action: u32| {
-        // The next statement if the number is this one, else the one after it.
+        // The next statement if the number is this one, else the one after that.
         let code = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
         filter.push(sock_filter { code, jt: 0, jf: 1, k: call as u32 });
         filter.push(statement(libc::BPF_RET | libc::BPF_K, action));
@@ -64,7 +64,7 @@ fn filter() -> Vec<sock_filter> {
     filter
 }
 
-/// Puts the calling thread, and all that it starts, under the filter.
+/// Puts the calling thread, and all processes that it starts, under the filter.
 pub fn install() -> io::Result<Listener> {
     let mut filter = filter();
     let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -84,12 +84,12 @@ pub fn install() -> io::Result<Listener> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    // SAFETY: the kernel has just made this descriptor, and no other code has its number.
     Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
 }
 
-/// Lets the program of `command` end with the thread that starts it: without a supervisor its reads
-/// and writes would all fail.
+/// Makes the program of `command` end with the thread that starts it: without a supervisor all its
+/// reads and writes would fail.
 pub fn bind(command: &mut Command) {
     let end_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
     // SAFETY: between fork and exec only one system call is made, with numbers; nothing is
@@ -98,7 +98,7 @@ pub fn bind(command: &mut Command) {
 }
 
 impl Listener {
-    /// Hears of the next call; `None` if it is gone again, or all programs have ended.
+    /// Receives the next call. `None` if the call was withdrawn, or all programs have ended.
     pub fn receive(&self) -> io::Result<Option<Call>> {
         // SAFETY: all zeros is a value of this structure of numbers, and what the kernel asks for.
         let mut notification: seccomp_notif = unsafe { zeroed() };
@@ -114,8 +114,8 @@ impl Listener {
         Ok(Some(Call { id, thread, number: c_long::from(data.nr), arguments: data.args }))
     }
 
-    /// Lets the kernel carry out a call; one whose program has ended meanwhile needs no answer.
-    pub fn let_go(&self, id: u64) {
+    /// Lets the kernel carry out a call. A call whose program has ended meanwhile needs no answer.
+    pub fn carry_out(&self, id: u64) {
         let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
         let answer = seccomp_notif_resp { id, val: 0, error: 0, flags };
         // SAFETY: the kernel reads a structure of the size that the request names.
@@ -123,15 +123,15 @@ impl Listener {
     }
 }
 
-/// Copies what a thread's program has in its memory at `address`: in one call, where the file of
-/// its memory wants three. What the model of a disk takes of its computer's time, no disk would.
+/// Copies memory of a thread's program at `address`, in one system call instead of the three that
+/// the file of its memory needs: each takes time that a real disk would not take.
 pub fn read_memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<()> {
     let thread = libc::pid_t::try_from(thread).map_err(io::Error::other)?;
     let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // An address of the other program: it is never followed here.
+    // An address of the other program, which is not dereferenced here.
     let theirs = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.len() };
-    // SAFETY: the kernel writes to `into` alone, no more than it has room for; the addresses of the
-    // other program it checks itself.
+    // SAFETY: the kernel writes to `into` alone, and no more than its length. It checks the
+    // addresses of the other program itself.
     let copied = unsafe { libc::process_vm_readv(thread, &raw const ours, 1, &raw const theirs, 1, 0) };
     match usize::try_from(copied) {
         Err(_) => Err(io::Error::last_os_error()),
@@ -146,5 +146,5 @@ impl AsFd for Listener {
     }
 }
 
-// The ABI of the notifications, against which the requests' numbers are made.
+// The ABI of the notifications; the numbers of the requests contain these sizes.
 const _: () = assert!(size_of::<seccomp_notif>() == 80 && size_of::<seccomp_notif_resp>() == 24);

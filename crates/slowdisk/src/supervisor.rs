@@ -1,4 +1,5 @@
-//! Which call waits how long: a loop over the calls that arrive and those that wait for the arm.
+//! Decides how long each call waits: a loop over the calls that arrive and those that wait for the
+//! arm.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::Disk;
 use crate::seccomp::{self, Call, Listener};
 
-/// What was done to the disk.
+/// The requests to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Reads.
@@ -20,11 +21,11 @@ pub struct Traffic {
     pub writes: u64,
     /// Syncs.
     pub syncs: u64,
-    /// How many of them moved the arm.
+    /// The requests that moved the arm.
     pub seeks: u64,
 }
 
-/// The disk at work, and who waits for it.
+/// The disk, and the calls that wait for it.
 struct Work<'a> {
     disk: &'a Disk<'a>,
     arm: Spindle,
@@ -33,13 +34,13 @@ struct Work<'a> {
     traffic: Traffic,
 }
 
-/// What a call does.
+/// The kind of access that a call makes.
 enum Access {
     Transfer { write: bool, offset: u64, bytes: u64 },
     Sync,
 }
 
-/// Serves until all supervised programs have ended.
+/// Serves calls until all supervised programs have ended.
 pub fn serve(listener: &Listener, disk: &Disk<'_>) -> Result<Traffic> {
     let (arm, began) = (Spindle::default(), Instant::now());
     let mut work = Work { disk, arm, files: HashMap::new(), waiting: Vec::new(), traffic: Traffic::default() };
@@ -56,7 +57,7 @@ pub fn serve(listener: &Listener, disk: &Disk<'_>) -> Result<Traffic> {
             if let Some(call) = listener.receive()? {
                 match work.submit(&call, began.elapsed()) {
                     Some(ticket) => work.waiting.push((call.id, ticket)),
-                    None => listener.let_go(call.id),
+                    None => listener.carry_out(call.id),
                 }
             }
         } else if events.contains(PollFlags::HUP) {
@@ -66,13 +67,14 @@ pub fn serve(listener: &Listener, disk: &Disk<'_>) -> Result<Traffic> {
 }
 
 impl Work<'_> {
-    /// Lets go what the arm is done with; returns how long the first of the others still takes.
+    /// Releases the calls that the arm is done with. Returns how long the first of the others still
+    /// takes.
     fn release(&mut self, now: Duration, listener: &Listener) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         let arm = &mut self.arm;
         self.waiting.retain(|(id, ticket)| match arm.remaining(now, *ticket) {
             None => {
-                listener.let_go(*id);
+                listener.carry_out(*id);
                 false
             }
             Some(remaining) => {
@@ -83,7 +85,7 @@ impl Work<'_> {
         next
     }
 
-    /// Hands a call to the arm; `None` if it does not concern the disk.
+    /// Submits a call to the arm; `None` if it does not concern the disk.
     fn submit(&mut self, call: &Call, now: Duration) -> Option<Ticket> {
         let access = access(call)?;
         let path = std::fs::read_link(format!("/proc/{}/fd/{}", call.thread, call.arguments[0])).ok()?;
@@ -122,8 +124,8 @@ fn access(call: &Call) -> Option<Access> {
     }
 }
 
-/// Bytes of the buffers that a vectored call names: pairs of address and length in the program's
-/// memory.
+/// The bytes of the buffers that a vectored call names: pairs of address and length in the
+/// program's memory.
 fn vector_bytes(thread: u32, address: u64, count: u64) -> Option<u64> {
     const PAIR: usize = 16;
     let count = usize::try_from(count).ok().filter(|&n| n <= 1024)?;

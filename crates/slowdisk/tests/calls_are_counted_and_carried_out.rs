@@ -1,5 +1,5 @@
-//! A program under supervision: its reads, writes and syncs in the folder are counted, and carried
-//! out; those elsewhere are not counted. The program is this test, started again.
+//! The reads, writes and syncs of a supervised program in the folder are counted and carried out;
+//! those elsewhere are not counted. The program is this test, started again.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -13,7 +13,7 @@ use holdfast_slowdisk::{Disk, Traffic};
 
 const FOLDER: &str = "SLOWDISK_TEST_FOLDER";
 
-/// What the program does; a test without the variable does nothing.
+/// The program's part. A test without the variable does nothing.
 #[test]
 fn program() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -34,7 +34,7 @@ fn program() {
     outside.read_exact_at(&mut back, 0).unwrap();
 }
 
-/// Runs the program on a modelled disk; `None` where that cannot be had.
+/// Runs the program on a modelled disk; `None` where programs cannot be supervised.
 fn run(folder: &Path, switch: Option<&Path>) -> Option<Traffic> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["program", "--exact", "--test-threads=1"]).env(FOLDER, folder);
@@ -58,8 +58,9 @@ fn calls_are_counted_and_carried_out() {
     let dir = tempfile::tempdir().unwrap();
     let Some(traffic) = run(dir.path(), None) else { return };
     assert_eq!((traffic.reads, traffic.writes, traffic.syncs), (5, 1, 1));
-    // The write, the sync, the first read and the one that goes back. The second read follows the
-    // first, the one into two parts that which went back, and the last one both parts.
+    // The write, the sync, the first read and the one that goes back cost a seek. The second read
+    // follows the first, the one into two parts follows the one that went back, and the last one
+    // follows both parts.
     assert_eq!(traffic.seeks, 4);
     assert_eq!(std::fs::read(dir.path().join("inside")).unwrap(), [7; 8192]);
 }

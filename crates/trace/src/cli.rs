@@ -1,4 +1,4 @@
-//! The arguments of `holdfast sim` and what they do.
+//! The arguments of `holdfast sim`, and its execution.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -36,7 +36,7 @@ struct ReplayArgs {
     /// clock, 2q, arc, lirs, sieve, s3fifo, w_tinylfu, w_tinylfu_10.
     #[arg(long = "policy", value_delimiter = ',', value_name = "LIST", default_value = "all")]
     policies: Vec<Policies>,
-    /// Tell `holdfast` that each trace is one table scanned again and again, as a loop is.
+    /// Tell `holdfast` that each trace is a loop: one table that is scanned again and again.
     #[arg(long)]
     declare_scans: bool,
     /// Write the results as JSON to this file; `-` prints them instead of the table.
@@ -48,7 +48,7 @@ struct ReplayArgs {
     traces: Vec<PathBuf>,
 }
 
-/// What a name in the list of policies stands for.
+/// The policies that a name in the list means.
 #[derive(Clone, Debug)]
 enum Policies {
     All,
@@ -74,9 +74,9 @@ impl FromStr for Policies {
 
 #[derive(Debug, Subcommand)]
 enum GenerateCommand {
-    /// Point lookups on a hot table, with a dump of a large table beside them.
+    /// Point lookups on a hot table, beside a dump of a large table.
     OltpDump(OltpDumpArgs),
-    /// One loop over a table, again and again.
+    /// A loop over one table.
     Loop(LoopArgs),
 }
 
@@ -94,7 +94,7 @@ struct OltpDumpArgs {
     /// OLTP touches measured.
     #[arg(long, default_value_t = 1_000_000)]
     touches: u64,
-    /// The dump takes a new page every so many OLTP touches (0: no dump).
+    /// OLTP touches per page of the dump (0: no dump).
     #[arg(long, default_value_t = 3)]
     dump_every: u32,
     /// Pages of the dumped table.
@@ -103,10 +103,10 @@ struct OltpDumpArgs {
     /// Touches of each page by the dump.
     #[arg(long, default_value_t = 60)]
     dump_touches: u16,
-    /// The dump walks the hot table itself.
+    /// The dump walks the hot table.
     #[arg(long)]
     dump_hot_table: bool,
-    /// In the middle other leaves become the popular ones.
+    /// In the middle of the run other leaves become popular.
     #[arg(long)]
     shift: bool,
     /// Seed of the random numbers.
@@ -121,7 +121,7 @@ struct LoopArgs {
     /// Pages of the loop.
     #[arg(long, default_value_t = 1011)]
     pages: u32,
-    /// Times round.
+    /// Rounds of the loop.
     #[arg(long, default_value_t = 500)]
     laps: u32,
     #[command(flatten)]
@@ -130,7 +130,7 @@ struct LoopArgs {
 
 #[derive(Debug, Args)]
 struct OutputArgs {
-    /// One page number per touch and line, for other simulators; drops what is OLTP and what is the
+    /// One page number per touch and line, for other simulators; without the marks of OLTP and
     /// dump.
     #[arg(long)]
     plain: bool,
@@ -139,10 +139,11 @@ struct OutputArgs {
     file: PathBuf,
 }
 
-/// Does what the arguments say; results go to standard output.
+/// Runs the command. Results are printed on standard output.
 ///
 /// # Errors
-/// Files that cannot be read or written, and arguments that make no sense, each with its name.
+/// Files that cannot be read or written, and arguments that do not fit each other, each by its
+/// name.
 pub fn run(args: SimArgs) -> anyhow::Result<()> {
     match args.command {
         Some(SimCommand::Generate(command)) => generate(command),

@@ -22,12 +22,12 @@ impl Words for Frames {
     }
 }
 
-/// What the policy is told.
+/// The hints that the policy gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Scans and statements, as the engine tells it.
+    /// Scans and statements, as from the engine.
     All(Declared),
-    /// Neither scans nor statements.
+    /// No hints.
     Nothing,
 }
 
@@ -49,7 +49,7 @@ struct Scan {
     history: ScanHistory,
     plan: ScanPlan,
     last_key: u64,
-    /// Pages brought in by others.
+    /// The pages that other accesses brought in.
     others_read: u64,
 }
 

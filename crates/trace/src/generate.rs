@@ -1,7 +1,7 @@
-//! Generated traces: an OLTP load with or without a dump beside it, and loops.
+//! Generated traces: an OLTP load with or without a dump, and loops.
 //!
-//! The OLTP model: a point lookup touches the root, an inner page, the leaf, and the leaf again;
-//! leaves are chosen by a Zipf distribution and lie in the table in random order; a fifth of the
+//! The OLTP model: a point lookup touches the root, an inner page, the leaf, and the leaf again.
+//! Leaves are chosen by a Zipf distribution and are in random order in the table. A fifth of the
 //! lookups come back to their leaf 8 to 32 touches later, in another statement. The dump reads a
 //! table from end to end, again and again, and touches each page once per row, all in one statement
 //! per pass.
@@ -14,11 +14,11 @@ use crate::trace::{Builder, Class, Request, Trace};
 
 /// Leaves that share an inner page.
 const FANOUT: u32 = 500;
-/// Page numbers of the OLTP table's inner pages, its leaves, and the dumped table begin here.
+/// The first page numbers of the OLTP table's inner pages, of its leaves, and of the dumped table.
 const INNER: u64 = 1;
 const LEAVES: u64 = 1 << 20;
 const DUMPED: u64 = 1 << 32;
-/// One lookup in so many comes back to its leaf.
+/// One lookup in this many comes back to its leaf.
 const COME_BACK: u64 = 5;
 
 /// Parameters of the OLTP + dump model.
@@ -32,7 +32,7 @@ pub struct OltpDump {
     pub warm_up: u64,
     /// OLTP touches measured.
     pub touches: u64,
-    /// The dump goes on to its next page every so many OLTP touches; 0: no dump.
+    /// OLTP touches per page of the dump; 0: no dump.
     pub dump_every: u32,
     /// Pages of the dumped table.
     pub dump_pages: u32,
@@ -40,7 +40,7 @@ pub struct OltpDump {
     pub dump_touches: u16,
     /// The dump walks the OLTP table's leaves instead of a table of its own.
     pub dump_hot_table: bool,
-    /// In the middle of the measurement other leaves become the popular ones.
+    /// In the middle of the measurement other leaves become popular.
     pub shift: bool,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -63,7 +63,7 @@ impl Default for OltpDump {
     }
 }
 
-/// What to generate.
+/// The kind of trace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// OLTP, with or without a dump.
@@ -72,7 +72,7 @@ pub enum Kind {
     Loop {
         /// Pages of the loop.
         pages: u32,
-        /// Times round.
+        /// Rounds.
         laps: u32,
     },
 }
@@ -102,9 +102,9 @@ struct Generator<'a> {
     /// Leaf of each rank.
     leaf_of: Vec<u32>,
     statement: u32,
-    /// OLTP touches made.
+    /// The number of OLTP touches so far.
     made: u64,
-    /// Leaves to come back to: (at which OLTP touch, leaf), the ring indexed by touch.
+    /// The leaves to come back to: (at which OLTP touch, leaf), a ring indexed by touch.
     later: Vec<Option<u32>>,
     dump: Dump,
 }
@@ -113,7 +113,7 @@ struct Generator<'a> {
 struct Dump {
     page: u32,
     statement: u32,
-    /// Touches of the present page made.
+    /// The number of touches of the present page so far.
     done: u32,
 }
 
@@ -158,12 +158,12 @@ impl<'a> Generator<'a> {
         Ok(self.builder.finish())
     }
 
-    /// The table that the dump walks: its first page, its length.
+    /// The table that the dump walks: its first page and its length.
     fn dumped(&self) -> (u64, u32) {
         if self.o.dump_hot_table { (LEAVES, self.o.leaves) } else { (DUMPED, self.o.dump_pages) }
     }
 
-    /// One OLTP touch, before it one that is due, after each the dump's share.
+    /// Makes one OLTP touch, before it one that is due, and after each the dump's share.
     fn oltp(&mut self, key: u64) -> Result<()> {
         let slot = self.made as usize % self.later.len();
         if let Some(leaf) = self.later[slot].take() {

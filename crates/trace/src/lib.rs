@@ -1,11 +1,11 @@
 //! Page reference traces: reading, generating, and replaying them through replacement policies.
 //!
-//! The engine's own policies run here through the very code that the buffer pool runs,
-//! [`holdfast_policy`]. The others (`clock`, `2q`, `arc`, `lirs`, `sieve`, `s3fifo`, `w_tinylfu`,
-//! and Belady's optimum) exist only here, for comparison.
+//! The engine's own policies run here in the same code as in the buffer pool, [`holdfast_policy`].
+//! The others (`clock`, `2q`, `arc`, `lirs`, `sieve`, `s3fifo`, `w_tinylfu`, and Belady's optimum)
+//! exist only here, for comparison.
 //!
-//! [`read`] and [`generate`] make a [`Trace`], [`run`] gives miss ratios as [`Row`]s, [`report`]
-//! prints them, and [`cli`] holds the arguments of `holdfast sim`.
+//! [`read`] and [`generate`] make a [`Trace`], [`run`] returns miss ratios as [`Row`]s, [`report`]
+//! prints them, and [`cli`] has the arguments of `holdfast sim`.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,14 @@
-//! Reading trace files.
+//! Reads trace files.
 //!
-//! Three formats, told apart by the name and the first line, each optionally compressed (`.gz`,
-//! `.zst`): one page number per line; the `.lis` format of the ARC paper's traces (first block,
-//! number of blocks, ignored, request number: a line stands for that many consecutive blocks); and
-//! the tagged format of [`crate::write`]. Empty lines and lines that begin with `*` or `#` are
-//! skipped.
+//! There are three formats, recognized by the name and the first line, each optionally compressed
+//! (`.gz`, `.zst`):
+//!
+//! - one page number per line;
+//! - the `.lis` format of the ARC paper's traces (first block, number of blocks, ignored, request
+//!   number: a line stands for that many consecutive blocks);
+//! - the tagged format of [`crate::write`].
+//!
+//! Empty lines and lines that begin with `*` or `#` are skipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -16,8 +20,8 @@ use crate::trace::{Builder, Class, Request, Trace};
 use crate::write::{MEASURE, TAGGED};
 use holdfast_policy::ScanHint;
 
-/// Most blocks that one line of a `.lis` file may stand for: more means that the file is something
-/// else.
+/// The most blocks that one line of a `.lis` file may stand for. More means that the file has
+/// another format.
 const BLOCKS_PER_LINE_MAX: u64 = 1 << 20;
 
 /// Reads the trace in the file at `path`.

@@ -1,4 +1,4 @@
-//! Printing rows: a table for people, JSON for programs.
+//! Prints rows: a table, or JSON.
 
 use std::fmt::Write;
 

@@ -11,14 +11,14 @@ use crate::classic::{Arc, Belady, Cache, Clock, Lirs, S3Fifo, Sieve, TinyLfu, Tw
 use crate::engine::{Pool, Told};
 use crate::trace::{Class, Declared, Trace};
 
-/// A policy by name: those of the engine, and those that exist only here.
+/// A policy by name: those of the engine, and those that exist only in the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PolicyName {
     /// Belady's optimum.
     Optimum,
-    /// The engine's default, told of scans and statements.
+    /// The engine's default, with hints of scans and statements.
     Holdfast,
-    /// The engine's default, told neither of scans nor of statements.
+    /// The engine's default, without hints.
     HoldfastNoHint,
     /// The engine's `midpoint_lru` with 37 % old and this delay, in touches.
     MidpointLru {
@@ -39,7 +39,7 @@ pub enum PolicyName {
     Sieve,
     /// S3-FIFO without a correlation window.
     S3Fifo,
-    /// W-TinyLFU with a window of so many percent.
+    /// W-TinyLFU with a window of this many percent.
     WTinyLfu {
         /// The window's share.
         window_pct: u8,
@@ -106,8 +106,8 @@ pub struct Row {
     pub policy: String,
     /// Frames of the cache.
     pub frames: usize,
-    /// Misses divided by touches; of the foreground alone, after the warm-up, if the trace has a
-    /// side load.
+    /// Misses divided by touches. If the trace has a background load: of the foreground alone,
+    /// after the warm-up.
     pub miss_ratio: f64,
     /// Misses counted.
     #[serde(skip)]

@@ -6,13 +6,13 @@ use std::collections::hash_map::Entry;
 use holdfast_base::{Error, Result};
 use holdfast_policy::ScanHint;
 
-/// Whose request it is. Only generated traces tell.
+/// The load that makes a request. Only generated traces distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Class {
-    /// What is measured: OLTP, or everything in a trace that makes no difference.
+    /// The measured load: OLTP, or every request of a trace that does not distinguish them.
     #[default]
     Foreground,
-    /// A side load (a dump).
+    /// The background load (a dump).
     Background,
 }
 
@@ -25,26 +25,27 @@ pub struct Request {
     pub statement: u32,
     /// Touches, at least 1. Only the first can miss.
     pub touches: u16,
-    /// Whose it is.
+    /// The load that makes the request.
     pub class: Class,
-    /// True if it is a part of a declared scan, and how the engine would treat it.
+    /// The hint of the declared scan that the request belongs to, if it does.
     pub scan: ScanHint,
 }
 
-/// True if the scans of a trace are declared to the policies that listen.
+/// Which scans of a trace are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Declared {
-    /// As the trace says: the side load of a generated trace is a declared scan.
+    /// Those of the trace: the background load of a generated trace is a declared scan.
     #[default]
     AsTraced,
-    /// The whole trace is a table scanned again and again; a scan ends where page numbers fall.
+    /// All: the whole trace is a table scanned again and again; a scan ends where page numbers
+    /// fall.
     Whole,
 }
 
 /// A named sequence of requests. Pages are numbered densely, so that simulators can use arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// For reports: the file's name, or the generator's.
+    /// The name in reports: that of the file, or of the generator.
     pub name: String,
     /// The page numbers of the source, by dense number.
     pub keys: Vec<u64>,
@@ -67,7 +68,7 @@ impl Trace {
         self.requests.iter().map(|r| u64::from(r.touches)).sum()
     }
 
-    /// True if there is a side load, so that foreground and whole differ.
+    /// True if there is a background load, so that the foreground is not the whole trace.
     #[must_use]
     pub fn has_background(&self) -> bool {
         self.requests.iter().any(|r| r.class == Class::Background)
@@ -105,7 +106,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Everything before this point is warm-up.
+    /// Ends the warm-up: requests from here on are measured.
     pub(crate) fn start_measuring(&mut self) {
         self.trace.measured_from = self.trace.requests.len();
     }
@@ -116,7 +117,7 @@ impl Builder {
 }
 
 impl Request {
-    /// One touch of the foreground, no scan. The page is filled in by the builder.
+    /// One touch of the foreground, no scan. The builder fills in the page.
     pub(crate) const PLAIN: Request =
         Request { page: 0, statement: 0, touches: 1, class: Class::Foreground, scan: ScanHint::None };
 }

@@ -19,7 +19,7 @@ fn lru_misses_everything() {
 fn a_declared_loop_is_partly_admitted() {
     for pages in [1050, 1500, 2000] {
         let found = 1.0 - ratio(PolicyName::Holdfast, &laps(pages), Declared::Whole);
-        // Three quarters of the frames, less what the first passes cost.
+        // Three quarters of the frames, less the misses of the first passes.
         let possible = 750.0 / f64::from(pages);
         assert!(found > 0.85 * possible && found < 1.1 * possible, "{pages} pages: {found} of {possible}");
     }

@@ -1,11 +1,11 @@
-//! The deciding experiment at a twentieth of its size: what a dump does to the misses of OLTP, by
-//! policy.
+//! The `sideload` experiment at a twentieth of its size: the effect of a dump on the misses of
+//! OLTP, by policy.
 
 use holdfast_trace::{Declared, Kind, OltpDump, PolicyName, Trace, generate, run};
 
 const FRAMES: usize = 2400;
 
-/// What the few frames of the ring may cost: in so small a pool they are a third of a percent.
+/// The cost of the few frames of the ring: in so small a pool they are a third of a percent.
 const RING: f64 = 1.03;
 
 fn options(dump_every: u32) -> OltpDump {

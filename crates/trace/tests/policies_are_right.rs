@@ -1,5 +1,4 @@
-//! Policies compared with the plainest possible versions of themselves, and with what must hold for
-//! all.
+//! Policies compared with their simplest possible versions, and with bounds that hold for all.
 
 use holdfast_trace::{Declared, Kind, PolicyName, Row, Trace, generate, run};
 
@@ -73,8 +72,8 @@ fn nothing_beats_the_optimum_and_what_fits_misses_once() {
         }
         let used: std::collections::HashSet<u32> = trace.requests.iter().map(|r| r.page).collect();
         for policy in PolicyName::all() {
-            // LIRS and W-TinyLFU give a part of the cache to pages on trial, whatever happens: give
-            // them room.
+            // LIRS and W-TinyLFU always give a part of the cache to pages on trial, so the cache
+            // has room for them.
             assert_eq!(misses(policy, 50_000, &trace), used.len() as u64, "{policy}");
         }
     }

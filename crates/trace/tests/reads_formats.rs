@@ -1,4 +1,4 @@
-//! Traces are read in all formats, and what cannot be read is named by file and line.
+//! Traces are read in all formats, and an error names file and line.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,4 @@
-//! A generated trace is the same for the same seed, and the same again after it was written and
-//! read.
+//! The same seed gives the same trace, also after it was written and read.
 
 use holdfast_trace::{Class, Kind, OltpDump, Trace, generate, read, write};
 

@@ -1,10 +1,11 @@
-//! Two tables of dbt2 (OSDL DBT-2, MySQL flavour) and the report queries that the `scan` experiment
-//! runs on them.
+//! Two tables of dbt2 (OSDL DBT-2, MySQL flavour) and the report queries of the `scan` experiment.
 //!
 //! `new_order (no_o_id, no_d_id, no_w_id, PRIMARY KEY (no_d_id, no_w_id, no_o_id))`: district
-//! first, 900 rows per district, ten districts per warehouse; all columns are in the key. `stock
-//! (s_i_id, s_w_id, s_quantity DOUBLE, s_dist_01..10 VARCHAR(24), s_ytd DECIMAL(16,8), s_order_cnt,
-//! s_remote_cnt, s_data VARCHAR(50), PRIMARY KEY (s_w_id, s_i_id))`: 100,000 rows per warehouse.
+//! first, 900 rows per district, ten districts per warehouse; all columns are in the key.
+//!
+//! `stock (s_i_id, s_w_id, s_quantity DOUBLE, s_dist_01..10 VARCHAR(24), s_ytd DECIMAL(16,8),
+//! s_order_cnt, s_remote_cnt, s_data VARCHAR(50), PRIMARY KEY (s_w_id, s_i_id))`: 100,000 rows per
+//! warehouse.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! Which row is asked for: the distributions of sysbench's `--rand-type`.
+//! The distributions of sysbench's `--rand-type`, by which rows are chosen.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use crate::rng::Rng;
 /// A kind of distribution with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Every row alike.
+    /// Every row with the same probability.
     Uniform,
     /// sysbench's `special`: `share_pct` percent of the accesses go to `hot_pct` percent of the
-    /// rows, which lie in the middle; the rest is the mean of `iterations` uniform draws.
+    /// rows, in the middle of the table. The others are the mean of `iterations` uniform draws.
     Special {
         /// Draws that are averaged.
         iterations: u32,
         /// Percent of the rows that are special.
         hot_pct: u32,
-        /// Percent of the accesses that go there.
+        /// Percent of the accesses that go to special rows.
         share_pct: u32,
     },
     /// A power law: `h` of the accesses go to `1 - h` of the rows (0.2: 80 percent to a fifth).

@@ -1,9 +1,9 @@
-//! What `mysqldump` does to a database: it walks a table in key order and writes every row as text.
+//! The load of `mysqldump`: it walks a table in key order and writes every row as text.
 //!
 //! The rows become multi-row INSERT statements of up to about a megabyte each (`--extended-insert`
-//! with the default `net_buffer_length`), text values escaped byte by byte. The statements go to a
-//! sink that counts and checksums them, so that no work can be left out and two dumps of the same
-//! data can be compared.
+//! with the default `net_buffer_length`), with text values escaped byte by byte. The statements go
+//! to a sink that counts and checksums them, so that no work can be left out and two dumps of the
+//! same data can be compared.
 
 use holdfast_base::checksum_append;
 
@@ -14,7 +14,7 @@ use crate::{Failure, Result, Rows, Scan, TableNo};
 /// Bytes after which a new INSERT statement begins, as mysqldump's default.
 pub const STATEMENT_LEN: usize = 1_046_528;
 
-/// What a dump has written so far.
+/// The output of a dump so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Rows.
@@ -37,7 +37,8 @@ pub struct Formatter {
 }
 
 impl Formatter {
-    /// Rows of the table `table`, whose key is an INT `id` and whose other columns are `schema`.
+    /// Creates the formatter of the table `table`, whose key is an INT `id` and whose other columns
+    /// are `schema`.
     #[must_use]
     pub fn new(table: &str, schema: Schema) -> Formatter {
         Formatter {
@@ -48,7 +49,7 @@ impl Formatter {
         }
     }
 
-    /// Adds a row. Returns whether that filled a statement, which is then in the sink.
+    /// Adds a row. True if the row filled a statement, which is then in the sink.
     ///
     /// # Errors
     /// [`Failure::Fatal`] if the bytes are no row of the table.
@@ -86,7 +87,7 @@ impl Formatter {
         Ok(false)
     }
 
-    /// Ends the dump: what is left goes to the sink.
+    /// Ends the dump: writes the last statement to the sink.
     pub fn finish(&mut self) -> Written {
         if !self.statement.is_empty() {
             self.end_statement();
@@ -94,7 +95,7 @@ impl Formatter {
         self.written
     }
 
-    /// What is in the sink so far; rows count at once.
+    /// The output so far; rows count at once.
     #[must_use]
     pub fn written(&self) -> Written {
         self.written
@@ -123,7 +124,7 @@ fn push_decimal(out: &mut Vec<u8>, mut v: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// What follows the backslash where a byte must be escaped; 0 where it stands for itself.
+/// The character after the backslash for a byte that must be escaped; 0 for a byte that need not.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     escapes[0] = b'0';
@@ -136,8 +137,8 @@ const ESCAPES: [u8; 256] = {
     escapes
 };
 
-/// A quoted SQL string, escaped as `mysql_real_escape_string` does. What needs no escape is copied
-/// at once: the dump's client must not be what the storage engine is measured by.
+/// Appends a quoted SQL string, escaped as by `mysql_real_escape_string`. Parts without escapes are
+/// copied at once, so that the dump's client takes little of the measured time.
 fn push_quoted(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'\'');
     while let Some(at) = text.iter().position(|&byte| ESCAPES[usize::from(byte)] != 0) {
@@ -150,10 +151,10 @@ fn push_quoted(out: &mut Vec<u8>, mut text: &[u8]) {
 }
 
 /// Dumps `table` once, in one transaction (`--single-transaction`). `after_row` is called after
-/// every row with what is written so far; `false` ends the dump early.
+/// every row with the output so far; if it returns `false`, the dump ends early.
 ///
 /// # Errors
-/// What the store returns, and [`Failure::Fatal`] for rows that cannot be decoded.
+/// Those of the store, and [`Failure::Fatal`] for rows that cannot be decoded.
 pub fn dump(
     rows: &mut dyn Rows,
     table: TableNo,

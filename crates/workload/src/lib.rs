@@ -1,6 +1,6 @@
-//! Workloads that know no engine: what the experiments of the lab run, against whatever implements
-//! [`Rows`] (a table store, such as the embedded engine) or [`sysbench::Sql`] (something that takes
-//! statements, such as a server).
+//! Workloads that are independent of the engine. The experiments of the lab run them against any
+//! implementation of [`Rows`] (a table store, such as the embedded engine) or [`sysbench::Sql`]
+//! (something that executes statements, such as a server).
 //!
 //! | module | what |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | [`rate`] | open-loop schedule of `--rate`: latency counts from the scheduled time |
 //! | [`rng`] | the random numbers: same seed, same data, on every machine and in every version |
 //!
-//! Nothing here starts a thread, sleeps, or looks at a clock.
+//! Nothing here starts a thread, sleeps, or reads a clock.
 
 #![forbid(unsafe_code)]
 

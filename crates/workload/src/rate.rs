@@ -1,11 +1,11 @@
 //! The schedule of a fixed request rate: open loop, as sysbench's `--rate`.
 //!
 //! Requests arrive at exponentially distributed intervals whatever the system under test does. A
-//! request that starts late because the one before it took too long waited in a queue, and its
-//! latency counts from when it *should* have started; measuring from when it did start would hide
-//! the wait ("coordinated omission").
+//! request that starts late because the one before it took too long has waited in a queue, and its
+//! latency counts from its scheduled start. A measurement from its actual start would hide the wait
+//! ("coordinated omission").
 //!
-//! The schedule looks at no clock: the caller passes the time and does the sleeping.
+//! The schedule reads no clock: the caller passes the time and does the sleeping.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ pub struct Schedule {
     rng: Rng,
 }
 
-/// What to do about the next request.
+/// The next request, or the time of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is due: run it, and count its latency from this time on.
+    /// The request is due: run it, and measure its latency from this time.
     Due(Duration),
     /// Sleep until this time and ask again.
     At(Duration),
@@ -50,15 +50,14 @@ impl Schedule {
         Next::Due(due)
     }
 
-    /// Requests that have been due for a while at `now`, roughly: the queue in front of the
+    /// The approximate number of requests that are overdue at `now`: the queue in front of the
     /// session.
     #[must_use]
     pub fn backlog(&self, now: Duration) -> f64 {
         now.saturating_sub(self.next).as_secs_f64() / self.interval.as_secs_f64()
     }
 
-    /// Moves the whole schedule by `pause`: for a session that was put aside, not one that was
-    /// slow.
+    /// Moves the whole schedule by `pause`, for a session that was suspended, not slow.
     pub fn shift(&mut self, pause: Duration) {
         self.next += pause;
     }

@@ -1,8 +1,8 @@
 //! Random numbers that never change: xoshiro256++ seeded through SplitMix64, bounded by Lemire's
 //! method.
 //!
-//! Written out here, and not taken from a crate, because data sets and results are named by their
-//! seed: a new version of a library must not change what seed 1 means.
+//! The generator is written here, and not taken from a crate, because data sets and results are
+//! named by their seed: a new version of a library must not change the numbers of seed 1.
 
 /// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ impl Rng {
         Rng { state: std::array::from_fn(|_| split_mix(&mut s)) }
     }
 
-    /// A stream of its own for `part` (a table, a row, a session) of what `seed` names: parts can
-    /// be generated in any order and in parallel.
+    /// A separate stream for `part` (a table, a row, a session) of the data with seed `seed`. So
+    /// parts can be generated in any order and in parallel.
     #[must_use]
     pub fn for_part(seed: u64, part: u64) -> Rng {
         let mut s = seed ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -41,7 +41,7 @@ impl Type {
     }
 }
 
-/// Where a column's value lies.
+/// The position of a column's value.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Fixed(usize),
@@ -141,7 +141,7 @@ fn stored_text<'a>(value: &Value<'a>, ty: Type) -> Option<&'a [u8]> {
     Some(&text[..text.len() - blanks])
 }
 
-/// A row whose columns are decoded when they are asked for.
+/// A row whose columns are decoded on demand.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     schema: &'a Schema,

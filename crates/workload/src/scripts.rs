@@ -1,5 +1,5 @@
 //! The workloads as scripts for sysbench 1.0, which runs them on a server: dbSTRESS, dbt2, the oltp
-//! test of sysbench 0.4, and that of 1.0 past the query cache.
+//! test of sysbench 0.4, and that of 1.0 that bypasses the query cache.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ pub enum Script {
     Dbt2,
     /// The oltp test of sysbench 0.4.
     Oltp04,
-    /// The read-only test of sysbench 1.0 past the server's query cache.
+    /// The read-only test of sysbench 1.0, bypassing the server's query cache.
     ReadOnlyUncached,
 }
 
-/// What two of them load, from the folder that they are in.
+/// A file that two of the scripts load from their folder.
 const STATEMENT_TIMES: (&str, &str) = ("statement_times.lua", include_str!("../lua/statement_times.lua"));
 
 impl Script {
     /// All of them.
     pub const ALL: [Script; 4] = [Script::DbStress, Script::Dbt2, Script::Oltp04, Script::ReadOnlyUncached];
 
-    /// The name of its file.
+    /// The name of the script's file.
     #[must_use]
     pub fn file_name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Script {
         }
     }
 
-    /// What is in its file.
+    /// The content of the script's file.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Script {
         }
     }
 
-    /// Writes it into the folder `dir`, with what it loads, and returns its path.
+    /// Writes the script, and the file that it loads, into the folder `dir`. Returns its path.
     ///
     /// # Errors
     /// If it cannot be written.

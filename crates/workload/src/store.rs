@@ -11,7 +11,7 @@ pub enum Failure {
     /// A deadlock, a conflict or a lock wait timeout: roll back and repeat the transaction.
     #[error("{0}")]
     Retry(String),
-    /// Everything else: the run is over.
+    /// Any other failure: it ends the run.
     #[error(transparent)]
     Fatal(#[from] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -27,16 +27,16 @@ impl Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableNo(pub usize);
 
-/// What a reader says about a range that it is going to read.
+/// The declaration that a reader makes for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// Nothing: an ordinary range.
+    /// None: an ordinary range.
     Undeclared,
-    /// That it is a scan, whose pages it will not want again.
+    /// The range is a scan, whose pages the reader will not need again.
     Declared,
 }
 
-/// What takes the rows of a range, (key, row) by (key, row); `false` ends the range.
+/// Receives the rows of a range, (key, row) by (key, row); `false` ends the range.
 pub type RowSink<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
 /// One connection to a store of tables whose rows are byte strings ([`crate::row`]) under
@@ -46,13 +46,13 @@ pub trait Rows {
     fn begin(&mut self, read_only: bool) -> Result<()>;
     /// Commits the transaction.
     fn commit(&mut self) -> Result<()>;
-    /// Rolls the transaction back; a no-op without one.
+    /// Rolls the transaction back; does nothing without one.
     fn rollback(&mut self) -> Result<()>;
-    /// Reads the row under `key` into `row` (cleared first); whether there is one.
+    /// Reads the row under `key` into `row` (cleared first). True if there is one.
     fn get(&mut self, table: TableNo, key: &[u8], row: &mut Vec<u8>) -> Result<bool>;
     /// Reads the row under `key` and locks it until the end of the transaction.
     fn get_for_update(&mut self, table: TableNo, key: &[u8], row: &mut Vec<u8>) -> Result<bool>;
-    /// Gives the rows with keys `from..=to` (`None`: all to that side) to `sink`, in key order.
+    /// Passes the rows with keys `from..=to` (`None`: no bound) to `sink`, in key order.
     fn range(
         &mut self,
         table: TableNo,
@@ -63,6 +63,6 @@ pub trait Rows {
     ) -> Result<()>;
     /// Inserts or replaces the row under `key`.
     fn put(&mut self, table: TableNo, key: &[u8], row: &[u8]) -> Result<()>;
-    /// Deletes the row under `key`; whether there was one.
+    /// Deletes the row under `key`. True if there was one.
     fn delete(&mut self, table: TableNo, key: &[u8]) -> Result<bool>;
 }

@@ -1,6 +1,6 @@
-//! dbSTRESS runs over maps: every table has its rows, READs write nothing, WRITEs keep the number
-//! of rows and the length of each row, with HISTORY clustered by its pair and by a hidden row id
-//! alike, and both return the same rows.
+//! dbSTRESS runs over maps: every table has its rows, READs write nothing, and WRITEs keep the
+//! number of rows and the length of each row. This holds with HISTORY clustered by its pair and by
+//! a hidden row id, and both return the same rows.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn options(hpk: bool) -> Options {
     Options { delete_inserts: 1, hpk, ..Options::light(OBJECTS, 4, 1) }
 }
 
-/// Runs `events` transactions of session 1; returns how often each statement was run, and the
+/// Runs `events` transactions of session 1. Returns how often each statement was run, and the
 /// checksum of the results.
 fn run(maps: &mut Maps, options: Options, events: usize) -> (Vec<(Statement, usize)>, u32) {
     let mut session = Session::new(options, 1, 5);
@@ -149,7 +149,7 @@ fn a_conflict_repeats_the_transaction() {
     let mut undisturbed = Maps::loaded(&options(true));
     let (disturbed_run, plain_run) = (run(&mut maps, options(true), 40), run(&mut undisturbed, options(true), 40));
     assert_eq!((maps.rolled_back, disturbed_run.1), (3, plain_run.1));
-    assert_eq!(maps.tables, undisturbed.tables, "as if nothing had happened");
+    assert_eq!(maps.tables, undisturbed.tables, "as in a run without conflicts");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The OLTP transactions run over a `BTreeMap` and give what a query written out by hand gives.
+//! The OLTP transactions over a `BTreeMap` return the results of queries that are written out by
+//! hand.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Belady's optimum: the page whose next request is farthest away leaves. It needs the future, so
-//! it is the floor that no policy goes below.
+//! Belady's optimum: it evicts the page whose next request is farthest away. It needs the future,
+//! so no policy has fewer misses.
 
 use std::collections::BinaryHeap;
 
@@ -11,7 +11,7 @@ const NEVER: u32 = u32::MAX;
 pub(crate) struct Belady<'a> {
     /// For each request the index of the next one for the same page. Shared by all cache sizes.
     next_use: &'a [u32],
-    /// Next use of each resident page; `None`: not resident.
+    /// The next use of each resident page; `None` if not resident.
     resident: Vec<Option<u32>>,
     len: usize,
     /// (next use, page); an entry that is not the page's present next use is stale.

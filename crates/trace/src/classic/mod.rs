@@ -1,5 +1,5 @@
-//! The policies of the literature, for comparison. They know neither scans nor statements nor
-//! frames: a page is its dense number, and state is kept in arrays indexed by it.
+//! The policies of the literature, for comparison. They have no scans, statements or frames: a page
+//! is its dense number, and state is kept in arrays indexed by it.
 
 mod arc;
 mod belady;
@@ -24,14 +24,14 @@ use crate::trace::Request;
 
 /// A cache that a trace is replayed through.
 pub(crate) trait Cache {
-    /// Handles the request with this index: whether its first touch was a hit. `tick` counts the
-    /// touches before.
+    /// Handles the request with this index. True if its first touch was a hit. `tick` is the number
+    /// of touches before.
     fn request(&mut self, index: usize, r: &Request, tick: u32) -> bool;
 }
 
 /// A cache that sees one touch after the other.
 pub(crate) trait PerTouch {
-    /// Touches `page`: whether it was there.
+    /// Touches `page`. True if it was resident.
     fn touch(&mut self, page: u32) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! SIEVE (Zhang et al., NSDI 2024): like CLOCK, but pages that are spared stay where they are.
+//! SIEVE (Zhang et al., NSDI 2024): like CLOCK, but pages that are spared keep their position.
 
 use super::PerTouch;
 use super::list::Lists;

@@ -1,6 +1,6 @@
 //! W-TinyLFU (Einziger, Friedman and Manes, TOS 2017): a window LRU before a segmented LRU (80 %
-//! protected), a page leaving the window is let in if the sketch has seen it more often than the
-//! page it would push out.
+//! protected). A page that leaves the window is admitted if the sketch has counted it more often
+//! than the page that it would replace.
 
 use super::PerTouch;
 use super::list::Lists;

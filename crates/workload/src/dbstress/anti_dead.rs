@@ -1,19 +1,20 @@
-//! AntiDEAD: how dbSTRESS keeps its sessions from waiting for each other's rows.
+//! AntiDEAD: the formulas by which dbSTRESS keeps its sessions from waiting for each other's rows.
 //!
 //! Every session draws a REF and moves it to one that no other session takes. The first formula
-//! gives each a slice of the table. The older two give each its own place in every block of REFs:
-//! neighbours share pages, so that latches are contended while rows are not. The width of the block
-//! says how many OBJECTs a session visits (REFs / width), and so how many pages all of them touch.
+//! gives each session a slice of the table. The older two give each session its own position in
+//! every block of REFs: sessions share pages, so that they contend for latches and not for rows.
+//! The width of the block decides how many OBJECTs a session visits (REFs / width), and so how many
+//! pages all sessions touch.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::rng::Rng;
 
-/// How a session chooses its OBJECTs.
+/// The rule by which a session chooses its OBJECTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AntiDead {
-    /// Any of them: sessions meet.
+    /// Any OBJECT: sessions contend for rows.
     Off,
     /// `[5, N/sessions - 5] + session * N/sessions`.
     Slices,
@@ -44,8 +45,8 @@ impl AntiDead {
     }
 }
 
-/// The session's place in the block of `width` REFs that `reference` lies in. The last block may be
-/// cut short by the end of the table; the one before it serves then.
+/// The session's REF in the block of `width` REFs that contains `reference`. If the end of the
+/// table cuts the block short, the block before it is used.
 fn in_block(reference: u32, width: u32, session: u32, objects: u32) -> u32 {
     let width = width.max(1);
     let mine = reference - reference % width + session + 1;

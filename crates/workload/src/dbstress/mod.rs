@@ -44,13 +44,13 @@ pub struct Options {
     pub objects: u32,
     /// Sessions, for the formulas of AntiDEAD.
     pub sessions: u32,
-    /// One WRITE follows every so many READs; 0: no WRITE at all.
+    /// READs per WRITE; 0: no WRITE at all.
     pub rw_ratio: u32,
-    /// UPDATEs of a WRITE.
+    /// UPDATEs per WRITE.
     pub updates: u32,
-    /// Pairs of DELETE and INSERT of a WRITE.
+    /// Pairs of DELETE and INSERT per WRITE.
     pub delete_inserts: u32,
-    /// Which OBJECTs a session takes.
+    /// The rule by which a session chooses OBJECTs.
     pub anti_dead: AntiDead,
     /// True if all statements of a transaction take the same OBJECT.
     pub same_ref: bool,

@@ -1,15 +1,15 @@
 //! The statements of dbSTRESS and the session that runs them, over any store of rows.
 //!
-//! | statement | what |
+//! | statement | effect |
 //! |---|---|
 //! | SEL1 | an OBJECT by REF, joined with its SECTION and its ZONE: one row |
 //! | SEL2 | the HISTORY of an OBJECT, joined with STAT, by HORDER: 20 rows |
 //! | UPDATE | one HISTORY row: stat, dates, note; no index and no length changes |
-//! | DELETE, INSERT | one HISTORY row and the same pair (REF_OBJECT, HORDER) again |
+//! | DELETE, INSERT | one HISTORY row, and the same pair (REF_OBJECT, HORDER) again |
 //!
-//! A READ is SEL1 and SEL2 in one transaction; after every `rw_ratio` READs comes a WRITE, a
-//! transaction of UPDATEs and of pairs of DELETE and INSERT. The session tells of every statement
-//! when it is done, so that whoever drives it can take the time.
+//! A READ is SEL1 and SEL2 in one transaction. After every `rw_ratio` READs comes a WRITE, a
+//! transaction of UPDATEs and of pairs of DELETE and INSERT. The session calls its caller after
+//! every statement, so that the caller can measure the time.
 
 use crate::rng::Rng;
 use crate::{Failure, Result, Rows, Scan};
@@ -17,7 +17,7 @@ use crate::{Failure, Result, Rows, Scan};
 use super::tables::{HistoryRow, Schemas, Table, history_key, reference, row_id};
 use super::{HISTORY_PER_OBJECT, Options, STATS};
 
-/// What a session has just done.
+/// The statement that a session has just completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// BEGIN or COMMIT.
@@ -50,14 +50,13 @@ pub struct Session {
     checksum: u32,
 }
 
-/// Repeats of one transaction after conflicts before the session gives up.
+/// The most repeats of one transaction after conflicts.
 const RETRIES_MAX: u32 = 10_000;
-/// Where the hidden row ids of inserted rows begin: above all that are loaded, a range for each
-/// session.
+/// The first hidden row id of inserted rows: above all that are loaded, a range for each session.
 const ROW_IDS: u64 = 1 << 40;
 
 impl Session {
-    /// Session `number` of the run that `seed` names.
+    /// Creates session `number` of the run with seed `seed`.
     #[must_use]
     pub fn new(options: Options, number: u32, seed: u64) -> Session {
         Session {
@@ -81,10 +80,10 @@ impl Session {
     }
 
     /// Runs the next transaction, a READ or a WRITE, and calls `done` after each of its statements.
-    /// One that meets a conflict is rolled back and repeated.
+    /// A transaction that meets a conflict is rolled back and repeated.
     ///
     /// # Errors
-    /// What the store returns.
+    /// Those of the store.
     pub fn event(&mut self, rows: &mut dyn Rows, done: &mut dyn FnMut(Statement)) -> Result<()> {
         let ratio = u64::from(self.options.rw_ratio);
         // READs and WRITEs alternate as `ratio` to 1.
@@ -99,8 +98,7 @@ impl Session {
                     self.rng = at_start;
                 }
                 Err(failure) => {
-                    // The first failure is what is reported; a rollback after it can only repeat
-                    // it.
+                    // The first failure is reported; a rollback after it can only repeat it.
                     let _ = rows.rollback();
                     return Err(failure);
                 }
@@ -115,7 +113,7 @@ impl Session {
         self.options.anti_dead.draw(&mut self.rng, objects, self.number, sessions)
     }
 
-    /// The OBJECT of the next statement: the transaction's, or another one.
+    /// The OBJECT of the next statement: that of the transaction, or another one.
     fn object_of(&mut self, transaction: u32) -> u32 {
         if self.options.same_ref { transaction } else { self.object() }
     }

@@ -1,4 +1,4 @@
-//! The transactions: which statements, in which order, on which rows.
+//! The transactions: their statements, their order, and their rows.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -117,11 +117,11 @@ pub struct Client {
     rng: Rng,
 }
 
-/// Repeats of one transaction after conflicts before the session gives up.
+/// The most repeats of one transaction after conflicts.
 const RETRIES_MAX: u64 = 10_000;
 
 impl Client {
-    /// Session `session` of the run that `seed` names, on a table of `rows` rows.
+    /// Creates session `session` of the run with seed `seed`, on a table of `rows` rows.
     #[must_use]
     pub fn new(mix: Mix, rows: u32, distribution: Distribution, seed: u64, session: u64) -> Client {
         Client { mix, rows, distribution, rng: Rng::for_part(seed, session + 1) }
@@ -136,10 +136,11 @@ impl Client {
         first..=first.saturating_add(self.mix.range_size - 1)
     }
 
-    /// Runs one transaction; one that fails with [`Failure::Retry`] is rolled back and repeated.
+    /// Runs one transaction. A transaction that fails with [`Failure::Retry`] is rolled back and
+    /// repeated.
     ///
     /// # Errors
-    /// What the store returns.
+    /// Those of the store.
     pub fn event(&mut self, sql: &mut dyn Sql) -> Result<Event> {
         let mut event = Event::default();
         loop {
@@ -152,8 +153,7 @@ impl Client {
                     drop(why);
                 }
                 Err(failure) => {
-                    // The first failure is what is reported; a rollback after it can only repeat
-                    // it.
+                    // The first failure is reported; a rollback after it can only repeat it.
                     let _ = sql.rollback();
                     return Err(failure);
                 }

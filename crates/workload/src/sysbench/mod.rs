@@ -1,5 +1,5 @@
 //! sysbench's OLTP workload: the `sbtest` table and the transactions of `oltp_read_only`,
-//! `oltp_read_write` and their kin, as sysbench 1.0 runs them.
+//! `oltp_read_write` and similar scripts, as sysbench 1.0 runs them.
 //!
 //! `sbtest (id INT UNSIGNED PRIMARY KEY, k INT UNSIGNED, c CHAR(120), pad CHAR(60), KEY k (k))`:
 //! `k` is a random id, `c` ten groups of eleven random digits (119 characters), `pad` five (59).

@@ -7,8 +7,8 @@ use crate::rng::Rng;
 use crate::row::{Schema, Value};
 use crate::{Result, Rows, Scan, TableNo};
 
-/// What can execute sysbench's statements on one table: a server that is sent their text, or
-/// [`RowSql`]. Each `select` returns the number of rows of its result.
+/// Executes sysbench's statements on one table: a server that gets their text, or [`RowSql`]. Each
+/// `select` returns the number of rows of its result.
 pub trait Sql {
     /// `BEGIN`, or its read-only form.
     fn begin(&mut self, read_only: bool) -> Result<()>;
@@ -36,9 +36,9 @@ pub trait Sql {
     fn insert(&mut self, row: &SbRow) -> Result<()>;
 }
 
-/// Executes the statements over [`Rows`] as a server would: every row of a range is decoded and the
-/// selected column copied into the result, ORDER BY sorts the result, DISTINCT removes duplicates,
-/// and the result is checksummed, so that nothing of the work can be left out.
+/// Executes the statements over [`Rows`] as a server would. It decodes every row of a range and
+/// copies the selected column into the result. ORDER BY sorts the result, and DISTINCT removes
+/// duplicates. The result is checksummed, so that no work can be left out.
 #[derive(Debug)]
 pub struct RowSql<R> {
     rows: R,
