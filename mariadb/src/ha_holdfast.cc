@@ -182,6 +182,7 @@ int ha_holdfast::reset()
   hf_load_free(load);
   load= nullptr;
   duplicate_lock= HF_LOCK_SHARED;
+  rows_to_count= 0;
   end_alone();
   mrr.dsmrr_close();
   return 0;
@@ -245,11 +246,13 @@ int ha_holdfast::seek_from_here(bool backward)
 }
 
 /* Whether entries do, without their rows. A locking read that is going to write locks the row, whatever the index has. The server wants the
-   columns of the primary key, too, since it may ask for the row's position; and where a key was cut, the columns themselves are compared. */
+   columns of the primary key, too, since it may ask for the row's position; where a key was cut, the columns themselves are compared; and a
+   partitioned table that merges its partitions compares all columns of the key, also those of which entries have only the beginning. */
 bool ha_holdfast::is_covered()
 {
   return cursor_index != 0 && read_lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
-    share->keys[active_index].has_place() && !is_loose && !is_end_loose;
+    share->keys[active_index].has_place() && !is_loose && !is_end_loose &&
+    !share->keys[active_index].has_only_beginning(table->read_set);
 }
 
 /* True if rows are to be read whole: a statement that may write them needs all columns. */

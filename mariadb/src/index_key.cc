@@ -93,6 +93,17 @@ bool Index_key::has_whole_column(uint column) const
   return false;
 }
 
+bool Index_key::has_only_beginning(const MY_BITMAP *columns) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.has_whole_column() && bitmap_is_set(columns, part.column()) && !has_whole_column(part.column()) &&
+        !(primary && primary->has_whole_column(part.column())))
+      return true;
+  }
+  return false;
+}
+
 /* Cuts the key from `begin` on if it is too long; of one that is not whole yet only the beginning stays. Returns the end of
    the bytes that have the order of values, or `UNCUT`. */
 size_t Index_key::cut(Bytes *out, size_t begin, bool whole) const

@@ -162,6 +162,9 @@ public:
      entry. Otherwise the row itself has to be read for that. */
   bool has_place() const { return place_known; }
 
+  /* Whether entries have only the beginning of one of these columns. */
+  bool has_only_beginning(const MY_BITMAP *columns) const;
+
   /* Keys are cut where they would come to so many bytes. */
   void set_limit(size_t bytes) { limit= bytes; }
 

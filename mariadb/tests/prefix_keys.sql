@@ -87,3 +87,12 @@ SELECT a FROM p FORCE INDEX (z) WHERE a LIKE 'key3%' AND c = 2 ORDER BY a;
 SELECT a, b, c FROM p FORCE INDEX (q, z) WHERE b < 'ax2' OR a > 'key38' ORDER BY a, b;
 SELECT COUNT(*) FROM p x JOIN p y ON x.b = y.b AND x.c = y.c;
 CHECK TABLE b, c, m, v, t, i, p EXTENDED;
+-- Partitions that are merged by an index which has only the beginning of a text: the server compares the text of rows that it wants nothing of.
+CREATE TABLE p (id INT PRIMARY KEY, a TEXT NOT NULL, b INT, KEY ka (b, a(4)), KEY kb (a(1), b)) ENGINE=$ENGINE
+  PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (3), PARTITION p1 VALUES LESS THAN (7), PARTITION p2 VALUES LESS THAN MAXVALUE);
+INSERT INTO p VALUES (1, 'ca', 1), (4, 'b', NULL), (3, 'A', NULL), (0, 'cb', 11), (11, 'c', 9);
+SELECT id FROM p FORCE INDEX (kb) ORDER BY a, id;
+SELECT id FROM p FORCE INDEX (ka) ORDER BY b, id;
+SELECT 0 UNION SELECT id FROM p WHERE id IN (0, 10, 4);
+SELECT MAX(b) FROM p FORCE INDEX (kb) WHERE a >= 'c';
+DROP TABLE p;
