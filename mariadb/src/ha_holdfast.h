@@ -275,6 +275,7 @@ private:
   hf_load *load= nullptr;      // while a copy fills the table
   bool is_loading= false;
   hf_lock duplicate_lock= HF_LOCK_SHARED;  // of the row that has the key of a new one
+  ulonglong rows_to_count= 0;  // of the statement, that may still want values of AUTO_INCREMENT
   int numbers_error= 0;        // why there is no value for AUTO_INCREMENT
   std::shared_ptr<const holdfast::Links> links;  // for the statement, null if there are none
   bool links_known= false;

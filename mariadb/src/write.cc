@@ -91,6 +91,20 @@ int ha_holdfast::undo_row(uint64_t savepoint, int error)
   return error;
 }
 
+/* Whether a number that was given counts although its row is refused for a key: where other rows follow it or take its place. */
+static bool counts_refused_numbers(int command)
+{
+  switch (command) {
+  case SQLCOM_REPLACE:
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_LOAD:
+    return true;
+  default:
+    return false;
+  }
+}
+
 int ha_holdfast::write_row(const uchar *record)
 {
   if (int error= begin_transaction())
@@ -127,11 +141,15 @@ int ha_holdfast::write_row(const uchar *record)
   }
   if (!error)
     row_key= new_row_key;
-  // A value that was given counts even if the row is refused for another key, as with InnoDB.
-  if (record == table->record[0] && (!error || error == HA_ERR_FOUND_DUPP_KEY))
+  if (record == table->record[0])
   {
-    if (int failed= note_auto_increment())
-      return failed;
+    if (rows_to_count)
+      rows_to_count--;
+    if (!error || (error == HA_ERR_FOUND_DUPP_KEY && counts_refused_numbers(thd_sql_command(ha_thd()))))
+    {
+      if (int failed= note_auto_increment())
+        return failed;
+    }
   }
   return error;
 }
@@ -331,21 +349,27 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
 {
   ulonglong last= table->next_number_field->get_max_int_value();
   uint64_t next= 0;
+  ulonglong from= *first;
   *first= ULONGLONG_MAX;
   *reserved= 1;
   std::unique_lock<std::mutex> kept;
   if ((numbers_error= keep_numbers(&kept)))
     return;
   hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
+  // The server's number may be higher, behind one that was given.
+  next= MY_MAX(next, from);
   *first= next;
   // Else the server finds that it does not fit.
   if (next > last)
     return;
+  // What the statement wants is certain only when it asks first; later, what is left of that.
+  if (!rows_to_count)
+    rows_to_count= MY_MAX(wanted, 1);
   *first= next_in_series(next, offset, increment);
-  ulonglong behind= behind_series(*first, MY_MAX(increment, 1), MY_MAX(wanted, 1));
+  ulonglong behind= behind_series(*first, MY_MAX(increment, 1), rows_to_count);
   if ((numbers_error= fail(hf_mark_raise(share->table(), HF_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
     *first= ULONGLONG_MAX;
-  *reserved= wanted;
+  *reserved= rows_to_count;
 }
 
 int ha_holdfast::reset_auto_increment(ulonglong value)

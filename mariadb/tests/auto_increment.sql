@@ -77,3 +77,16 @@ INSERT INTO small VALUES (NULL);
 SET auto_increment_increment = 1, auto_increment_offset = 1;
 INSERT INTO small VALUES (NULL);
 SELECT * FROM small;
+-- Numbers that are given among those that are not: what is left of the statement's rows is what it takes anew.
+CREATE TABLE m (id INT AUTO_INCREMENT PRIMARY KEY, a INT UNIQUE) ENGINE=$ENGINE;
+INSERT INTO m VALUES (NULL, 1), (11, 2), (NULL, 3);
+INSERT INTO m (a) VALUES (4);
+INSERT INTO m VALUES (6, 5), (NULL, 6), (30, 7), (NULL, 8), (-1, 9) ON DUPLICATE KEY UPDATE a = a + 100;
+INSERT INTO m (a) VALUES (10);
+INSERT IGNORE INTO m VALUES (NULL, 12), (100, 1), (NULL, 13), (200, 3);
+INSERT INTO m (a) VALUES (14);
+INSERT IGNORE INTO m SELECT 300, 1 UNION ALL SELECT NULL, 15;
+REPLACE INTO m VALUES (400, 1), (NULL, 16);
+INSERT INTO m (a) VALUES (17);
+SELECT * FROM m ORDER BY a;
+SELECT auto_increment FROM information_schema.tables WHERE table_schema = 'smoke' AND table_name = 'm';
