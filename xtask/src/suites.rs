@@ -43,6 +43,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "faults", budget_minutes: 30.0, long: true, job: faults_exhaustive },
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
     Suite { name: "simulation-long", budget_minutes: 240.0, long: true, job: simulation_long },
+    Suite { name: "random-sql", budget_minutes: 240.0, long: true, job: random_sql },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
@@ -65,7 +66,7 @@ const COMPILER: Need = Need {
 fn needs_of(suite: &Suite) -> &'static [Need] {
     let has_packages = works(Command::new("apt-get").arg("--version"));
     match suite.name {
-        "mariadb" | "lab-server" | "lab-historic" if has_packages => &[COMPILER],
+        "mariadb" | "random-sql" | "lab-server" | "lab-historic" if has_packages => &[COMPILER],
         _ => &[],
     }
 }
@@ -187,6 +188,11 @@ fn browser() -> anyhow::Result<Outcome> {
 /// The engine inside the server. The packages are fetched once.
 fn mariadb_short() -> anyhow::Result<Outcome> {
     Ok(mariadb::short_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+/// Random SQL on both engines of one server.
+fn random_sql() -> anyhow::Result<Outcome> {
+    Ok(mariadb::long_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 /// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.

@@ -5,6 +5,7 @@
 mod alters;
 mod backup;
 mod bench;
+mod compare;
 mod crash;
 #[cfg(test)]
 mod docs;
@@ -62,6 +63,8 @@ pub enum What {
     Alters(alters::Options),
     /// Change rows at random in tables that refer to each other, on this engine and on InnoDB, and compare
     References(references::Options),
+    /// Random SQL on this engine and on InnoDB, every answer compared
+    Compare(compare::Options),
     /// Kill a server under load, round after round, and check that nothing is lost
     Crash {
         /// How often
@@ -131,6 +134,10 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
             build(&cache)?;
             references::run(&cache, &options)
         }
+        What::Compare(options) => {
+            build(&cache)?;
+            compare::run(&cache, &options)
+        }
         What::Crash { rounds, sysbench } => {
             build(&cache)?;
             crash::run(&cache, rounds, sysbench)
@@ -164,6 +171,17 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
             smoke::run(&cache, &only, record)
         }
     }
+}
+
+/// Random SQL on both engines, as long as the long suites take. Where the server's packages cannot be had, the reason.
+pub fn long_suite() -> anyhow::Result<Option<String>> {
+    let cache = Cache::of_the_project();
+    if let Err(error) = apt::fetch(&cache) {
+        return Ok(Some(format!("the server's packages cannot be fetched by apt: {error}")));
+    }
+    build_as(&cache, Profile::Dev)?;
+    compare::long(&cache)?;
+    Ok(None)
 }
 
 /// The part of all this that every run of the tests contains: the smoke scripts, a table altered at random, tables that refer to each other, tables of another format, a dump to InnoDB and back, a few tests of the

@@ -1,0 +1,251 @@
+//! Scenarios, step by step: what comes next depends on what has succeeded so far.
+
+mod changes;
+mod conditions;
+mod create;
+mod dice;
+mod kinds;
+mod queries;
+mod rows;
+mod schema;
+
+use std::collections::VecDeque;
+
+use holdfast_workload::rng::Rng;
+
+use self::create::Taste;
+use self::dice::Dice;
+use self::schema::Schema;
+use super::script::{Statement, Step};
+
+/// Of `optimizer_switch`: other ways to the same rows.
+const SWITCHES: [&str; 7] = [
+    "index_merge=off",
+    "index_condition_pushdown=off",
+    "mrr=on,mrr_sort_keys=on",
+    "index_merge_sort_intersection=on",
+    "rowid_filter=off,semijoin=off",
+    "extended_keys=off",
+    "derived_merge=off,materialization=off",
+];
+const LEVELS: [&str; 3] = ["REPEATABLE READ", "READ COMMITTED", "SERIALIZABLE"];
+
+/// A scenario that is being made up.
+pub struct Generator {
+    rng: Rng,
+    schema: Schema,
+    pub sessions: usize,
+    taste: Taste,
+    /// What is to be said next in any case.
+    queue: VecDeque<Step>,
+    /// How many steps are to come.
+    left: u64,
+    kill_at: Option<u64>,
+    /// What is there if the last statement of a session succeeds.
+    then: Vec<Option<Schema>>,
+    handlers: Vec<Option<String>>,
+    clock: u64,
+}
+
+impl Generator {
+    /// Scenario `number` of a seed.
+    pub fn new(seed: u64, number: u64) -> Generator {
+        let mut rng = Rng::for_part(seed, number);
+        let sessions = if rng.chance(55) { 1 } else { 2 + rng.below(2) as usize };
+        let left = 10 + rng.below(45);
+        let kill_at = (rng.below(150) == 0).then(|| 3 + rng.below(left - 3));
+        let taste = Taste {
+            partitions: rng.chance(18),
+            versions: rng.chance(10),
+            references: rng.chance(25),
+            counts: kill_at.is_none(),
+        };
+        let mut generator = Generator {
+            rng,
+            schema: Schema::default(),
+            sessions,
+            taste,
+            queue: VecDeque::new(),
+            left,
+            kill_at,
+            then: vec![None; sessions],
+            handlers: vec![None; sessions],
+            clock: 1_700_000_000,
+        };
+        generator.open();
+        generator
+    }
+
+    fn open(&mut self) {
+        let mode =
+            *self.rng.one_of(&["", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES,NO_ZERO_DATE", "PAD_CHAR_TO_FULL_LENGTH"]);
+        for session in 0..self.sessions {
+            let set = format!("SET sql_mode = '{mode}'");
+            self.queue.push_back(Step::say(session, set));
+            if self.sessions > 1 || self.rng.chance(20) {
+                let level = self.rng.one_of(&LEVELS);
+                self.queue.push_back(Step::say(session, format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}")));
+            }
+        }
+    }
+
+    /// The next step, of one of the sessions that are `free`.
+    pub fn next(&mut self, free: &[usize]) -> Option<Step> {
+        if let Some(step) = self.queue.pop_front() {
+            return Some(step);
+        }
+        if self.left == 0 || free.is_empty() {
+            return None;
+        }
+        self.left -= 1;
+        if self.kill_at.is_some_and(|at| at == self.left) {
+            self.killed();
+            return Some(Step::Kill);
+        }
+        let session = *self.rng.one_of(free);
+        // Who is waited for ends soon.
+        if free.len() < self.sessions && self.rng.chance(35) {
+            return Some(Step::say(session, *self.rng.one_of(&["COMMIT", "ROLLBACK"])));
+        }
+        for _ in 0..20 {
+            if let Some(step) = self.step(session) {
+                return Some(step);
+            }
+        }
+        None
+    }
+
+    /// Whether the statement of `session` that was said last has succeeded.
+    pub fn told(&mut self, session: usize, success: bool) {
+        let then = self.then[session].take();
+        if let Some(schema) = then.filter(|_| success) {
+            self.schema = schema;
+        }
+    }
+
+    fn killed(&mut self) {
+        self.schema.tables.retain(|table| table.temporary.is_none());
+        self.handlers.fill(None);
+        let left = self.left;
+        self.open();
+        self.left = left;
+    }
+
+    fn step(&mut self, session: usize) -> Option<Step> {
+        if self.schema.tables.len() < 2 && (self.schema.tables.is_empty() || self.rng.chance(15)) {
+            return Some(self.new_table(session));
+        }
+        let percent = self.rng.below(100);
+        match percent {
+            0..=36 => rows::change(&self.schema, session, &mut self.rng).map(|sql| self.timed(session, sql)),
+            37..=62 => queries::query(&self.schema, session, &mut self.rng)
+                .map(|(sql, ordered)| Step::Say(Statement { session, sql, ordered })),
+            63..=74 => {
+                let (sql, then) = changes::change(&self.schema, session, self.taste, &mut self.rng)?;
+                self.then[session] = Some(then);
+                Some(Step::say(session, sql))
+            }
+            75..=89 => Some(self.transaction(session)),
+            90..=93 => self.handler(session),
+            94..=95 => Some(self.switch(session)),
+            _ => self.sequence(session),
+        }
+    }
+
+    /// With it come its first rows.
+    fn new_table(&mut self, session: usize) -> Step {
+        let mut then = self.schema.clone();
+        let (table, sql) = create::table(&mut then, session, self.taste, &mut self.rng);
+        for _ in 0..2 + self.rng.below(3) {
+            let insert = rows::insert(&table, &mut self.rng);
+            self.queue.push_back(Step::say(session, insert));
+        }
+        then.tables.push(table);
+        self.then[session] = Some(then);
+        Step::say(session, sql)
+    }
+
+    /// Where rows have a history, time goes on.
+    fn timed(&mut self, session: usize, sql: String) -> Step {
+        if !self.taste.versions || !self.rng.chance(70) {
+            return Step::say(session, sql);
+        }
+        self.clock += 1;
+        self.queue.push_back(Step::say(session, sql));
+        Step::say(session, format!("SET timestamp = {}", self.clock))
+    }
+
+    fn transaction(&mut self, session: usize) -> Step {
+        let sql = match self.rng.below(20) {
+            0..=5 => "BEGIN",
+            6..=9 => "COMMIT",
+            10..=11 => "ROLLBACK",
+            12 => "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+            13..=14 => "SAVEPOINT a",
+            15 => "SAVEPOINT b",
+            16..=17 => "ROLLBACK TO a",
+            18 => *self.rng.one_of(&["ROLLBACK TO b", "RELEASE SAVEPOINT a"]),
+            _ => *self.rng.one_of(&["SET autocommit = 0", "SET autocommit = 1"]),
+        };
+        Step::say(session, sql)
+    }
+
+    fn handler(&mut self, session: usize) -> Option<Step> {
+        let Some(name) = self.handlers[session].clone() else {
+            let name = self.schema.table(session, &mut self.rng)?.name.clone();
+            self.handlers[session] = Some(name.clone());
+            return Some(Step::say(session, format!("HANDLER {name} OPEN AS h")));
+        };
+        let read = |sql: String| Some(Step::Say(Statement { session, sql, ordered: true }));
+        let table = self.schema.tables.iter().find(|table| table.name == name).cloned();
+        match (self.rng.below(10), table) {
+            (0, _) | (_, None) => {
+                self.handlers[session] = None;
+                Some(Step::say(session, "HANDLER h CLOSE"))
+            }
+            (1..=2, _) => read(format!("HANDLER h READ {} LIMIT 3", self.rng.one_of(&["FIRST", "NEXT"]))),
+            (n, Some(table)) if !table.keys.is_empty() => {
+                let key = self.rng.one_of(&table.keys).clone();
+                if n < 7 {
+                    let way = self.rng.one_of(&["FIRST", "NEXT", "PREV", "LAST"]);
+                    return read(format!("HANDLER h READ {} {way} LIMIT 2", key.name));
+                }
+                let value = table.named(&key.parts[0].column)?.value(&mut self.rng);
+                let way = self.rng.one_of(&["=", ">=", ">", "<=", "<"]);
+                read(format!("HANDLER h READ {} {way} ({value}) LIMIT 3", key.name))
+            }
+            _ => None,
+        }
+    }
+
+    fn switch(&mut self, session: usize) -> Step {
+        let sql = match self.rng.below(4) {
+            0 => format!("SET optimizer_switch = '{}'", self.rng.one_of(&SWITCHES)),
+            1 => "SET optimizer_switch = DEFAULT".into(),
+            2 => format!("SET join_cache_level = {}", self.rng.below(9)),
+            _ => format!("SET sort_buffer_size = {}", self.rng.one_of(&[65_536, 2_097_152])),
+        };
+        Step::say(session, sql)
+    }
+
+    fn sequence(&mut self, session: usize) -> Option<Step> {
+        if self.schema.sequences.is_empty() {
+            let mut then = self.schema.clone();
+            let name = then.new_name("s");
+            let how =
+                *self.rng.one_of(&["", " CACHE 3", " NOCACHE", " START WITH 5 INCREMENT BY -2", " MAXVALUE 4 CYCLE"]);
+            then.sequences.push(name.clone());
+            self.then[session] = Some(then);
+            return Some(Step::say(session, format!("CREATE SEQUENCE {name}{how}")));
+        }
+        let name = self.rng.one_of(&self.schema.sequences).clone();
+        let sql = match self.rng.below(8) {
+            0..=3 => format!("SELECT NEXTVAL({name})"),
+            4 => format!("SELECT SETVAL({name}, {})", self.rng.below(6)),
+            5 => format!("SELECT LASTVAL({name})"),
+            6 => format!("ALTER SEQUENCE {name} RESTART"),
+            _ => format!("SELECT * FROM {name}"),
+        };
+        Some(Step::say(session, sql))
+    }
+}

@@ -1,0 +1,284 @@
+//! A scenario on both engines at once, step by step, until it ends or the engines differ.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use holdfast_server::Server;
+
+use super::super::pairs::Engine;
+use super::answer::Answer;
+use super::differences;
+use super::judge::{Class, Difference, judge};
+use super::script::{Statement, Step, schema};
+use super::sessions::{Side, Stand};
+
+/// Where steps come from.
+pub trait Source {
+    /// How many sessions speak.
+    fn sessions(&self) -> usize;
+
+    /// The next step; a statement is of one of the sessions that are `free`, or is passed over.
+    fn next(&mut self, free: &[usize]) -> Option<Step>;
+
+    /// How the statement of a session ended that was said last.
+    fn told(&mut self, _session: usize, _success: bool) {}
+}
+
+/// How a scenario ends.
+pub enum Ending {
+    /// All the same.
+    Same,
+    /// From here on the engines may differ, and why.
+    Parted(&'static str),
+    Differs(Box<Difference>),
+}
+
+/// The server, and how to start it again.
+pub struct Stage<'s, 'c> {
+    pub server: &'s Server<'c>,
+    pub up: &'s dyn Fn(bool) -> anyhow::Result<()>,
+}
+
+impl Stage<'_, '_> {
+    fn socket(&self) -> PathBuf {
+        self.server.socket_path()
+    }
+
+    fn sides(&self, sessions: usize, fresh: bool) -> anyhow::Result<[Side; 2]> {
+        let open = |engine| Side::open(&self.socket(), engine, sessions, fresh);
+        Ok([open(Engine::Holdfast)?, open(Engine::InnoDb)?])
+    }
+
+    /// Plays it in fresh schemas. Gives the steps that were carried out, too.
+    pub fn play(&self, source: &mut dyn Source) -> anyhow::Result<(Vec<Step>, Ending)> {
+        let sessions = source.sessions();
+        let sides = match self.sides(sessions, true) {
+            Ok(sides) => sides,
+            // It was lost in the scenario before.
+            Err(_) => {
+                (self.up)(true)?;
+                self.sides(sessions, true)?
+            }
+        };
+        let mut play = Play { stage: self, sides, sessions, said: vec![None; sessions], steps: Vec::new() };
+        let ending = play.run(source)?;
+        Ok((play.steps, ending))
+    }
+}
+
+struct Play<'p, 's, 'c> {
+    stage: &'p Stage<'s, 'c>,
+    sides: [Side; 2],
+    sessions: usize,
+    /// What each session has said last.
+    said: Vec<Option<Statement>>,
+    steps: Vec<Step>,
+}
+
+impl Play<'_, '_, '_> {
+    fn run(&mut self, source: &mut dyn Source) -> anyhow::Result<Ending> {
+        loop {
+            let free = self.free();
+            if free.is_empty() {
+                return self.part("all sessions wait: locks of rows against locks of definitions");
+            }
+            let Some(step) = source.next(&free) else { break };
+            let ending = self.step(step, source)?;
+            if !matches!(ending, Ending::Same) {
+                return Ok(ending);
+            }
+        }
+        // Whoever waits is let go by the others.
+        for _ in 0..2 * self.sessions {
+            for session in self.free() {
+                let ending = self.step(Step::say(session, "COMMIT"), source)?;
+                if !matches!(ending, Ending::Same) {
+                    return Ok(ending);
+                }
+            }
+            if self.free().len() == self.sessions {
+                return self.compare_tables();
+            }
+        }
+        self.part("all sessions wait: locks of rows against locks of definitions")
+    }
+
+    fn free(&self) -> Vec<usize> {
+        (0..self.sessions).filter(|&session| !self.sides.iter().any(|side| side.is_pending(session))).collect()
+    }
+
+    fn step(&mut self, step: Step, source: &mut dyn Source) -> anyhow::Result<Ending> {
+        match &step {
+            Step::Kill => {
+                self.steps.push(step);
+                self.kill()
+            }
+            Step::Say(statement) if !self.free().contains(&statement.session) => Ok(Ending::Same),
+            Step::Say(statement) => {
+                for side in &mut self.sides {
+                    side.say(statement.session, &statement.sql);
+                }
+                self.said[statement.session] = Some(statement.clone());
+                self.steps.push(step);
+                self.hear(source)
+            }
+        }
+    }
+
+    /// What comes of all that was said and has not ended yet.
+    fn hear(&mut self, source: &mut dyn Source) -> anyhow::Result<Ending> {
+        let ours = self.sides[0].settle();
+        let theirs = self.sides[1].settle();
+        let (ours, theirs) = match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => (ours, theirs),
+            (Err(error), _) | (_, Err(error)) => {
+                let last = self.steps.iter().rev().find_map(|step| match step {
+                    Step::Say(statement) => Some(statement.sql.clone()),
+                    Step::Kill => None,
+                });
+                return Ok(self.differ(
+                    &last.unwrap_or_default(),
+                    Class::Lost,
+                    &format!("{error:#}\n"),
+                    "(not asked)\n",
+                ));
+            }
+        };
+        for ((session, ours), (_, theirs)) in ours.iter().zip(&theirs) {
+            let statement = self.said[*session].clone().context("nobody answers who was not asked")?;
+            match (ours, theirs) {
+                (Stand::Answered(ours), Stand::Answered(theirs)) => {
+                    let ending = self.answered(&statement, ours, theirs)?;
+                    if !matches!(ending, Ending::Same) {
+                        return Ok(ending);
+                    }
+                    source.told(*session, theirs.is_success());
+                }
+                (Stand::Waits, Stand::Waits) => {}
+                (ours, theirs) => return self.stand_apart(&statement, ours, theirs),
+            }
+        }
+        Ok(Ending::Same)
+    }
+
+    fn answered(&mut self, statement: &Statement, ours: &Answer, theirs: &Answer) -> anyhow::Result<Ending> {
+        let Some((class, shown)) = judge(statement, ours, theirs) else { return Ok(Ending::Same) };
+        if [ours.code(), theirs.code()].contains(&1213) {
+            return self.part("who is the victim of a deadlock");
+        }
+        match differences::known(&statement.sql, ours, theirs) {
+            Some(known) if known.parts => self.part(known.reason),
+            Some(_) => Ok(Ending::Same),
+            None => Ok(self.differ(&statement.sql, class, &shown.0, &shown.1)),
+        }
+    }
+
+    /// One engine lets a statement wait, the other does not.
+    fn stand_apart(&mut self, statement: &Statement, ours: &Stand, theirs: &Stand) -> anyhow::Result<Ending> {
+        let show = |stand: &Stand| match stand {
+            Stand::Answered(answer) => answer.to_string(),
+            Stand::Waits => "waits for a lock\n".into(),
+            Stand::Hangs => "neither ends nor waits\n".into(),
+        };
+        if [ours, theirs].iter().any(|stand| matches!(stand, Stand::Answered(answer) if answer.code() == 1213)) {
+            return self.part("who is the victim of a deadlock");
+        }
+        if ours == &Stand::Answered(lost(ours)) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
+            return Ok(self.differ(&statement.sql, Class::Hangs, &show(ours), &show(theirs)));
+        }
+        let steps = self.steps.clone();
+        let [holdfast, innodb] = &mut self.sides;
+        match differences::of_waits(&steps, matches!(ours, Stand::Waits), holdfast, innodb) {
+            Some(reason) => self.part(reason),
+            None => Ok(self.differ(&statement.sql, Class::Waits, &show(ours), &show(theirs))),
+        }
+    }
+
+    fn differ(&mut self, question: &str, class: Class, ours: &str, theirs: &str) -> Ending {
+        // The scenario is over in any case.
+        let _ = self.sides.iter_mut().try_for_each(Side::give_up);
+        Ending::Differs(Box::new(Difference {
+            class,
+            question: question.into(),
+            ours: ours.into(),
+            theirs: theirs.into(),
+        }))
+    }
+
+    /// The engines go different ways, and may; their tables have to be sound nevertheless.
+    fn part(&mut self, reason: &'static str) -> anyhow::Result<Ending> {
+        for side in &mut self.sides {
+            side.give_up()?;
+        }
+        Ok(Ending::Parted(reason))
+    }
+
+    fn kill(&mut self) -> anyhow::Result<Ending> {
+        self.stage.server.kill()?;
+        (self.stage.up)(false)?;
+        self.sides = self.stage.sides(self.sessions, false)?;
+        self.compare_tables()
+    }
+
+    /// Whether the same tables are there with the same rows, and sound.
+    fn compare_tables(&mut self) -> anyhow::Result<Ending> {
+        for side in &mut self.sides {
+            let use_it = format!("USE {}", schema(side.engine));
+            side.look(&use_it);
+        }
+        let list = "SELECT table_name, table_type, create_options LIKE '%partitioned%' FROM information_schema.tables \
+                    WHERE table_schema = DATABASE() ORDER BY table_name";
+        let tables = match self.asked(list)? {
+            Ok(answer) => answer,
+            Err(ending) => return Ok(ending),
+        };
+        let super::answer::Outcome::Rows(tables) = tables.outcome else { return Ok(Ending::Same) };
+        for table in tables {
+            if let Err(ending) = self.compare_table(&table[0], &table[1])? {
+                return Ok(ending);
+            }
+        }
+        Ok(Ending::Same)
+    }
+
+    fn compare_table(&mut self, name: &str, kind: &str) -> anyhow::Result<Result<(), Ending>> {
+        let all = if kind == "SYSTEM VERSIONED" { " FOR SYSTEM_TIME ALL" } else { "" };
+        let definition = match self.asked(&format!("SHOW CREATE TABLE {name}"))? {
+            Ok(answer) => answer.to_string(),
+            Err(ending) => return Ok(Err(ending)),
+        };
+        let mut questions = vec![format!("SELECT * FROM {name}{all}")];
+        if kind != "SEQUENCE" {
+            questions.push(format!("CHECK TABLE {name} EXTENDED"));
+        }
+        // The server takes the others' generated columns into the sum without reading them.
+        if kind == "BASE TABLE" && !definition.contains("GENERATED ALWAYS") && !definition.contains("USING HASH") {
+            questions.push(format!("CHECKSUM TABLE {name}"));
+        }
+        for question in questions {
+            if let Err(ending) = self.asked(&question)? {
+                return Ok(Err(ending));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Both answer the same, or it is a difference.
+    fn asked(&mut self, sql: &str) -> anyhow::Result<Result<Answer, Ending>> {
+        let [ours, theirs] = &mut self.sides;
+        let (ours, theirs) = (ours.look(sql), theirs.look(sql));
+        let statement = Statement { session: 0, sql: sql.into(), ordered: sql.starts_with("CHECK") };
+        Ok(match self.answered(&statement, &ours, &theirs)? {
+            Ending::Same => Ok(ours),
+            ending => Err(ending),
+        })
+    }
+}
+
+/// The answer of a connection that is gone, if this is one.
+fn lost(stand: &Stand) -> Answer {
+    match stand {
+        Stand::Answered(answer) if matches!(answer.outcome, super::answer::Outcome::Lost(_)) => answer.clone(),
+        _ => Answer { outcome: super::answer::Outcome::Lost(String::new()), warnings: Vec::new() },
+    }
+}

@@ -1,0 +1,73 @@
+//! Scenarios as lists of steps, and as text that can be pasted into a client.
+
+use std::fmt::Write;
+
+use super::super::pairs::Engine;
+
+/// What a session says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    pub session: usize,
+    pub sql: String,
+    /// Whether its rows have an order.
+    pub ordered: bool,
+}
+
+/// One step of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Say(Statement),
+    /// The server is killed and comes up again.
+    Kill,
+}
+
+impl Step {
+    /// A statement whose rows, if it gives any, have no order.
+    pub fn say(session: usize, sql: impl Into<String>) -> Step {
+        Step::Say(Statement { session, sql: sql.into(), ordered: false })
+    }
+
+    pub fn session(&self) -> Option<usize> {
+        match self {
+            Step::Say(statement) => Some(statement.session),
+            Step::Kill => None,
+        }
+    }
+}
+
+/// What every session says first.
+pub fn preamble(engine: Engine) -> String {
+    format!(
+        "SET default_storage_engine = {}, timestamp = 1700000000, time_zone = '+00:00', innodb_lock_wait_timeout = 20, \
+         holdfast_lock_wait_timeout = 20, lock_wait_timeout = 20",
+        engine.name()
+    )
+}
+
+/// The schema of an engine.
+pub fn schema(engine: Engine) -> String {
+    engine.name().to_lowercase()
+}
+
+/// The scenario for a client. Where it has several sessions, each statement says which one it belongs to.
+pub fn text(steps: &[Step], engine: Engine) -> String {
+    let several = steps.iter().filter_map(Step::session).any(|session| session > 0);
+    let schema = schema(engine);
+    let mut text = format!("DROP DATABASE IF EXISTS {schema}; CREATE DATABASE {schema}; USE {schema};\n");
+    if several {
+        text += "-- every session: USE and this SET\n";
+    }
+    let _ = writeln!(text, "{};", preamble(engine));
+    for step in steps {
+        match step {
+            Step::Say(statement) if several => {
+                let _ = writeln!(text, "/* session {} */ {};", statement.session, statement.sql);
+            }
+            Step::Say(statement) => {
+                let _ = writeln!(text, "{};", statement.sql);
+            }
+            Step::Kill => text += "-- here the server is killed and comes up again\n",
+        }
+    }
+    text
+}

@@ -1,0 +1,191 @@
+//! The sessions of one engine. A statement is carried out by a thread of its session, so that one can wait for a lock while others go on.
+//!
+//! Whether a statement waits is not guessed from the time that it takes: the server is asked who waits. InnoDB answers that from a copy which may
+//! be a tenth of a second old, so that a look counts only if the one before it was longer ago than that.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder};
+
+use super::super::pairs::Engine;
+use super::answer::{Answer, ask};
+use super::script::{preamble, schema};
+
+/// Statements that end within that time are not asked about.
+const SHORT: Duration = Duration::from_millis(30);
+/// Longer than the copy lives from which InnoDB tells who waits.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(115);
+/// A statement that neither ends nor waits hangs.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A connection with a thread that waits for its answers.
+struct Session {
+    statements: Sender<String>,
+    answers: Receiver<Answer>,
+    /// By which the server knows it.
+    id: u32,
+    pending: bool,
+}
+
+/// The sessions of an engine.
+pub struct Side {
+    pub engine: Engine,
+    sessions: Vec<Session>,
+    watcher: Conn,
+    looked: Instant,
+}
+
+/// How a statement stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stand {
+    Answered(Answer),
+    Waits,
+    /// It neither waits nor ends.
+    Hangs,
+}
+
+/// A new connection.
+pub fn connect(socket: &Path) -> anyhow::Result<Conn> {
+    let options = OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"));
+    Conn::new(options).context("the server takes no connection")
+}
+
+impl Side {
+    /// So many sessions, in the engine's own schema, which is empty if it is to be `fresh`.
+    pub fn open(socket: &Path, engine: Engine, sessions: usize, fresh: bool) -> anyhow::Result<Side> {
+        let mut watcher = connect(socket)?;
+        let schema = schema(engine);
+        if fresh {
+            watcher.query_drop("SET foreign_key_checks = 0, lock_wait_timeout = 30")?;
+            watcher.query_drop(format!("DROP DATABASE IF EXISTS {schema}"))?;
+            watcher.query_drop(format!("CREATE DATABASE {schema}"))?;
+        }
+        let sessions = (0..sessions).map(|_| Session::open(socket, engine, &schema)).collect::<Result<_, _>>()?;
+        Ok(Side { engine, sessions, watcher, looked: Instant::now() })
+    }
+
+    pub fn is_pending(&self, session: usize) -> bool {
+        self.sessions[session].pending
+    }
+
+    /// Lets a session say something; what comes of it is told by [`Side::settle`].
+    pub fn say(&mut self, session: usize, sql: &str) {
+        let session = &mut self.sessions[session];
+        session.pending = session.statements.send(sql.to_owned()).is_ok();
+    }
+
+    /// Waits until each statement that is on its way has an answer or waits for a lock. Gives the sessions that were on their way.
+    pub fn settle(&mut self) -> anyhow::Result<Vec<(usize, Stand)>> {
+        let begun = Instant::now();
+        let mut open: Vec<usize> = (0..self.sessions.len()).filter(|&s| self.sessions[s].pending).collect();
+        let mut stands = Vec::new();
+        let mut patience = SHORT;
+        while !open.is_empty() {
+            open.retain(|&session| match self.sessions[session].answer_within(patience) {
+                Some(answer) => {
+                    stands.push((session, Stand::Answered(answer)));
+                    false
+                }
+                None => true,
+            });
+            if open.is_empty() {
+                break;
+            }
+            let waiting = self.who_waits()?;
+            if open.iter().all(|&session| waiting.contains(&self.sessions[session].id)) {
+                // Who was freed just before the look may have answered meanwhile.
+                for session in open.clone() {
+                    if let Some(answer) = self.sessions[session].answer_within(Duration::ZERO) {
+                        stands.push((session, Stand::Answered(answer)));
+                        open.retain(|&other| other != session);
+                    }
+                }
+                stands.extend(open.iter().map(|&session| (session, Stand::Waits)));
+                break;
+            }
+            if begun.elapsed() > LONGEST {
+                stands.extend(open.iter().map(|&session| (session, Stand::Hangs)));
+                break;
+            }
+            patience = Duration::from_millis(2);
+        }
+        stands.sort_by_key(|(session, _)| *session);
+        Ok(stands)
+    }
+
+    /// The connections that wait for a lock on rows or on a table's definition.
+    fn who_waits(&mut self) -> anyhow::Result<Vec<u32>> {
+        sleep(BETWEEN_LOOKS.saturating_sub(self.looked.elapsed()));
+        let listing = match self.engine {
+            Engine::Holdfast => "HOLDFAST_TRX",
+            Engine::InnoDb => "INNODB_TRX",
+        };
+        let ids = self.watcher.query(format!(
+            "SELECT trx_mysql_thread_id FROM information_schema.{listing} WHERE trx_state = 'LOCK WAIT' \
+             UNION SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for%lock'"
+        ))?;
+        self.looked = Instant::now();
+        Ok(ids)
+    }
+
+    /// Asks beside the sessions.
+    pub fn look(&mut self, sql: &str) -> Answer {
+        ask(&mut self.watcher, sql)
+    }
+
+    /// Ends what the sessions are at, and their transactions.
+    pub fn give_up(&mut self) -> anyhow::Result<()> {
+        for session in &mut self.sessions {
+            if session.pending {
+                // It may have ended meanwhile.
+                let _ = self.watcher.query_drop(format!("KILL QUERY {}", session.id));
+            }
+        }
+        for session in &mut self.sessions {
+            let ended = !session.pending || session.answer_within(LONGEST).is_some();
+            ensure!(ended, "a statement on {} does not end, though it was killed", self.engine.name());
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    fn open(socket: &Path, engine: Engine, schema: &str) -> anyhow::Result<Session> {
+        let mut connection = connect(socket)?;
+        connection.query_drop(format!("USE {schema}"))?;
+        connection.query_drop(preamble(engine))?;
+        let id = connection.connection_id();
+        let (statements, orders) = channel::<String>();
+        let (answered, answers) = channel();
+        thread::spawn(move || {
+            for sql in orders {
+                if answered.send(ask(&mut connection, &sql)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Session { statements, answers, id, pending: false })
+    }
+
+    fn answer_within(&mut self, time: Duration) -> Option<Answer> {
+        match self.answers.recv_timeout(time) {
+            Ok(answer) => {
+                self.pending = false;
+                Some(answer)
+            }
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.pending = false;
+                Some(Answer {
+                    outcome: super::answer::Outcome::Lost("its thread has ended".into()),
+                    warnings: Vec::new(),
+                })
+            }
+        }
+    }
+}
