@@ -25,6 +25,9 @@
 //! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
 //! name takes the old one out.
 //!
+//! **A file goes only when no catalog can name it any more**: not after a commit that could not be made durable, since whether it took place is
+//! for the next open to find out. The database has stopped by then; the open removes the files that its catalog does not know.
+//!
 //! **Views.** To a view that is older than a table the table does not exist, whatever its name: reads of it fail
 //! ([`Error::SnapshotTooOld`]), where the view would find it empty. A transaction that has met an older table under the name keeps that one.
 
@@ -239,23 +242,17 @@ fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableReco
     {
         return Err(error.clone());
     }
-    let table = open_new(shared, plan, space, record, rows)?;
+    let table = open_new(shared, plan, space, record, rows);
     shared.publish(None, Some(Arc::clone(&table)));
     Ok((table, added))
 }
 
-/// The handle of a table that the catalog has got.
-fn open_new(
-    shared: &Shared,
-    plan: &Plan,
-    space: &Arc<SpaceFile>,
-    record: TableRecord,
-    rows: u64,
-) -> Result<Arc<TableHandle>> {
+/// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here on.
+fn open_new(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Arc<TableHandle> {
     let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), Origin::Created(plan.lifetime));
-    store.indexes()?[0].set_rows(rows);
-    schema::begin_now(shared, plan.lifetime, store.indexes()?);
-    Ok(Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store))))
+    store.all_indexes().iter().take(1).for_each(|clustered| clustered.set_rows(rows));
+    schema::begin_now(shared, plan.lifetime, store.all_indexes());
+    Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store)))
 }
 
 /// Creates the trees.
@@ -380,8 +377,11 @@ fn replace(
     {
         return Err(error.clone());
     }
-    let_go(shared, old);
-    let table = open_new(shared, plan, space, record, 0)?;
+    // If that is not durable, only the next open knows which of the two files is the table's.
+    if replaced.is_ok() {
+        let_go(shared, old);
+    }
+    let table = open_new(shared, plan, space, record, 0);
     table.store.learn_specs(old.store.specs());
     shared.publish(Some(&plan.name), Some(Arc::clone(&table)));
     Ok((table, replaced))
