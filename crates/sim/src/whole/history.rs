@@ -37,6 +37,10 @@ pub(super) enum End {
     Unknown,
     /// It was rolled back, or the life ended before its commit.
     Aborted,
+    /// It is prepared, as durably as that, and nobody has decided.
+    Prepared(FlushAtCommit),
+    /// A prepare, or the rollback of what was prepared, failed or was cut: it may be prepared.
+    InDoubt,
 }
 
 /// A read of a row that the transaction had not written.
@@ -65,7 +69,6 @@ pub(super) struct Write {
 #[derive(Clone, Debug)]
 pub(super) struct Txn {
     pub number: u64,
-
     pub isolation: Isolation,
     pub snapshot_isolation: bool,
     pub reads: Vec<Read>,
@@ -75,6 +78,24 @@ pub(super) struct Txn {
     pub asked: u64,
     /// When its end was entered.
     pub over: u64,
+    /// Before it began.
+    pub begun: u64,
+    /// What its coordinator calls it, and how durably it was prepared by that name.
+    pub prepared: Option<(Vec<u8>, FlushAtCommit)>,
+}
+
+impl Txn {
+    /// One that begins at `begun`.
+    pub fn new(number: u64, isolation: Isolation, snapshot_isolation: bool, begun: u64) -> Txn {
+        let (reads, writes, end) = (Vec::new(), Vec::new(), End::Open);
+        let (asked, over, prepared) = (0, 0, None);
+        Txn { number, isolation, snapshot_isolation, reads, writes, end, begun, asked, over, prepared }
+    }
+
+    /// What it leaves of each row that it has changed.
+    pub fn outcome(&self) -> BTreeMap<Item, Write> {
+        self.writes.iter().map(|write| (write.item, *write)).collect()
+    }
 }
 
 #[derive(Default)]

@@ -10,6 +10,7 @@
 //! - **G1c**: *ww* and *wr* have no cycle.
 //! - **G-single**: what a snapshot shows has no cycle with exactly one *rw*, which begins at the reader.
 //! - **G2**: with the *rw* of serializable transactions there is no cycle at all.
+//! - **Fresh**: a transaction sees what was acknowledged before it began.
 //! - **Newest**: a locking read saw the newest version that was committed, or the reader's own.
 //!
 //! A read that found no row is not used for edges if the row was deleted more than once: whose deletion it saw is not known.
@@ -38,6 +39,7 @@ pub(super) fn judge(txns: &[Txn], before: &BTreeMap<Item, Version>) -> anyhow::R
     let history = Judged::new(txns, before)?;
     history.check_reads(txns)?;
     history.check_newest(txns)?;
+    history.check_fresh(txns)?;
     let edges = history.dependencies(txns);
     if let Some(cycle) = find_cycle(&edges) {
         bail!("G1c: transactions depend on each other in a circle: {cycle:?}");
@@ -104,6 +106,25 @@ impl<'a> Judged<'a> {
     /// True if the transaction's changes are part of the history.
     fn counts(&self, txn: &Txn) -> bool {
         matches!(txn.end, End::Committed(_)) || self.seen.contains(&txn.number)
+    }
+
+    /// What was acknowledged before a transaction began is no secret to it.
+    fn check_fresh(&self, txns: &[Txn]) -> anyhow::Result<()> {
+        for txn in txns {
+            for read in &txn.reads {
+                let Some((chain, place)) = self.place(read.item, read.version) else { continue };
+                let Some(next) = chain.get(place + 1).and_then(|link| self.txns.get(&link.writer)) else { continue };
+                ensure!(
+                    !matches!(next.end, End::Committed(_)) || next.over > txn.begun,
+                    "transaction {} saw {:?} of {:?}, which transaction {} had replaced before it began",
+                    txn.number,
+                    read.version,
+                    read.item,
+                    next.number
+                );
+            }
+        }
+        Ok(())
     }
 
     /// G1a and G1b.
@@ -279,7 +300,7 @@ mod tests {
         let read = |&(item, version, at): &(Item, Option<Version>, u64)| Read { item, version, locking: false, at };
         let write = |&(item, at): &(Item, u64)| Write { item, version: Version::new(number, at), deletes: false, at };
         let (reads, writes) = (reads.iter().map(read).collect(), writes.iter().map(write).collect());
-        Txn { number, isolation, snapshot_isolation: true, reads, writes, end, asked: 0, over: 0 }
+        Txn { reads, writes, end, ..Txn::new(number, isolation, true, 0) }
     }
 
     const DONE: End = End::Committed(FlushAtCommit::Sync);

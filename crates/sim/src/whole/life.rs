@@ -1,19 +1,32 @@
 //! The lives of a run's database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, anyhow, bail, ensure};
+use holdfast::raw::RawDatabase;
 use holdfast::{Builder, Database, VerifyOptions};
-use holdfast_base::{sim, thread};
+use holdfast_base::{blocking, sim, thread};
 use holdfast_io::{CrashDisk, FaultDisk};
 
+use super::definitions::{self, Definitions};
 use super::disk::{RunClock, SlowDisk};
-use super::history::{Coverage, History, Item, Version};
+use super::history::{Coverage, History, Item, Txn, Version};
+use super::metadata::Metadata;
 use super::plan::{Dice, Plan};
-use super::session::{Session, table};
-use super::{backups, faults, judge, keeper, opens, operator, survivors};
+use super::session::Session;
+use super::values::table;
+use super::{backups, faults, judge, keeper, opens, operator, places, restart, survivors, xa};
+
+/// What is left of a life, and must be there when the next one begins.
+#[derive(Default)]
+struct Kept {
+    rows: BTreeMap<Item, Version>,
+    /// Prepared transactions that wait.
+    waiting: Vec<Txn>,
+    definitions: Definitions,
+}
 
 /// What the threads of a life share.
 pub(super) struct Life {
@@ -26,13 +39,21 @@ pub(super) struct Life {
     pub room: AtomicU64,
     /// Backups that were begun.
     pub copies: Mutex<Vec<backups::Copy>>,
-    db: OnceLock<Database>,
+    /// Prepared transactions that no session has, by their numbers.
+    pub left: blocking::Mutex<BTreeMap<u64, Txn>>,
+    pub definitions: blocking::Mutex<Definitions>,
+    pub metadata: Arc<Metadata>,
+    db: OnceLock<RawDatabase>,
     next_txn: Arc<AtomicU64>,
     wrong: Mutex<Option<anyhow::Error>>,
 }
 
 impl Life {
     pub fn db(&self) -> &Database {
+        self.raw().database()
+    }
+
+    pub fn raw(&self) -> &RawDatabase {
         self.db.get().expect("a life begins with an open database")
     }
 
@@ -84,7 +105,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<(BTreeMap<&'static str, u64>, sim::Run
 fn lives(plan: &Plan, coverage: &Arc<Coverage>) -> anyhow::Result<()> {
     let mut dice = Dice::new(plan.seed ^ 0x11fe);
     let mut disk = CrashDisk::new();
-    let mut rows = BTreeMap::new();
+    let mut kept = Kept::default();
     let next_txn = Arc::new(AtomicU64::new(1));
     let mut created = false;
     for number in 0..plan.lives {
@@ -93,6 +114,9 @@ fn lives(plan: &Plan, coverage: &Arc<Coverage>) -> anyhow::Result<()> {
             history: History::default(),
             coverage: Arc::clone(coverage),
             faulty: FaultDisk::new(Arc::new(disk.clone())),
+            left: blocking::Mutex::new(restart::carried(std::mem::take(&mut kept.waiting))),
+            definitions: blocking::Mutex::new(std::mem::take(&mut kept.definitions)),
+            metadata: Arc::default(),
             disk,
             room: AtomicU64::new(0),
             copies: Mutex::default(),
@@ -100,31 +124,31 @@ fn lives(plan: &Plan, coverage: &Arc<Coverage>) -> anyhow::Result<()> {
             next_txn: Arc::clone(&next_txn),
             wrong: Mutex::default(),
         };
-        let (after, survived) =
-            one_life(life, &rows, &mut dice, &mut created).with_context(|| format!("life {}", number + 1))?;
-        (disk, rows) = (after, survived);
+        let before = std::mem::take(&mut kept.rows);
+        (disk, kept) =
+            one_life(life, &before, &mut dice, &mut created).with_context(|| format!("life {}", number + 1))?;
     }
     Ok(())
 }
 
-/// Lives one life that begins with `before`; returns the disk and the rows that it leaves.
+/// Lives one life that begins with `before`; returns the disk and what it leaves.
 fn one_life(
     mut life: Life,
     before: &BTreeMap<Item, Version>,
     dice: &mut Dice,
     created: &mut bool,
-) -> anyhow::Result<(CrashDisk, BTreeMap<Item, Version>)> {
+) -> anyhow::Result<(CrashDisk, Kept)> {
     let coverage = Arc::clone(&life.coverage);
-    let db = open(&mut life, dice, *created)?;
+    let raw = RawDatabase::new(open(&mut life, dice, *created)?);
     if !*created {
         for no in 0..life.plan.tables {
-            db.create_table(&table(no))?;
+            raw.database().create_table(&table(&format!("t{no}")))?;
         }
         *created = true;
     }
-    let sound = survivors::read_all(&db, &life.plan)?;
+    let sound = survivors::read_all(&raw, &life.plan)?;
     ensure!(sound == *before, "the rows are not those that were there: {sound:?}, not {before:?}");
-    let _ = life.db.set(db);
+    let _ = life.db.set(raw);
     let full = faults::prepare(&life, dice);
     let life = Arc::new(life);
     let threads = start(&life, dice, full)?;
@@ -136,11 +160,13 @@ fn one_life(
     if let Some(error) = life.wrong().take() {
         return Err(error);
     }
+    xa::enter_left(&life);
     let txns = life.history.txns();
     coverage.add("transactions", txns.len() as u64);
     judge::judge(&txns, before)?;
+    life.definitions.lock().check_gates(&txns)?;
     let life = Arc::try_unwrap(life).map_err(|_| anyhow!("a thread of the life is left"))?;
-    let (disk, plan) = (life.disk.clone(), life.plan.clone());
+    let (disk, plan, definitions) = (life.disk.clone(), life.plan.clone(), life.definitions.into_inner());
     let copies = life.copies.into_inner().unwrap_or_else(PoisonError::into_inner);
     let faults = life.faulty.fired();
     coverage.add("faults of the disk", faults);
@@ -149,18 +175,27 @@ fn one_life(
     disk.crash_after(u64::MAX);
     let disk = if closed && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
     let seen = opens::look(&disk, &plan, dice, &coverage).context("a read-only open after the life")?;
+    let left = Left { txns: txns.clone(), before, closed, definitions, seen };
     // Recovery is looked at by a database of its own, which is left to the next power cut.
-    let after = survive(&disk, &plan, dice, &coverage)?;
-    ensure!(seen.is_none_or(|seen| seen == after), "a read-only open shows other rows than one for writing");
-    survivors::check(&txns, before, &after, closed).context("after the life")?;
+    let kept = survive(&disk, &plan, dice, &coverage, left)?;
     for copy in copies {
         copy.check(&txns, before, &plan, dice, &coverage).context("a backup")?;
     }
-    Ok((disk.reboot(dice.any()), after))
+    Ok((disk.reboot(dice.any()), kept))
+}
+
+/// What a life has done, and how it has ended.
+struct Left<'a> {
+    txns: Vec<Txn>,
+    before: &'a BTreeMap<Item, Version>,
+    closed: bool,
+    definitions: Definitions,
+    /// What a read-only open has shown.
+    seen: Option<BTreeMap<Item, Version>>,
 }
 
 /// Closes the database, or leaves it to the power cut; true if it was closed cleanly.
-fn end(db: Database, disk: &CrashDisk, dice: &mut Dice, faults: u64, coverage: &Coverage) -> anyhow::Result<bool> {
+fn end(db: RawDatabase, disk: &CrashDisk, dice: &mut Dice, faults: u64, coverage: &Coverage) -> anyhow::Result<bool> {
     if disk.is_dead() {
         coverage.count("life: power cut");
         return Ok(false);
@@ -232,23 +267,42 @@ fn survive(
     plan: &Plan,
     dice: &mut Dice,
     coverage: &Arc<Coverage>,
-) -> anyhow::Result<BTreeMap<Item, Version>> {
+    left: Left<'_>,
+) -> anyhow::Result<Kept> {
     sim::progress();
     let faulty = FaultDisk::new(Arc::new(disk.clone()));
-    let db = opens::vary(settings(plan, disk, &faulty, coverage), plan, dice)
-        .open("sim")
-        .context("the open after the life")?;
-    let rows = survivors::read_all(&db, plan)?;
+    let builder = opens::vary(settings(plan, disk, &faulty, coverage), plan, dice);
+    let raw = RawDatabase::new(builder.open("sim").context("the open after the life")?);
+    let mut kept = check_left(&raw, plan, coverage, left).context("after the life")?;
     // Losers are rolled back and logs purged beside it.
-    let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+    let report = raw.database().verify(&VerifyOptions::default(), &mut |_| {})?;
     ensure!(report.is_clean(), "verify() after the life: {report:?}");
     coverage.count("life: verified");
-    if dice.percent(70) {
-        let again = survivors::read_all(&db, plan)?;
-        ensure!(again == rows, "rows changed though no session ran");
-        db.close().context("close after the life")?;
+    if dice.percent(50) {
+        kept.waiting = restart::decide_some(&raw, kept.waiting, &mut kept.rows, dice, coverage)?;
     }
-    Ok(rows)
+    if dice.percent(70) {
+        let again = survivors::read_all(&raw, plan)?;
+        ensure!(again == kept.rows, "rows changed though no session ran: {again:?}, not {:?}", kept.rows);
+        raw.close().context("close after the life")?;
+    }
+    Ok(kept)
+}
+
+/// Checks what a restart has found of what a life has done.
+fn check_left(raw: &RawDatabase, plan: &Plan, coverage: &Coverage, left: Left<'_>) -> anyhow::Result<Kept> {
+    let Left { mut txns, before, closed, mut definitions, seen } = left;
+    let waiting = restart::settle(&mut txns, &raw.prepared(), closed)?;
+    txns.extend(definitions.settle(raw)?);
+    let rows = survivors::read_all(raw, plan)?;
+    ensure!(seen.is_none_or(|seen| seen == rows), "a read-only open shows other rows than one for writing");
+    let numbers: BTreeSet<usize> = definitions.numbers().collect();
+    let stays = |item: &Item| !places::is_changing(item.table) || numbers.contains(&item.table);
+    txns.iter_mut().for_each(|txn| txn.writes.retain(|write| stays(&write.item)));
+    let before = before.iter().filter(|(item, _)| stays(item)).map(|(item, version)| (*item, *version)).collect();
+    survivors::check(&txns, &before, &rows, closed)?;
+    restart::check_locks(raw, &waiting, coverage)?;
+    Ok(Kept { rows, waiting, definitions })
 }
 
 type Handle = thread::JoinHandle<anyhow::Result<()>>;
@@ -257,33 +311,35 @@ type Handle = thread::JoinHandle<anyhow::Result<()>>;
 fn start(life: &Arc<Life>, dice: &mut Dice, full: bool) -> anyhow::Result<Vec<Handle>> {
     let mut threads = Vec::new();
     for number in 0..life.plan.sessions {
-        let (session, of_thread) = (Session::new(Arc::clone(life), number, dice.any()), Arc::clone(life));
-        let body = move || {
-            let outcome = session.run();
-            if let Err(error) = outcome {
-                of_thread.keep(Err(error));
-            }
-            Ok(())
-        };
-        threads.push(thread::spawn(&format!("session-{number}"), body)?);
+        let session = Session::new(Arc::clone(life), number, dice.any());
+        threads.push(spawn(life, &format!("session-{number}"), move |_| session.run())?);
     }
-    if !life.plan.limits.no_operator {
-        let (of_thread, seed) = (Arc::clone(life), dice.any());
-        let body = move || {
-            let outcome = operator::run(&of_thread, seed);
-            of_thread.keep(outcome);
-            Ok(())
-        };
-        threads.push(thread::spawn("operator", body)?);
+    let limits = &life.plan.limits;
+    if !limits.no_operator {
+        let seed = dice.any();
+        threads.push(spawn(life, "operator", move |life| operator::run(life, seed))?);
     }
-    if full || (!life.plan.limits.no_keeper && dice.percent(50)) {
-        let (of_thread, seed) = (Arc::clone(life), dice.any());
-        let body = move || {
-            let outcome = keeper::run(&of_thread, seed, full);
-            of_thread.keep(outcome);
-            Ok(())
-        };
-        threads.push(thread::spawn("keeper", body)?);
+    if !limits.no_definitions {
+        let seed = dice.any();
+        threads.push(spawn(life, "definer", move |life| definitions::run(life, seed))?);
+    }
+    if full || (!limits.no_keeper && dice.percent(50)) {
+        let seed = dice.any();
+        threads.push(spawn(life, "keeper", move |life| keeper::run(life, seed, full))?);
     }
     Ok(threads)
+}
+
+/// Starts a thread, of which the life keeps what it says is wrong.
+fn spawn(
+    life: &Arc<Life>,
+    name: &str,
+    body: impl FnOnce(&Arc<Life>) -> anyhow::Result<()> + Send + 'static,
+) -> anyhow::Result<Handle> {
+    let life = Arc::clone(life);
+    Ok(thread::spawn(name, move || {
+        let outcome = body(&life);
+        life.keep(outcome);
+        Ok(())
+    })?)
 }

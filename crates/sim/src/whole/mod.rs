@@ -15,17 +15,25 @@
 //! A run takes a process of its own, so that it begins with the same statics and addresses; [`runner`] starts them.
 
 mod backups;
+mod current;
+mod definitions;
 mod disk;
 mod faults;
 mod history;
 mod judge;
 mod keeper;
 mod life;
+mod metadata;
 mod opens;
 mod operator;
+mod places;
 pub mod plan;
+mod raw_rows;
+mod restart;
 pub mod runner;
 mod session;
 mod survivors;
+mod values;
+mod xa;
 
 pub use life::run;

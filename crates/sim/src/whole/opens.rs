@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
+use holdfast::raw::RawDatabase;
 use holdfast::{Builder, Database, Error, ReplacementPolicy, VerifyOptions};
 use holdfast_io::{CrashDisk, Disk, FaultDisk};
 
@@ -73,16 +74,17 @@ pub(super) fn look(
     ensure!(matches!(refused, Err(Error::InvalidArgument(_))), "an open with another page size: {refused:?}");
     let refused = builder().create("sim").map(drop);
     ensure!(matches!(refused, Err(Error::AlreadyExists(_))), "a creation over a database: {refused:?}");
-    let db = vary(builder(), plan, dice).open_read_only("sim").context("read-only")?;
+    let raw = RawDatabase::new(vary(builder(), plan, dice).open_read_only("sim").context("read-only")?);
     let beside = dice.percent(50).then(|| builder().open_read_only("sim")).transpose().context("a second reader")?;
     let refused = builder().open("sim").map(drop);
     ensure!(matches!(refused, Err(Error::AlreadyOpen(_))), "an open for writing beside readers: {refused:?}");
-    let rows = survivors::read_all(&db, plan)?;
-    check_reader(&db, dice)?;
+    let rows = survivors::read_all(&raw, plan)?;
+    check_reader(raw.database(), dice)?;
     if let Some(beside) = beside {
+        let beside = RawDatabase::new(beside);
         ensure!(survivors::read_all(&beside, plan)? == rows, "two readers of one database see different rows");
     }
-    db.close()?;
+    raw.close()?;
     ensure!((disk.operations(), disk.list()?) == (before, files), "a read-only open has changed the disk");
     coverage.count("open: read-only");
     Ok(Some(rows))

@@ -27,6 +27,9 @@ pub struct Limits {
     /// No keeper: no backups, no second opens, no damage
     #[arg(long)]
     pub no_keeper: bool,
+    /// No changes of definitions beside the sessions
+    #[arg(long)]
+    pub no_definitions: bool,
     /// No stalls of threads
     #[arg(long)]
     pub no_stalls: bool,
@@ -50,6 +53,7 @@ impl Limits {
             (self.no_cuts, "--no-cuts"),
             (self.no_operator, "--no-operator"),
             (self.no_keeper, "--no-keeper"),
+            (self.no_definitions, "--no-definitions"),
             (self.no_stalls, "--no-stalls"),
         ];
         all.extend(self.plant.iter().map(|name| format!("--plant={name}")));

@@ -246,10 +246,14 @@ fn report(seed: u64, first: Ended, limits: &Limits) -> anyhow::Result<()> {
         }
         Ok(false)
     };
-    let switches: [&dyn Fn(&mut Limits); 5] =
-        [&|l| l.no_keeper = true, &|l| l.no_operator = true, &|l| l.no_faults = true, &|l| l.no_stalls = true, &|l| {
-            l.no_cuts = true
-        }];
+    let switches: [&dyn Fn(&mut Limits); 6] = [
+        &|l| l.no_keeper = true,
+        &|l| l.no_operator = true,
+        &|l| l.no_definitions = true,
+        &|l| l.no_faults = true,
+        &|l| l.no_stalls = true,
+        &|l| l.no_cuts = true,
+    ];
     for switch in switches {
         try_with(&mut small, switch)?;
     }

@@ -13,136 +13,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use holdfast::{
-    Error, FlushAtCommit, IndexDefinition, Isolation, ReadTable, Savepoint, Table, TableDefinition, WaitMode,
-    WriteOptions, WriteTransaction,
-};
+use holdfast::{Error, FlushAtCommit, Isolation, ReadTable, Table, WaitMode, WriteOptions, WriteTransaction};
 use holdfast_base::{sim, thread};
 
+use super::current::{Current, Flow, Stop, demand};
 use super::disk::ends_life;
-use super::history::{End, Item, Read, Txn, Version, Write};
+use super::history::{End, Item, Txn, Version};
 use super::life::Life;
+use super::places::{self, Place};
 use super::plan::Dice;
-
-type Rows = TableDefinition<u64, &'static [u8]>;
-
-const BY_GROUP: IndexDefinition<u64, &[u8], u64> =
-    IndexDefinition::new("by_group", |_: &u64, value: &Vec<u8>, keys| keys.push(number_at(value, 8)));
-const BY_TAG: IndexDefinition<u64, &[u8], u64> =
-    IndexDefinition::unique("by_tag", |_: &u64, value: &Vec<u8>, keys| keys.push(tag_of(value)));
-
-/// Groups of rows; the secondary index has so many keys.
-const GROUPS: u64 = 5;
-
-/// Table number `no`.
-pub(super) fn table(no: usize) -> Rows {
-    TableDefinition::named(format!("t{no}")).index(&BY_GROUP).index(&BY_TAG)
-}
-
-fn number_at(value: &[u8], at: usize) -> u64 {
-    value.get(at..at + 8).map_or(u64::MAX, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
-}
-
-/// What the unique index has of a value.
-pub(super) fn tag_of(value: &[u8]) -> u64 {
-    number_at(value, 16)
-}
-
-/// A value: version, group, tag, then bytes that follow from the version.
-fn value(version: Version, group: u64, tag: u64, len: usize) -> Vec<u8> {
-    let mut value: Vec<u8> = [version.0, group, tag].iter().flat_map(|n| n.to_le_bytes()).collect();
-    value.extend((0..len).map(|i| filler(version, i)));
-    value
-}
-
-fn filler(version: Version, i: usize) -> u8 {
-    (version.0.wrapping_mul(31) as usize + i / 7) as u8
-}
-
-/// The version that a value says it is.
-///
-/// # Errors
-/// If its bytes are not those that were written.
-pub(super) fn version_of(value: &[u8]) -> anyhow::Result<Version> {
-    ensure!(value.len() >= 24, "a value of {} bytes is too short", value.len());
-    let version = Version(number_at(value, 0));
-    let wrong = value[24..].iter().enumerate().find(|(i, byte)| **byte != filler(version, *i));
-    ensure!(wrong.is_none(), "byte {:?} of a value of version {version:?} is wrong", wrong.map(|(i, _)| i + 24));
-    Ok(version)
-}
-
-/// Fails with `what` unless it `holds`.
-fn demand(holds: bool, what: impl FnOnce() -> String) -> anyhow::Result<()> {
-    if holds { Ok(()) } else { Err(anyhow::Error::msg(what())) }
-}
-
-/// How a transaction goes on after a statement.
-enum Flow {
-    On,
-    RollBack,
-    LifeOver,
-}
+use super::values::{BY_GROUP, BY_TAG, GROUPS, number_at, table, tag_of, value, version_of};
 
 /// A session.
 pub(super) struct Session {
-    life: Arc<Life>,
-    number: u64,
-    dice: Dice,
+    pub life: Arc<Life>,
+    pub number: u64,
+    pub dice: Dice,
     /// When its transaction began.
-    begun: u64,
-}
-
-/// The transaction that a session is in.
-struct Current {
-    record: Txn,
-    own: BTreeMap<Item, Option<Version>>,
-    /// What it has seen of rows that it has not changed, where it has to see the same again.
-    view: BTreeMap<Item, Option<Version>>,
-    next: u64,
-    statements: u64,
-    savepoints: Vec<(Savepoint, BTreeMap<Item, Option<Version>>, usize)>,
-}
-
-impl Current {
-    fn repeats(&self) -> bool {
-        self.record.isolation != Isolation::ReadCommitted
-    }
-
-    /// Checks and enters what was seen of a row.
-    fn saw(&mut self, life: &Life, item: Item, found: Option<Version>, locking: bool) -> anyhow::Result<()> {
-        if let Some(own) = self.own.get(&item) {
-            ensure!(*own == found, "{item:?}: own change {own:?}, but {found:?} is seen by {:?}", self.describe());
-            return Ok(());
-        }
-        let serializable = self.record.isolation == Isolation::Serializable;
-        let locking = locking || serializable;
-        // A locking read without snapshot isolation reads another version than the view does.
-        if self.repeats() && (!locking || serializable || self.record.snapshot_isolation) {
-            let before = *self.view.entry(item).or_insert(found);
-            ensure!(before == found, "{item:?}: first {before:?}, then {found:?} is seen by {:?}", self.describe());
-        }
-        self.record.reads.push(Read { item, version: found, locking, at: life.history.tick() });
-        Ok(())
-    }
-
-    fn wrote(&mut self, life: &Life, item: Item, version: Version, deletes: bool) {
-        self.own.insert(item, (!deletes).then_some(version));
-        self.record.writes.push(Write { item, version, deletes, at: life.history.tick() });
-    }
-
-    /// True as long as it has neither read nor changed anything.
-    fn is_fresh(&self) -> bool {
-        self.statements == 0
-    }
-
-    fn describe(&self) -> (u64, Isolation, bool) {
-        (self.record.number, self.record.isolation, self.record.snapshot_isolation)
-    }
-
-    fn version(&mut self) -> Version {
-        self.next += 1;
-        Version::new(self.record.number, self.next)
-    }
+    pub begun: u64,
 }
 
 impl Session {
@@ -156,35 +44,49 @@ impl Session {
             if self.life.is_over() {
                 break;
             }
-            let done = if self.dice.percent(15) { self.read_only() } else { self.read_write() };
+            let done = match self.dice.below(100) {
+                0..15 => self.read_only(),
+                15..35 => self.raw(),
+                _ => self.read_write(),
+            };
             done.with_context(|| format!("session {}", self.number))?;
             sim::progress();
         }
         Ok(())
     }
 
-    fn begin(&mut self, isolation: Isolation, snapshot_isolation: bool) -> Current {
+    pub fn begin(&mut self, isolation: Isolation, snapshot_isolation: bool) -> Current {
         self.begun = self.life.history.tick();
-        let record = Txn {
-            number: self.life.next_txn(),
-            isolation,
-            snapshot_isolation,
-            reads: Vec::new(),
-            writes: Vec::new(),
-            end: End::Open,
-            asked: 0,
-            over: 0,
-        };
-        Current { record, own: BTreeMap::new(), view: BTreeMap::new(), next: 0, statements: 0, savepoints: Vec::new() }
+        Current::new(Txn::new(self.life.next_txn(), isolation, snapshot_isolation, self.begun))
     }
 
-    fn end(&self, mut current: Current, end: End) {
+    pub fn end(&self, mut current: Current, end: End) {
         current.record.end = end;
         self.life.history.enter(current.record);
     }
 
+    /// Notes that the transaction's commit is going to be asked for.
+    pub fn ask(&self, current: &mut Current) {
+        current.record.asked = self.life.history.tick();
+    }
+
+    /// A table: one that stays, or now and then one of `others`, if all know its indexes.
+    fn place(&mut self, others: &[Place]) -> Place {
+        let others: Vec<&Place> = others.iter().filter(|place| places::is_typed(&place.name)).collect();
+        if !others.is_empty() && self.dice.percent(25) {
+            return others[self.dice.below(others.len() as u64) as usize].clone();
+        }
+        self.fixed_place()
+    }
+
+    /// A table that stays.
+    pub fn fixed_place(&mut self) -> Place {
+        let number = self.dice.below(self.life.plan.tables as u64) as usize;
+        Place { name: format!("t{number}"), number }
+    }
+
     /// What an error means for the transaction.
-    fn sort(&self, error: &Error) -> anyhow::Result<Flow> {
+    pub fn sort(&self, error: &Error) -> anyhow::Result<Flow> {
         if ends_life(error) || self.life.is_over() {
             return Ok(Flow::LifeOver);
         }
@@ -198,6 +100,7 @@ impl Session {
             Error::LimitReached(_) => "error: limit reached",
             Error::DiskFull(_) => "error: disk full",
             Error::Io { .. } => "error: i/o",
+            Error::TableNotFound(name) if !name.starts_with('t') => "error: table not found",
             _ => bail!("an error that nothing explains: {error}"),
         });
         Ok(match error {
@@ -215,14 +118,14 @@ impl Session {
     fn read_only(&mut self) -> anyhow::Result<()> {
         let mut current = self.begin(Isolation::RepeatableRead, true);
         let life = Arc::clone(&self.life);
-        let txn = match life.db().begin_read() {
-            Ok(txn) => txn,
+        let (txn, known) = match places::around(life.db(), || life.db().begin_read()) {
+            Ok(begun) => begun,
             Err(error) => return self.sort(&error).map(drop),
         };
         self.life.coverage.count("transaction: read only");
         for _ in 0..=self.dice.below(6) {
-            let no = self.dice.below(self.life.plan.tables as u64) as usize;
-            let result = txn.open_table(&table(no)).map(|rows| self.read(&mut current, no, &rows));
+            let place = self.place(&known);
+            let result = txn.open_table(&table(&place.name)).map(|rows| self.read(&mut current, place.number, &rows));
             match self.unravel(result)? {
                 Flow::On => {}
                 Flow::RollBack | Flow::LifeOver => break,
@@ -234,7 +137,7 @@ impl Session {
     }
 
     /// Turns a statement's double result into what to do.
-    fn unravel(&self, result: holdfast::Result<Result<(), Stop>>) -> anyhow::Result<Flow> {
+    pub fn unravel(&self, result: holdfast::Result<Result<(), Stop>>) -> anyhow::Result<Flow> {
         match result {
             Ok(Ok(())) => Ok(Flow::On),
             Err(error) | Ok(Err(Stop::Error(error))) => self.sort(&error),
@@ -258,8 +161,8 @@ impl Session {
             .lock_wait_timeout(Duration::from_millis(patience));
         let life = Arc::clone(&self.life);
         let mut current = self.begin(isolation, snapshot_isolation);
-        let txn = match life.db().begin_write_with(&options) {
-            Ok(txn) => txn,
+        let (txn, known) = match places::around(life.db(), || life.db().begin_write_with(&options)) {
+            Ok(begun) => begun,
             Err(error) => return self.sort(&error).map(drop),
         };
         self.life.coverage.count(match (isolation, snapshot_isolation) {
@@ -271,7 +174,7 @@ impl Session {
         let mut flow = Flow::On;
         for _ in 0..=self.dice.below(8) {
             let is_first = current.is_fresh();
-            let result = self.statement(&mut current, &txn);
+            let result = self.statement(&mut current, &txn, &known);
             let conflicts = matches!(result, Err(Stop::Error(Error::Conflict)));
             ensure!(
                 !(conflicts && is_first),
@@ -313,7 +216,7 @@ impl Session {
             FlushAtCommit::Write => "end: commit, written",
             _ => "end: commit, lazy",
         });
-        current.record.asked = self.life.history.tick();
+        self.ask(&mut current);
         match txn.commit_with(flush) {
             Ok(()) => {
                 self.end(current, End::Committed(flush));
@@ -328,7 +231,7 @@ impl Session {
     }
 
     /// Time in which the others work.
-    fn pause(&mut self) {
+    pub fn pause(&mut self) {
         if self.dice.percent(20) {
             let micros = self.dice.one_of(&[1, 100, 3_000, 300_000]);
             thread::sleep(Duration::from_micros(micros));
@@ -340,8 +243,9 @@ impl Session {
         self.dice.one_of(&[WaitMode::Wait, WaitMode::Wait, WaitMode::Wait, WaitMode::NoWait])
     }
 
-    fn statement(&mut self, current: &mut Current, txn: &WriteTransaction) -> Result<(), Stop> {
-        let no = self.dice.below(self.life.plan.tables as u64) as usize;
+    fn statement(&mut self, current: &mut Current, txn: &WriteTransaction, known: &[Place]) -> Result<(), Stop> {
+        let place = self.place(known);
+        let no = place.number;
         match self.dice.below(100) {
             0..8 => {
                 self.life.coverage.count("statement: savepoint");
@@ -351,7 +255,7 @@ impl Session {
             }
             8..14 => self.roll_back_to(current, txn),
             dice => {
-                let rows = txn.open_table(&table(no))?;
+                let rows = txn.open_table(&table(&place.name))?;
                 match dice {
                     14..40 => self.read(current, no, &rows),
                     40..50 => self.locking_read(current, no, &rows),
@@ -382,7 +286,12 @@ impl Session {
         }
     }
 
-    fn read(&mut self, current: &mut Current, no: usize, rows: &ReadTable<'_, u64, &'static [u8]>) -> Result<(), Stop> {
+    pub fn read(
+        &mut self,
+        current: &mut Current,
+        no: usize,
+        rows: &ReadTable<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
         let key = self.dice.below(self.life.plan.keys);
         match self.dice.below(10) {
             0..4 => {
@@ -526,12 +435,12 @@ impl Session {
         }
     }
 
-    fn tag(&mut self) -> u64 {
+    pub fn tag(&mut self) -> u64 {
         // Few enough that two rows want the same one now and then.
         self.dice.below(self.life.plan.keys * 4)
     }
 
-    fn new_value(&mut self, version: Version) -> Vec<u8> {
+    pub fn new_value(&mut self, version: Version) -> Vec<u8> {
         let long = self.dice.percent(self.life.plan.long_values);
         let len = match (long, self.dice.below(20)) {
             (true, 0) => self.dice.below(200_000),
@@ -573,25 +482,5 @@ impl Session {
             }
         }
         Ok(())
-    }
-}
-
-/// Why a statement did not come to its end.
-enum Stop {
-    /// The engine says so.
-    Error(Error),
-    /// What it said is wrong.
-    Wrong(anyhow::Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
-    }
-}
-
-impl From<anyhow::Error> for Stop {
-    fn from(error: anyhow::Error) -> Stop {
-        Stop::Wrong(error)
     }
 }

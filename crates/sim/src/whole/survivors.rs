@@ -3,26 +3,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail, ensure};
-use holdfast::{Database, FlushAtCommit};
+use holdfast::raw::{RawDatabase, RawOptions};
+use holdfast::{FlushAtCommit, Isolation};
 
 use super::history::{End, Item, Txn, Version, Write};
+use super::places;
 use super::plan::Plan;
-use super::session::{table, tag_of, version_of};
+use super::raw_rows::RawRows;
+use super::values::{table, tag_of, version_of};
 
 /// All rows.
 ///
 /// # Errors
 /// If they cannot be read, or a value is not one that was written.
-pub(super) fn read_all(db: &Database, plan: &Plan) -> anyhow::Result<BTreeMap<Item, Version>> {
-    let txn = db.begin_read()?;
+pub(super) fn read_all(raw: &RawDatabase, plan: &Plan) -> anyhow::Result<BTreeMap<Item, Version>> {
+    let txn = raw.database().begin_read()?;
     let (mut found, mut tags) = (BTreeMap::new(), BTreeMap::new());
     for no in 0..plan.tables {
-        for row in txn.open_table(&table(no))?.iter()? {
+        for row in txn.open_table(&table(&format!("t{no}")))?.iter()? {
             let (key, value) = row?;
             let version = version_of(&value).with_context(|| format!("table {no}, key {key}"))?;
             let twin = tags.insert((no, tag_of(&value)), key);
             ensure!(twin.is_none(), "keys {key} and {twin:?} of table {no} have the same unique tag");
             found.insert(Item { table: no, key }, version);
+        }
+    }
+    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
+    let mut txn = raw.begin(&options)?;
+    for (name, number) in places::changing(raw.database()) {
+        for (key, value) in RawRows::open(raw, &name, number, &[])?.compare(&mut txn)? {
+            let version = version_of(&value).with_context(|| format!("table {name}, key {key}"))?;
+            found.insert(Item { table: number, key }, version);
         }
     }
     Ok(found)
@@ -69,7 +80,8 @@ pub(super) fn check(
     in_order(txns, &there)?;
     let unwritten =
         found.iter().find(|(item, version)| !chains.contains_key(item) && before.get(item) != Some(version));
-    ensure!(unwritten.is_none(), "{unwritten:?} is there, which no transaction has written");
+    let writer = unwritten.and_then(|(_, version)| known.get(&version.txn()));
+    ensure!(unwritten.is_none(), "{unwritten:?} is there, which no transaction has written: {writer:?}");
     let gone = before.keys().find(|item| !chains.contains_key(item) && !found.contains_key(item));
     ensure!(gone.is_none(), "{gone:?} is gone, which no transaction has deleted");
     Ok(())

@@ -1,0 +1,98 @@
+//! A transaction under way: what it has seen and done, and what must follow from that for what it sees next.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use holdfast::{Error, Isolation, Savepoint};
+
+use super::history::{Item, Read, Txn, Version, Write};
+use super::life::Life;
+
+/// Fails with `what` unless it `holds`.
+pub(super) fn demand(holds: bool, what: impl FnOnce() -> String) -> anyhow::Result<()> {
+    if holds { Ok(()) } else { Err(anyhow::Error::msg(what())) }
+}
+
+/// How a transaction goes on after a statement.
+pub(super) enum Flow {
+    On,
+    RollBack,
+    LifeOver,
+}
+
+/// The transaction that a session is in.
+pub(super) struct Current {
+    pub record: Txn,
+    pub own: BTreeMap<Item, Option<Version>>,
+    /// What it has seen of rows that it has not changed, where it has to see the same again.
+    pub view: BTreeMap<Item, Option<Version>>,
+    pub next: u64,
+    pub statements: u64,
+    pub savepoints: Vec<(Savepoint, BTreeMap<Item, Option<Version>>, usize)>,
+}
+
+impl Current {
+    pub fn new(record: Txn) -> Current {
+        Current { record, own: BTreeMap::new(), view: BTreeMap::new(), next: 0, statements: 0, savepoints: Vec::new() }
+    }
+
+    pub fn repeats(&self) -> bool {
+        self.record.isolation != Isolation::ReadCommitted
+    }
+
+    /// Checks and enters what was seen of a row.
+    pub fn saw(&mut self, life: &Life, item: Item, found: Option<Version>, locking: bool) -> anyhow::Result<()> {
+        if let Some(own) = self.own.get(&item) {
+            ensure!(*own == found, "{item:?}: own change {own:?}, but {found:?} is seen by {:?}", self.describe());
+            return Ok(());
+        }
+        let serializable = self.record.isolation == Isolation::Serializable;
+        let locking = locking || serializable;
+        // A locking read without snapshot isolation reads another version than the view does.
+        if self.repeats() && (!locking || serializable || self.record.snapshot_isolation) {
+            let before = *self.view.entry(item).or_insert(found);
+            ensure!(before == found, "{item:?}: first {before:?}, then {found:?} is seen by {:?}", self.describe());
+        }
+        self.record.reads.push(Read { item, version: found, locking, at: life.history.tick() });
+        Ok(())
+    }
+
+    pub fn wrote(&mut self, life: &Life, item: Item, version: Version, deletes: bool) {
+        self.own.insert(item, (!deletes).then_some(version));
+        self.record.writes.push(Write { item, version, deletes, at: life.history.tick() });
+    }
+
+    /// True as long as it has neither read nor changed anything.
+    pub fn is_fresh(&self) -> bool {
+        self.statements == 0
+    }
+
+    pub fn describe(&self) -> (u64, Isolation, bool) {
+        (self.record.number, self.record.isolation, self.record.snapshot_isolation)
+    }
+
+    pub fn version(&mut self) -> Version {
+        self.next += 1;
+        Version::new(self.record.number, self.next)
+    }
+}
+
+/// Why a statement did not come to its end.
+pub(super) enum Stop {
+    /// The engine says so.
+    Error(Error),
+    /// What it said is wrong.
+    Wrong(anyhow::Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Wrong(error)
+    }
+}
