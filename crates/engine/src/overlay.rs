@@ -242,10 +242,6 @@ impl File for OverlayFile {
         Ok(())
     }
 
-    fn punch_hole(&self, _offset: u64, _len: u64) -> Result<()> {
-        Ok(())
-    }
-
     /// Memory is not torn.
     fn atomic_write_unit(&self) -> usize {
         holdfast_base::limits::PAGE_SIZE_MAX

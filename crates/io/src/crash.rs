@@ -260,7 +260,7 @@ impl CrashDisk {
     }
 
     /// Cuts the power during the mutating operation after the next `n`, which succeed. Mutating
-    /// are: create, rename, remove, write, set the length, punch, sync a file or the directory;
+    /// are: create, rename, remove, write, set the length, sync a file or the directory;
     /// each write of a batch counts.
     pub fn crash_after(&self, n: u64) {
         let mut state = self.state.lock();
@@ -486,10 +486,6 @@ impl File for CrashFile {
     fn set_len(&self, len: u64) -> Result<()> {
         check_range("set the length of", &self.name, len, 0)?;
         self.change("set the length of", true, |content| content.set_len(len))
-    }
-
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.change("punch a hole into", true, |content| content.zero(offset, len))
     }
 
     fn atomic_write_unit(&self) -> usize {

@@ -236,14 +236,6 @@ pub trait File: Send + Sync {
     /// says.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Frees the storage of a range. The range then reads as zeros, and the length stays. Where the
-    /// file system cannot punch holes nothing happens, and what the range then reads is
-    /// unspecified.
-    ///
-    /// # Errors
-    /// Any error of the system, except that holes are not supported.
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()>;
-
     /// The largest write, in bytes, that is durable all or none if it is aligned to its own size, a
     /// power of two. 0 or [`SECTOR`] if nothing better is known. It may grow with the first such
     /// write that succeeds. If the device later refuses one, that write fails, and can be repeated

@@ -260,10 +260,6 @@ impl File for FaultFile {
         self.disk.guard(FaultOp::SetLen, "set the length of", self.name(), || self.inner.set_len(len))
     }
 
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.punch_hole(offset, len)
-    }
-
     fn atomic_write_unit(&self) -> usize {
         self.inner.atomic_write_unit()
     }

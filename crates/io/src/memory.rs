@@ -165,12 +165,6 @@ impl File for MemoryFile {
         Ok(())
     }
 
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.check_writable()?;
-        self.content.write().zero(offset, len);
-        Ok(())
-    }
-
     fn atomic_write_unit(&self) -> usize {
         0
     }

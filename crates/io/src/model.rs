@@ -293,10 +293,6 @@ impl File for ModelFile {
         self.inner.set_len(len)
     }
 
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.punch_hole(offset, len)
-    }
-
     fn atomic_write_unit(&self) -> usize {
         self.inner.atomic_write_unit()
     }

@@ -302,10 +302,6 @@ impl File for DataFile {
         self.change(|file| file.set_len(len))
     }
 
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.change(|file| file.punch_hole(offset, len))
-    }
-
     fn atomic_write_unit(&self) -> usize {
         self.demands.as_ref().map_or(0, |demands| demands.atomic_unit()).max(SECTOR)
     }

@@ -378,18 +378,6 @@ impl File for OsFile {
         done.map_err(|e| failed("set the length of", &self.name, len, e))
     }
 
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.check_writable()?;
-        if len == 0 {
-            return Ok(());
-        }
-        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match retry(|| rustix::fs::fallocate(&self.fd, mode, offset, len)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(e) => Err(failed("punch a hole into", &self.name, offset, e.into())),
-        }
-    }
-
     fn atomic_write_unit(&self) -> usize {
         self.direct.as_ref().map_or(0, |d| d.demands.atomic_unit()).max(SECTOR)
     }

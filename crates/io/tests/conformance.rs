@@ -80,18 +80,6 @@ fn the_length_can_be_set(disk: &dyn Disk) {
     assert!(file.set_len(u64::MAX).is_err());
 }
 
-fn holes_read_as_zeros(disk: &dyn Disk) {
-    let file = disk.open("holes", new(FileKind::Data)).unwrap();
-    file.write_at(0, &[5; 256 << 10]).unwrap();
-    file.punch_hole(64 << 10, 128 << 10).unwrap();
-    file.punch_hole(0, 0).unwrap();
-    assert_eq!(file.len().unwrap(), 256 << 10);
-    assert_eq!(read(&*file, (64 << 10) - 1, 2), [5, 0]);
-    assert_eq!(read(&*file, (192 << 10) - 1, 2), [0, 5]);
-    file.punch_hole(200 << 10, 1 << 20).unwrap();
-    assert_eq!(file.len().unwrap(), 256 << 10, "a hole past the end does not grow the file");
-}
-
 fn batches_do_what_single_requests_do(disk: &dyn Disk) {
     let mut rng = SplitMix64::new(1);
     for (kind, name) in KINDS.into_iter().zip(["data3", "log3", "meta3"]) {
@@ -174,7 +162,7 @@ fn read_only_handles_refuse_writes(disk: &dyn Disk) {
     let file = disk.open("fixed", OpenOptions::new(FileKind::Data).read_only(true)).unwrap();
     assert_eq!(read(&*file, 0, 4096), [3; 4096]);
     let write = WriteAt { offset: 0, buf: &[1] };
-    for refused in [file.write_at(0, &[1]), file.write_batch(&[write]), file.set_len(0), file.punch_hole(0, 4096)] {
+    for refused in [file.write_at(0, &[1]), file.write_batch(&[write]), file.set_len(0)] {
         assert!(matches!(refused, Err(Error::ReadOnly(_))), "{refused:?}");
     }
     assert_eq!(read(&*file, 0, 4096), [3; 4096]);
@@ -220,7 +208,6 @@ fn conforms(disk: &dyn Disk) {
     bytes_written_are_read_back(disk);
     reads_past_the_end_fail(disk);
     the_length_can_be_set(disk);
-    holes_read_as_zeros(disk);
     batches_do_what_single_requests_do(disk);
     names_follow_the_options(disk);
     files_are_renamed_and_removed(disk);

@@ -85,9 +85,6 @@ impl File for PromisingFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.0.set_len(len)
     }
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.punch_hole(offset, len)
-    }
     fn atomic_write_unit(&self) -> usize {
         self.1.unit.load(Ordering::Relaxed)
     }

@@ -150,11 +150,6 @@ impl File for SlowFile {
         self.below.note(SET_LEN, self.inner.set_len(len))
     }
 
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        take_time(WRITE_MICROS);
-        self.inner.punch_hole(offset, len)
-    }
-
     fn atomic_write_unit(&self) -> usize {
         self.inner.atomic_write_unit()
     }
