@@ -128,8 +128,8 @@ impl Context {
             return self.end_by(txn, error);
         }
         match txn.rollback_to(start) {
-            Ok(()) => self.shared.txns.or_stopped(error),
-            Err(worse) => self.end_by(txn, self.shared.txns.or_stopped(worse)),
+            Ok(()) => error,
+            Err(worse) => self.end_by(txn, worse),
         }
     }
 
@@ -410,7 +410,7 @@ impl<'t> RawCursor<'t> {
                 let mut txn = self.context.txn.lock();
                 Err(self.context.end_by(&mut txn, error))
             }
-            Err(error) => Err(self.context.shared.txns.or_stopped(error)),
+            Err(error) => Err(error),
         }
     }
 }

@@ -19,7 +19,7 @@ use std::cell::Cell;
 
 #[cfg(debug_assertions)]
 use holdfast_base::latches;
-use holdfast_base::{Error, Lsn, PageId, PageNo, Result};
+use holdfast_base::{Lsn, PageId, PageNo, Result};
 use holdfast_pool::{Access, ExclusiveGuard, Space};
 use holdfast_wal::SpaceTicket;
 
@@ -168,12 +168,12 @@ impl<'a> Mtr<'a> {
     /// Applies `op` to a latched page and adds its record.
     ///
     /// # Errors
-    /// [`Error::DamagedPage`] if it cannot be applied. The page is as it was, and the mini-transaction can be given up: this is its
+    /// [`holdfast_base::Error::DamagedPage`] if it cannot be applied. The page is as it was, and the mini-transaction can be given up: this is its
     /// first change, or the caller has checked the operation before the first one.
     pub fn apply(&mut self, page: PageRef, op: &PageOp<'_>) -> Result<()> {
         if !self.can_apply(page, op) {
             debug_assert!(!self.has_changes(), "checked first: page {} cannot take {}", self.id(page), op.name());
-            return Err(Error::damaged_page(self.id(page), format!("cannot apply {}", op.name())));
+            return Err(self.store.damaged(self.id(page), format!("cannot apply {}", op.name())));
         }
         self.apply_checked(page, op);
         Ok(())

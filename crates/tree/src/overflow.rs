@@ -149,13 +149,12 @@ fn walk(
     let (mut no, mut left) = (chain.first, chain.len as usize);
     let mut last = chain.first;
     while left > 0 {
-        let damaged = |what| Error::damaged_page(PageId::new(space.id(), last), format!("index {index}: {what}"));
         if no == PageNo::NONE {
-            return Err(damaged("an overflow chain that ends too early"));
+            return Err(damaged(space, index, last, "an overflow chain that ends too early"));
         }
         let page = space.store().pool().fix_shared(space.space(), no, acc)?;
         last = no;
-        let damaged = |what| Error::damaged_page(PageId::new(space.id(), no), format!("index {index}: {what}"));
+        let damaged = |what| self::damaged(space, index, no, what);
         let (next, len) = links(&page, index).ok_or_else(|| damaged("not a page of its overflow chains"))?;
         // All pages but the last are full, so that a ring is short.
         if len != left.min(page.len() - OFF_DATA) {
@@ -170,6 +169,10 @@ fn walk(
         no = next;
     }
     Ok(())
+}
+
+fn damaged(space: &SpaceFile, index: IndexId, no: PageNo, what: &str) -> Error {
+    space.store().damaged(PageId::new(space.id(), no), format!("index {index}: {what}"))
 }
 
 /// Appends the value of a chain to `out`.
@@ -224,12 +227,7 @@ fn fix_first<'a>(
     acc: &'a Access<'a>,
     class: SpaceClass,
 ) -> Result<(Mtr<'a>, PageRef)> {
-    let damaged = || {
-        Error::damaged_page(
-            PageId::new(space.id(), chain.first),
-            format!("index {index}: no overflow chain begins there"),
-        )
-    };
+    let damaged = || self::damaged(space, index, chain.first, "no overflow chain begins there");
     if chain.first == PageNo::NONE {
         return Err(damaged());
     }

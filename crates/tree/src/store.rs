@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_base::Result;
+use holdfast_base::{Error, PageId, Result};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{Access, AccessKind, Pool};
 use holdfast_wal::{SpaceClass, SpaceTicket, Wal};
@@ -43,6 +43,14 @@ impl Store {
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// The error for a page whose content is not what its place in the database asks for: damage, or that the database has stopped.
+    /// A mini-transaction that broke off leaves pages in memory that look damaged, and are not.
+    #[cold]
+    #[must_use]
+    pub fn damaged(&self, page: PageId, what: impl Into<String>) -> Error {
+        self.wal.check_poisoned().err().unwrap_or_else(|| Error::damaged_page(page, what))
     }
 
     /// Bytes of a page.

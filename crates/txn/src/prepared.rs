@@ -72,19 +72,13 @@ impl TxnSystem {
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
         let mut prepared = self.prepared.0.lock();
         let mut waiting = prepared.range_mut(named(xid)).map(|(_, found)| found);
-        let Some(found) = waiting.find(|found| matches!(found, Prepared::Waiting(_))) else {
-            return Err(Error::invalid("there is no prepared transaction with this xid"));
+        let found = waiting.find(|found| matches!(found, Prepared::Waiting(_)));
+        let changed = match &found {
+            Some(Prepared::Waiting(loser)) => self.changed_by(&loser.log)?,
+            _ => Vec::new(),
         };
-        let mut changed = Vec::new();
-        if let Prepared::Waiting(loser) = found {
-            self.has_changed(&loser.log, |index| {
-                if !changed.contains(&index) {
-                    changed.push(index);
-                }
-                false
-            })?;
-        }
-        let Prepared::Waiting(loser) = std::mem::replace(found, Prepared::Adopted(changed)) else {
+        let Some(Prepared::Waiting(loser)) = found.map(|found| std::mem::replace(found, Prepared::Adopted(changed)))
+        else {
             return Err(Error::invalid("there is no prepared transaction with this xid"));
         };
         drop(prepared);
@@ -145,6 +139,18 @@ impl TxnSystem {
             }
         }
         Ok(false)
+    }
+
+    /// The indexes that the records of `log` are about. Records on damaged pages are passed over.
+    fn changed_by(&self, log: &UndoLog) -> Result<Vec<IndexId>> {
+        let mut changed = Vec::new();
+        self.has_changed(log, |index| {
+            if !changed.contains(&index) {
+                changed.push(index);
+            }
+            false
+        })?;
+        Ok(changed)
     }
 
     /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged pages are passed over.

@@ -100,7 +100,7 @@ impl TableIndex {
         match self.tree().get_at(key, &acc, &mut Vec::new()) {
             Ok(spot) => {
                 let what = format!("index {}: the entry {} {what}", self.id(), shown(key));
-                Error::damaged_page(PageId::new(space.id(), spot.page()), what)
+                space.store().damaged(PageId::new(space.id(), spot.page()), what)
             }
             Err(error) => error,
         }

@@ -32,26 +32,13 @@ impl TxnSystem {
     /// makes this last.
     pub(crate) fn unprepare(&self, log: &mut UndoLog) -> Result<Option<Lsn>> {
         let acc = self.store.pool().access(AccessKind::Point);
-        log.unprepare(&self.undo, &acc).map_err(|error| self.or_stopped(error))
+        log.unprepare(&self.undo, &acc)
     }
 
     /// Undoes the records of `log`, which is not prepared, beyond the first `keep`. `undone` is told by how much the number of live entries of
     /// an index changes. After an error everything is undone that could be.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
-        self.undo_records(log, keep, undone).map_err(|error| {
-            let around = self.undo_around(log, keep);
-            self.or_stopped(around.err().unwrap_or(error))
-        })
-    }
-
-    /// The error, or that the database has stopped if that may be why: a mini-transaction that broke off leaves pages in
-    /// memory that look damaged, and are not.
-    #[must_use]
-    pub fn or_stopped(&self, error: Error) -> Error {
-        match self.store.wal().check_poisoned() {
-            Err(stopped) if error.is_damage() => stopped,
-            _ => error,
-        }
+        self.undo_records(log, keep, undone).map_err(|error| self.undo_around(log, keep).err().unwrap_or(error))
     }
 
     fn undo_records(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
@@ -137,7 +124,7 @@ impl TxnSystem {
     pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
         let undone = self.unprepare(&mut loser.log).and_then(|_| match loser.tried {
             false => self.undo_to(&mut loser.log, 0, &mut |_, _| {}),
-            true => self.undo_records(&mut loser.log, 0, &mut |_, _| {}).map_err(|error| self.or_stopped(error)),
+            true => self.undo_records(&mut loser.log, 0, &mut |_, _| {}),
         });
         self.release_unsaid_xid(&loser.log, &mut loser.xid);
         if let Err(e) = undone {

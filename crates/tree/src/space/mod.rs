@@ -255,7 +255,7 @@ impl SpaceFile {
         let ticket = self.store.reserve(64, Store::class_of(acc))?;
         let mut mtr = self.store.begin(ticket, acc);
         let page = self.fix_header(&mut mtr)?;
-        let damaged = || Error::damaged_page(mtr.id(page), "the space header is not one");
+        let damaged = || self.store.damaged(mtr.id(page), "the space header is not one");
         let known = SpaceHeader::decode(mtr.bytes(page)).ok_or_else(damaged)?.features.incompatible;
         let (offset, bytes) = (header::OFF_INCOMPATIBLE as u16, (known | feature).to_le_bytes());
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &bytes })?;
@@ -305,9 +305,7 @@ impl SpaceFile {
     }
 
     fn damaged(&self, no: PageNo, what: &str) -> Error {
-        // As for a node of a tree.
-        let stopped = self.store.wal().check_poisoned().err();
-        stopped.unwrap_or_else(|| Error::damaged_page(PageId::new(self.id(), no), what))
+        self.store.damaged(PageId::new(self.id(), no), what)
     }
 }
 

@@ -138,10 +138,7 @@ impl Tree {
     }
 
     fn damaged(&self, no: PageNo, what: &str) -> Error {
-        // A mini-transaction that broke off leaves pages in memory that look damaged, and are not.
-        let stopped = self.store().wal().check_poisoned().err();
-        let page = PageId::new(self.space.id(), no);
-        stopped.unwrap_or_else(|| Error::damaged_page(page, format!("index {}: {what}", self.index)))
+        self.store().damaged(PageId::new(self.space.id(), no), format!("index {}: {what}", self.index))
     }
 
     /// `bytes`, the page `no`, as a node of this tree.

@@ -132,7 +132,7 @@ impl UndoLog {
     /// The damage.
     pub fn check_whole(&self, space: &UndoSpace) -> Result<()> {
         let what = "a page of the undo log that begins there cannot be read";
-        let error = || Error::damaged_page(PageId::new(space.file().id(), self.first()), what);
+        let error = || space.file().store().damaged(PageId::new(space.file().id(), self.first()), what);
         if self.whole { Ok(()) } else { Err(error()) }
     }
 

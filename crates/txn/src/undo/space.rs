@@ -229,7 +229,7 @@ impl UndoSpace {
     }
 
     pub fn damaged(&self, no: PageNo) -> Error {
-        Error::damaged_page(PageId::new(self.file.id(), no), "it is not the undo page that it should be")
+        self.file.store().damaged(PageId::new(self.file.id(), no), "it is not the undo page that it should be")
     }
 
     /// The first page of a log that no transaction uses, if possible one of the caller's group; a
