@@ -139,8 +139,8 @@ impl TxnSystem {
     ) -> Arc<TxnSystem> {
         let metrics = Arc::clone(store.metrics());
         let open = Arc::new(OpenTxns::new());
-        let (waiting, poison) = (Arc::clone(&open), Arc::clone(store.wal().shared_poison()));
-        store.wal().shared_poison().on_set(move || stop_waits(&waiting, &poison));
+        let waiting = Arc::clone(&open);
+        store.wal().shared_poison().on_set(move |poison| stop_waits(&waiting, poison));
         let clock = Clock::new(TxnId(from.max_txn.0 + 1), from.last_commit);
         let map = CommitMap::new(config.commit_window, &clock, active);
         metrics.set(Gauge::MemoryCommitMap, map.memory() as u64);

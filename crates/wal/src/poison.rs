@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 
-type Hook = Box<dyn Fn() + Send + Sync>;
+type Hook = Box<dyn Fn(&Poison) + Send + Sync>;
 
 /// The poison of one database. It is set once, with the first reason, and never cleared. Reopening
 /// the database starts with a new one.
@@ -35,7 +35,7 @@ impl Poison {
     pub fn set(&self, why: impl Into<Arc<str>>) {
         if self.reason.set(why.into()).is_ok() {
             for hook in self.hooks.lock().iter() {
-                hook();
+                hook(self);
             }
         }
     }
@@ -65,11 +65,12 @@ impl Poison {
     }
 
     /// Runs `hook` when the poison is set, or at once if it is already. The hook runs on the thread
-    /// that sets the poison, under whatever locks that thread holds, so it may only wake threads.
-    pub fn on_set(&self, hook: impl Fn() + Send + Sync + 'static) {
+    /// that sets the poison, under whatever locks that thread holds, so it may only wake threads. It
+    /// gets the poison as its argument: a hook that held it would keep both in memory for ever.
+    pub fn on_set(&self, hook: impl Fn(&Poison) + Send + Sync + 'static) {
         let mut hooks = self.hooks.lock();
         if self.is_set() {
-            hook();
+            hook(self);
         }
         hooks.push(Box::new(hook));
     }
@@ -101,14 +102,14 @@ mod tests {
         let poison = Poison::new();
         let runs = Arc::new(AtomicUsize::new(0));
         let seen = runs.clone();
-        poison.on_set(move || {
+        poison.on_set(move |_| {
             seen.fetch_add(1, Relaxed);
         });
         poison.set("a");
         poison.set("b");
         assert_eq!(runs.load(Relaxed), 1);
         let seen = runs.clone();
-        poison.on_set(move || {
+        poison.on_set(move |_| {
             seen.fetch_add(1, Relaxed);
         });
         assert_eq!(runs.load(Relaxed), 2, "a late hook runs at once");

@@ -176,7 +176,7 @@ impl Wal {
             metrics,
         });
         let weak = Arc::downgrade(&wal);
-        wal.poison.on_set(move || {
+        wal.poison.on_set(move |_| {
             if let Some(wal) = weak.upgrade() {
                 wal.wake_all_waiters();
             }
