@@ -394,7 +394,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   hf_code code= check_unprepared(name);
   if (code == HF_OK)
     code= hf_alter_begin(database, slice(name), specs.data(), specs.size(), info->online,
-                         lock_wait_limit_ms(ha_thd()), &ctx->alter);
+                         definition_wait_limit_ms(ha_thd()), &ctx->alter);
   if (code == HF_OK && !added.empty())
     ctx->added= std::make_shared<New_indexes>(altered, added);
   // No other session is in the middle of a statement with the table: all later statements know the new indexes.
@@ -452,7 +452,7 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
     alters.push_back(ctx->alter);
   }
   return hf_alter_commit(database, alters.data(), alters.size(), others.all(), others.count(),
-                         lock_wait_limit_ms(current_thd));
+                         definition_wait_limit_ms(current_thd));
 }
 
 /* What changes is known to the server alone, and which version of the definition it is. */

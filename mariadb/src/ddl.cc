@@ -258,7 +258,7 @@ static hf_code forget_layouts(const std::string &name)
 
 int ha_holdfast::truncate()
 {
-  hf_code code= hf_table_truncate(database, slice(name), lock_wait_limit_ms(ha_thd()));
+  hf_code code= hf_table_truncate(database, slice(name), definition_wait_limit_ms(ha_thd()));
   if (code != HF_OK)
     return fail(code);
   hf_code forgotten= forget_layouts(name);
@@ -285,7 +285,7 @@ static bool is_needed(THD *thd, const std::string &table)
 
 static hf_code drop(const std::string &table)
 {
-  hf_code code= hf_table_drop(database, slice(table), lock_wait_limit_ms(current_thd));
+  hf_code code= hf_table_drop(database, slice(table), definition_wait_limit_ms(current_thd));
   if (code == HF_OK)
     know_references(table, References());
   return code;
@@ -302,6 +302,8 @@ int drop_table(handlerton *, const char *path)
     return HA_ERR_NO_SUCH_TABLE;
   case HF_LOCK_TIMEOUT:
     return HA_ERR_LOCK_WAIT_TIMEOUT;
+  case HF_INTERRUPTED:
+    return HA_ERR_ABORTED_BY_USER;
   default:
     return logged_error(code, "dropping a table");
   }

@@ -32,6 +32,7 @@ int ha_holdfast::begin_alone()
   hf_transaction_options options= {ISO_READ_COMMITTED, false, false};
   if (hf_code code= hf_begin(database, &options, &alone); code != HF_OK)
     return fail(code);
+  connection->begins_alone(alone);
   uint64_t savepoint;
   return fail(hf_statement(alone, lock_wait_limit_ms(thd), &savepoint));
 }

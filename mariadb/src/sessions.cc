@@ -92,6 +92,13 @@ extern "C" void session_sleeps(void *, bool begins)
     thd_wait_end(nullptr);
 }
 
+/* Asked by the session's own thread. */
+extern "C" bool session_gives_up(void *)
+{
+  THD *thd= current_thd;
+  return thd && thd_kill_level(thd) != THD_IS_NOT_KILLED;
+}
+
 extern "C" bool find_session(void *, uint64_t serial, hf_session *out)
 {
   std::lock_guard<std::mutex> guard(mutex);
@@ -110,7 +117,7 @@ extern "C" bool find_session(void *, uint64_t serial, hf_session *out)
 hf_code answer_about_sessions()
 {
   hf_code code= hf_set_sessions(database, find_session, nullptr);
-  return code == HF_OK ? hf_observe_waits(database, wait_interest, session_waits, session_sleeps, nullptr) : code;
+  return code == HF_OK ? hf_observe_waits(database, wait_interest, session_waits, session_sleeps, session_gives_up, nullptr) : code;
 }
 
 } // namespace holdfast

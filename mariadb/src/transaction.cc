@@ -89,6 +89,13 @@ uint64_t lock_wait_limit_ms(THD *thd)
   return lock_wait_timeout_ms(thd);
 }
 
+uint64_t definition_wait_limit_ms(THD *thd)
+{
+  if (thd)
+    Connection::of(thd);
+  return lock_wait_limit_ms(thd);
+}
+
 int Connection::statement(THD *thd)
 {
   if (int error= begin(thd))
@@ -261,14 +268,29 @@ int Connection::prepare(THD *thd, bool all)
   std::string bytes= xid_bytes(&xid);
   hf_code code= hf_prepare(transaction, slice(bytes), flush_at_commit());
   if (code == HF_OK)
+  {
     prepared= true;
+    // As InnoDB: between XA PREPARE and its end it may be long. Before any other commit the locks keep the order of the binary log.
+    if (thd_sql_command(thd) == SQLCOM_XA_PREPARE)
+      code= hf_release_reads(transaction);
+  }
   return server_error(code, thd);
+}
+
+void Connection::begins_alone(hf_transaction *alone)
+{
+  uint64_t number= 0;
+  hf_transaction_info(alone, &number, nullptr);
+  serial_alone= number;
 }
 
 void Connection::kill()
 {
-  if (uint64_t number= serial)
-    hf_kill(database, number);
+  for (uint64_t number : {serial.load(), serial_alone.load()})
+  {
+    if (number)
+      hf_kill(database, number);
+  }
 }
 
 /* The hooks. */
@@ -286,6 +308,8 @@ static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 {
   if (Connection *connection= Connection::existing(thd))
     connection->kill();
+  // A session that changes a definition may wait without a transaction.
+  hf_wake_waits(database);
 }
 
 static int commit(handlerton *, THD *thd, bool all)

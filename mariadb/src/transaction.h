@@ -55,6 +55,9 @@ public:
   /* The number of its transaction; 0 if there is none. */
   uint64_t number() const { return serial; }
 
+  /* A handler of a sequence begins a transaction of its own. */
+  void begins_alone(hf_transaction *alone);
+
   hf_transaction *transaction= nullptr;
 
   /* The actions of FOREIGN KEYs that are under way, one below the other: the table whose row an UPDATE changes, null for a DELETE. */
@@ -74,7 +77,7 @@ private:
   void end();
 
   std::vector<std::shared_ptr<Numbers>> locked_numbers;
-  std::atomic<uint64_t> serial{0};
+  std::atomic<uint64_t> serial{0}, serial_alone{0};
   uint64_t statement_savepoint= 0;
   uint locked_tables= 0;
   bool in_statement= false;
@@ -88,6 +91,10 @@ void set_transaction_hooks(handlerton *hton);
 
 /* How long the statement waits for a lock. */
 uint64_t lock_wait_limit_ms(THD *thd);
+
+/* The same for a change of a definition, which needs no transaction. The server says only of connections that the engine knows when
+   they are killed: from now on it knows this one. */
+uint64_t definition_wait_limit_ms(THD *thd);
 
 /* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
 hf_code check_unprepared(const std::string &table);

@@ -141,7 +141,8 @@ typedef struct {
 
 hf_code hf_observe_waits(const hf_database *database, uint32_t (*interest)(void *context),
                          void (*waits_for)(void *context, uint64_t waiter, const uint64_t *others, size_t count),
-                         void (*sleeps)(void *context, bool begins), void *context);
+                         void (*sleeps)(void *context, bool begins), bool (*gives_up)(void *context), void *context);
+hf_code hf_wake_waits(const hf_database *database);
 hf_code hf_set_sessions(const hf_database *database, bool (*find)(void *context, uint64_t serial, hf_session *out),
                         void *context);
 
@@ -217,6 +218,7 @@ hf_code hf_rollback_to(hf_transaction *transaction, uint64_t savepoint);
 hf_code hf_lock_name(hf_transaction *transaction, hf_slice name);
 hf_code hf_unlock_name(hf_transaction *transaction, hf_slice name);
 hf_code hf_prepare(hf_transaction *transaction, hf_slice xid, hf_flush flush);
+hf_code hf_release_reads(hf_transaction *transaction);
 hf_code hf_commit_ordered(hf_transaction *transaction);
 hf_code hf_commit(hf_transaction *transaction, hf_flush flush);
 hf_code hf_rollback(hf_transaction *transaction);

@@ -246,6 +246,10 @@ impl Database {
         self.0.kill(serial);
     }
 
+    pub fn wake_waits(&self) {
+        self.0.wake_waits();
+    }
+
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.0.prepared()
     }
@@ -301,6 +305,10 @@ impl Transaction {
 
     pub fn prepare(&mut self, xid: &[u8], how: Flush) -> Result<()> {
         self.raw.prepare(xid, flush(how))
+    }
+
+    pub fn release_reads(&mut self) -> Result<()> {
+        self.raw.release_reads()
     }
 
     pub fn commit_ordered(&mut self) -> Result<()> {

@@ -51,11 +51,15 @@ pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, others: *co
 /// Is told that the calling thread is going to sleep, or has woken up.
 pub type Sleeps = extern "C" fn(context: *mut c_void, begins: bool);
 
+/// True if the session of the calling thread is to end its wait: it has been killed.
+pub type GivesUp = extern "C" fn(context: *mut c_void) -> bool;
+
 /// The caller's functions with what they want to be called with.
 struct Observer {
     interest: Interest,
     waits_for: WaitsFor,
     sleeps: Sleeps,
+    gives_up: GivesUp,
     context: *mut c_void,
 }
 
@@ -84,11 +88,16 @@ impl WaitObserver for Observer {
     fn ends(&self) {
         (self.sleeps)(self.context, false);
     }
+
+    fn gives_up(&self) -> bool {
+        (self.gives_up)(self.context)
+    }
 }
 
 entry_points! {
     /// Registers functions that threads call when they wait for a lock: with the transactions for
-    /// which they wait, as far as `interest` asks for it, and when they sleep. They are called with
+    /// which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
+    /// things the thread calls `gives_up`; see `hf_wake_waits`. The functions are called with
     /// `context` until the database is closed, and must not call the database nor wait for a
     /// transaction. The first ones stay.
     fn hf_observe_waits(
@@ -96,12 +105,21 @@ entry_points! {
         interest: Option<Interest>,
         waits_for: Option<WaitsFor>,
         sleeps: Option<Sleeps>,
+        gives_up: Option<GivesUp>,
         context: *mut c_void,
     ) {
         let database = take!(shared(database))?;
-        if let (Some(interest), Some(waits_for), Some(sleeps)) = (interest, waits_for, sleeps) {
-            database.0.set_wait_observer(Observer { interest, waits_for, sleeps, context });
+        let functions = (interest, waits_for, sleeps, gives_up);
+        if let (Some(interest), Some(waits_for), Some(sleeps), Some(gives_up)) = functions {
+            database.0.set_wait_observer(Observer { interest, waits_for, sleeps, gives_up, context });
         }
+        Ok(Code::Ok)
+    }
+
+    /// Has sessions that wait for writers of a table, or for rollbacks, ask `gives_up` of `hf_observe_waits` again: one of them
+    /// has been killed. `hf_kill` ends waits for locks of a transaction.
+    fn hf_wake_waits(database: *const Database) {
+        take!(shared(database))?.0.wake_waits();
         Ok(Code::Ok)
     }
 

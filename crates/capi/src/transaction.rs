@@ -87,6 +87,12 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Releases the locks by which a prepared transaction kept what it has only read: it reads no more.
+    fn hf_release_reads(transaction: *mut Transaction) {
+        take!(exclusive(transaction))?.0.release_reads()?;
+        Ok(Code::Ok)
+    }
+
     /// Fixes the transaction's place in the commit order and makes its changes visible, without waiting for the disk.
     fn hf_commit_ordered(transaction: *mut Transaction) {
         take!(exclusive(transaction))?.0.commit_ordered()?;

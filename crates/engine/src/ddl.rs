@@ -37,7 +37,7 @@ use std::time::Duration;
 use holdfast_base::{IndexId, SpaceId};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{Lifetime, SpaceFile, Tree};
-use holdfast_txn::Durability;
+use holdfast_txn::{Durability, Wait};
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord};
 use crate::definition::TableDefinition;
@@ -284,24 +284,29 @@ pub(crate) fn find(shared: &Shared, name: &str) -> Result<Arc<TableHandle>> {
     shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
 }
 
-/// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long for rollbacks that are under way. The
+/// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long for rollbacks that are under way; the
+/// session gives up if it is killed ([`wake_waits`]). The
 /// caller does not hold the lock of the catalog: by the time that it does, the table may have been dropped, or have got another name.
 pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle, wait: Duration) -> Result<Closed> {
     let file = &table.store.file;
-    let closed = file.close_gate(wait)?;
+    let closed = file.close_gate(&shared.wait(wait))?;
     if file.lifetime == Lifetime::Lasting {
-        settle(shared, table, wait)?;
+        settle(shared, table, &shared.wait(wait))?;
     }
     Ok(closed)
 }
 
+/// Has the sessions that wait for writers of tables, or for rollbacks, ask whether they give up.
+pub(crate) fn wake_waits(shared: &Shared) {
+    shared.schema().tables().for_each(|table| table.store.file.gate.wake());
+    shared.txns.wake_waits_for_rollbacks();
+}
+
 /// Sees to it that what transactions without a user have changed in the table is undone. What cannot be undone in other tables does not
 /// matter, nor does damage: the table that is damaged can be dropped, since rollback passes over what is dropped.
-fn settle(shared: &Shared, table: &TableHandle, limit: Duration) -> Result<()> {
+fn settle(shared: &Shared, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
     let rolled_back = shared.txns.roll_back_losers();
-    if !shared.txns.wait_for_rollbacks(limit) {
-        return Err(Error::LockTimeout);
-    }
+    shared.txns.wait_for_rollbacks(wait)?;
     if shared.txns.loser_has_changed(&index_ids(table))? {
         return Err(rolled_back.err().unwrap_or(Error::LockTimeout));
     }

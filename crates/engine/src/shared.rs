@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_io::{Clock, Disk, Lease, Process};
@@ -9,7 +10,7 @@ use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
 use holdfast_policy::PolicyKind;
 use holdfast_pool::Pool;
 use holdfast_tree::{SpaceFile, Store};
-use holdfast_txn::{Txn, TxnOptions, TxnSystem};
+use holdfast_txn::{Txn, TxnOptions, TxnSystem, Wait};
 use holdfast_wal::{Wal, WalConfig};
 
 use crate::catalog::{Catalog, NextIds};
@@ -102,6 +103,11 @@ impl Shared {
             // Outside the lock: it may be the last holder of a dropped table.
             drop(previous);
         }
+    }
+
+    /// A wait of the calling thread that begins now, for `limit` at most.
+    pub(crate) fn wait(&self, limit: Duration) -> Wait<'_> {
+        Wait::begins(limit, self.txns.locks().wait_observer())
     }
 
     /// Begins a transaction of the floor below.

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use holdfast_base::blocking::{Condvar, Mutex, MutexGuard};
-use holdfast_base::time::Instant;
+use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{SpaceId, latches};
 use holdfast_io::Disk;
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_tree::{Lifetime, SpaceFile};
+use holdfast_txn::Wait;
 
+use crate::Result;
 use crate::schema::TableStore;
-use crate::{Error, Result};
 
 /// The file of a table's space.
 pub(crate) fn file_name(space: SpaceId) -> String {
@@ -54,20 +53,6 @@ pub(crate) struct WriterGate {
     given_back: Condvar,
 }
 
-/// Waits at `condvar` while `waits` holds; false if it still does at `until` (`None`: so far away that it does not come).
-fn wait_while<T>(
-    condvar: &Condvar,
-    guard: &mut MutexGuard<'_, T>,
-    until: Option<Instant>,
-    waits: fn(&T) -> bool,
-) -> bool {
-    match until {
-        Some(until) => drop(condvar.wait_while_until(guard, |value| waits(value), until)),
-        None => condvar.wait_while(guard, |value| waits(value)),
-    }
-    !waits(guard)
-}
-
 impl WriterGate {
     /// If the caller may write to the table, until it calls [`WriterGate::leave`] with the number that this returns.
     pub(crate) fn enter(&self) -> Option<usize> {
@@ -98,28 +83,32 @@ impl WriterGate {
     }
 
     /// Takes the gate and admits no further writer.
-    fn shut(&self, until: Option<Instant>) -> Result<()> {
+    fn shut(&self, wait: &Wait<'_>) -> Result<()> {
         latches::none_while_waiting_for("the gate of a table");
         let mut held = self.held.lock();
-        if !wait_while(&self.given_back, &mut held, until, |held| *held) {
-            return Err(Error::LockTimeout);
-        }
+        wait.at(&self.given_back, &mut held, |held| *held)?;
         *held = true;
         self.wings.all().for_each(|wing| wing.writers.lock().closed = true);
         Ok(())
     }
 
-    /// Admits no further writer and waits until all have left. On a timeout everything is as
-    /// before.
-    fn close(&self, timeout: Duration) -> Result<()> {
-        let until = Instant::now().checked_add(timeout);
-        self.shut(until)?;
+    /// Admits no further writer and waits until all have left. After an error everything is as before.
+    fn close(&self, wait: &Wait<'_>) -> Result<()> {
+        self.shut(wait)?;
         let mut wings = self.wings.all();
-        if wings.all(|wing| wait_while(&wing.changed, &mut wing.writers.lock(), until, |w| w.count > 0)) {
-            return Ok(());
+        let left = wings.try_for_each(|wing| wait.at(&wing.changed, &mut wing.writers.lock(), |w| w.count > 0));
+        left.inspect_err(|_| self.reopen())
+    }
+
+    /// Has the threads that wait here ask their observers whether they give up.
+    pub(crate) fn wake(&self) {
+        // A thread that has asked already sleeps by the time that it lets the mutex go.
+        drop(self.held.lock());
+        self.given_back.notify_all();
+        for wing in self.wings.all() {
+            drop(wing.writers.lock());
+            wing.changed.notify_all();
         }
-        self.reopen();
-        Err(Error::LockTimeout)
     }
 
     fn reopen(&self) {
@@ -175,16 +164,16 @@ impl TableFile {
         TableFile { disk, name, space, gate: WriterGate::default(), lifetime, dropped: AtomicBool::new(false) }
     }
 
-    /// Keeps new writers out and waits, for `timeout`, until those have left that are there. Those of a temporary table are not
+    /// Keeps new writers out and waits until those have left that are there. Those of a temporary table are not
     /// waited for: the session that changes its definition is the only one that uses it, and what its transaction has
     /// changed there, a rollback passes over.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`]; the gate is as it was.
-    pub(crate) fn close_gate(self: &Arc<Self>, timeout: Duration) -> Result<Closed> {
+    /// Those of [`Wait::at`]; the gate is as it was.
+    pub(crate) fn close_gate(self: &Arc<Self>, wait: &Wait<'_>) -> Result<Closed> {
         match self.lifetime {
-            Lifetime::Lasting => self.gate.close(timeout)?,
-            Lifetime::Temporary => self.gate.shut(Instant::now().checked_add(timeout))?,
+            Lifetime::Lasting => self.gate.close(wait)?,
+            Lifetime::Temporary => self.gate.shut(wait)?,
         }
         Ok(Closed(Arc::clone(self)))
     }
@@ -220,7 +209,14 @@ impl Drop for TableFile {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::Error;
+
+    fn within(seconds: u64) -> Wait<'static> {
+        Wait::begins(Duration::from_secs(seconds), None)
+    }
 
     #[test]
     fn names_of_files_lead_back_to_their_spaces() {
@@ -234,11 +230,11 @@ mod tests {
     fn a_closed_gate_lets_nobody_in() {
         let gate = WriterGate::default();
         let first = gate.enter().unwrap();
-        assert!(matches!(gate.close(Duration::from_millis(1)), Err(Error::LockTimeout)));
+        assert!(matches!(gate.close(&within(0)), Err(Error::LockTimeout)));
         let second = gate.enter().unwrap();
         gate.leave(first);
         gate.leave(second);
-        gate.close(Duration::ZERO).unwrap();
+        gate.close(&within(0)).unwrap();
         assert!(gate.enter().is_none());
         gate.reopen();
         assert!(gate.enter().is_some());
@@ -247,11 +243,11 @@ mod tests {
     #[test]
     fn one_change_of_definitions_at_a_time_holds_it() {
         let gate = WriterGate::default();
-        gate.close(Duration::ZERO).unwrap();
-        assert!(matches!(gate.close(Duration::ZERO), Err(Error::LockTimeout)));
+        gate.close(&within(0)).unwrap();
+        assert!(matches!(gate.close(&within(0)), Err(Error::LockTimeout)));
         assert!(gate.enter().is_none());
         std::thread::scope(|scope| {
-            scope.spawn(|| gate.close(Duration::from_secs(60)).unwrap());
+            scope.spawn(|| gate.close(&within(60)).unwrap());
             gate.reopen();
         });
         assert!(gate.enter().is_none());
@@ -266,14 +262,14 @@ mod tests {
         });
         assert_eq!(gate.quiet(), None);
         for &group in &groups {
-            assert!(matches!(gate.close(Duration::ZERO), Err(Error::LockTimeout)));
+            assert!(matches!(gate.close(&within(0)), Err(Error::LockTimeout)));
             gate.leave(group);
         }
         assert_eq!(gate.quiet(), Some(5));
         let last = gate.enter().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| gate.leave(last));
-            gate.close(Duration::from_secs(60)).unwrap();
+            gate.close(&within(60)).unwrap();
         });
         assert_eq!(gate.quiet(), Some(6));
     }

@@ -140,7 +140,7 @@ pub(crate) fn verify(
     if shared.read_only {
         // Nothing else changes then what is counted. A loser that cannot be rolled back is found below.
         let _ = shared.txns.roll_back_losers();
-        let _ = shared.txns.wait_for_rollbacks(shared.settings.lock_wait_timeout);
+        let _ = shared.txns.wait_for_rollbacks(&shared.wait(shared.settings.lock_wait_timeout));
     }
     let schema = shared.schema();
     let mut tables = Vec::new();

@@ -87,6 +87,8 @@ pub mod versions;
 pub mod view;
 #[cfg(not(shuttle))]
 mod visibility;
+#[cfg(not(shuttle))]
+mod wait;
 
 pub use lock::{
     DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, Session,
@@ -105,4 +107,5 @@ pub use {
     txn::{Savepoint, Txn},
     undo::XID_MAX,
     values::{NewValue, Part},
+    wait::Wait,
 };

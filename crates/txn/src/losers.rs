@@ -9,15 +9,14 @@
 //! thread, and its rows stay locked meanwhile.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, Mutex};
-use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result};
 
 use crate::lock::Owner;
 use crate::system::TxnSystem;
 use crate::undo::UndoLog;
+use crate::wait::Wait;
 
 /// A transaction whose user is gone and that is not ended.
 #[derive(Debug)]
@@ -91,14 +90,9 @@ impl Losers {
         self.put_down.notify_all();
     }
 
-    /// Waits until none is in hand. False if that takes longer than `limit`.
-    fn wait_for_hands(&self, limit: Duration) -> bool {
-        let mut lists = self.lists.lock();
-        match Instant::now().checked_add(limit) {
-            Some(until) => drop(self.put_down.wait_while_until(&mut lists, |lists| lists.in_hand > 0, until)),
-            None => self.put_down.wait_while(&mut lists, |lists| lists.in_hand > 0),
-        }
-        lists.in_hand == 0
+    /// Waits until none is in hand.
+    fn wait_for_hands(&self, wait: &Wait<'_>) -> Result<()> {
+        wait.at(&self.put_down, &mut self.lists.lock(), |lists| lists.in_hand > 0)
     }
 }
 
@@ -125,10 +119,19 @@ impl TxnSystem {
         first.map_or(Ok(ended), Err)
     }
 
-    /// Waits until no thread is rolling a loser back. False if that takes longer than `limit`.
-    #[must_use]
-    pub fn wait_for_rollbacks(&self, limit: Duration) -> bool {
-        self.losers.wait_for_hands(limit)
+    /// Waits until no thread is rolling a loser back.
+    ///
+    /// # Errors
+    /// Those of [`Wait::at`].
+    pub fn wait_for_rollbacks(&self, wait: &Wait<'_>) -> Result<()> {
+        self.losers.wait_for_hands(wait)
+    }
+
+    /// Has threads in [`TxnSystem::wait_for_rollbacks`] ask their observers whether they give up.
+    pub fn wake_waits_for_rollbacks(&self) {
+        // A thread that has asked already sleeps by the time that it lets the mutex go.
+        drop(self.losers.lists.lock());
+        self.losers.put_down.notify_all();
     }
 
     /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that its log says.

@@ -319,6 +319,19 @@ impl Txn {
         Ok(())
     }
 
+    /// Releases the locks by which the prepared transaction kept what it has only read: it reads no more. Sessions that wait for
+    /// these locks go on.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the transaction is not prepared.
+    pub fn release_reads(&mut self) -> Result<()> {
+        if self.state != State::Prepared {
+            return Err(Error::invalid("only a prepared transaction releases locks before its end"));
+        }
+        self.system.locks.release_reads(self.owner());
+        Ok(())
+    }
+
     /// Fixes the transaction's place in the commit order and makes its changes visible, without waiting for the disk:
     /// short, and callable from another thread. [`Txn::commit`] has to follow.
     ///

@@ -207,6 +207,12 @@ impl RawDatabase {
         self.shared().txns.kill(serial);
     }
 
+    /// Has the sessions that wait for something that is not a lock ask the observer whether they give up
+    /// ([`WaitObserver::gives_up`]). Costs a few mutexes for each table.
+    pub fn wake_waits(&self) {
+        crate::ddl::wake_waits(self.shared());
+    }
+
     /// The transactions that an earlier run prepared and did not end, by what their coordinator calls them.
     #[must_use]
     pub fn prepared(&self) -> Vec<Vec<u8>> {

@@ -321,6 +321,14 @@ impl RawTransaction {
     pub fn prepare(&mut self, xid: &[u8], flush: FlushAtCommit) -> Result<()> {
         self.txn.prepare(xid, self.needed(flush).into())
     }
+
+    /// As [`holdfast_txn::Txn::release_reads`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release_reads(&mut self) -> Result<()> {
+        self.txn.release_reads()
+    }
 }
 
 impl fmt::Debug for RawTransaction {

@@ -160,11 +160,26 @@ impl Covers {
 
     /// Removes the covers of an owner in `index`.
     pub fn release(&self, owner: Serial, index: IndexId) {
+        self.retain(index, |cover| cover.owner.serial() != owner);
+    }
+
+    /// Removes the shared covers of an owner in `index`. Returns whether it has others there.
+    pub fn release_shared(&self, owner: Serial, index: IndexId) -> bool {
+        let mut others = false;
+        self.retain(index, |cover| {
+            let is_own = cover.owner.serial() == owner;
+            others |= is_own && cover.mode != Mode::Shared;
+            !is_own || cover.mode != Mode::Shared
+        });
+        others
+    }
+
+    fn retain(&self, index: IndexId, keep: impl FnMut(&Cover) -> bool) {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let Some(covers) = indexes.get_mut(&index) else { return };
         let before = covers.len();
-        covers.retain(|cover| cover.owner.serial() != owner);
+        covers.retain(keep);
         shard.count.fetch_sub(before - covers.len(), Ordering::SeqCst);
         if covers.is_empty() {
             indexes.remove(&index);

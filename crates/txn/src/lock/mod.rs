@@ -39,6 +39,7 @@ mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
+use std::mem::take;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -139,6 +140,9 @@ pub trait WaitObserver: Send + Sync {
     fn begins(&self);
     /// It has woken up.
     fn ends(&self);
+    /// True if this thread is to end a wait that is not for a lock with [`Error::Interrupted`]. The thread asks before it sleeps and whenever it is
+    /// woken, and holds the mutex of what it waits at.
+    fn gives_up(&self) -> bool;
 }
 
 /// The lock manager of one database.
@@ -186,6 +190,12 @@ impl LockManager {
     /// Lets `observer` be told of waits. The first one stays.
     pub fn set_wait_observer(&self, observer: Box<dyn WaitObserver>) {
         let _ = self.observer.set(observer);
+    }
+
+    /// What is told of waits.
+    #[must_use]
+    pub fn wait_observer(&self) -> Option<&dyn WaitObserver> {
+        self.observer.get().map(AsRef::as_ref)
     }
 
     /// Bytes of memory that explicit locks take.
@@ -612,6 +622,43 @@ impl LockManager {
         if owner.take_just_entered(index, key).is_some() {
             self.release_row(owner, index, key);
         }
+    }
+
+    /// Releases what `owner` holds so that what it has read stays as it is: ranges, and shared locks on rows and tables. It has
+    /// read all that it is going to read.
+    pub fn release_reads(&self, owner: &Owner) {
+        let (rows, ranges, covers, tables) = {
+            let mut held = owner.held.lock();
+            let tables: Vec<_> = held.tables.extract_if(.., |(_, mode)| *mode == Mode::Shared).collect();
+            held.since_savepoint = 0;
+            (take(&mut held.rows), take(&mut held.ranges), take(&mut held.covers), tables)
+        };
+        for (index, _) in tables {
+            self.release_table(owner, index);
+        }
+        for index in ranges {
+            let freed = self.ranges.release(owner, index);
+            self.account(-(freed as isize));
+        }
+        let kept = covers.into_iter().filter(|&index| self.covers.release_shared(owner.serial(), index)).collect();
+        let changed = rows.into_iter().filter(|(index, key)| !self.release_shared_row(owner, *index, key));
+        let changed: Vec<_> = changed.collect();
+        let mut held = owner.held.lock();
+        held.rows.extend(changed);
+        held.covers = kept;
+    }
+
+    /// Releases a shared lock on a row. Returns whether it was one.
+    fn release_shared_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        let row = self.row(index, key);
+        let mut released = false;
+        self.shard(&row).lock().change(&row, |lock| {
+            released = lock.queue.mode_of(owner) == Some(Mode::Shared);
+            if released {
+                self.release_in(lock, owner);
+            }
+        });
+        released
     }
 
     /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction must have been

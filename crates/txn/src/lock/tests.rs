@@ -432,6 +432,9 @@ impl WaitObserver for Told {
     }
     fn begins(&self) {}
     fn ends(&self) {}
+    fn gives_up(&self) -> bool {
+        false
+    }
 }
 
 #[test]
