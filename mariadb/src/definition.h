@@ -27,10 +27,10 @@ struct Definition
 {
   /* With 2, all weights of a text are in its keys. With 3, there are rows of several layouts, each the beginning of the next; with 4, of any.
      With 5, there are FOREIGN KEYs, which an older version would not look after. */
-  static const uchar FORMAT= 2, FORMAT_WITH_BEGINNINGS= 3, FORMAT_WITH_HISTORY= 4, FORMAT_WITH_REFERENCES= 5;
+  static constexpr uchar FORMAT= 2, FORMAT_WITH_BEGINNINGS= 3, FORMAT_WITH_HISTORY= 4, FORMAT_WITH_REFERENCES= 5;
 
   /* Of a definition that is none. */
-  static const uchar NO_FORMAT= 0;
+  static constexpr uchar NO_FORMAT= 0;
 
   bool temporary= false;
   uchar format= FORMAT;

@@ -245,7 +245,7 @@ private:
   bool cursor_heads= false;    // it was told that the heads of rows do
   bool cursor_locks= false;    // it locks what it reads
   /* Entries that the cursor has shown ahead: those before `shown_at` have been given. More are asked for while all are used. */
-  static const size_t SHOWN_MAX= 32;
+  static constexpr size_t SHOWN_MAX= 32;
   hf_entry shown[SHOWN_MAX];
   size_t shown_at= 0, shown_count= 0, shown_next= 1;
   uint64_t shown_changes= 0;

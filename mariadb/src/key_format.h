@@ -180,7 +180,7 @@ public:
 
   /* Appends the parts in `map` of a key in the server's format, those of the primary key included. Returns how many bytes
      of `*out` have the order of values: those before the hash if something was cut, otherwise `UNCUT`. */
-  static const size_t UNCUT= SIZE_MAX;
+  static constexpr size_t UNCUT= SIZE_MAX;
   size_t encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
 
   bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,

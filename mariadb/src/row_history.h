@@ -50,7 +50,7 @@ enum Column_kind
 
 struct Row_history
 {
-  static const uint GONE= UINT_MAX;
+  static constexpr uint GONE= UINT_MAX;
 
   enum Null_bits
   {
@@ -88,10 +88,10 @@ struct Row_history
   };
 
   /* Versions that a byte can tell apart, but for the current one. */
-  static const size_t MAX_LAYOUTS= 255;
+  static constexpr size_t MAX_LAYOUTS= 255;
 
   /* Runs of all layouts, so that what is kept with a table stays small. */
-  static const size_t MAX_RUNS= 20000;
+  static constexpr size_t MAX_RUNS= 20000;
 
   bool is_too_long() const;
 

@@ -10,6 +10,7 @@ mod fuzz;
 mod mariadb;
 mod packages;
 mod run;
+mod sanitizers;
 mod simulation;
 mod suites;
 

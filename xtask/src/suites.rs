@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::packages::{self, Need};
 use crate::run::{cargo, cargo_nightly, check, works};
-use crate::{bench, fuzz, mariadb, simulation};
+use crate::{bench, fuzz, mariadb, sanitizers, simulation};
 
 /// How a suite ended.
 enum Outcome {
@@ -39,6 +39,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "browser", budget_minutes: 3.0, long: false, job: browser },
     Suite { name: "mariadb", budget_minutes: 3.0, long: false, job: mariadb_short },
     Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
+    Suite { name: "sanitizers-c", budget_minutes: 15.0, long: true, job: sanitizers_c },
+    Suite { name: "sanitizers-threads", budget_minutes: 20.0, long: true, job: sanitizers_threads },
     Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
     Suite { name: "faults", budget_minutes: 30.0, long: true, job: faults_exhaustive },
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
@@ -66,7 +68,7 @@ const COMPILER: Need = Need {
 fn needs_of(suite: &Suite) -> &'static [Need] {
     let has_packages = works(Command::new("apt-get").arg("--version"));
     match suite.name {
-        "mariadb" | "random-sql" | "lab-server" | "lab-historic" if has_packages => &[COMPILER],
+        "mariadb" | "random-sql" | "sanitizers-c" | "lab-server" | "lab-historic" if has_packages => &[COMPILER],
         _ => &[],
     }
 }
@@ -306,6 +308,23 @@ fn miri() -> anyhow::Result<Outcome> {
         check(cargo_nightly(&test).env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks"))?;
     }
     Ok(Outcome::Passed)
+}
+
+/// The C interface from C, and the shim in the server, with checks of memory accesses and arithmetic.
+fn sanitizers_c() -> anyhow::Result<Outcome> {
+    if let Some(why) = sanitizers::lacks_c_sanitizers() {
+        return Ok(Outcome::Skipped(why));
+    }
+    sanitizers::c_interface()?;
+    Ok(mariadb::sanitize(&[])?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+/// The engine's threads, with every access to memory watched.
+fn sanitizers_threads() -> anyhow::Result<Outcome> {
+    match sanitizers::lacks_library_source() {
+        Some(why) => Ok(Outcome::Skipped(why)),
+        None => passed(sanitizers::threads()),
+    }
 }
 
 fn fuzz_short() -> anyhow::Result<Outcome> {

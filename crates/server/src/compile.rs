@@ -18,6 +18,10 @@ pub enum Profile {
     Release,
     /// With debug assertions, from what the tests have already built.
     Dev,
+    /// As `Dev`, and the shim checks its memory accesses and arithmetic as it runs
+    /// (AddressSanitizer, UndefinedBehaviorSanitizer). Only a server of [`Cache::with_sanitizers`]
+    /// can load it.
+    Sanitized,
 }
 
 impl Profile {
@@ -25,22 +29,47 @@ impl Profile {
     fn folder(self) -> &'static str {
         match self {
             Profile::Release => "release",
-            Profile::Dev => "debug",
+            Profile::Dev | Profile::Sanitized => "debug",
+        }
+    }
+
+    /// Where in the cache its objects and the library that is made of them are.
+    fn build_dir(self) -> &'static str {
+        if self == Profile::Sanitized { "build/sanitized" } else { "build" }
+    }
+
+    /// How the compiler is to translate, and what the linker has to know of it.
+    fn code_flags(self) -> &'static [&'static str] {
+        match self {
+            Profile::Release | Profile::Dev => &["-O2", "-g1"],
+            Profile::Sanitized => &SANITIZED,
         }
     }
 }
 
+/// The server is compiled without the type information that the check of virtual calls (`vptr`)
+/// reads. The first finding ends the server.
+const SANITIZED: [&str; 7] = [
+    "-O1",
+    "-g1",
+    "-fno-omit-frame-pointer",
+    "-fno-optimize-sibling-calls",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize=vptr",
+    "-fno-sanitize-recover=undefined",
+];
+
 /// Builds the plugin and puts it into the plugin folder of the private servers.
 pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<PathBuf> {
     let engine = engine_library(profile)?;
-    let objects = objects(cache, version)?;
-    let linked = cache.path("build").join(profile.folder()).with_extension("so");
+    let objects = objects(cache, version, profile)?;
+    let linked = cache.path(profile.build_dir()).join(profile.folder()).with_extension("so");
     let mut newest_part = modified(&engine)?;
     for object in &objects {
         newest_part = newest_part.max(modified(object)?);
     }
     if modified(&linked)? < newest_part {
-        link(cache, &objects, &engine, &linked)?;
+        link(cache, profile, &objects, &engine, &linked)?;
     }
     let plugin = cache.root("usr/lib/mysql/plugin/ha_holdfast.so");
     // Written beside it first, then renamed: a running server has the old file mapped.
@@ -61,8 +90,8 @@ fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
 
 /// Compiles the sources of the shim whose objects are missing or older, as many at a time as there
 /// are processors. Returns all objects.
-fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let build = cache.path("build");
+fn objects(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<Vec<PathBuf>> {
+    let build = cache.path(profile.build_dir());
     fs::create_dir_all(&build)?;
     let sources = root().join("mariadb/src");
     let newest_header = newest(&sources, "h")?.max(newest(&root().join("crates/capi/include"), "h")?);
@@ -78,7 +107,7 @@ fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
     if stale.is_empty() {
         return Ok(objects);
     }
-    let headers = Headers::precompile(cache, version, newest_header)?;
+    let headers = Headers::precompile(cache, version, profile, newest_header)?;
     let stale = Mutex::new(stale);
     let next = || stale.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let compile_all = || -> anyhow::Result<()> {
@@ -101,17 +130,23 @@ fn objects(cache: &Cache, version: &str) -> anyhow::Result<Vec<PathBuf>> {
 struct Headers<'a> {
     cache: &'a Cache,
     version: &'a str,
+    profile: Profile,
     prelude: PathBuf,
 }
 
 impl<'a> Headers<'a> {
-    fn precompile(cache: &'a Cache, version: &'a str, newest_header: SystemTime) -> anyhow::Result<Headers<'a>> {
-        let prelude = cache.path("build/prelude.h");
+    fn precompile(
+        cache: &'a Cache,
+        version: &'a str,
+        profile: Profile,
+        newest_header: SystemTime,
+    ) -> anyhow::Result<Headers<'a>> {
+        let prelude = cache.path(profile.build_dir()).join("prelude.h");
         let text = format!("#include \"{}\"\n", root().join("mariadb/src/server.h").display());
         if fs::read_to_string(&prelude).ok().as_ref() != Some(&text) {
             fs::write(&prelude, text)?;
         }
-        let headers = Headers { cache, version, prelude };
+        let headers = Headers { cache, version, profile, prelude };
         let compiled = headers.prelude.with_extension("h.gch");
         if modified(&compiled)? < newest_header.max(modified(&headers.prelude)?) {
             println!("compiling the server's headers");
@@ -129,7 +164,8 @@ impl<'a> Headers<'a> {
     fn flags(&self) -> Command {
         let src = self.cache.path("src");
         let mut command = Command::new("g++");
-        command.args(["-std=gnu++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"]);
+        command.args(["-std=gnu++17", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"]);
+        command.args(self.profile.code_flags());
         // NDEBUG, DBUG_OFF and the absence of SAFE_MUTEX decide the layout of the server's
         // structures.
         command.args(["-DHAVE_CONFIG_H", "-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DNDEBUG", "-DMYSQL_SERVER=1"]);
@@ -163,9 +199,10 @@ fn compile(command: &mut Command, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn link(cache: &Cache, objects: &[PathBuf], engine: &Path, linked: &Path) -> anyhow::Result<()> {
+fn link(cache: &Cache, profile: Profile, objects: &[PathBuf], engine: &Path, linked: &Path) -> anyhow::Result<()> {
     check(
         Command::new("g++")
+            .args(profile.code_flags())
             .args(["-shared", "-o"])
             .arg(linked)
             .args(objects)

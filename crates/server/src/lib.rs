@@ -10,7 +10,8 @@
 //! deb/    packages and source as downloaded
 //! root/   the packages unpacked: server, client, test suites, headers, sysbench, fio where the machine has none
 //! src/    headers of the server's source
-//! build/  objects, precompiled headers, and ha_holdfast.so with the engine built for use (release) and for tests (debug)
+//! build/  objects, precompiled headers, and ha_holdfast.so with the engine built for use (release) and for tests (debug);
+//!         in sanitized/ the same with checks of every memory access
 //! historic/  servers of the past, which Maven downloads
 //! run/    the private server of `cargo xtask mariadb up`: data, socket, log
 //! ...     those of the tests and of the lab, and the Debian package
@@ -23,6 +24,7 @@ mod compile;
 mod headers;
 pub mod historic;
 pub mod run;
+mod sanitizers;
 pub mod server;
 pub mod statistics;
 
@@ -55,13 +57,21 @@ pub fn build_as(cache: &Cache, profile: Profile) -> anyhow::Result<PathBuf> {
 #[derive(Clone, Debug)]
 pub struct Cache {
     top: PathBuf,
+    /// Whether its servers load the engine that checks its memory accesses.
+    sanitizers: bool,
 }
 
 impl Cache {
     /// The cache folder of the workspace.
     #[must_use]
     pub fn of_the_project() -> Cache {
-        Cache { top: run::root().join(".cache/mariadb") }
+        Cache { top: run::root().join(".cache/mariadb"), sanitizers: false }
+    }
+
+    /// For servers that load the engine of [`Profile::Sanitized`].
+    #[must_use]
+    pub fn with_sanitizers(self) -> Cache {
+        Cache { sanitizers: true, ..self }
     }
 
     /// A path in the cache folder.

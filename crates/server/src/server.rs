@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::run::{behind, bound_to_us};
-use crate::{Cache, apt};
+use crate::{Cache, apt, sanitizers};
 
 /// The longest time that a server may take to start (recovery included) and to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The port of a server that listens on its socket alone.
+pub const SOCKET_ONLY: u16 = 0;
 
 /// A server, which may or may not be running.
 pub struct Server<'c> {
@@ -76,17 +79,26 @@ impl<'c> Server<'c> {
         }
         let log = fs::File::create(self.dir.join("error.log"))?;
         let mut command = self.cache.program("usr/sbin/mariadbd");
+        if self.cache.sanitizers {
+            command.envs(sanitizers::environment()?);
+        }
         match &self.engine {
             Some((_, configuration)) => command.arg(format!("--defaults-file={}", configuration.display())),
             None => command.arg("--no-defaults"),
         };
         command.args(self.common());
-        command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1");
+        match port {
+            SOCKET_ONLY => command.arg("--skip-networking"),
+            port => command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1"),
+        };
         command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
         if self.engine.is_none() {
             command.args(["--plugin-maturity=experimental", "--plugin-load-add=ha_holdfast.so"]);
         }
         command.arg("--loose-holdfast=FORCE");
+        if self.cache.sanitizers {
+            command.arg(sanitizers::STACK);
+        }
         command.args(options);
         if let Some((program, arguments)) = self.starter.split_first() {
             command = behind(&command, program, arguments);
@@ -269,10 +281,13 @@ impl<'c> Server<'c> {
         println!("its log is {}", self.dir.join("error.log").display());
     }
 
-    /// The last lines of the error log.
+    /// The last lines of the error log; all from a sanitizer's finding on if there is one.
     pub fn log_tail(&self) -> String {
         let text = fs::read(self.dir.join("error.log")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
+        if let Some(finding) = sanitizers::finding(&text) {
+            return finding.to_string();
+        }
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }

@@ -92,6 +92,12 @@ pub enum What {
         #[arg(long = "test")]
         tests: Vec<String>,
     },
+    /// Compile the shim with AddressSanitizer and UndefinedBehaviorSanitizer, and run the scripts of `mariadb/tests`, a table
+    /// altered at random and tables that refer to each other; a finding ends the server, and the run
+    Sanitize {
+        /// Only the scripts whose name contains one of these words, and nothing else
+        only: Vec<String>,
+    },
     /// Run the SQL scripts of `mariadb/tests` on a private server, on this engine and on InnoDB, and compare
     Smoke {
         /// Rewrite the `.result` files of scripts that are not compared with InnoDB
@@ -166,6 +172,10 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
             build(&cache)?;
             mtr::run(&cache, &suites, &tests)
         }
+        What::Sanitize { only } => match sanitize(&only)? {
+            Some(why) => anyhow::bail!("{why}"),
+            None => Ok(()),
+        },
         What::Smoke { record, only } => {
             build(&cache)?;
             smoke::run(&cache, &only, record)
@@ -176,20 +186,41 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
 /// Random SQL on both engines, as long as the long suites take. Where the server's packages cannot be had, the reason.
 pub fn long_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
-    if let Err(error) = apt::fetch(&cache) {
-        return Ok(Some(format!("the server's packages cannot be fetched by apt: {error}")));
+    if let Some(why) = without_packages(&cache) {
+        return Ok(Some(why));
     }
     build_as(&cache, Profile::Dev)?;
     compare::long(&cache)?;
     Ok(None)
 }
 
+/// The shim under sanitizers. Where the server's packages cannot be had, the reason.
+pub fn sanitize(only: &[String]) -> anyhow::Result<Option<String>> {
+    let cache = Cache::of_the_project().with_sanitizers();
+    if let Some(why) = without_packages(&cache) {
+        return Ok(Some(why));
+    }
+    build_as(&cache, Profile::Sanitized)?;
+    smoke::run(&cache, only, false)?;
+    if only.is_empty() {
+        alters::short(&cache)?;
+        references::short(&cache)?;
+    }
+    Ok(None)
+}
+
+/// Why the server's packages cannot be had.
+fn without_packages(cache: &Cache) -> Option<String> {
+    let error = apt::fetch(cache).err()?;
+    Some(format!("the server's packages cannot be fetched by apt: {error}"))
+}
+
 /// The part of all this that every run of the tests contains: the smoke scripts, a table altered at random, tables that refer to each other, tables of another format, a dump to InnoDB and back, a few tests of the
 /// server's suites, some kills. Where the server's packages cannot be had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
-    if let Err(error) = apt::fetch(&cache) {
-        return Ok(Some(format!("the server's packages cannot be fetched by apt: {error}")));
+    if let Some(why) = without_packages(&cache) {
+        return Ok(Some(why));
     }
     build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;

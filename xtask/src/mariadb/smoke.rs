@@ -15,15 +15,14 @@ use anyhow::{Context, bail};
 use crate::run::root;
 use holdfast_server::Cache;
 use holdfast_server::Server;
-
-const PORT: u16 = 13316;
+use holdfast_server::server::SOCKET_ONLY;
 
 /// Runs the scripts; stops the server again.
 pub fn run(cache: &Cache, only: &[String], record: bool) -> anyhow::Result<()> {
     let server = Server::new(cache, "smoke").bound_to_us();
     let options =
         ["--query-cache-type=1", "--query-cache-size=1M", "--log-bin", "--binlog-format=MIXED", "--server-id=1"];
-    server.up(PORT, true, &options.map(String::from))?;
+    server.up(SOCKET_ONLY, true, &options.map(String::from))?;
     let result = scripts(&server, only, record);
     match &result {
         Ok(()) => server.down()?,

@@ -4,6 +4,7 @@
 //! that happens.
 
 use anyhow::{Context, ensure};
+use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Server};
 use holdfast_workload::rng::Rng;
 
@@ -13,7 +14,6 @@ const STEPS_BETWEEN_LOOKS: u64 = 10;
 pub struct Stories {
     /// Of the server's folder.
     pub name: &'static str,
-    pub port: u16,
     pub options: &'static [&'static str],
     /// How long one is.
     pub steps: u64,
@@ -55,7 +55,7 @@ impl Stories {
 
     fn up(&self, server: &Server<'_>, fresh: bool) -> anyhow::Result<()> {
         let options: Vec<_> = self.options.iter().map(|o| (*o).to_string()).collect();
-        server.up(self.port, fresh, &options)
+        server.up(SOCKET_ONLY, fresh, &options)
     }
 
     fn tell_all<S: Story>(

@@ -14,7 +14,6 @@ use super::stories::{Stories, Story, same_on_both};
 
 const STORIES: Stories = Stories {
     name: "alters",
-    port: 13336,
     options: &["--sql-mode=", "--holdfast-flush-log-at-trx-commit=1"],
     // Few enough that a table never has to be copied because its rows have too many layouts.
     steps: 250,

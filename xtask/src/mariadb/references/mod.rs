@@ -18,7 +18,6 @@ use super::stories::{Stories, Story, same_on_both};
 
 const STORIES: Stories = Stories {
     name: "references",
-    port: 13338,
     options: &["--holdfast-flush-log-at-trx-commit=1"],
     steps: 400,
     steps_between_kills: 1000,
