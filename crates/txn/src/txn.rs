@@ -328,7 +328,14 @@ impl Txn {
         if self.state != State::Prepared {
             return Err(Error::invalid("only a prepared transaction releases locks before its end"));
         }
-        self.system.locks.release_reads(self.owner());
+        let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
+        let mut bytes = Vec::new();
+        let mut is_there = |index: IndexId, key: &[u8]| {
+            let Some(index) = self.system.index(index) else { return true };
+            let Some(_pinned) = index.pin() else { return true };
+            index.tree().get(key, &acc, &mut bytes).unwrap_or(true)
+        };
+        self.system.locks.release_reads(self.owner(), &mut is_there);
         Ok(())
     }
 

@@ -624,9 +624,9 @@ impl LockManager {
         }
     }
 
-    /// Releases what `owner` holds so that what it has read stays as it is: ranges, and shared locks on rows and tables. It has
-    /// read all that it is going to read.
-    pub fn release_reads(&self, owner: &Owner) {
+    /// Releases the locks by which `owner` keeps what it has only read: ranges, shared locks on rows
+    /// and tables, and locks on rows that are not there (`is_there`). `owner` reads no more.
+    pub fn release_reads(&self, owner: &Owner, mut is_there: impl FnMut(IndexId, &[u8]) -> bool) {
         let (rows, ranges, covers, tables) = {
             let mut held = owner.held.lock();
             let tables: Vec<_> = held.tables.extract_if(.., |(_, mode)| *mode == Mode::Shared).collect();
@@ -641,19 +641,22 @@ impl LockManager {
             self.account(-(freed as isize));
         }
         let kept = covers.into_iter().filter(|&index| self.covers.release_shared(owner.serial(), index)).collect();
-        let changed = rows.into_iter().filter(|(index, key)| !self.release_shared_row(owner, *index, key));
-        let changed: Vec<_> = changed.collect();
+        let mut stays = |(index, key): &(IndexId, Arc<[u8]>)| {
+            let there = is_there(*index, key);
+            !self.release_row_unless(owner, *index, key, |mode| there && mode != Mode::Shared)
+        };
+        let changed: Vec<_> = rows.into_iter().filter(|row| stays(row)).collect();
         let mut held = owner.held.lock();
         held.rows.extend(changed);
         held.covers = kept;
     }
 
-    /// Releases a shared lock on a row. Returns whether it was one.
-    fn release_shared_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+    /// Releases a row lock unless its mode `stays`. Returns whether it did.
+    fn release_row_unless(&self, owner: &Owner, index: IndexId, key: &[u8], stays: impl Fn(Mode) -> bool) -> bool {
         let row = self.row(index, key);
         let mut released = false;
         self.shard(&row).lock().change(&row, |lock| {
-            released = lock.queue.mode_of(owner) == Some(Mode::Shared);
+            released = lock.queue.mode_of(owner).is_some_and(|mode| !stays(mode));
             if released {
                 self.release_in(lock, owner);
             }
