@@ -1,5 +1,5 @@
-//! Gives the lab the commit that it was built from, for the provenance of its reports. Outside a
-//! repository there is none.
+//! Passes the commit that the lab is built from to the compiler, for the provenance of its reports.
+//! Outside a repository there is none.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ fn git(args: &[&str]) -> Option<String> {
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // One line is added to it by every commit and every checkout.
+    // Every commit and every checkout adds a line to this file.
     let log = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]);
     if let Some(log) = log.filter(|path| std::path::Path::new(path).exists()) {
         println!("cargo::rerun-if-changed={log}");

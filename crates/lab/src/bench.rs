@@ -1,8 +1,8 @@
 //! A target under load, sampled: what an experiment drives.
 //!
-//! The thread that drives the experiment is also the sampler: [`Bench::run`] lets the target go on
-//! for a while, takes a [`Sample`] every so often, and shows the current TPS. Between calls the
-//! target stands still, so that two benches can be measured in turns on the same cores.
+//! The thread that drives the experiment is also the sampler. [`Bench::run`] lets the target run
+//! for a while, takes a [`Sample`] at each interval, and shows the current TPS. Between calls the
+//! target is paused, so that two benches can be measured in turns on the same cores.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::measure::{human, per_second};
 use crate::progress::Progress;
 use crate::target::PoolState;
-use crate::worker::Crew;
+use crate::worker::Workers;
 
 /// One moment of a run. Rates are over the time since the sample before.
 #[derive(Clone, Debug, Serialize)]
@@ -31,18 +31,18 @@ pub struct Sample {
     pub resident_mb: Vec<f64>,
 }
 
-/// A phase of a run: what was going on from when to when.
+/// A phase of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phase {
     /// Its name.
     pub name: String,
-    /// Seconds of the target's time at its begin.
+    /// Seconds of the target's time at its start.
     pub from: f64,
-    /// And at its end.
+    /// Seconds of the target's time at its end.
     pub to: f64,
 }
 
-/// Everything counted so far, at one moment.
+/// All counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// Seconds of the target's time.
@@ -55,7 +55,7 @@ pub struct Mark {
     pub pool: PoolState,
 }
 
-/// What happened between two marks.
+/// The rates between two marks.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// Seconds.
@@ -67,7 +67,7 @@ pub struct Window {
 }
 
 impl Mark {
-    /// What happened since `earlier`.
+    /// The rates since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Mark) -> Window {
         let seconds = self.t - earlier.t;
@@ -94,10 +94,10 @@ pub struct Segment {
     pub index: String,
 }
 
-/// A target with its crew, its samples and phases.
+/// A target with its workers, its samples and phases.
 pub struct Bench {
     /// The workers.
-    pub crew: Crew,
+    pub workers: Workers,
     name: String,
     hot_table: String,
     segments: Vec<Segment>,
@@ -109,18 +109,34 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A bench, paused, for a target whose `hot_table` is watched. `segments` are the indexes to be
-    /// charted; `interval` is the time between samples.
+    /// Creates a bench, paused, for a target whose `hot_table` is watched. `segments` are the
+    /// indexes that are charted; `interval` is the time between samples.
     ///
     /// # Errors
-    /// If the target cannot tell its state.
-    pub fn new(crew: Crew, name: &str, hot_table: &str, segments: Vec<Segment>, interval: Duration) -> Result<Bench> {
-        crew.pause();
-        let pool = crew.target().pool()?;
-        let t = crew.target().clock().now().as_secs_f64();
+    /// If the target cannot report its state.
+    pub fn new(
+        workers: Workers,
+        name: &str,
+        hot_table: &str,
+        segments: Vec<Segment>,
+        interval: Duration,
+    ) -> Result<Bench> {
+        workers.pause();
+        let pool = workers.target().pool()?;
+        let t = workers.target().clock().now().as_secs_f64();
         let last = Mark { t, transactions: 0, dumped_rows: 0, pool };
         let (name, hot_table) = (name.to_owned(), hot_table.to_owned());
-        Ok(Bench { crew, name, hot_table, segments, interval, began: t, samples: Vec::new(), phases: Vec::new(), last })
+        Ok(Bench {
+            workers,
+            name,
+            hot_table,
+            segments,
+            interval,
+            began: t,
+            samples: Vec::new(),
+            phases: Vec::new(),
+            last,
+        })
     }
 
     /// The charted slices of the pool.
@@ -135,22 +151,22 @@ impl Bench {
         (&self.samples, &self.phases)
     }
 
-    /// Everything counted so far.
+    /// All counters now.
     ///
     /// # Errors
-    /// If the target cannot tell its state.
+    /// If the target cannot report its state.
     pub fn mark(&self) -> Result<Mark> {
-        let work = self.crew.work();
+        let work = self.workers.work();
         Ok(Mark {
-            t: self.crew.target().clock().now().as_secs_f64(),
+            t: self.workers.target().clock().now().as_secs_f64(),
             transactions: work.transactions.load(Ordering::Relaxed),
             dumped_rows: work.dumped_rows.load(Ordering::Relaxed),
-            pool: self.crew.target().pool()?,
+            pool: self.workers.target().pool()?,
         })
     }
 
-    /// Lets the target run for `duration` as part of phase `phase`, or until `enough` says so after
-    /// a sample. Returns whether it did.
+    /// Lets the target run for `duration` as part of phase `phase`, or until `enough` returns true
+    /// after a sample. Returns true in the second case.
     ///
     /// # Errors
     /// The failure of a worker, or of the target.
@@ -161,8 +177,8 @@ impl Bench {
         progress: &mut Progress,
         enough: &mut dyn FnMut(&Mark) -> bool,
     ) -> Result<bool> {
-        let clock = std::sync::Arc::clone(self.crew.target().clock());
-        self.crew.resume();
+        let clock = std::sync::Arc::clone(self.workers.target().clock());
+        self.workers.resume();
         let end = clock.now() + duration;
         let mut done = false;
         self.last = self.mark()?;
@@ -171,14 +187,14 @@ impl Bench {
             let left = end.saturating_sub(clock.now());
             std::thread::sleep(self.interval.min(left));
             let mark = self.mark()?;
-            self.crew.check()?;
-            // A sliver at the end of a slice is too short for a rate.
+            self.workers.check()?;
+            // The rest at the end of a slice is too short for a rate.
             if mark.t - self.last.t >= self.interval.as_secs_f64() * 0.5 {
                 self.sample(&mark, progress);
             }
             done = enough(&mark);
         }
-        self.crew.pause();
+        self.workers.pause();
         let t = clock.now().as_secs_f64() - self.began;
         if let Some(phase) = self.phases.last_mut() {
             phase.to = t;
@@ -186,10 +202,10 @@ impl Bench {
         Ok(done)
     }
 
-    /// [`Bench::run_until`] the time is over.
+    /// As [`Bench::run_until`], for all of `duration`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Bench::run_until`].
     pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<()> {
         self.run_until(phase, duration, progress, &mut |_| false).map(|_| ())
     }

@@ -20,14 +20,14 @@ use crate::report;
 use crate::rig::cli::{RigArgs, RigExperiment};
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
-use crate::server::turns::there::{self, What};
+use crate::server::turns::running::{self, What};
 use crate::server::turns::{self, Plan};
 use crate::server::{self, foreign};
 
 /// `holdfast lab`: the experiments.
 #[derive(Debug, Args)]
 pub struct LabArgs {
-    /// Which one.
+    /// The experiment.
     #[command(subcommand)]
     pub experiment: Experiment,
 }
@@ -35,8 +35,8 @@ pub struct LabArgs {
 /// An experiment.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// A dump of a big table beside OLTP on a small one: which cache is washed out, and which one
-    /// gets warm
+    /// A dump of a big table beside OLTP on a small one: does the small one stay, or become,
+    /// resident
     #[command(after_help = SIDELOAD_EXAMPLES)]
     Sideload(SideloadArgs),
     /// A report query over a big table between queries of a small one
@@ -83,7 +83,7 @@ Examples:
   holdfast lab all --quick --check --report all.html
   holdfast lab all --dir /mnt/ssd --json all.json";
 
-/// On which disk an experiment runs.
+/// The disk that an experiment runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DiskArg {
     /// Memory behind the model of a spinning disk: one arm, seek plus transfer
@@ -92,16 +92,16 @@ pub enum DiskArg {
     Real,
 }
 
-/// What an experiment runs on.
+/// The engine or server that an experiment runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetArg {
     /// The engine in this process.
     Embedded,
     /// Private MariaDB servers.
     MariaDb,
-    /// A server of the past.
+    /// A historic server.
     Historic(Historic),
-    /// A server that runs.
+    /// A running server that the user names.
     Server(Address),
 }
 
@@ -121,10 +121,10 @@ impl std::str::FromStr for TargetArg {
     }
 }
 
-/// What all experiments take.
+/// The arguments of all experiments.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
-    /// The shortest run that still says something
+    /// The shortest run whose figures mean something
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// The published sizes
@@ -136,22 +136,22 @@ pub struct CommonArgs {
     /// Seed of data and load
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// What it runs on: embedded; mariadb for private servers, which are fetched by apt; mysql55 or
-    /// mysql56 for the servers of the published experiments, which Maven downloads; or
-    /// dsn:mysql://user:password@host:port/ for a server that runs, in a schema that is created and
+    /// The engine or server: embedded; mariadb for private servers, which are fetched by apt;
+    /// mysql55 or mysql56 for the servers of the published experiments, which Maven downloads; or
+    /// dsn:mysql://user:password@host:port/ for a running server, in a schema that is created and
     /// dropped
     #[arg(long, default_value = "embedded", value_name = "TARGET")]
     pub target: TargetArg,
     /// The disk [default: model; with --target mariadb real]
     #[arg(long, value_enum)]
     pub disk: Option<DiskArg>,
-    /// Directory for the data with --disk real; what is put there is removed at the end
+    /// Directory for the data with --disk real; the data is removed at the end
     #[arg(long, default_value = ".lab", value_name = "DIR")]
     pub dir: PathBuf,
     /// Write the document as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Where the report goes, one HTML page [default: .lab/EXPERIMENT.html]
+    /// Path of the report, one HTML page [default: .lab/EXPERIMENT.html]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Write no report
@@ -165,7 +165,7 @@ pub struct CommonArgs {
 /// `holdfast lab sideload`.
 #[derive(Debug, Args)]
 pub struct SideloadArgs {
-    /// What all experiments take.
+    /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
     /// Divide tables and pool by S [default: 20, with --quick 30, with --full 1]
@@ -180,14 +180,13 @@ pub struct SideloadArgs {
     /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
     #[arg(long, value_name = "TPS", value_parser = above_zero)]
     pub rate: Option<f64>,
-    /// Rows per second that the dump's client takes; 0: as many as there are [default: the
-    /// published pace x D]
+    /// Rows per second that the dump's client takes; 0: no limit [default: the published pace x D]
     #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
     pub dump_rate: Option<f64>,
-    /// With --target mariadb: which engines [default: all, with --quick innodb,holdfast]
+    /// With --target mariadb: the engines [default: all, with --quick innodb,holdfast]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
-    /// Which rows OLTP asks for: uniform, special, pareto or zipf
+    /// Distribution of the rows that OLTP reads: uniform, special, pareto or zipf
     #[arg(long, default_value = "uniform", value_name = "KIND")]
     pub rand_type: Kind,
 }
@@ -195,7 +194,7 @@ pub struct SideloadArgs {
 /// `holdfast lab scan`.
 #[derive(Debug, Args)]
 pub struct ScanArgs {
-    /// What all experiments take.
+    /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
 }
@@ -203,21 +202,21 @@ pub struct ScanArgs {
 /// `holdfast lab querycache`.
 #[derive(Debug, Args)]
 pub struct QuerycacheArgs {
-    /// What all experiments take.
+    /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
     /// OLTP sessions
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// With --target dsn: which engine has the table, the first of them [default: innodb]
+    /// With --target dsn: the engine of the table, the first of the list [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
-    /// Size of the query cache, in MiB; that of a server of yours is what it is
+    /// Size of the query cache, in MiB; with --target dsn the server's own size counts
     #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub query_cache_mib: u64,
 }
 
-/// Where things go that nobody gave a place.
+/// The default folder for reports.
 const DIRECTORY: &str = ".lab";
 
 fn above_zero(text: &str) -> Result<f64, String> {
@@ -274,8 +273,8 @@ impl SideloadArgs {
 }
 
 impl SideloadArgs {
-    /// On private servers sizes shrink less than in the engine alone: small pools have troubles of
-    /// their own there.
+    /// On private servers sizes shrink less than on the engine alone, since small pools cause
+    /// problems of their own there.
     fn server_options(&self) -> server::sideload::Options {
         let common = &self.common;
         let (size, speed) = match (common.quick, common.full) {
@@ -285,7 +284,7 @@ impl SideloadArgs {
         };
         let size = self.scale.unwrap_or(size);
         let scale = Scale::new(size, self.speed.unwrap_or(speed), 1.0);
-        // MyRocks takes its time to load, and has no buffer pool to be washed out.
+        // MyRocks takes long to load, and has no buffer pool that a dump could wash out.
         let engines = match (self.engines.as_slice(), common.quick) {
             ([], true) => &[Engine::Innodb, Engine::Holdfast],
             ([], false) => Engine::value_variants(),
@@ -315,7 +314,7 @@ impl SideloadArgs {
         server::sideload::Options { scale, size, contenders, oltp, times, modelled, cores }
     }
 
-    /// On the target that was asked for.
+    /// Runs on the target that the arguments name.
     fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
         let common = &self.common;
         match &common.target {
@@ -337,15 +336,15 @@ impl SideloadArgs {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                foreign::run("A server that was there", address, engine, self.scale, &make, progress)
+                foreign::run("A running server", address, engine, self.scale, &make, progress)
             }
         }
     }
 }
 
 impl QuerycacheArgs {
-    /// On the target that was asked for; the embedded engine has no query cache, and the default is
-    /// a private server.
+    /// Runs on the target that the arguments name. The embedded engine has no query cache, so the
+    /// default is a private server.
     fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
         ensure!(self.common.disk != Some(DiskArg::Model), "querycache has its table in memory; leave --disk out");
         let chosen = self.engines.first().copied();
@@ -358,7 +357,7 @@ impl QuerycacheArgs {
             TargetArg::Embedded | TargetArg::MariaDb => server::querycache::run(&options, progress),
             TargetArg::Historic(server) => server::historic::in_turns(*server, What::Querycache(options), progress),
             TargetArg::Server(address) => {
-                there::run(What::Querycache(options), address, chosen.unwrap_or(Engine::Innodb), progress)
+                running::run(What::Querycache(options), address, chosen.unwrap_or(Engine::Innodb), progress)
             }
         }
     }
@@ -382,14 +381,14 @@ impl QuerycacheArgs {
     }
 }
 
-/// A time of the published size at one that is `size` times smaller: what takes that time shrinks
-/// as the size does.
+/// Scales a time of the published size to one that is `size` times smaller: what takes that time
+/// shrinks with the size.
 fn scale_time(ms: f64, size: f64) -> u32 {
     (ms / size).round().max(1.0) as u32
 }
 
 impl ScanArgs {
-    /// On the target that was asked for.
+    /// Runs on the target that the arguments name.
     fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
         let common = &self.common;
         match &common.target {
@@ -408,8 +407,8 @@ impl ScanArgs {
         }
     }
 
-    /// Smaller pools than the published one are below what InnoDB divides into young and old, and a
-    /// row takes more in the servers' formats than in the engine's own.
+    /// The published pool is not scaled down on servers: InnoDB does not divide smaller pools into
+    /// young and old, and a row is larger in the servers' formats than in the engine's own.
     fn server_options(&self) -> scan::Options {
         scan::Options { factor: 1.0, new_order_warehouses: 18.0, ..self.options() }
     }
@@ -427,8 +426,8 @@ impl ScanArgs {
     }
 }
 
-/// Runs an experiment and writes what was asked for. Returns false if `--check` was given and a
-/// claim fails.
+/// Runs an experiment and writes its document and report. Returns false if `--check` was given and
+/// a claim fails.
 ///
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
@@ -467,7 +466,8 @@ fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, St
         Experiment::Rig(one) => one.run(progress),
         Experiment::All(_) => bail!("all is not one experiment"),
     };
-    // Some pin the thread that runs them; the next one must not begin on that core alone.
+    // Some experiments pin the thread that runs them; the next one must not begin on that core
+    // alone.
     pin::unpin();
     result
 }
@@ -475,7 +475,7 @@ fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, St
 /// The experiments of `all`, in the order of the report.
 const ALL: [&str; 9] = ["sideload", "scan", "overflow", "purge", "flush", "sessions", "iobound", "querycache", "soak"];
 
-/// A command line of its own, so that each experiment gets the defaults that it has alone.
+/// A separate command line, so that each experiment gets its own defaults.
 #[derive(Debug, Parser)]
 struct Alone {
     #[command(flatten)]
@@ -504,8 +504,8 @@ fn all(args: &RigArgs, progress: &mut Progress) -> Result<(Vec<Document>, String
     Ok((documents, text))
 }
 
-/// What stands in the place of an experiment's results that cannot be run here: `querycache` needs
-/// a server, and where none can be had the others are worth a report all the same.
+/// Replaces the results of an experiment that cannot be run here. `querycache` needs a server;
+/// without one the report has the other experiments.
 fn left_out(one: &Experiment, progress: &mut Progress) -> Option<(Document, String)> {
     let Experiment::Querycache(_) = one else { return None };
     turns::equip(progress).err().map(|error| without_server(&error))
@@ -513,13 +513,13 @@ fn left_out(one: &Experiment, progress: &mut Progress) -> Option<(Document, Stri
 
 fn without_server(error: &anyhow::Error) -> (Document, String) {
     let mut document = Document::new("querycache", json!({}), Machine::this(None));
-    "A cache that hurts".clone_into(&mut document.title);
-    document.figures.words = vec![format!("Left out, for it needs a MariaDB server. {error:#}.")];
+    "The cost of the query cache".clone_into(&mut document.title);
+    document.figures.words = vec![format!("Left out: it needs a MariaDB server. {error:#}.")];
     let text = document.figures.text();
     (document, text)
 }
 
-/// What a run leaves behind.
+/// The result of a run.
 enum Written {
     One(Box<Document>),
     All(Vec<Document>),
@@ -556,14 +556,14 @@ impl Written {
 }
 
 fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
-    // With the document on standard output, people read the rest on standard error.
+    // With the document on standard output, the text goes to standard error.
     let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if json_on_stdout {
         eprintln!("{text}");
     } else if let Err(error) = writeln!(std::io::stdout().lock(), "{text}")
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
-        // A reader that has gone is no reason to lose the document and the report.
+        // A reader that closed the pipe does not lose the document and the report.
         return Err(error).context("print the figures");
     }
     if let Some(path) = &common.json {
@@ -589,10 +589,10 @@ mod tests {
 
     #[test]
     fn what_was_left_out_says_why() {
-        let (document, text) = without_server(&anyhow::anyhow!("apt is not there"));
+        let (document, text) = without_server(&anyhow::anyhow!("apt is not installed"));
         let page = report::page_of_all(&[document]);
         for said in [&text, &page] {
-            assert!(said.contains("Left out, for it needs a MariaDB server. apt is not there."), "{said}");
+            assert!(said.contains("Left out: it needs a MariaDB server. apt is not installed."), "{said}");
         }
         assert!(!page.contains("A dump beside OLTP"), "the body of another experiment");
     }

@@ -1,8 +1,8 @@
 //! A clock that can be stopped.
 //!
-//! Two targets that are measured in turns share a machine but not time: while one waits for its
-//! turn, nothing must happen to it. `old_blocks_time` and the like count the time of the target, so
-//! the target's clock stands still while the target does.
+//! Two targets that are measured in turns share a machine but not time: while one is paused,
+//! nothing must happen to it. `old_blocks_time` and similar settings count the time of the target,
+//! so the target's clock stops with the target.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub struct PausableClock {
 const RUNNING: u64 = u64::MAX;
 
 impl PausableClock {
-    /// A clock at 0, running.
+    /// Creates a running clock at 0.
     #[must_use]
     pub fn new() -> PausableClock {
         PausableClock { start: Instant::now(), skipped: AtomicU64::new(0), paused_at: AtomicU64::new(RUNNING) }
@@ -40,7 +40,7 @@ impl PausableClock {
         }
     }
 
-    /// Lets the clock go on; a no-op if it runs.
+    /// Lets the clock run again; a no-op if it runs.
     pub fn resume(&self) {
         let paused_at = self.paused_at.load(Ordering::Acquire);
         if paused_at != RUNNING {

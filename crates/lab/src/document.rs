@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::figures::Figures;
 use crate::machine::Machine;
 
-/// Everything that an experiment found out.
+/// The results of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
     /// The experiment's name.
@@ -26,7 +26,7 @@ pub struct Document {
     /// Title of the report, where the experiment gives it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
     /// Every size, speed and switch, the seed included.
     pub settings: Map<String, Value>,
@@ -42,7 +42,7 @@ pub struct Document {
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// What was run: `embedded`, or a server.
+    /// The engine: `embedded`, or a server.
     pub target: String,
     /// Its replacement policy, with parameters.
     pub policy: String,
@@ -50,14 +50,14 @@ pub struct Run {
     pub metrics: Map<String, Value>,
 }
 
-/// True if a claim holds.
+/// The verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The claim, in words.
     pub claim: String,
-    /// What was measured; null if the run did not get there.
+    /// The measured value; null if the run did not get that far.
     pub value: Option<f64>,
-    /// What it is compared with.
+    /// The value that it is compared with.
     pub bar: Bar,
     /// True if it holds.
     pub holds: bool,
@@ -103,7 +103,7 @@ impl Serialize for Bar {
 }
 
 impl Verdict {
-    /// The verdict on `claim`: a value that could not be measured fails.
+    /// Returns the verdict on `claim`. A value that could not be measured fails.
     #[must_use]
     pub fn new(claim: impl Into<String>, value: Option<f64>, bar: Bar) -> Verdict {
         let value = value.filter(|v| v.is_finite());

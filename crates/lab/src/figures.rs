@@ -1,5 +1,5 @@
-//! Tables and charts as data: an experiment fills them in, and both the text on the terminal and
-//! the report are made of them.
+//! Tables and charts as data. An experiment fills them in; the text on the terminal and the report
+//! are made of them.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Span {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// What happens there.
+    /// The phase.
     pub label: String,
 }
 
@@ -30,9 +30,9 @@ pub struct Span {
 pub struct Chart {
     /// Title.
     pub title: String,
-    /// What x is.
+    /// The quantity on the x axis.
     pub x_label: String,
-    /// What y is.
+    /// The quantity on the y axis.
     pub y_label: String,
     /// The lines.
     pub lines: Vec<Line>,
@@ -47,7 +47,7 @@ impl Chart {
         Chart { spans, ..Chart::over(title, "seconds", y_label, lines) }
     }
 
-    /// Lines over something else.
+    /// Lines over another quantity than time.
     #[must_use]
     pub fn over(title: &str, x_label: &str, y_label: &str, lines: Vec<Line>) -> Chart {
         let (title, x_label, y_label) = (title.to_owned(), x_label.to_owned(), y_label.to_owned());
@@ -66,7 +66,7 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
     /// Columns from the left that hold words; the others hold numbers.
     pub words: usize,
-    /// What a reader should know.
+    /// A note for the reader.
     pub note: String,
 }
 
@@ -91,12 +91,12 @@ impl Grid {
     }
 }
 
-/// Everything that an experiment shows besides its verdicts.
+/// What an experiment shows besides its verdicts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// One paragraph: what is run, and what was published about it.
     pub lead: String,
-    /// What happened, in words, where an experiment can tell.
+    /// Findings as sentences, from experiments that have some.
     pub words: Vec<String>,
     /// Tables.
     pub grids: Vec<Grid>,

@@ -1,5 +1,4 @@
-//! The lab: runs the experiments that Holdfast exists to win, shows them live, judges them, and
-//! writes a report.
+//! The lab: runs the experiments, shows them live, judges them, and writes a report.
 //!
 //! | module | what |
 //! |---|---|
@@ -7,9 +6,9 @@
 //! | [`experiments`] | one file (or folder) per experiment |
 //! | [`target`] | what they run against: the embedded engine |
 //! | [`server`] | the same on real servers, with real clients |
-//! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump under control, sampled |
+//! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump, sampled |
 //! | [`rig`] | the same for the experiments that drive the embedded engine directly |
-//! | [`measure`], [`document`], [`figures`] | medians, verdicts, the JSON document, tables and charts |
+//! | [`measure`], [`document`], [`figures`] | medians, verdicts, document, tables and charts |
 //! | [`report`] | the document as a self-contained HTML page |
 //! | [`progress`], [`machine`] | the live line; provenance |
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// What a reader must know to judge a figure.
+/// The facts about a machine by which a reader judges a figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// Model of the processor.
@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, and the file system that `dir` is on.
+    /// Returns this machine, and the file system of `dir`.
     #[must_use]
     pub fn this(dir: Option<&Path>) -> Machine {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -34,7 +34,7 @@ pub fn per_second(amount: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }
 }
 
-/// A number for people: three significant digits, thousands separated.
+/// A number as text: three significant digits, thousands separated.
 #[must_use]
 pub fn human(v: f64) -> String {
     let digits = match v.abs() {
@@ -60,7 +60,7 @@ pub fn human(v: f64) -> String {
     out
 }
 
-/// A number of things for people: whole, thousands separated.
+/// A count as text: whole, thousands separated.
 #[must_use]
 pub fn count(n: u64) -> String {
     if n < 100 { n.to_string() } else { human(n as f64) }

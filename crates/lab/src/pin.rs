@@ -1,16 +1,16 @@
-//! Threads on cores.
+//! Binds threads to cores.
 //!
-//! OLTP and dump share a machine in the experiments, not a core: with two or more cores each gets
-//! its own, and whatever works in the background (read-ahead, cleaner) runs beside the dump, which
-//! causes that work. Where the system has no affinity, or a single core, nothing is pinned; the
-//! settings of a run say which it was.
+//! OLTP and dump share a machine in the experiments, not a core. With two or more cores each gets
+//! its own, and background threads (read-ahead, cleaner) run beside the dump, which causes their
+//! work. If the system has no affinity, or the machine a single core, nothing is pinned. The
+//! settings of a run record which it was.
 
 use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// What this process was given when it began. The lab's own threads are pinned later, and must not
-/// mistake their place for the machine.
+/// The cores of this process when it began. The lab's own threads are pinned later, so their cores
+/// are not those of the process.
 struct Given {
     cpus: Vec<usize>,
     parallelism: usize,
@@ -39,7 +39,7 @@ pub struct Cores {
     allowed: Vec<usize>,
 }
 
-/// What a thread does, for its place.
+/// The work of a thread, by which its cores are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// OLTP session `n`.
@@ -58,7 +58,7 @@ impl Cores {
     /// The cores of this process; none if `pin` is false.
     #[must_use]
     pub fn new(pin: bool) -> Cores {
-        // Asked in any case: a thread of another experiment may be pinned next.
+        // Read in any case: a thread of another experiment may be pinned next.
         let given = given();
         Cores { allowed: if pin { given.cpus.clone() } else { Vec::new() } }
     }
@@ -84,7 +84,7 @@ impl Cores {
         }
     }
 
-    /// Puts the calling thread, and those that it will start, in its place.
+    /// Binds the calling thread, and those that it will start, to the cores of `role`.
     pub fn pin(&self, role: Role) {
         let cores = self.of(role);
         if cores.is_empty() {
@@ -92,7 +92,7 @@ impl Cores {
         }
         let mut set = CpuSet::new();
         cores.iter().for_each(|&cpu| set.set(cpu));
-        // Affinity is an improvement of the measurement, not a condition of it.
+        // The measurement is better with affinity, but does not need it.
         let _ = sched_setaffinity(None, &set);
     }
 }

@@ -1,7 +1,7 @@
-//! What a waiting user sees: a spinner line with the current figures on a terminal, plain lines
-//! elsewhere.
+//! The progress of an experiment: a spinner line with the current figures on a terminal, plain
+//! lines elsewhere.
 //!
-//! Everything goes to standard error, so that standard output belongs to results.
+//! Everything goes to standard error, since standard output is for results.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Progress {
         Progress { bar, terminal, last_line: None, began: Instant::now() }
     }
 
-    /// Progress that nobody sees, for tests.
+    /// Progress without output, for tests.
     #[must_use]
     pub fn hidden() -> Progress {
         let mut progress = Progress::new();
@@ -42,7 +42,7 @@ impl Progress {
         progress
     }
 
-    /// A new step begins.
+    /// Begins a new step.
     pub fn step(&mut self, name: &str) {
         self.bar.set_prefix(name.to_owned());
         self.bar.set_message("");
@@ -50,7 +50,7 @@ impl Progress {
         self.last_line = None;
     }
 
-    /// The current figures of the step.
+    /// Shows the current figures of the step.
     pub fn show(&mut self, figures: &str) {
         if self.terminal {
             self.bar.set_message(figures.to_owned());
@@ -61,7 +61,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn line(&mut self, text: &str) {
         if self.terminal {
             self.bar.suspend(|| eprintln!("{text}"));

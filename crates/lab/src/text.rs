@@ -30,7 +30,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
     out
 }
 
-/// One line per experiment: how many of its claims hold, and which do not.
+/// One line per experiment: how many of its claims hold, and the claims that do not.
 #[must_use]
 pub fn summary(documents: &[Document]) -> String {
     let row = |d: &Document| {

@@ -1,11 +1,15 @@
-//! The threads of a run and how they are held: OLTP sessions and the dump, which stop at a [`Gate`]
+//! The threads of a run and the way they are paused: OLTP sessions and the dump stop at a [`Gate`]
 //! between two transactions or rows.
 //!
 //! # Protocol
-//! Every worker calls `Gate::pass` again and again. `Gate::pause` returns when all of them wait
-//! there, so that nothing moves during a pause; [`Gate::resume`] lets them go on; a worker whose
-//! own stop flag is set ends. All times are the target's ([`crate::clock::PausableClock`]), which
-//! stands still during a pause.
+//! 1. Every worker calls `Gate::pass` again and again.
+//! 2. `Gate::pause` returns when all of them wait at the gate, so nothing happens to the target
+//!    during a pause.
+//! 3. [`Gate::resume`] lets them go on.
+//! 4. A worker whose own stop flag is set ends.
+//!
+//! All times are the target's ([`crate::clock::PausableClock`]), which does not pass during a
+//! pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +29,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::pin::{Cores, Role};
 use crate::target::Target;
 
-/// Where workers wait while their target is paused.
+/// The gate where workers wait while their target is paused.
 #[derive(Debug, Default)]
 pub struct Gate {
     closed: AtomicBool,
@@ -40,7 +44,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// Waits while the gate is closed; false if the worker is to end.
+    /// Waits while the gate is closed. False if the worker must end.
     fn pass(&self, stop: &AtomicBool) -> bool {
         if self.closed.load(Ordering::Acquire) {
             let mut state = self.state.lock();
@@ -54,7 +58,7 @@ impl Gate {
         !stop.load(Ordering::Acquire)
     }
 
-    /// Closes the gate and returns when every worker waits there.
+    /// Closes the gate, and returns when every worker waits at it.
     pub fn pause(&self) {
         self.closed.store(true, Ordering::Release);
         let mut state = self.state.lock();
@@ -85,7 +89,7 @@ impl Gate {
     }
 }
 
-/// What the workers have done so far.
+/// The counts of the workers so far.
 #[derive(Debug)]
 pub struct Work {
     /// Transactions.
@@ -100,7 +104,7 @@ pub struct Work {
     latency: Mutex<Histogram<u64>>,
 }
 
-/// Longest latency that is told from longer ones, in microseconds: ten minutes.
+/// The longest latency that is distinguished, in microseconds: ten minutes.
 const LATENCY_MAX_US: u64 = 600_000_000;
 
 impl Work {
@@ -124,7 +128,7 @@ impl Work {
     }
 }
 
-/// How fast OLTP goes.
+/// The speed of OLTP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
     /// As fast as it can.
@@ -140,11 +144,11 @@ pub struct OltpLoad {
     pub mix: Mix,
     /// Rows of the hot table.
     pub rows: u32,
-    /// Which rows.
+    /// The distribution of the rows.
     pub distribution: Kind,
     /// Sessions.
     pub sessions: usize,
-    /// How fast, all sessions together.
+    /// The speed of all sessions together.
     pub speed: Speed,
     /// Seed of the run.
     pub seed: u64,
@@ -157,9 +161,9 @@ pub struct DumpLoad {
     pub table: TableNo,
     /// Its name.
     pub name: String,
-    /// True if the dump declares its scan.
+    /// The dump's declaration of its scan.
     pub scan: Scan,
-    /// Rows per second that the dump's client takes; `None`: as many as there are.
+    /// Rows per second that the dump's client takes; `None` for no limit.
     pub rows_per_second: Option<f64>,
 }
 
@@ -169,7 +173,7 @@ struct Worker {
 }
 
 /// The workers of one target.
-pub struct Crew {
+pub struct Workers {
     target: Arc<dyn Target>,
     cores: Cores,
     gate: Arc<Gate>,
@@ -178,7 +182,7 @@ pub struct Crew {
     dump: Vec<Worker>,
 }
 
-/// What a worker thread holds.
+/// The parts of a worker thread.
 struct Place {
     target: Arc<dyn Target>,
     gate: Arc<Gate>,
@@ -192,12 +196,12 @@ impl Drop for Place {
     }
 }
 
-impl Crew {
+impl Workers {
     /// No workers yet.
     #[must_use]
-    pub fn new(target: Arc<dyn Target>, cores: Cores) -> Crew {
+    pub fn new(target: Arc<dyn Target>, cores: Cores) -> Workers {
         let (gate, work) = (Arc::new(Gate::default()), Arc::new(Work::new()));
-        Crew { target, cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
+        Workers { target, cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
     }
 
     /// The target.
@@ -206,13 +210,13 @@ impl Crew {
         &self.target
     }
 
-    /// What the workers have done so far.
+    /// The counts of the workers so far.
     #[must_use]
     pub fn work(&self) -> &Work {
         &self.work
     }
 
-    /// Stops the target's time and everything that happens to it.
+    /// Pauses the target: its time, and everything that happens to it.
     pub fn pause(&self) {
         self.gate.pause();
         self.target.clock().pause();
@@ -224,10 +228,10 @@ impl Crew {
         self.gate.resume();
     }
 
-    /// Starts OLTP sessions; those that ran before are stopped.
+    /// Starts OLTP sessions. Running ones are stopped first.
     ///
     /// # Errors
-    /// If those before had failed.
+    /// If one of those had failed.
     pub fn start_oltp(&mut self, load: OltpLoad) -> Result<()> {
         self.stop_oltp()?;
         for session in 0..load.sessions {
@@ -241,10 +245,10 @@ impl Crew {
         Ok(())
     }
 
-    /// Starts the dump; one that ran before is stopped.
+    /// Starts the dump. A running one is stopped first.
     ///
     /// # Errors
-    /// If the one before had failed.
+    /// If that one had failed.
     pub fn start_dump(&mut self, load: DumpLoad) -> Result<()> {
         self.stop_dump()?;
         let cores = self.cores.clone();
@@ -272,7 +276,7 @@ impl Crew {
         stop_all(&self.gate, self.dump.drain(..).collect())
     }
 
-    /// Fails if a worker has ended, which only a failure makes it do.
+    /// Fails if a worker has ended, which happens only when it fails.
     ///
     /// # Errors
     /// The worker's failure.
@@ -301,9 +305,9 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
-        // Whoever wanted to know about failures has stopped the workers before.
+        // A caller that needs the failures has stopped the workers before.
         let _ = self.stop_oltp();
         let _ = self.stop_dump();
     }
@@ -320,7 +324,7 @@ fn stop_all(gate: &Gate, workers: Vec<Worker>) -> Result<()> {
     result
 }
 
-/// Longest sleep between two looks at the gate.
+/// The longest sleep between two checks of the gate.
 const NAP: Duration = Duration::from_millis(2);
 
 fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
@@ -355,9 +359,9 @@ fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
     Ok(())
 }
 
-/// Rows between two looks of the dump at gate and pace.
+/// Rows between two checks of gate and pace by the dump.
 const DUMP_STRIDE: u64 = 256;
-/// How far the dump may catch up after it was held up.
+/// How far the dump may catch up after a delay.
 const DUMP_BURST: Duration = Duration::from_millis(5);
 
 fn dump(place: &Place, load: &DumpLoad) -> Result<()> {

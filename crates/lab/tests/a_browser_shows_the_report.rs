@@ -1,6 +1,6 @@
-//! The report of all experiments on the embedded engine in a real browser, and the report of each;
-//! those of the experiments on servers are looked at where they are made, in
-//! `experiments_run_on_private_servers`. `cargo xtask test browser` asks for it.
+//! The report of all experiments on the embedded engine in a real browser, and the report of each.
+//! Those of the experiments on servers are shown where they are made, in
+//! `experiments_run_on_private_servers`. `cargo xtask test browser` runs it.
 
 mod browser;
 mod rig;

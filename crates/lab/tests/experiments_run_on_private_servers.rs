@@ -1,7 +1,7 @@
 //! The experiments that compare engines on private servers run to their end, measure every claim
-//! and report, at a size that says nothing about speed; on a server that is there, they change
-//! nothing of it. A browser shows their reports. One test: they use the same folders. It needs the
-//! server's packages and Chromium, so `cargo xtask test lab-server` asks for it.
+//! and report, at a size whose figures mean nothing. On a running server they change nothing. A
+//! browser shows their reports. One test, since they use the same folders. It needs the server's
+//! packages and Chromium; `cargo xtask test lab-server` runs it.
 
 mod browser;
 
@@ -14,7 +14,7 @@ use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::contender::Engine;
-use holdfast_lab::server::turns::there::{self, What};
+use holdfast_lab::server::turns::running::{self, What};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
 use holdfast_lab::server::{flush, iobound, overflow, purge, querycache, sessions};
@@ -66,13 +66,13 @@ fn documents() -> Vec<Document> {
     ]
 }
 
-/// The server's variables, but for those that count or tell the time.
+/// The server's variables, without those that count or contain the time.
 fn variables(conn: &mut Conn) -> BTreeMap<String, String> {
     let rows: Vec<(String, String)> = conn.query("SHOW GLOBAL VARIABLES").unwrap();
     rows.into_iter().filter(|(name, _)| !name.starts_with("gtid_") && name != "timestamp").collect()
 }
 
-/// The documents of the experiments on a server that was there, which is as it was.
+/// The documents of the experiments on a running server, which they leave unchanged.
 fn documents_there(cache: &Cache) -> Vec<Document> {
     let server = Server::new(cache, "lab/there-test").bound_to_us();
     let mut options: Vec<String> =
@@ -90,7 +90,7 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
         What::Overflow { options: overflow, any_pool: false },
         What::Querycache(querycache_options()),
     ];
-    let run = |what| there::run(what, &address, Engine::Innodb, &mut Progress::hidden());
+    let run = |what| running::run(what, &address, Engine::Innodb, &mut Progress::hidden());
     let documents: Vec<Document> = experiments.into_iter().map(|what| run(what).expect("there").0).collect();
     assert_eq!(variables(&mut conn), before, "nothing of the server is changed");
     let schemas: Vec<String> = conn.query("SHOW DATABASES LIKE 'holdfast%'").unwrap();

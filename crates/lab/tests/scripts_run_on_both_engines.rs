@@ -1,5 +1,5 @@
-//! The scripts for sysbench make the tables that the lab's own workloads have, run in every mode,
-//! and leave as many rows as there were. `cargo xtask test lab-server` asks for it.
+//! The scripts for sysbench make the tables of the lab's own workloads, run in every mode, and
+//! leave the number of rows unchanged. `cargo xtask test lab-server` runs it.
 
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::load::prepare;
@@ -25,7 +25,7 @@ impl Stage<'_> {
         prepare(self.cache, &Address::Socket(self.server.socket_path()), &path, "s", asked).unwrap();
     }
 
-    /// 150 transactions of a script; what it printed.
+    /// Runs 150 transactions of a script. Returns its output.
     fn run(&self, which: Script, asked: &[&str]) -> String {
         let mut command = self.server.sysbench_command();
         command.arg(script(self.cache, which).unwrap()).args(["--db-driver=mysql", "--mysql-db=s", "--events=150"]);
@@ -42,7 +42,7 @@ impl Stage<'_> {
         self.conn.query_first(sql).unwrap().unwrap()
     }
 
-    /// The keys of a table, as the workload writes them.
+    /// The keys of a table, in the workload's encoding.
     fn keys(&mut self, table: Table) -> Vec<Vec<u8>> {
         let (columns, name) = match table {
             Table::Zone => ("ref, 0", "zone"),
@@ -122,8 +122,8 @@ impl Stage<'_> {
         }
     }
 
-    /// What holds before and after every transaction, by the specification of the benchmark that
-    /// dbt2 follows.
+    /// Asserts what holds before and after every transaction, by the specification of the benchmark
+    /// that dbt2 follows.
     fn dbt2_is_consistent(&mut self, engine: &str) {
         for (what, sql) in [
             (

@@ -1,5 +1,5 @@
 //! The whole `sideload` experiment on a target without an engine: every run is made, the document
-//! has its shape, and the report shows every chart.
+//! is complete, and the report shows every chart.
 
 mod common;
 

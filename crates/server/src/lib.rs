@@ -8,11 +8,11 @@
 //! ```text
 //! apt/    a private apt directory: the machine's own archives, with their sources switched on
 //! deb/    packages and source as downloaded
-//! root/   the packages unpacked: server, client, test suites, headers, sysbench, fio where the machine has none
+//! root/   the unpacked packages: server, client, test suites, headers, sysbench, perhaps fio
 //! src/    headers of the server's source
-//! build/  objects, precompiled headers, and ha_holdfast.so with the engine built for use (release) and for tests (debug);
+//! build/  objects, precompiled headers, and ha_holdfast.so of the profiles release and debug
 //!         in sanitized/ the same with checks of every memory access
-//! historic/  servers of the past, which Maven downloads
+//! historic/  historic servers, which Maven downloads
 //! run/    the private server of `cargo xtask mariadb up`: data, socket, log
 //! ...     those of the tests and of the lab, and the Debian package
 //! ```

@@ -1,9 +1,9 @@
 //! Servers that load the engine compiled with sanitizers.
 //!
-//! The server itself is the distribution's, without them: AddressSanitizer's runtime has to be loaded before the server, so
-//! that it sees every allocation. What the shim does to memory of the server and of the engine is checked as well as what it
-//! does to its own; what the server and the engine do is not, but for the functions of the C library that the runtime
-//! replaces.
+//! The server itself is the distribution's, without them: AddressSanitizer's runtime has to be
+//! loaded before the server, so that it sees every allocation. What the shim does to memory of the
+//! server and of the engine is checked as well as what it does to its own; what the server and the
+//! engine do is not, but for the functions of the C library that the runtime replaces.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,8 +17,8 @@ pub const STACK: &str = "--thread-stack=2M";
 pub fn environment() -> anyhow::Result<[(&'static str, String); 3]> {
     Ok([
         ("LD_PRELOAD", runtime()?),
-        // The server does not free all it has when it ends. Inline functions of its headers poison memory in the shim
-        // that functions compiled into the server use without unpoisoning it.
+        // The server does not free all it has when it ends. Inline functions of its headers poison
+        // memory in the shim that functions compiled into the server use without unpoisoning it.
         ("ASAN_OPTIONS", "detect_leaks=0:allow_user_poisoning=0:strict_string_checks=1".into()),
         ("UBSAN_OPTIONS", "print_stacktrace=1".into()),
     ])

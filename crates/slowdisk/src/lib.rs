@@ -13,7 +13,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `seccomp` | the filter, its notifications, and the binding of the program to this process: all that is unsafe |
+//! | `seccomp` | the filter, its notifications, the end of the program with this process |
 //! | `supervisor` | how long each call waits |
 
 #![deny(unsafe_code)]

@@ -65,8 +65,8 @@ impl Poison {
     }
 
     /// Runs `hook` when the poison is set, or at once if it is already. The hook runs on the thread
-    /// that sets the poison, under whatever locks that thread holds, so it may only wake threads. It
-    /// gets the poison as its argument: a hook that held it would keep both in memory for ever.
+    /// that sets the poison, under whatever locks that thread holds, so it may only wake threads.
+    /// It gets the poison as its argument: a hook that held it would keep both in memory for ever.
     pub fn on_set(&self, hook: impl Fn(&Poison) + Send + Sync + 'static) {
         let mut hooks = self.hooks.lock();
         if self.is_set() {

@@ -1,14 +1,16 @@
-//! `flush`: no furious flushing.
+//! `flush`: flushing without bursts.
 //!
 //! dbSTRESS RW=1, 2010: MySQL 5.5.4 flushed too eagerly, never using more than half of its redo
-//! log; 5.5.6 too lazily: the log ran full, a furious flush followed, and throughput dropped. Both
-//! show in the checkpoint age: here it has to settle at 60 % of the capacity or above and to stay
-//! there, while throughput stays even.
+//! log; 5.5.6 too lazily: the log ran full, a burst of flushing followed, and throughput dropped.
+//! Both show in the checkpoint age. Here the age has to settle at 60 % of the capacity or above and
+//! to stay there, while throughput stays even.
 //!
-//! The age grows to its target at memory speed, over two laps of the log; then the model of the
-//! disk is switched on, the age settles, and seconds are counted. On the real disk a loop of small
-//! appends with syncs runs at the same time, whose seconds tell the disk's own unevenness from the
-//! engine's.
+//! 1. The age grows to its target at memory speed, over two laps of the log.
+//! 2. The model of the disk is switched on, and the age settles.
+//! 3. The seconds from then on are measured.
+//!
+//! On the real disk a loop of small appends with syncs runs at the same time. Its seconds show the
+//! unevenness of the disk itself.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +30,7 @@ use crate::rig::sampler::{Sample, Sampler};
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables, modelled};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// OBJECTs.
@@ -39,7 +41,7 @@ pub struct Options {
     pub capacities: Vec<u64>,
     /// How many times as fast as the published disk the model is.
     pub speed: f64,
-    /// Time for the age to settle, and time that counts.
+    /// The time for the age to settle, and the measured time.
     pub settle: Duration,
     /// See `settle`.
     pub measured: Duration,
@@ -51,14 +53,14 @@ pub struct Options {
 
 /// Longest warm-up at memory speed.
 const WARM_UP_MAX: Duration = Duration::from_secs(60);
-/// Where the age has to settle, of the capacity.
+/// The least age at which the checkpoint has to settle, as a share of the capacity.
 pub(crate) const TARGET: f64 = 0.6;
 
 /// One disk with one capacity.
 struct Case {
     disk: &'static str,
     capacity: u64,
-    /// The seconds that count.
+    /// The measured seconds.
     samples: Vec<Sample>,
     /// Syncs per second of the loop beside it, by second.
     syncs: Vec<f64>,
@@ -78,7 +80,7 @@ impl Case {
         Figure::of(&self.ages())
     }
 
-    /// The farthest that the age is from its median, as a share of that.
+    /// The largest distance of the age from its median, as a share of the median.
     fn age_swing(&self) -> Option<f64> {
         self.age().map(swing)
     }
@@ -87,8 +89,8 @@ impl Case {
         self.samples.iter().map(|s| s.tps).collect()
     }
 
-    /// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of
-    /// the capacity.
+    /// The seconds in which throughput was a fifth below its median while the age fell by a
+    /// fiftieth of the capacity.
     fn dips(&self) -> Option<f64> {
         let median = Figure::of(&self.tps())?.median;
         let ages: Vec<f64> = self.samples.iter().map(|s| s.age_bytes as f64).collect();
@@ -96,19 +98,19 @@ impl Case {
     }
 }
 
-/// The farthest that the age is from its median, as a share of that.
+/// The largest distance of the age from its median, as a share of the median.
 pub(crate) fn swing(age: Figure) -> f64 {
     (age.max - age.median).max(age.median - age.min) / age.median
 }
 
-/// Seconds in which throughput was a fifth below `median` while the age fell by a fiftieth of the
-/// capacity.
+/// The seconds in which throughput was a fifth below `median` while the age fell by a fiftieth of
+/// the capacity.
 pub(crate) fn dips(tps: &[f64], ages: &[f64], median: f64, capacity: u64) -> usize {
     let fell = ages.windows(2).map(|w| w[0] - w[1] > capacity as f64 / 50.0);
     fell.zip(&tps[1.min(tps.len())..]).filter(|(fell, tps)| *fell && **tps < 0.8 * median).count()
 }
 
-/// The 5th percentile of the seconds, of their median.
+/// The 5th percentile of the seconds, as a share of their median.
 pub(crate) fn evenness(seconds: &[f64]) -> Option<f64> {
     let median = Figure::of(seconds)?.median;
     let mut sorted = seconds.to_vec();
@@ -130,7 +132,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     cases.push(case(options, "real disk", &real, smallest, progress)?);
 
     let mut document = Document::new("flush", settings(options), Machine::this(Some(&options.dir)));
-    document.title = "No furious flushing".to_owned();
+    document.title = "Flushing without bursts".to_owned();
     document.runs = cases.iter().map(document_run).collect();
     document.verdicts = cases.iter().filter(|c| c.syncs.is_empty()).flat_map(verdicts).collect();
     let charts = cases.iter().map(|c| (c.name(), c.charts.clone())).collect();
@@ -158,8 +160,8 @@ fn case(
     site.set_slow(false);
     let (mut warm, mut written) = (Duration::ZERO, 0.0);
     let step = Duration::from_secs(1);
-    // One time round the log, and one more: by then the first changes of the dirty pages lie evenly
-    // in it.
+    // One lap of the log, and one more: by then the first changes of the dirty pages are spread
+    // evenly over it.
     while warm < WARM_UP_MAX && written < 2.0 * TARGET * capacity as f64 {
         sampler.run("warm-up at memory speed", &load, step, progress)?;
         warm += step;
@@ -174,7 +176,7 @@ fn case(
     };
     let mut seconds = Vec::new();
     if let Some(syncs) = &syncs {
-        // One second at a time, so that the loop's seconds are the load's.
+        // One second at a time, so that the seconds of the loop are those of the load.
         for _ in 0..options.measured.as_secs() {
             let before = (syncs.count(), std::time::Instant::now());
             sampler.run("measured", &load, step, progress)?;
@@ -192,7 +194,7 @@ fn case(
 fn lead(options: &Options) -> String {
     format!(
         "dbSTRESS RW=1, {} sessions. Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and \
-         TPS dropped with every furious flush. Target here: the checkpoint age settles at 60 % of the capacity or above.",
+         TPS dropped with every burst of flushing. Target here: the checkpoint age settles at 60 % of the capacity or above.",
         options.sessions
     )
 }

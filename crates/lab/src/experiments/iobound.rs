@@ -5,18 +5,21 @@
 //! explains, even when the file system held every byte: the engine's page management was the limit,
 //! not the disk.
 //!
-//! On files past the system's cache and on files through it: a database with everything in the
-//! pool, and one with the same rows and a pool of a tenth of what is visited, as if AntiDEAD were
-//! 2000. Past the cache the pages that the engine reads and writes per second (also to its
-//! double-write file: the device is the limit, whatever it is kept busy with) are compared, turn by
-//! turn, with what `fio` gets before and after with as many requests under way, in the same
-//! proportion, on a file as large on the same disk; a loop of our own that does nothing else says
-//! what processor time such a request costs, and the same loop with a transaction's computation
-//! between its pages what the disk gives to busy processors, without an engine. Through it,
-//! throughput is compared with what is left of that with everything in the pool, before and after
-//! each turn, after the copy of each page has been paid: the same loop, on cached pages, into as
-//! much memory as the pool has. The log is on the same disk and synced at each commit all the
-//! while.
+//! The experiment runs on files past the system's cache and on files through it. One database has
+//! everything in the pool, another one with the same rows a pool of a tenth of the visited pages.
+//!
+//! 1. Past the cache, the pages that the engine reads and writes per second are compared, turn by
+//!    turn, with those of `fio` before and after: as many requests under way, in the same
+//!    proportion, on a file as large on the same disk. Pages written to the double-write file
+//!    count, since the device is the limit.
+//! 2. A loop without an engine that does nothing else shows the processor time of such a request.
+//!    The same loop with a transaction's computation between its pages shows what the disk gives to
+//!    busy processors.
+//! 3. Through the cache, throughput is compared with that of the database in the pool before and
+//!    after each turn, less the copy of each page: the same loop, on cached pages, into as much
+//!    memory as the pool has.
+//!
+//! The log is on the same disk and synced at each commit.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,7 +42,7 @@ use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// OBJECTs.
@@ -54,7 +57,7 @@ pub struct Options {
     pub dir: PathBuf,
     /// Seed of data and load.
     pub seed: u64,
-    /// The yardstick of the disk, or why there is none: then the loop is the yardstick.
+    /// fio, the reference for the disk, or why there is none: then the loop is the reference.
     pub fio: Result<Fio, String>,
 }
 
@@ -62,25 +65,25 @@ pub struct Options {
 pub const WIDTHS: [u32; 2] = [2000, 200];
 /// Page size of the database.
 const PAGE_BYTES: usize = 16 << 10;
-/// The ways to the files, for people and for the engine.
+/// The ways to the files, with their names.
 const METHODS: [(&str, FlushMethod); 2] =
     [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
 /// The modes, and WRITEs per READ of each.
 pub const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 
-/// One workload on files, beside the loop and with everything in the pool.
+/// One workload on files, the loops, and the database that is all in the pool.
 struct Case {
     mode: &'static str,
     method: &'static str,
     turns: Vec<Beside>,
-    /// With everything in the pool, for each of [`WIDTHS`], before the turns.
+    /// The turns with everything in the pool, for each of [`WIDTHS`], before the other turns.
     memory: Vec<Turn>,
     pool_bytes: u64,
     visited_bytes: u64,
     charts: Vec<Chart>,
 }
 
-/// A turn of the engine, and the yardsticks around it.
+/// A turn of the engine, and the reference loops around it.
 struct Beside {
     engine: Turn,
     moved: Moved,
@@ -115,16 +118,16 @@ impl Moved {
     }
 }
 
-/// What the same costs otherwise: transactions without misses, pages without an engine.
+/// The reference loops: transactions without misses, pages without an engine.
 #[derive(Clone, Copy)]
 struct Yardsticks {
-    /// Transactions with everything in the pool, on the objects that the small pool meets.
+    /// Transactions with everything in the pool, on the objects that the small pool visits.
     in_pool: Rate,
     page_loop: Rate,
-    /// Past the system's cache: the loop when it computes before each page as long as a transaction
+    /// Past the system's cache: the loop that computes before each page as long as a transaction
     /// with everything in the pool does for each page that the engine moves.
     busy_loop: Option<Rate>,
-    /// Past the system's cache, and if there is one.
+    /// fio, past the system's cache, if there is one.
     fio: Option<Rate>,
 }
 
@@ -145,7 +148,7 @@ impl Beside {
         self.moved.pages() as f64 / self.engine.seconds
     }
 
-    /// The pages per second, of those that fio reads and writes, or else the loop.
+    /// The engine's pages per second, as a share of those of fio, or else of the loop.
     fn of_device(&self) -> f64 {
         self.around.fio.map_or_else(|| self.of_loop(), |fio| self.pages_per_s() / fio.per_second)
     }
@@ -168,27 +171,27 @@ impl Case {
         self.median_of_known(|b| Some(of(b))).unwrap_or(f64::NAN)
     }
 
-    /// The median over the turns that have it: some things there are only past the system's cache.
+    /// The median over the turns that have the value: some exist only past the system's cache.
     fn median_of_known(&self, of: impl Fn(&Beside) -> Option<f64>) -> Option<f64> {
         Some(Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())?.median)
     }
 
-    /// True if the system's cache is passed by: fio and the busy loop run only there.
+    /// True if the files are used past the system's cache: fio and the busy loop run only there.
     fn is_direct(&self) -> bool {
         self.method == METHODS[0].0
     }
 
-    /// What fio reads and writes per second.
+    /// The pages that fio reads and writes per second.
     fn fio_per_s(&self) -> Option<f64> {
         self.median_of_known(|b| Some(b.around.fio?.per_second))
     }
 
-    /// What the loop reads and writes per second that computes between them.
+    /// The pages that the busy loop reads and writes per second.
     fn busy_loop_per_s(&self) -> Option<f64> {
         self.median_of_known(|b| Some(b.around.busy_loop?.per_second))
     }
 
-    /// Throughput, of what is left of that in memory after the copies have been paid.
+    /// Throughput, as a share of the throughput in memory less the copies.
     fn of_memory(&self) -> f64 {
         self.median(|b| {
             let copies_s = b.per_transaction(b.moved.pages()) * b.around.page_loop.cpu_us / 1e6 / b.cores;
@@ -236,7 +239,7 @@ fn load(options: &Options, width: u32, rw_ratio: u32) -> dbstress::Options {
     }
 }
 
-/// One mode on one kind of files. What is in `twin` is all in the pool, what is in `site` is not.
+/// One mode on one kind of files. All of `twin` is in the pool, all of `site` is not.
 fn case(
     site: &Site,
     twin: &Site,
@@ -277,13 +280,13 @@ fn resident_bytes(db: &Database) -> u64 {
     cache.resident_pages * cache.page_size as u64
 }
 
-/// The second turn of two.
+/// The second of two turns.
 fn warm_turn(load: &Load<'_>, options: &Options) -> Result<Turn> {
     load.run(options.turn, &mut |_| Ok(()))?;
     load.run(options.turn, &mut |_| Ok(()))
 }
 
-/// The engine and the yardsticks in turns.
+/// Measures the engine and the reference loops in turns.
 fn beside(
     case: &mut Case,
     db: &Database,
@@ -316,23 +319,23 @@ fn beside(
     Ok(())
 }
 
-/// What the yardsticks are taken with.
+/// The inputs of the reference loops.
 struct Surroundings<'a, 's> {
     /// Sessions on the database that is all in the pool.
     in_pool: &'a Load<'s>,
     /// HISTORY's file, which is read.
     path: &'a Path,
-    /// One as long, which is written.
+    /// A file of the same length, which is written.
     scratch: &'a Path,
     direct: bool,
-    /// Of the pool.
+    /// The frames of the pool.
     frames: usize,
     options: &'a Options,
 }
 
 impl Surroundings<'_, '_> {
-    /// Takes them, with the engine's proportions: of reads and writes, and of pages and
-    /// transactions.
+    /// Measures the reference loops with the engine's proportions: of reads and writes, and of
+    /// pages and transactions.
     fn yardsticks(&self, engine: &Turn, moved: Moved) -> Result<Yardsticks> {
         let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
         let write_share = moved.write_share();
@@ -362,8 +365,8 @@ fn lead(options: &Options) -> String {
     )
 }
 
-/// Who moves how many pages past the system's cache: fio, whose processors have nothing else to do,
-/// threads that compute, and the engine.
+/// A sentence with the pages that each moves past the system's cache: fio, whose processors are
+/// idle otherwise, threads that compute, and the engine.
 fn in_words(case: &Case) -> Option<String> {
     let (fio, busy) = (case.fio_per_s()?, case.busy_loop_per_s()?);
     Some(format!(
@@ -396,7 +399,7 @@ fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
     })
 }
 
-/// What fio is told, for a turn that only reads.
+/// fio's arguments for a turn that only reads.
 fn fio_in_words(fio: &Fio, options: &Options) -> String {
     let (depth, file) = (options.sessions as usize, Path::new(""));
     let job = Job { file, page_bytes: PAGE_BYTES, write_share: 0.0, depth, duration: options.turn };
@@ -408,10 +411,12 @@ fn verdicts(cases: &[Case], options: &Options) -> Vec<Verdict> {
         if case.is_direct() {
             let yardstick = match &options.fio {
                 Ok(_) => "fio's with as many requests under way",
-                Err(_) => "those of a loop that does only that (there is no fio)",
+                Err(_) => "those of the loop (there is no fio)",
             };
-            let claim =
-                format!("{}: pages read and written per second past the system's cache, of {yardstick}", case.mode);
+            let claim = format!(
+                "{}: pages read and written per second past the system's cache, as a share of {yardstick}",
+                case.mode
+            );
             return Verdict::new(claim, Some(case.median(Beside::of_device)), Bar::AtLeast(0.85));
         }
         let claim =
@@ -517,7 +522,7 @@ fn pages_grid(cases: &[Case], options: &Options) -> Grid {
             fio.version(),
             options.sessions
         ),
-        Err(why) => format!("There is no fio here ({why}): the loop is the yardstick."),
+        Err(why) => format!("There is no fio here ({why}): the loop is the reference."),
     };
     let note = format!(
         "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \

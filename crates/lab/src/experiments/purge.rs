@@ -1,14 +1,14 @@
-//! `purge`: updates in place must not eat the pool.
+//! `purge`: updates in place must not fill the pool with old versions.
 //!
 //! Dimitri Kravtchuk's dbSTRESS, 2010: 32 sessions, no think time, one UPDATE in place per READ. On
-//! MySQL 5.5.4 the free pages fell continuously until old images owned the pool, because purge did
-//! not keep up; a newer kernel's scheduler made it vanish.
+//! MySQL 5.5.4 the free pages fell continuously until old images filled the pool, because purge did
+//! not keep up; a newer kernel's scheduler removed the effect.
 //!
-//! Two databases with the same data run in turns. On one nobody holds a snapshot; on the other one
-//! snapshot is held from the first second to the last, as a dump in one transaction does. The rows
-//! that differ between snapshot and newest state at the end of any turn are counted: as many
-//! versions may have been kept, not more. (At the end of the last one alone, some of 200,000 rows
-//! have come back to the value that the snapshot sees by chance.)
+//! Two databases with the same data run in turns. On one there is no snapshot; on the other one a
+//! snapshot is held from the first second to the last, as by a dump in one transaction. The rows
+//! that differ between snapshot and newest state at the end of any turn are counted: at most as
+//! many versions may have been kept. (At the end of the last turn alone, some of 200,000 rows have
+//! by chance the value that the snapshot sees.)
 
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::rig::sampler::{Sample, Sampler};
 use crate::rig::sessions::{SEL2, UPDATE, dbstress as sessions};
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// OBJECTs; HISTORY has 20 rows for each.
@@ -57,19 +57,19 @@ impl Side {
         Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())
     }
 
-    /// The samples from `from` to `to`, as shares of the run.
+    /// The samples in a part of the run, from `from` to `to` as shares of it.
     fn part(&self, from: f64, to: f64) -> &[Sample] {
         let n = self.samples.len() as f64;
         &self.samples[(n * from) as usize..(n * to) as usize]
     }
 
-    /// The longest history of the second half, in seconds of commits.
+    /// The longest history of the second half, as the time in which as many commits happen.
     fn lag_seconds(&self) -> Option<f64> {
         let longest = self.part(0.5, 1.0).iter().map(|s| s.history).max()?;
         Some(longest as f64 / (self.figure(|t| Some(t.tps()))?.median / 2.0))
     }
 
-    /// Free pages lost from the second quarter of the run to the last.
+    /// The free pages lost from the second quarter of the run to the last.
     fn free_lost(&self) -> Option<f64> {
         let free = |part: &[Sample]| Figure::of(&part.iter().map(|s| s.free_pages as f64).collect::<Vec<_>>());
         Some(free(self.part(0.25, 0.5))?.median - free(self.part(0.75, 1.0))?.median)
@@ -157,8 +157,8 @@ fn lead(options: &Options) -> String {
     )
 }
 
-/// Marks the rows of HISTORY, in their order, that the snapshot sees otherwise than a new one. They
-/// are always the same rows.
+/// Marks the rows of HISTORY, in their order, that differ between the snapshot and the newest
+/// state. Both always have the same rows.
 fn mark_changed(db: &Database, site: &Site, old: &ReadTransaction, changed: &mut Vec<bool>) -> Result<()> {
     let definition = &site.tables()[Table::History.number().0];
     let new = db.begin_read()?;
@@ -189,7 +189,7 @@ fn most_versions(side: &Side) -> u64 {
     side.samples.iter().map(|s| s.versions).max().unwrap_or(0)
 }
 
-/// The median ratio of the turns of the two sides, pair by pair.
+/// The median ratio of the two databases, turn by turn.
 fn paired(sides: &[Side; 2], of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
     let pairs = sides[0].turns.iter().zip(&sides[1].turns);
     Figure::of(&pairs.filter_map(|(plain, held)| Some(of(held)? / of(plain)?)).collect::<Vec<_>>())
@@ -201,8 +201,8 @@ fn verdicts(sides: &[Side; 2], changed: u64, frames: u64) -> Vec<Verdict> {
         let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
         verdicts.push(Verdict::new(claim, side.lag_seconds(), Bar::AtMost(1.0)));
     }
-    // Beside a snapshot they fall as long as there are rows that change for the first time: that is
-    // the bar on the versions.
+    // With a snapshot the free pages fall as long as rows change for the first time; the bar on the
+    // versions covers that.
     let lost = sides[0].free_lost().map(|pages| pages / frames as f64);
     let claim = "no snapshot: share of the pool that free pages lost from the second quarter to the last";
     verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));

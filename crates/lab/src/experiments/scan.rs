@@ -1,21 +1,21 @@
 //! `scan`: one report query over a big table between small queries.
 //!
 //! Published in 2009 on InnoDB plugin 1.0.5: pool 20 MB, dbt2's `new_order` (9 MB) and `stock` (125
-//! MB). `SELECT SUM(no_w_id) FROM new_order` takes 0.18 s cold and 0.02 s again; after one `SELECT
+//! MB). `SELECT SUM(no_w_id) FROM new_order` takes 0.18 s cold and 0.02 s again. After one `SELECT
 //! SUM(s_quantity) FROM stock WHERE s_data LIKE 'a%'` it takes 0.20 s with `old_blocks_pct=90,
-//! old_blocks_time=0`: washed out. With `pct=5, time=5` it stays at 0.02 s. Too high a time is bad
-//! as well: pages are gone before they may get young.
+//! old_blocks_time=0`: the table was evicted. With `pct=5, time=5` it stays at 0.02 s. Too long a
+//! time is bad too: pages are evicted before they can become young.
 //!
 //! The sequence is run for those two settings; for the default `pct` with a delay that no page
-//! outlives, where each scan takes along what lies behind the midpoint, time after time; and for
-//! Holdfast with all defaults. No query declares anything. What is judged is the share of
-//! `new_order`'s pages that the small query reads again after the scan, which does not depend on
-//! the machine; the times are in the table. After every query come the monitor's lines, with rates
-//! over the query's time, as InnoDB prints them.
+//! outlives, where each scan evicts more of what is behind the midpoint; and for Holdfast with all
+//! defaults. No query declares a scan. The judged figure is the share of `new_order`'s pages that
+//! the small query reads again after the scan. It does not depend on the machine; the times are in
+//! the table. After every query the monitor's lines are printed, with rates over the query's time,
+//! as InnoDB prints them.
 //!
 //! The sizes are small enough to be run as published. Quick mode divides tables and pool by 2 and
-//! makes the disk twice as fast; `old_blocks_time` stays, since it only has to lie between the time
-//! of a leaf and that between two small queries.
+//! makes the disk twice as fast. `old_blocks_time` stays, since it only has to be between the time
+//! of a leaf and the time between two small queries.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -41,10 +41,10 @@ use crate::text::table;
 pub const SMALL: &str = "new_order";
 /// The big one.
 pub const BIG: &str = "stock";
-/// `old_blocks_time` that no page can outlive, in milliseconds.
+/// An `old_blocks_time` that no page outlives, in milliseconds.
 const TOO_LONG_MS: u32 = 60_000;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Divisor of the sizes.
@@ -112,17 +112,17 @@ impl Options {
     }
 }
 
-/// A policy and what it is expected to do.
+/// A policy with the claim about it.
 struct Case {
     policy: Policy,
     about: &'static str,
-    /// After which of the scans it is judged.
+    /// The scan after which it is judged.
     when: When,
     /// Bar on the share of the small table's pages that are read again after the scan.
     bar: Bar,
 }
 
-/// Which of the repetitions.
+/// One of the repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     First,
@@ -149,7 +149,7 @@ struct Step {
     /// Pages of the query's table read from disk.
     pages_read: u64,
     result: f64,
-    /// MB of the pool that the tables have, where that is told.
+    /// MB of the pool that the tables have, if the target reports it.
     resident_mb: Option<[f64; 2]>,
     monitor: String,
 }
@@ -157,9 +157,9 @@ struct Step {
 /// The sequence of one policy.
 struct Sequence {
     case: Case,
-    /// What the policy is called there.
+    /// The name of the policy on this target.
     name: String,
-    /// True if something is claimed of it: of a policy of ours.
+    /// True if a claim is made about it: only about the project's policies.
     judged: bool,
     steps: Vec<Step>,
     small_pages: u64,
@@ -206,7 +206,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     run_on(&site, options, progress)
 }
 
-/// Runs the experiment on data that is there: table 0 is [`SMALL`], table 1 [`BIG`].
+/// Runs the experiment on loaded data: table 0 is [`SMALL`], table 1 [`BIG`].
 ///
 /// # Errors
 /// If a query fails.
@@ -225,7 +225,7 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     Ok((document, text))
 }
 
-/// Of the experiment's name: its report has a file of its own.
+/// The suffix of the experiment's name, so that its report has a file of its own.
 fn suffix(site: &dyn Site) -> String {
     if is_embedded(site) { String::new() } else { format!("-{}", site.target_name()) }
 }
@@ -316,7 +316,7 @@ fn monitor(before: &PoolState, after: &PoolState, seconds: f64) -> String {
     )
 }
 
-/// Most that the small query may take after the scan under Holdfast, as a multiple of its time
+/// The longest time of the small query after the scan under Holdfast, as a multiple of its time
 /// before.
 const SLOWER: f64 = 1.5;
 

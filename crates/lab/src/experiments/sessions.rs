@@ -1,11 +1,12 @@
 //! `sessions`: 1, 2, 4 ... 256 concurrent users.
 //!
 //! Published in 2010: throughput falls continuously from 32 sessions on, and
-//! innodb_thread_concurrency=32, which was meant to help, cost more than it gave until 256. Here
-//! dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that use the
-//! processor time that one session's transaction takes while the other cores compute, and do
-//! nothing else. What the control loses with more threads is the machine's doing; the engine may
-//! lose a twentieth more. The database is in memory, so that no disk stands between the sessions.
+//! innodb_thread_concurrency=32, which was meant to help, cost more than it gave up to 256
+//! sessions. Here dbSTRESS, read-only and RW=1, runs in turns with a control: as many threads that
+//! use the processor time of one session's transaction and do nothing else. That time is measured
+//! while the other cores compute. What the control loses with more threads is a property of the
+//! machine; the engine may lose a twentieth more. The database is in memory, so sessions never wait
+//! for a disk.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as dbstress_load;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// OBJECTs.
@@ -35,16 +36,16 @@ pub struct Options {
     pub counts: Vec<u32>,
     /// Turns of engine and control with more than 64 sessions.
     pub turns: usize,
-    /// Length of a turn. Up to 64 sessions each comes to a core every tenth of a second: these have
-    /// a dozen turns of a quarter of this, since a shared machine's speed changes from second to
-    /// second.
+    /// The length of a turn. Up to 64 sessions each gets a core every tenth of a second. These have
+    /// a dozen turns of a quarter of this length, since a shared machine's speed changes from
+    /// second to second.
     pub turn: Duration,
     /// Seed of data and load.
     pub seed: u64,
 }
 
 impl Options {
-    /// Number and length of the turns of so many sessions.
+    /// The number and length of the turns with that many sessions.
     fn turns(&self, sessions: u32) -> (usize, Duration) {
         if sessions <= FEW { (SHORT_TURNS, self.turn / 4) } else { (self.turns, self.turn) }
     }
@@ -56,14 +57,14 @@ struct Step {
     sessions: u32,
     engine: Vec<Turn>,
     control: Vec<Control>,
-    /// After each turn of the engine, if there are two cores.
+    /// Core-to-core times after each turn of the engine, if there are two cores.
     core_to_core_ns: Vec<f64>,
     waits: Vec<(&'static str, f64)>,
 }
 
-/// A turn of the control, and what its transaction was to cost: the loop is measured before it
-/// runs, and on a shared machine the same loop costs up to twice as much a second later. Its
-/// figures are those of a loop that had kept to the price.
+/// A turn of the control, and the time that its transaction was meant to take. The loop is measured
+/// before it runs, and on a shared machine the same loop takes up to twice as long a second later.
+/// The figures are converted to those of a loop that took the intended time.
 struct Control {
     turn: Turn,
     price_us: f64,
@@ -112,10 +113,11 @@ fn median<T>(turns: &[T], of: impl Fn(&T) -> Option<f64>) -> f64 {
     figure(turns, of).map_or(f64::NAN, |f| f.median)
 }
 
-/// Sessions up to which turns are short, and how many there are of those.
+/// Up to this many sessions turns are short, and there are more of them.
 const FEW: u32 = 64;
 const SHORT_TURNS: usize = 12;
-/// Sessions up to which throughput and latency have a bar; more have to be survived.
+/// Up to this many sessions throughput and latency have a bar; runs with more only have to
+/// complete.
 const MOST: u32 = 256;
 /// Transactions that are timed together: a transaction takes some 20 microseconds, a time slice of
 /// the scheduler 2 to 3 milliseconds.
@@ -145,7 +147,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             let before = db.metrics_snapshot();
             let mut step = Step::new(mode, sessions);
             let (turns, length) = options.turns(sessions);
-            // What one session's transaction costs now, with as many cores at work as in the turns.
+            // The cost of one session's transaction now, with as many cores at work as in the
+            // turns.
             let beside = cpu::cores().min(sessions as usize) - 1;
             let price = || price(&alone, beside, options.turn / 4);
             let mut before_us = price()?;

@@ -1,10 +1,10 @@
 //! `soak`: everything at once, for a long time.
 //!
-//! dbSTRESS RW=1 on files, and beside it without a pause: a dump of the largest table, tables that
-//! are made, loaded, renamed and dropped, snapshots that are held for a while, a pool that grows
-//! and shrinks. What must not happen is slow: memory that is not given back, files that grow
-//! without the data growing, latencies that creep up, a row that a dump does not see. So the last
-//! quarter of the run is compared with the second, and at the end everything is checked.
+//! dbSTRESS RW=1 on files runs together with a dump of the largest table in a loop, tables that are
+//! created, loaded, renamed and dropped, snapshots that are held for a while, and a pool that grows
+//! and shrinks. The faults that it looks for are slow: memory that is not freed, files that grow
+//! without the data growing, latencies that rise, a row that a dump misses. So the last quarter of
+//! the run is compared with the second, and at the end everything is checked.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,14 +29,14 @@ use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 use crate::target::embedded::{EmbeddedRows, definition};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// OBJECTs; HISTORY has 20 rows for each.
     pub objects: u32,
     /// Sessions.
     pub sessions: u32,
-    /// How long all of it goes on.
+    /// The duration of the run.
     pub duration: Duration,
     /// The pool; it grows to twice that and back.
     pub pool_bytes: u64,
@@ -46,12 +46,12 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// Rows of the tables that come and go.
+/// Rows of the tables that are created and dropped.
 const PASSING_ROWS: u32 = 2000;
-/// How long a snapshot is held, and a size of the pool kept.
+/// The time for which a snapshot is held, and a size of the pool kept.
 const HELD: Duration = Duration::from_secs(2);
 
-/// What the jobs beside the load did.
+/// The counts of the jobs beside the load.
 #[derive(Default)]
 struct Done {
     dumps: AtomicU64,
@@ -61,7 +61,7 @@ struct Done {
     resizes: AtomicU64,
 }
 
-/// What a second leaves behind.
+/// Memory and files after a second.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Footprint {
     t: f64,
@@ -69,7 +69,7 @@ struct Footprint {
     file_bytes: u64,
 }
 
-/// What all jobs need.
+/// The common inputs of the jobs.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
     db: &'a Database,
@@ -81,7 +81,7 @@ struct Scene<'a> {
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If the data cannot be loaded, or anything that goes on fails.
+/// If the data cannot be loaded, or a job fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading");
@@ -114,7 +114,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok((document, text))
 }
 
-/// Runs `load` with all the jobs beside it; the first failure ends all.
+/// Runs `load` together with all jobs. The first failure ends all of them.
 fn beside(scene: Scene<'_>, load: impl FnOnce() -> Result<Turn>) -> Result<(Turn, Vec<Footprint>)> {
     let jobs: [fn(Scene<'_>, &Pace) -> Result<()>; 4] = [dump, tables_come_and_go, snapshots, resize];
     std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn beside(scene: Scene<'_>, load: impl FnOnce() -> Result<Turn>) -> Result<(Turn
 struct Pace(Receiver<()>);
 
 impl Pace {
-    /// Waits; whether there is more to do.
+    /// Waits. True if the job goes on.
     fn wait(&self, time: Duration) -> bool {
         self.0.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
@@ -157,7 +157,7 @@ fn history() -> TableNo {
     Table::History.number()
 }
 
-/// Reads HISTORY from end to end. UPDATEs change no number of rows.
+/// Reads HISTORY from end to end. UPDATEs do not change the number of rows.
 fn dump(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     let all = u64::from(scene.options.objects) * u64::from(dbstress::HISTORY_PER_OBJECT);
     let mut rows = EmbeddedRows::new(scene.db, scene.site.tables());
@@ -176,7 +176,7 @@ fn dump(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     Ok(())
 }
 
-/// A table is made with its rows, gets another name, and goes.
+/// Creates a table with its rows, renames it, and drops it.
 fn tables_come_and_go(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     let row = [7; 100];
     while pace.wait(Duration::from_millis(50)) {
@@ -190,7 +190,7 @@ fn tables_come_and_go(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     Ok(())
 }
 
-/// Old versions are kept for a while, then not.
+/// Holds old versions for a while, then releases them.
 fn snapshots(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     loop {
         let snapshot = scene.db.begin_read()?;
@@ -203,7 +203,7 @@ fn snapshots(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     }
 }
 
-/// The pool grows and shrinks; in the end it has the size that it began with.
+/// Grows and shrinks the pool. In the end it has its first size.
 fn resize(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     let sizes = [3, 4, 3, 2].map(|halves| scene.options.pool_bytes / 2 * halves);
     for &bytes in sizes.iter().cycle() {
@@ -235,7 +235,7 @@ fn memory_bytes() -> Result<u64> {
     Ok(kib << 10)
 }
 
-/// What the files of `dir` take. Files may go while they are counted.
+/// The bytes of the files in `dir`. Files may be removed while they are counted.
 fn file_bytes(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))?;
@@ -251,7 +251,7 @@ struct Outcome {
     done: Done,
 }
 
-/// The last quarter against the second: medians.
+/// The median of the last quarter divided by that of the second.
 fn trend(values: &[f64]) -> Option<f64> {
     let n = values.len();
     let median = |part: &[f64]| Figure::of(part).map(|f| f.median);

@@ -34,7 +34,7 @@ pub struct Band {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// What happens there.
+    /// The phase.
     pub label: String,
 }
 
@@ -43,9 +43,9 @@ pub struct Band {
 pub struct LineChart {
     /// Title.
     pub title: String,
-    /// What an x value is.
+    /// The quantity on the x axis.
     pub x_label: String,
-    /// What a y value is.
+    /// The quantity on the y axis.
     pub y_label: String,
     /// The lines.
     pub lines: Vec<Line>,
@@ -69,7 +69,7 @@ pub struct Layer {
 pub struct StackChart {
     /// Title.
     pub title: String,
-    /// What a y value is.
+    /// The quantity on the y axis.
     pub y_label: &'static str,
     /// The x values.
     pub x: Vec<f64>,
@@ -90,7 +90,7 @@ pub struct Bar {
     pub class: &'static str,
     /// Its length.
     pub value: f64,
-    /// Its value in words.
+    /// Its value as text.
     pub text: String,
 }
 
@@ -123,8 +123,8 @@ fn without_zeros(v: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What of a band's label fits into `width`: all of it, else what is behind its last comma, else
-/// nothing.
+/// The part of a band's label that fits into `width`: all of it, else the text after its last
+/// comma, else nothing.
 fn fitting(label: &str, width: f64) -> &str {
     const CHARACTER: f64 = 5.6;
     let last = label.rsplit_once(", ").map_or(label, |(_, last)| last);
@@ -200,7 +200,7 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     d
 }
 
-/// A top of the axis that leaves room above `max`.
+/// The top of an axis that leaves room above `max`.
 fn headroom(max: f64) -> f64 {
     if max > 0.0 { max * 1.12 } else { 1.0 }
 }

@@ -58,14 +58,14 @@ fn table(grid: &Grid) -> Markup {
     }
 }
 
-/// The names of the lines of that chart which has the most.
+/// The names of the lines of the chart that has the most.
 fn names(charts: &[Chart]) -> Vec<&str> {
     let most = charts.iter().max_by_key(|chart| chart.lines.len());
     most.map(|chart| chart.lines.iter().map(|line| line.name.as_str()).collect()).unwrap_or_default()
 }
 
-/// The tones of a chart's lines: those that they have in the chart of all `names`, if it is about
-/// the same things.
+/// The tones of a chart's lines: those that they have in the chart with all `names`, if the chart
+/// has the same lines.
 fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
     let known = |line: &crate::figures::Line| names.iter().position(|name| *name == line.name);
     let same: Option<Vec<usize>> = chart.lines.iter().map(known).collect();
@@ -73,8 +73,7 @@ fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
 }
 
 fn draw(chart: &Chart, names: &[&str]) -> Markup {
-    // Lines that are nothing but zeros take room and say nothing; nor does a chart of references
-    // alone.
+    // A line of zeros takes room and shows nothing; nor does a chart of references alone.
     let shown = |line: &crate::figures::Line| line.points.iter().any(|p| p.1 != 0.0);
     let lines: Vec<Line> = chart
         .lines

@@ -1,5 +1,5 @@
 //! The report: a [`Document`] as one self-contained HTML page, in light and dark, with inline SVG
-//! charts. It loads nothing from anywhere.
+//! charts. It loads nothing from elsewhere.
 
 mod chart;
 mod figures;
@@ -117,7 +117,7 @@ fn summary_of_all(documents: &[Document]) -> Markup {
     }
 }
 
-/// A page with everything that it needs.
+/// A complete page.
 fn frame(title: &str, header: &Markup, main: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -203,7 +203,7 @@ fn listing(title: &str, fields: &Value) -> Markup {
     }
 }
 
-/// A JSON value for people.
+/// A JSON value as text.
 fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -237,7 +237,7 @@ fn text<'a>(metrics: &'a serde_json::Map<String, Value>, name: &str) -> &'a str 
     metrics.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// The CSS class of a policy: the same colour everywhere.
+/// The CSS class of a policy, so that it has the same colour everywhere.
 fn policy_class(policy: &str) -> &'static str {
     if policy.starts_with("a pool") {
         "ceiling"

@@ -11,10 +11,10 @@ use crate::measure::human;
 /// The parts of a run in which the side load is under way.
 const BESIDE: [&str; 2] = ["OLTP beside the dump", "cold start beside the dump"];
 
-/// One run with what is needed again and again.
+/// One run with its often used values.
 struct View<'a> {
     run: &'a Run,
-    /// When the side load began.
+    /// The time at which the side load began.
     zero: f64,
 }
 
@@ -110,7 +110,8 @@ pub(super) fn body(document: &Document) -> Markup {
     }
 }
 
-/// What the rows of the report are: one pool under several policies, or the engines of a server.
+/// The name for the rows of the report: one pool under several policies, or the engines of a
+/// server.
 fn compared(document: &Document) -> &'static str {
     if document.experiment == "sideload" { "policy" } else { "engine" }
 }
@@ -126,9 +127,9 @@ fn legend_entries(views: &[View<'_>]) -> Vec<(String, &'static str, bool)> {
     entries
 }
 
-/// TPS of all policies in one scenario; the ceiling as a line across.
+/// TPS of all policies in one scenario, with the ceiling as a line across.
 fn throughput(title: &str, views: &[&View<'_>], ceiling: Option<&View<'_>>) -> Option<Markup> {
-    // The way to warmth has its own length for every policy; a short stretch of it is enough.
+    // The time until the table is resident differs by policy; a short part of it is enough.
     let lead = |v: &&View<'_>| {
         let from = v.bands().first().map_or(0.0, |b| b.from);
         from.max(-1.5 * v.bands().iter().filter(|b| b.from >= 0.0).map(|b| b.to - b.from).fold(0.1, f64::max))
@@ -171,7 +172,7 @@ fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
     names.into_iter().zip(LAYERS).map(|(name, class)| (name, class, false)).collect()
 }
 
-/// True if the pool said what is in it. MyRocks' block cache does not.
+/// True if the pool reports its content. MyRocks' block cache does not.
 fn tells_its_content(view: &View<'_>) -> bool {
     let resident =
         |s: &Value| s.get("resident_mb").and_then(Value::as_array).is_some_and(|list| list.iter().any(is_some_mb));
@@ -308,7 +309,7 @@ mod tests {
     use crate::document::metrics;
     use crate::machine::Machine;
 
-    /// MyRocks had charts without a line in them, and tables of zeros.
+    /// A pool such as that of MyRocks gets no charts without lines, and no tables of zeros.
     #[test]
     fn a_pool_that_does_not_say_what_is_in_it_has_no_chart_of_that() {
         let run = |policy: &str, resident: f64| Run {

@@ -1,5 +1,5 @@
 //! The arguments of the experiments on the embedded engine: `--quick`, `--full`, the seed and a
-//! directory are all that they take, for the disk belongs to the question.
+//! directory. Each experiment has its own kind of disk.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use crate::progress::Progress;
 use crate::rig::fio::Fio;
 use crate::server;
 use crate::server::contender::Engine;
-use crate::server::turns::there::{self, What};
+use crate::server::turns::running::{self, What};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Plan};
 
-/// What they take.
+/// The arguments of an experiment.
 #[derive(Debug, Args)]
 pub struct RigArgs {
-    /// What all experiments take.
+    /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb (overflow, purge, flush, sessions, iobound): which engines [default:
+    /// With --target mariadb (overflow, purge, flush, sessions, iobound): the engines [default:
     /// innodb,holdfast]; with dsn: the first of them [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
-    /// With --target mariadb or dsn: (flush, sessions): what the sessions do
+    /// With --target mariadb or dsn (flush, sessions): the workload of the sessions
     #[arg(long, value_enum, default_value_t = WorkloadArg::Dbstress)]
     pub workload: WorkloadArg,
     /// Capacities of the redo log, in MiB (flush): several on the embedded engine and with --target
@@ -37,7 +37,7 @@ pub struct RigArgs {
     pub log_mib: Vec<u64>,
 }
 
-/// What sessions do.
+/// The workload of the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadArg {
     /// READs of two SELECTs, WRITEs of one UPDATE in place
@@ -55,7 +55,7 @@ pub enum RigExperiment {
     /// Updates in place beside a long snapshot: history, free pages, versions
     #[command(after_help = MEMORY)]
     Purge(RigArgs),
-    /// The checkpoint age under updates: no furious flushing
+    /// The checkpoint age under updates: is flushing even
     #[command(after_help = BOTH)]
     Flush(RigArgs),
     /// 1 to 256 sessions beside a control that only computes
@@ -69,10 +69,9 @@ pub enum RigExperiment {
     Soak(RigArgs),
 }
 
-const REAL: &str = "The data is on files in --dir, for the disk is a part of the question: --disk says nothing here.";
-const MEMORY: &str =
-    "The database is in memory, so that no disk stands between the sessions: --disk says nothing here.";
-const BOTH: &str = "Runs on the modelled disk and on files in --dir, one after the other: --disk says nothing here.";
+const REAL: &str = "The data is on files in --dir, for the disk is a part of the question: --disk has no effect here.";
+const MEMORY: &str = "The database is in memory, so that sessions never wait for a disk: --disk has no effect here.";
+const BOTH: &str = "Runs on the modelled disk and on files in --dir, one after the other: --disk has no effect here.";
 
 impl RigExperiment {
     /// Its arguments.
@@ -87,7 +86,7 @@ impl RigExperiment {
         }
     }
 
-    /// Runs it on the target that was asked for.
+    /// Runs the experiment on the target that the arguments name.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
         let has_a_choice = matches!(self, RigExperiment::Flush(_) | RigExperiment::Sessions(_))
             && self.args().common.target != TargetArg::Embedded;
@@ -104,11 +103,9 @@ impl RigExperiment {
             TargetArg::MariaDb => self.on_servers(progress),
             TargetArg::Server(address) => {
                 let engine = self.args().engines.first().copied().unwrap_or(Engine::Innodb);
-                there::run(self.on_a_server_that_is_there()?, address, engine, progress)
+                running::run(self.on_running_server()?, address, engine, progress)
             }
-            TargetArg::Historic(server) => {
-                server::historic::in_turns(*server, self.on_a_server_that_is_there()?, progress)
-            }
+            TargetArg::Historic(server) => server::historic::in_turns(*server, self.on_running_server()?, progress),
         }
     }
 
@@ -124,7 +121,7 @@ impl RigExperiment {
         }
     }
 
-    fn on_a_server_that_is_there(&self) -> Result<What> {
+    fn on_running_server(&self) -> Result<What> {
         let args = self.args();
         ensure!(args.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
         match self {
@@ -173,8 +170,7 @@ impl RigArgs {
         Duration::from_secs_f64(self.sized(quick, default, full))
     }
 
-    /// Capacities of the log, in bytes: those that were asked for, or of these, in MiB, the ones of
-    /// the size.
+    /// Capacities of the log, in bytes: those of the arguments, or those of the size, given in MiB.
     fn capacities(&self, quick: &[u64], default: &[u64], full: &[u64]) -> Vec<u64> {
         let asked = if self.log_mib.is_empty() { self.sized(quick, default, full) } else { &self.log_mib };
         asked.iter().map(|mib| mib * MIB).collect()
@@ -230,7 +226,7 @@ impl RigArgs {
         }
     }
 
-    /// Turns of private servers.
+    /// The plan of turns on private servers.
     fn plan(&self, pairs: usize, turn: Duration) -> Plan {
         Plan {
             contenders: turns::contenders(&self.engines),

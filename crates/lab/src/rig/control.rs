@@ -1,4 +1,4 @@
-//! Loops without an engine, run beside it in the same run: what the machine can do.
+//! Loops without an engine, beside the engine in the same run: they show what the machine can do.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -19,15 +19,15 @@ use super::load::{Load, Session, Turn};
 use crate::measure::Figure;
 use crate::pin::{Cores, Role};
 
-/// Bytes that the processor loop goes over at a time: they stay in the first-level cache.
+/// Bytes that the processor loop reads at a time: they stay in the first-level cache.
 const BLOCK: usize = 16 << 10;
 
-/// Goes over a block `rounds` times.
+/// Reads a block `rounds` times.
 fn burn(block: &[u8], rounds: u64) -> u32 {
     (0..rounds).fold(0, |crc, _| holdfast_base::checksum_append(crc, std::hint::black_box(block)))
 }
 
-/// Computation of a certain length, without a purpose.
+/// A computation of a certain length, without a result.
 #[derive(Clone)]
 struct Work {
     block: Vec<u8>,
@@ -35,8 +35,8 @@ struct Work {
 }
 
 impl Work {
-    /// Of about so many microseconds, at least one round; what a round takes is measured. None at
-    /// all for 0.
+    /// A computation of about `cpu_us` microseconds, at least one round; the time of a round is
+    /// measured. No rounds for 0.
     fn of(cpu_us: f64) -> Work {
         let rounds = if cpu_us > 0.0 { (cpu_us * 1e3 / round_ns()).round().max(1.0) as u64 } else { 0 };
         Work { block: vec![7; BLOCK], rounds }
@@ -47,7 +47,7 @@ impl Work {
     }
 }
 
-/// A session that uses so much processor time per transaction and does nothing else.
+/// A session that uses this processor time per transaction and does nothing else.
 #[repr(align(128))]
 struct Burner(Work);
 
@@ -66,7 +66,7 @@ pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
     Load::new(&[], (0..sessions).map(session).collect())
 }
 
-/// Cores that so many sessions get which only compute: fewer than the machine has while its
+/// The cores that `sessions` threads get that only compute: fewer than the machine has while its
 /// neighbours work.
 ///
 /// # Errors
@@ -76,12 +76,12 @@ pub fn cores(sessions: usize) -> Result<f64> {
     Ok(turn.cpu_seconds / turn.seconds.max(1e-9))
 }
 
-/// Processor microseconds that a transaction of `load` costs, all threads of the engine included,
-/// while `beside` other threads compute. With all cores at work each is slower than one by itself:
-/// its clock is, and two that the operating system takes for cores may be two threads of one.
+/// Processor microseconds of a transaction of `load`, all threads of the engine included, while
+/// `beside` other threads compute. With all cores at work each is slower than one by itself: its
+/// clock is lower, and two cores of the operating system may be two threads of one.
 ///
 /// # Errors
-/// What a session says.
+/// The failure of a session.
 pub fn price(load: &Load<'_>, beside: usize, duration: Duration) -> Result<f64> {
     let stop = AtomicBool::new(false);
     let before = cpu::process();
@@ -89,14 +89,14 @@ pub fn price(load: &Load<'_>, beside: usize, duration: Duration) -> Result<f64> 
         let others: Vec<_> = (0..beside).map(|_| scope.spawn(|| compute(&stop))).collect();
         let turn = load.run(duration, &mut |_| Ok(()));
         stop.store(true, Ordering::Relaxed);
-        // A thread that only computes has nothing to panic over.
+        // A thread that only computes does not panic.
         (turn, others.into_iter().filter_map(|other| other.join().ok()).sum::<Duration>())
     });
     let used = (cpu::process() - before).saturating_sub(others);
     Ok(used.as_secs_f64() * 1e6 / (turn?.transactions as f64).max(1.0))
 }
 
-/// Computes until it is to stop. Returns the processor time that the thread has used.
+/// Computes until `stop` is set. Returns the processor time of the thread.
 fn compute(stop: &AtomicBool) -> Duration {
     let block = vec![7; BLOCK];
     while !stop.load(Ordering::Relaxed) {
@@ -105,60 +105,60 @@ fn compute(stop: &AtomicBool) -> Duration {
     cpu::thread()
 }
 
-/// Nanoseconds until a core sees what another one has written, the median of some rounds; `None`
-/// where threads cannot be put on two cores. A host that moves its virtual processors changes this
-/// several times over, and with it the price of whatever sessions share.
+/// Nanoseconds until a core sees what another one has written, the median of some rounds. `None` if
+/// threads cannot be bound to two cores. It changes several times over when a host moves its
+/// virtual processors, and with it the cost of whatever sessions share.
 #[must_use]
 pub fn core_to_core_ns() -> Option<f64> {
     let cores = Cores::new(true);
     if !cores.pins() {
         return None;
     }
-    let (here, there) = (CachePadded::new(AtomicU32::new(0)), CachePadded::new(AtomicU32::new(0)));
+    let (outward, back) = (CachePadded::new(AtomicU32::new(0)), CachePadded::new(AtomicU32::new(0)));
     let rounds = std::thread::scope(|scope| {
         scope.spawn(|| {
             cores.pin(Role::Dump);
-            echo(&here, &there);
+            echo(&outward, &back);
         });
         let calls = scope.spawn(|| {
             cores.pin(Role::Oltp(0));
-            calls(&here, &there)
+            calls(&outward, &back)
         });
         calls.join().ok()
     });
     Figure::of(&rounds?).map(|figure| figure.median)
 }
 
-/// Writes numbers `here` and waits until they have come back `there`. Returns the nanoseconds that
-/// one way took, in each of some hundreds of rounds.
-fn calls(here: &AtomicU32, there: &AtomicU32) -> Vec<f64> {
+/// Writes numbers to `outward` and waits until they have come back in `back`. Returns the
+/// nanoseconds of one way, for each of some hundreds of rounds.
+fn calls(outward: &AtomicU32, back: &AtomicU32) -> Vec<f64> {
     const ROUND: u32 = 100;
     let (began, mut sent, mut rounds) = (Instant::now(), 0, Vec::new());
     while began.elapsed() < Duration::from_millis(10) {
         let begin = Instant::now();
         for _ in 0..ROUND {
             sent += 1;
-            here.store(sent, Ordering::Release);
-            while there.load(Ordering::Acquire) != sent {
+            outward.store(sent, Ordering::Release);
+            while back.load(Ordering::Acquire) != sent {
                 std::hint::spin_loop();
             }
         }
         rounds.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * ROUND));
     }
-    here.store(u32::MAX, Ordering::Release);
+    outward.store(u32::MAX, Ordering::Release);
     rounds
 }
 
-/// Says again `there` what it hears `here`, until that is the greatest number.
-fn echo(here: &AtomicU32, there: &AtomicU32) {
+/// Copies each number from `outward` to `back`, until the greatest number.
+fn echo(outward: &AtomicU32, back: &AtomicU32) {
     let mut heard = 0;
     while heard != u32::MAX {
-        let now = here.load(Ordering::Acquire);
+        let now = outward.load(Ordering::Acquire);
         if now == heard {
             std::hint::spin_loop();
         } else {
             heard = now;
-            there.store(heard, Ordering::Release);
+            back.store(heard, Ordering::Release);
         }
     }
 }
@@ -174,7 +174,7 @@ fn round_ns() -> f64 {
     tries.fold(f64::INFINITY, f64::min)
 }
 
-/// What a loop did.
+/// The rate of a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Operations per second.
@@ -184,14 +184,14 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Of the transactions of a turn.
+    /// The rate of the transactions of a turn.
     #[must_use]
     pub fn of(turn: &Turn) -> Rate {
         Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() }
     }
 
-    /// The mean of what was measured before and after something: a disk may give more for some
-    /// seconds than for good.
+    /// The mean of the rates before and after something, since a disk may be faster for some
+    /// seconds than in the long run.
     #[must_use]
     pub fn around(before: Rate, after: Rate) -> Rate {
         let mean = |of: fn(&Rate) -> f64| (of(&before) + of(&after)) / 2.0;
@@ -199,26 +199,26 @@ impl Rate {
     }
 }
 
-/// What a loop over pages does.
+/// The parameters of a loop over pages.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLoop<'a> {
     /// The file whose pages are read; it is not changed.
     pub path: &'a Path,
     /// Bytes of a page.
     pub page_bytes: usize,
-    /// Past the system's cache, or through it.
+    /// True to read and write past the system's cache.
     pub direct: bool,
-    /// Where pages are written to, a file of the same length, and the share of the operations that
-    /// do, 0 to 1.
+    /// A file of the same length that pages are written to, and the share of the operations that
+    /// write, 0 to 1.
     pub writes: Option<(&'a Path, f64)>,
-    /// Pages of memory that all threads read into and write from, any of them each time: as many as
-    /// the pool has frames. A copy to one page that stays in the processor's first cache costs
-    /// little more than half as much, but no pool gets its pages there. One for each thread at
-    /// least.
+    /// The pages of memory that all threads read into and write from, at random: as many as the
+    /// pool has frames, at least one for each thread. A copy into one page that stays in the
+    /// first-level cache takes little more than half of the time, but a pool copies into all of its
+    /// frames.
     pub frames: usize,
-    /// Processor microseconds that a thread computes before each operation; 0 for none. A disk that
-    /// is read by busy processors gives less: they are late to ask it for more, and under a host
-    /// its interrupts and requests put them off.
+    /// Processor microseconds that a thread computes before each operation; 0 for none. A disk
+    /// gives less to busy processors: they request later, and under a host its interrupts and
+    /// requests preempt them.
     pub work_us: f64,
 }
 
@@ -230,8 +230,8 @@ impl Frames {
         Frames((0..count).map(|_| Mutex::new(AlignedBuf::zeroed(page_bytes))).collect())
     }
 
-    /// One that nobody uses, near a random one. There are as many as threads, and each thread uses
-    /// one.
+    /// Returns a page that no thread uses, near a random one. There are at least as many as
+    /// threads, and each thread uses one.
     fn any(&self, rng: &mut Rng) -> MutexGuard<'_, AlignedBuf> {
         let first = rng.below(self.0.len() as u64) as usize;
         let (before, from) = self.0.split_at(first);
@@ -297,8 +297,8 @@ impl PageLoop<'_> {
     }
 }
 
-/// A file beside `path` and as long, whose bytes are on disk, so that writing them again does not
-/// allocate. It goes with what is returned.
+/// A file beside `path`, of the same length, whose bytes are on disk, so that writing them again
+/// does not allocate. It is removed when the returned value is dropped.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -311,8 +311,7 @@ pub fn scratch(path: &Path) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Syncs of a small append in a loop on a thread of its own, until it is dropped; how many there
-/// were is seen at any time.
+/// Appends and syncs in a loop on a thread of its own, until it is dropped.
 pub struct SyncLoop {
     done: std::sync::Arc<(AtomicU64, AtomicBool)>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -352,13 +351,13 @@ impl Drop for SyncLoop {
     fn drop(&mut self) {
         self.done.1.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by the panic hook.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
     }
 }
 
-/// Syncs per second of small appends in `dir`, with nothing else going on.
+/// Syncs per second of small appends in `dir`, without other load.
 ///
 /// # Errors
 /// If the file cannot be made.

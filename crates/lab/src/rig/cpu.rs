@@ -1,5 +1,4 @@
-//! Processor time, which neighbours on the machine change less than they change the time of a
-//! clock.
+//! Processor time. Neighbours on the machine change it less than elapsed time.
 
 use std::time::Duration;
 
@@ -10,13 +9,13 @@ fn of(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
-/// What all threads of this process have used so far.
+/// The processor time of all threads of this process so far.
 #[must_use]
 pub fn process() -> Duration {
     of(ClockId::ProcessCPUTime)
 }
 
-/// What the calling thread has used so far.
+/// The processor time of the calling thread so far.
 #[must_use]
 pub fn thread() -> Duration {
     of(ClockId::ThreadCPUTime)

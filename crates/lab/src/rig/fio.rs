@@ -1,8 +1,8 @@
-//! `fio`, by which people know their disks: as many synchronous readers and writers of pages at
-//! random places as there are sessions.
+//! `fio`, a known measure of disks: as many synchronous readers and writers of pages at random
+//! places as there are sessions.
 //!
-//! It is the machine's own, or that of the cache folder, where apt puts the package of this name if
-//! the machine has none.
+//! It is the machine's own, or that of the cache folder, into which apt unpacks the package of this
+//! name if the machine has none.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use serde_json::Value;
 
 use super::control::Rate;
 
-/// A fio that runs.
+/// An installed fio.
 #[derive(Clone, Debug)]
 pub struct Fio {
     cache: Cache,
     version: String,
 }
 
-/// What it does to a file.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The file, all of which is on disk; writes go there, too.
+    /// The file, all of which is on disk; writes go to it too.
     pub file: &'a Path,
     /// Bytes of a request.
     pub page_bytes: usize,
     /// Share of the requests that write, 0 to 1; whole percents count.
     pub write_share: f64,
-    /// Requests under way at any time, each a thread's of its own.
+    /// Requests under way at any time, each of a thread of its own.
     pub depth: usize,
-    /// For how long.
+    /// The duration.
     pub duration: Duration,
 }
 
 impl Fio {
-    /// The machine's or the cache folder's.
+    /// Returns the machine's fio, or that of the cache folder.
     ///
     /// # Errors
     /// If there is none.
@@ -47,10 +47,10 @@ impl Fio {
         Ok(Fio { cache, version: String::from_utf8_lossy(&output.stdout).trim().to_owned() })
     }
 
-    /// The same, fetched by apt if there is none.
+    /// As [`Fio::installed`]; fetches fio by apt if there is none.
     ///
     /// # Errors
-    /// If it cannot be had.
+    /// If it is not available.
     pub fn fetched() -> Result<Fio> {
         apt::fetch_fio(&Cache::of_the_project())?;
         Fio::installed()
@@ -65,7 +65,7 @@ impl Fio {
     /// Runs a job past the system's cache.
     ///
     /// # Errors
-    /// If fio cannot, or says something that is not understood.
+    /// If fio fails, or its report cannot be read.
     pub fn run(&self, job: &Job<'_>) -> Result<Rate> {
         let mut command = self.cache.fio_command();
         command.arg(format!("--filename={}", job.file.display())).args(job.arguments());
@@ -77,7 +77,7 @@ impl Fio {
 }
 
 impl Job<'_> {
-    /// The arguments but for the file.
+    /// The arguments, except the file.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let percent = (self.write_share * 100.0).round();
@@ -93,14 +93,14 @@ impl Job<'_> {
 
 /// Requests per second and processor time of a request, from fio's report.
 fn rate(report: &str) -> Result<Rate> {
-    // Notes may come before it.
+    // Notes may come before the JSON.
     let json = report.find('{').map_or("", |at| &report[at..]);
     let report: Value = serde_json::from_str(json).context("the report is not JSON")?;
     let job = &report["jobs"][0];
     let number = |value: &Value, name: &str| value.as_f64().with_context(|| format!("the report has no {name}"));
     let of_both =
         |name: &str| -> Result<f64> { Ok(number(&job["read"][name], name)? + number(&job["write"][name], name)?) };
-    // Of the time of all its threads together.
+    // A share of the time of all its threads together.
     let busy = (number(&job["usr_cpu"], "usr_cpu")? + number(&job["sys_cpu"], "sys_cpu")?) / 100.0;
     let cpu_us = busy * number(&job["job_runtime"], "job_runtime")? * 1e3;
     Ok(Rate { per_second: of_both("iops")?, cpu_us: cpu_us / of_both("total_ios")?.max(1.0) })
@@ -110,7 +110,7 @@ fn rate(report: &str) -> Result<Rate> {
 mod tests {
     use super::*;
 
-    /// Of fio 3.33, shortened.
+    /// A report of fio 3.33, shortened.
     const REPORT: &str = r#"fio: a note
 {
   "fio version" : "fio-3.33",

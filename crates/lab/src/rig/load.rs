@@ -1,6 +1,5 @@
 //! Sessions at full speed. A [`Load`] owns them between turns, so that two loads can be run in
 //! turns; a turn starts a thread for each session, lets them run, and joins them.
-//!
 //! Each session records into histograms of its own; the thread that drives the turn takes them once
 //! a second.
 
@@ -14,17 +13,17 @@ use parking_lot::Mutex;
 
 use crate::rig::cpu;
 
-/// One session's work. What implements it stands in cache lines of its own (`align(128)`): sessions
-/// are made one after the other, so the allocator puts them side by side.
+/// The work of one session. An implementation occupies cache lines of its own (`align(128)`), since
+/// sessions are created one after the other and the allocator puts them side by side.
 pub trait Session: Send {
-    /// Runs one transaction and calls `done` with the class of each statement when it is done.
+    /// Runs one transaction, and calls `done` with the class of each statement after it.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()>;
 }
 
-/// Longest latency that is told from longer ones, in nanoseconds: a minute.
+/// The longest latency that is distinguished, in nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 fn histogram() -> Histogram<u64> {
@@ -40,9 +39,9 @@ impl Latencies {
         Latencies(vec![histogram(); classes + 1])
     }
 
-    /// Adds what `other` has.
+    /// Adds the latencies of `other`.
     pub fn add(&mut self, other: &Latencies) {
-        // Both have the same bounds, for which `add` cannot fail.
+        // `add` cannot fail, since both have the same bounds.
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.add(theirs).expect("the same bounds"));
     }
 
@@ -74,8 +73,8 @@ fn percentile_ms(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
     (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e6)
 }
 
-/// What one session has done in this turn. In cache lines of its own: sessions that met in one
-/// would pay for that, and not for what they do.
+/// The counts of one session in this turn. It occupies cache lines of its own, so that sessions do
+/// not contend for it.
 #[repr(align(128))]
 struct Slot {
     transactions: AtomicU64,
@@ -85,7 +84,7 @@ struct Slot {
 /// One second of a turn.
 #[derive(Clone, Debug)]
 pub struct Second {
-    /// How long it really was.
+    /// Its exact length.
     pub seconds: f64,
     /// Transactions.
     pub transactions: u64,
@@ -96,7 +95,7 @@ pub struct Second {
 /// A turn as a whole.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// How long it was.
+    /// Its length.
     pub seconds: f64,
     /// Transactions.
     pub transactions: u64,
@@ -128,15 +127,15 @@ pub struct Load<'s> {
 }
 
 impl<'s> Load<'s> {
-    /// Sessions whose statements are of these classes.
+    /// Creates a load of sessions whose statements have these classes.
     #[must_use]
     pub fn new(classes: &'static [&'static str], sessions: Vec<Box<dyn Session + 's>>) -> Load<'s> {
         Load { sessions: sessions.into_iter().map(Mutex::new).collect(), classes, group: 1 }
     }
 
-    /// So many transactions in a row are timed as one. With more sessions than cores a session
-    /// waits once in a time slice; whether a percentile sees that must not depend on whether a
-    /// slice has 99 transactions or 101.
+    /// Times `group` transactions in a row as one. With more sessions than cores a session waits
+    /// once in a time slice. The percentile must not depend on whether a slice has 99 transactions
+    /// or 101.
     #[must_use]
     pub fn in_groups_of(self, group: u64) -> Load<'s> {
         Load { group: group.max(1), ..self }
@@ -148,8 +147,8 @@ impl<'s> Load<'s> {
         self.classes
     }
 
-    /// Runs all sessions for `duration`; `each` is called about once a second with what was done
-    /// since.
+    /// Runs all sessions for `duration`. Calls `each` about once a second with the counts since the
+    /// last call.
     ///
     /// # Errors
     /// The first failure of a session.
@@ -189,11 +188,11 @@ impl<'s> Load<'s> {
         each: &mut dyn FnMut(&Second) -> Result<()>,
     ) -> Result<Turn> {
         let mut all = Latencies::new(self.classes.len());
-        // What they have done while the last of them were still waiting for a core does not count.
+        // Transactions from before the last session got a core do not count.
         slots.iter().filter_map(|s| s.latencies.try_lock()).for_each(|mut early| early.clear());
         let total = || slots.iter().map(|s| s.transactions.load(Ordering::Relaxed)).sum::<u64>();
-        // Together, wherever they are taken: among a thousand sessions this thread may have to wait
-        // for seconds to come back to a core.
+        // Read together: with a thousand sessions this thread may wait for seconds to get a core
+        // again.
         let look = || (Instant::now(), cpu::process(), total());
         let (begin, cpu, before) = look();
         let (mut last, mut used, mut counted) = (begin, cpu, before);
@@ -201,13 +200,13 @@ impl<'s> Load<'s> {
         while !stop.load(Ordering::Acquire) {
             next += Duration::from_secs(1);
             let end = begin + duration;
-            // A rest of less than half a second belongs to the second before.
+            // A rest of less than half a second is part of the second before.
             let until = if end < next + Duration::from_millis(500) { end } else { next };
             std::thread::sleep(until.saturating_duration_since(Instant::now()));
             let (now, cpu_now, transactions) = look();
             let mut latencies = Latencies::new(self.classes.len());
-            // A session that lost its core while it recorded gives its latencies the next time:
-            // with many sessions it would be waited for for a whole round of the scheduler.
+            // The latencies of a session that was preempted while it recorded are taken the next
+            // time. With many sessions a wait for it would last a whole round of the scheduler.
             for mut taken in slots.iter().filter_map(|s| s.latencies.try_lock()) {
                 latencies.add(&taken);
                 taken.clear();
@@ -225,21 +224,21 @@ impl<'s> Load<'s> {
     }
 }
 
-/// Where all sessions begin. Who leaves a [`std::sync::Barrier`] takes its mutex, one after the
-/// other, while those in front already work: of a thousand sessions on two cores the last one left
-/// it half a minute after the first.
+/// The point where all sessions begin together. A thread that leaves a [`std::sync::Barrier`] takes
+/// its mutex, one after the other, while the first ones already work: of a thousand sessions on two
+/// cores the last one would begin half a minute after the first.
 struct Gate {
-    /// Who opens it.
+    /// The thread that opens the gate.
     keeper: Thread,
-    /// Sessions that are not in front of it yet.
+    /// Sessions that have not arrived yet.
     missing: AtomicUsize,
     open: AtomicBool,
-    /// Sessions that are not through it yet.
+    /// Sessions that have not passed yet.
     waiting: AtomicUsize,
 }
 
 impl Gate {
-    /// For so many sessions; the calling thread is to open it.
+    /// Creates a gate for that many sessions. The calling thread will open it.
     fn new(sessions: usize) -> Gate {
         Gate {
             keeper: std::thread::current(),
@@ -264,8 +263,8 @@ impl Gate {
         }
     }
 
-    /// Opens it when all are there. Returns when all are through, so that what is measured from
-    /// then on is the work of all.
+    /// Opens the gate when all sessions have arrived. Returns when all have passed, so that the
+    /// measurement from then on has the work of all.
     fn open<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
         Gate::wait_for(&self.missing);
         self.open.store(true, Ordering::Release);
@@ -347,8 +346,8 @@ mod tests {
     #[test]
     fn a_turn_counts_every_transaction_and_statement() {
         let load = Load::new(&["a", "b"], vec![Box::new(Counted(u64::MAX))]);
-        // On a busy machine a session may not get a core in so short a turn: then there is another
-        // one.
+        // On a busy machine a session may not get a core in so short a turn. Then the turn is
+        // repeated.
         let turn = loop {
             let mut counted = 0;
             let turn = load.run(Duration::from_millis(20), &mut |second| {

@@ -1,6 +1,6 @@
-//! What the experiments on the embedded engine share: a database on a disk of a kind, sessions that
-//! run at full speed for a while, a sample of everything each second, and loops without an engine
-//! that say what the machine can do.
+//! The common parts of the experiments on the embedded engine: a database on a kind of disk,
+//! sessions that run at full speed for a while, a sample each second, and loops without an engine
+//! that show what the machine can do.
 //!
 //! | module | what |
 //! |---|---|

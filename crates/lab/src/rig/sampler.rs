@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// One second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Seconds since the sampler was made, pauses of the load included.
+    /// Seconds since the sampler was created, pauses of the load included.
     pub t: f64,
     /// Transactions per second.
     pub tps: f64,
@@ -27,11 +27,11 @@ pub struct Sample {
     pub class_p99_ms: Vec<Option<f64>>,
     /// Frames without a page.
     pub free_pages: u64,
-    /// Those of them that nobody has taken to read a page into.
+    /// Free frames that no thread has taken to read a page into.
     pub idle_pages: u64,
     /// Frames whose page is as on disk.
     pub clean_pages: u64,
-    /// Frames whose page is newer.
+    /// Frames whose page is newer than on disk.
     pub dirty_pages: u64,
     /// Pages of the unprotected part (small queue), and of the scan ring.
     pub old_pages: u64,
@@ -80,19 +80,19 @@ pub struct Sampler<'d> {
 }
 
 impl<'d> Sampler<'d> {
-    /// A sampler whose time begins now.
+    /// Creates a sampler whose time begins now.
     #[must_use]
     pub fn new(db: &'d Database) -> Sampler<'d> {
         Sampler::since(db, Instant::now())
     }
 
-    /// A sampler whose time began at `began`: for several on one axis.
+    /// Creates a sampler whose time began at `began`, so that several share one axis.
     #[must_use]
     pub fn since(db: &'d Database, began: Instant) -> Sampler<'d> {
         Sampler { db, began, last: db.metrics_snapshot(), samples: Vec::new(), phases: Vec::new() }
     }
 
-    /// Runs `load` for `duration` as phase `phase`, a sample a second.
+    /// Runs `load` for `duration` as phase `phase`, with a sample a second.
     ///
     /// # Errors
     /// The failure of a session.
@@ -170,7 +170,7 @@ impl<'d> Sampler<'d> {
         let line = |label: &str, value: &dyn Fn(&Sample) -> f64| self.line(label, value);
         let classes = load.classes().iter().enumerate();
         let latency = classes.map(|(n, class)| line(class, &|s| s.class_p99_ms[n].unwrap_or(0.0))).collect();
-        // By name: other tables may come and go.
+        // By name, since other tables may be created and dropped.
         let tables =
             self.samples.first().into_iter().flat_map(|s| &s.tables).map(|(label, _)| {
                 line(label, &|s| s.tables.iter().find(|t| t.0 == *label).map_or(0.0, |t| t.1 as f64))
@@ -180,7 +180,7 @@ impl<'d> Sampler<'d> {
         let capacity = self.last.gauge(Gauge::CheckpointMaxAge) as f64 / 1e6;
         let limits = [("capacity", capacity), ("60 % of it", capacity * 0.6)];
         let limits = limits.map(|(label, y)| Line { dashed: true, ..line(label, &|_| y) });
-        let flushed = ["ahead of eviction", "for the checkpoint", "by whoever needed a frame"];
+        let flushed = ["ahead of eviction", "for the checkpoint", "by threads that needed a frame"];
         let flushed = flushed.iter().enumerate().map(|(n, cause)| line(cause, &|s| s.flushed_per_s[n]));
         vec![
             time("throughput", "transactions per second", vec![line("TPS", &|s| s.tps)]),

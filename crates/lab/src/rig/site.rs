@@ -1,5 +1,5 @@
 //! The data of an experiment on the embedded engine: loaded once, then opened with pools, logs and
-//! ways to commit as they are asked for.
+//! commit modes as needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::target::embedded::{Definition, definition};
 /// A kind of disk.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DiskKind {
-    /// Memory, as fast as it is.
+    /// Memory, at its own speed.
     Memory,
     /// Memory behind the model of a disk with one arm.
     Model(DiskModel),
@@ -26,13 +26,13 @@ pub enum DiskKind {
     Real {
         /// The directory.
         dir: PathBuf,
-        /// Past the system's cache, or through it.
+        /// True past the system's cache, or through it.
         method: FlushMethod,
     },
 }
 
 impl DiskKind {
-    /// For the settings of a document.
+    /// The disk, for the settings of a document.
     #[must_use]
     pub fn describe(&self) -> Value {
         match self {
@@ -48,7 +48,7 @@ impl DiskKind {
     }
 }
 
-/// How a database is opened; the rest is default.
+/// The settings of a database; the others are defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The pool.
@@ -79,7 +79,7 @@ impl Settings {
     }
 }
 
-/// Which tables, with which rows.
+/// The tables and their rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Tables {
     /// One `sbtest`.
@@ -105,7 +105,7 @@ impl Site {
     /// Loads `tables` with `seed`, at memory speed if the disk is a model.
     ///
     /// # Errors
-    /// If the engine or the file system says so.
+    /// Those of the engine or the file system.
     pub fn load(kind: &DiskKind, tables: Tables, seed: u64) -> Result<Site> {
         let (mut dir, mut model, mut name) = (None, None, PathBuf::from("lab"));
         let disk: Arc<dyn Disk> = match kind {
@@ -204,7 +204,7 @@ fn definitions(tables: Tables) -> Arc<[Definition]> {
     }
 }
 
-/// The published spinning disk made so many times as fast.
+/// The published spinning disk, made `factor` times as fast.
 #[must_use]
 pub fn modelled(factor: f64) -> DiskKind {
     let base = DiskModel { seek: Duration::from_millis(8), bytes_per_second: 100_000_000 };

@@ -1,4 +1,4 @@
-//! Where a server is, for the three kinds of clients that the lab has: its own connections,
+//! The address of a server, for the three kinds of clients that the lab has: its own connections,
 //! sysbench, mariadb-dump.
 
 use std::fmt;
@@ -11,16 +11,16 @@ use mysql::OptsBuilder;
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A private one.
+    /// A private server.
     Socket(PathBuf),
-    /// One of the past, which the dump program of today does not know any more.
+    /// A historic server, which today's dump program does not support.
     Historic {
         /// Its socket.
         socket: PathBuf,
         /// A dump program of its time.
         dump: PathBuf,
     },
-    /// Anybody's.
+    /// A server that the user names.
     Tcp {
         /// Name or number.
         host: String,
@@ -43,7 +43,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// For connections of the lab itself.
+    /// Options for connections of the lab itself.
     #[must_use]
     pub fn options(&self) -> OptsBuilder {
         match self {
@@ -75,7 +75,7 @@ impl Address {
         }
     }
 
-    /// The program that dumps schemas, with what it needs to connect.
+    /// The program that dumps schemas, with the options to connect.
     #[must_use]
     pub fn dump_command(&self, cache: &Cache) -> Command {
         let mut command = match self {
@@ -86,7 +86,7 @@ impl Address {
         command
     }
 
-    /// Gives a program of MariaDB's clients what it needs to connect; the password does not show in
+    /// Adds the options to connect to a client program of MariaDB. The password does not show in
     /// the list of processes.
     pub fn client(&self, command: &mut Command) {
         command.arg("--no-defaults");

@@ -1,5 +1,5 @@
-//! The engines that are compared, and how a server is told to run them: with the same cache, past
-//! the operating system's cache, durable at every commit, and without a binary log.
+//! The compared engines, and the server options for each: the same cache, past the operating
+//! system's cache, durable at every commit, and without a binary log.
 
 use std::fmt;
 
@@ -24,12 +24,12 @@ pub enum Engine {
     Innodb,
     /// From its own package.
     Myrocks,
-    /// Ours.
+    /// This project's engine.
     Holdfast,
 }
 
 impl Engine {
-    /// What is compared of it.
+    /// The contenders of the engine.
     #[must_use]
     pub fn contenders(self, old_blocks_time_ms: u32) -> Vec<Contender> {
         match self {
@@ -50,9 +50,9 @@ impl fmt::Display for Contender {
     }
 }
 
-/// Free frames that InnoDB wants to have at all times with a pool of the published size.
+/// The free frames that InnoDB keeps at all times with a pool of the published size.
 const LRU_SCAN_DEPTH: f64 = 1536.0;
-/// The least it takes.
+/// The least value that InnoDB accepts.
 const LRU_SCAN_DEPTH_MIN: f64 = 100.0;
 
 impl Contender {
@@ -91,7 +91,7 @@ impl Contender {
         options
     }
 
-    /// Options that have its files read and written through the system's cache.
+    /// Options for reads and writes through the system's cache.
     #[must_use]
     pub fn buffered(self) -> [&'static str; 2] {
         match self {
@@ -104,8 +104,8 @@ impl Contender {
         }
     }
 
-    /// Statements after the tables were loaded: everything to where a server that has run for long
-    /// has it.
+    /// Statements after the tables were loaded: they bring everything to where it is on a server
+    /// that has run for long.
     #[must_use]
     pub fn settle(self) -> &'static [&'static str] {
         match self {
@@ -116,7 +116,7 @@ impl Contender {
         }
     }
 
-    /// What the figures "hot reads" and "MB resident" are for this engine.
+    /// The meaning of the figures "hot reads" and "MB resident" for this engine.
     #[must_use]
     pub fn how_it_is_counted(self) -> &'static str {
         match self {
@@ -136,11 +136,10 @@ impl Contender {
     }
 }
 
-/// The least size of a pool that both page engines take.
+/// The least size of a pool that both page engines accept.
 const SMALLEST: u64 = 6 << 20;
 
-/// For every server. Holdfast's flush method, InnoDB's and durability are the defaults, and said
-/// nevertheless.
+/// Options of every server. Flush methods and durability are the defaults, and stated nevertheless.
 const COMMON: [&str; 15] = [
     "--skip-log-bin",
     "--query-cache-type=0",

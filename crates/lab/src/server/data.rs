@@ -1,5 +1,5 @@
-//! The tables: `sbtest1`, on which OLTP runs, and `sbtest2`, which is dumped, both with sysbench's
-//! schema and rows. They are inserted by many rows a statement, which every server takes.
+//! The tables: `sbtest1` for OLTP, and `sbtest2`, which is dumped, both with sysbench's schema and
+//! rows. An INSERT has many rows, which every server accepts.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ const ROWS_AT_ONCE: u32 = 2000;
 /// Creates both tables with `engine` in the current schema, the hot one with `rows[0]` rows.
 ///
 /// # Errors
-/// What the server says.
+/// Those of the server.
 pub fn load(conn: &mut Conn, engine: &str, seed: u64, rows: [u32; 2], told: &mut dyn FnMut(u32)) -> Result<()> {
     let [hot, big] = rows;
     load_one(conn, (HOT, engine), seed, hot, told)?;
@@ -29,7 +29,7 @@ pub fn load(conn: &mut Conn, engine: &str, seed: u64, rows: [u32; 2], told: &mut
 /// Creates a table with an engine in the current schema, with `rows` rows.
 ///
 /// # Errors
-/// What the server says.
+/// Those of the server.
 pub fn load_one(
     conn: &mut Conn,
     (table, engine): (&str, &str),

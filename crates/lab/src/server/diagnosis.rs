@@ -1,4 +1,4 @@
-//! One sentence on what a server's counters say about a run.
+//! A sentence on what a server's counters show about a run.
 
 use super::contender::Contender;
 use super::outcome::Outcome;
@@ -8,7 +8,7 @@ use crate::measure::human;
 /// What happened to the hot table, and why.
 pub(super) fn of(outcome: &Outcome) -> String {
     let Some(reads) = outcome.hot_reads else {
-        return "the server does not say how often it read the hot table.".to_owned();
+        return "the server does not report how often it read the hot table.".to_owned();
     };
     if reads == 0 {
         return "the dump cost no read of the hot table.".to_owned();
@@ -69,6 +69,6 @@ mod tests {
         assert!(of(&outcome(innodb(1000), Start::Cold, Some(9))).contains("is 1000 ms: a page of a cold table"));
         assert!(of(&outcome(innodb(1000), Start::Warm, Some(9))).ends_with("between two uses."));
         assert_eq!(of(&outcome(Contender::Holdfast, Start::Cold, Some(0))), "the dump cost no read of the hot table.");
-        assert!(of(&outcome(Contender::MyRocks, Start::Cold, None)).contains("does not say"));
+        assert!(of(&outcome(Contender::MyRocks, Start::Cold, None)).contains("does not report"));
     }
 }

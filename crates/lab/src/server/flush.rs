@@ -1,11 +1,11 @@
 //! `flush` on private servers: dbSTRESS RW=1 (or dbt2) with redo logs of the same capacity,
 //! Holdfast beside InnoDB in turns.
 //!
-//! The log is filled before anything counts: two connections update rows in no order, until it has
-//! been written round more than once; a modelled disk is as fast as the real one meanwhile. The
-//! load itself writes much less; it runs until the checkpoint follows it. Then the turns: the age
-//! of the checkpoint, and how even the seconds are. On somebody's server the capacity is what it
-//! is, and the log is filled with the durability that the server has.
+//! The log is filled before the measurement: two connections update rows in random order, until the
+//! log has been written round more than once; a modelled disk is as fast as the real one meanwhile.
+//! The load itself writes much less; it runs until the checkpoint follows it. Then the turns begin,
+//! which measure the age of the checkpoint and how even the seconds are. On a server that the user
+//! names the capacity is the server's own, and the log is filled with the durability of the server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,49 +20,49 @@ use serde_json::json;
 use super::contender::Contender;
 use super::health::Health;
 use super::load::Oltp;
+use super::named::ServerWithSchema;
 use super::turns::cell::{Cell, Column, grid, p99};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
-use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict};
 use crate::experiments::flush::{self, TARGET, evenness, swing};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Engines, turns, cores, seed.
     pub plan: Plan,
-    /// What the sessions do; its second half are WRITEs.
+    /// The workload of the sessions; its second half are WRITEs.
     pub workload: Workload,
     /// Sessions.
     pub sessions: u32,
     /// Capacities of the log, in bytes.
     pub capacities: Vec<u64>,
-    /// Seek and bytes per second of a modelled disk, if it is to be on one.
+    /// Seek and bytes per second of a modelled disk, if there is one.
     pub modelled: Option<(Duration, u64)>,
 }
 
 /// Least evenness: the 5th percentile of the seconds, of their median.
 const EVEN: f64 = 0.8;
-/// The same on a disk that is not even itself: of what InnoDB reaches on it.
+/// The same on a real disk, which may be uneven itself: as a share of what InnoDB reaches on it.
 const EVEN_OF_OTHER: f64 = 0.95;
 /// Longest time for filling the log.
 const FILLING_MAX: Duration = Duration::from_secs(120);
-/// The checkpoint follows the log if the age moves within a turn by no more than this, of what was
-/// written; and the longest time until all sides are there.
+/// The checkpoint follows the log if the age moves within a turn by at most this share of what was
+/// written. And the longest time until all sides are in that state.
 const FOLLOWS: f64 = 0.25;
 const SETTLING_MAX: Duration = Duration::from_secs(120);
-/// So many times round the log, as far as flushing lets it become: what is changed first is written
-/// ahead of its time in the first, and in time in the second. And one more, because a block of the
-/// log that is written again counts again.
+/// Laps of the log, as far as flushing lets it grow. In the first lap, pages are written ahead of
+/// time; in the second, in time. One more, since a block of the log that is written again counts
+/// again.
 const LAPS: f64 = 3.0;
-/// Connections that fill it. With many of them the log grows faster than pages can be written, and
-/// what was late then is late together, a lap later.
+/// Connections that fill the log. With many of them the log grows faster than pages can be written,
+/// and late pages stay late together, a lap later.
 const FILLERS: u64 = 2;
 
 /// One capacity.
@@ -74,7 +74,7 @@ struct Case {
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
@@ -113,20 +113,20 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings(options, Place::private(), cases, &sides).report(plan, &sides))
 }
 
-/// Runs it on a server that is there, with the log that it has.
+/// Runs it on a server that the user names, with the server's own log.
 ///
 /// # Errors
 /// If the server or a client fails.
-pub(super) fn there(
+pub(super) fn on_running_server(
     options: &mut Options,
-    stay: &Stay,
+    on_server: &ServerWithSchema,
     place: Place,
     cache: &Cache,
     sides: &mut [Side<'_>],
     progress: &mut Progress,
 ) -> Result<Findings> {
-    let capacity =
-        capacity(&stay.before, stay.contender).context("the server does not say how large its redo log is")?;
+    let capacity = capacity(&on_server.before, on_server.contender)
+        .context("the server does not say how large its redo log is")?;
     options.capacities = vec![capacity];
     let plan = &options.plan;
     let work = options.workload.load(cache, options.sessions, 1, plan.seed)?;
@@ -149,7 +149,7 @@ pub(super) fn there(
     Ok(Findings { words, verdicts: Vec::new(), ..findings(options, place, vec![case], sides) })
 }
 
-/// Bytes of the redo log that a server was given.
+/// The capacity of a server's redo log, in bytes.
 fn capacity(server: &Health, contender: Contender) -> Option<u64> {
     let bytes = match contender {
         Contender::Holdfast => server.variable("holdfast_log_file_size")?,
@@ -164,7 +164,7 @@ fn capacity(server: &Health, contender: Contender) -> Option<u64> {
     Some(bytes as u64)
 }
 
-/// What age and throughput did, and what that means.
+/// Sentences on age and throughput, and what they mean.
 fn in_words(case: &Case) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(age) = age(case, 0) {
@@ -185,7 +185,7 @@ fn in_words(case: &Case) -> Vec<String> {
     let (dips, even) = (dips(case, 0).unwrap_or(0.0), even(case, 0));
     if let Some(even) = even {
         let quiet = if dips > 0.0 {
-            format!("in {dips:.0} seconds throughput dropped by a fifth while the age fell: that is furious flushing")
+            format!("in {dips:.0} seconds throughput dropped by a fifth while the age fell: flushing comes in bursts")
         } else {
             "no drop of throughput coincided with a fall of the age".to_owned()
         };
@@ -197,8 +197,8 @@ fn in_words(case: &Case) -> Vec<String> {
     words
 }
 
-/// Shares of the capacity above which writers are about to wait, and below which the log is larger
-/// than what flushing makes of it.
+/// Shares of the capacity: above the first writers are about to wait, below the second the log is
+/// larger than flushing uses.
 const NEARLY_FULL: f64 = 0.8;
 const LITTLE_USED: f64 = 0.3;
 
@@ -210,12 +210,12 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>
     let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
     grids.push(grid("Throughput", &[""], sides, &columns, &cells));
     let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
-                     furious flush.";
+                     burst of flushing.";
     let active_set = options.workload.bytes();
     let mode = options.workload.modes().last().map_or("", |mode| mode.0);
     let pool_bytes = place.pool_bytes.unwrap_or(active_set);
     Findings {
-        name: ("flush", "No furious flushing, on a server"),
+        name: ("flush", "Flushing without bursts, on a server"),
         place,
         lead: (format!("{}, {mode}, {} sessions", options.workload.name(), options.sessions), published.to_owned()),
         words: Vec::new(),
@@ -234,7 +234,7 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>
     }
 }
 
-/// Sets how durable a commit is: 0 or 1.
+/// Sets the durability of a commit: 0 or 1.
 fn durable(side: &mut Side<'_>, level: u8) -> Result<()> {
     let variable = match side.contender {
         Contender::Holdfast => "holdfast_flush_log_at_trx_commit",
@@ -244,8 +244,8 @@ fn durable(side: &mut Side<'_>, level: u8) -> Result<()> {
     Ok(side.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
 }
 
-/// Writes the log round: what flushing does then, it does for good. False if there was not time
-/// enough for that.
+/// Writes the log round, so that flushing reaches its steady state. False if there was not enough
+/// time.
 fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
     let enough = LAPS * TARGET * capacity as f64;
     let (before, began) = (written(side)?, Instant::now());
@@ -273,7 +273,7 @@ fn fill(side: &mut Side<'_>, options: &Options, capacity: u64) -> Result<bool> {
 
 /// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many
 /// times as much, leaves the age elsewhere. In rounds, so that the sides have the same random
-/// numbers in the turns that count, too.
+/// numbers in the measured turns too.
 fn settle(sides: &mut [Side<'_>], work: &Oltp, turn: Duration, progress: &mut Progress) -> Result<()> {
     let (began, mut follow) = (Instant::now(), false);
     while !follow && began.elapsed() < SETTLING_MAX {
@@ -285,7 +285,7 @@ fn settle(sides: &mut [Side<'_>], work: &Oltp, turn: Duration, progress: &mut Pr
     Ok(())
 }
 
-/// True if the checkpoint followed the log in a turn; so it is said of one that tells no age, too.
+/// True if the checkpoint followed the log in a turn, or if the server reports no age.
 fn follows(turn: &Turn) -> bool {
     let ages: Vec<f64> = turn.each.iter().filter_map(|s| s.values[Meter::Age as usize]).collect();
     let moved = ages.first().zip(ages.last()).map_or(0.0, |(from, to)| (to - from).abs());
@@ -296,7 +296,7 @@ fn written(side: &mut Side<'_>) -> Result<f64> {
     Ok(side.read()?[Meter::Log as usize].unwrap_or(0.0))
 }
 
-/// Updates rows here and there, without end. What it meets of the others' locks is no matter.
+/// Updates random rows without end. Lock conflicts with the others do not matter.
 fn update_everywhere(mut conn: Conn, workload: Workload, mut rng: Rng, stop: &AtomicBool) -> Result<()> {
     while !stop.load(Ordering::Acquire) {
         match conn.query_drop(workload.scattered_update(&mut rng)) {
@@ -313,7 +313,7 @@ fn seconds(case: &Case, side: usize, meter: Meter) -> Vec<Vec<f64>> {
     case.cell.turns[side].iter().map(of_turn).collect()
 }
 
-/// The age of the checkpoint, of the capacity.
+/// The age of the checkpoint, as a share of the capacity.
 fn age(case: &Case, side: usize) -> Option<Figure> {
     let ages: Vec<f64> = seconds(case, side, Meter::Age).concat().iter().map(|a| a / case.capacity as f64).collect();
     Figure::of(&ages)
@@ -323,8 +323,8 @@ fn even(case: &Case, side: usize) -> Option<f64> {
     evenness(&seconds(case, side, Meter::Commits).concat())
 }
 
-/// Seconds in which throughput was a fifth below its median while the age fell by a fiftieth of the
-/// capacity.
+/// The seconds in which throughput was a fifth below its median while the age fell by a fiftieth of
+/// the capacity.
 fn dips(case: &Case, side: usize) -> Option<f64> {
     let (rates, ages) = (seconds(case, side, Meter::Commits), seconds(case, side, Meter::Age));
     let median = Figure::of(&rates.concat())?.median;
@@ -332,8 +332,8 @@ fn dips(case: &Case, side: usize) -> Option<f64> {
     Some(rates.iter().zip(&ages).map(in_turn).sum::<usize>() as f64)
 }
 
-/// Verdicts on Holdfast. Evenness is judged as it is on the modelled disk, and beside the others on
-/// a real one, which need not be even itself.
+/// Verdicts on Holdfast. Evenness has a bar of its own on the modelled disk, and is compared with
+/// the others on a real one, which may be uneven itself.
 fn verdicts(case: &Case, sides: &[Side<'_>], modelled: bool) -> Vec<Verdict> {
     let claim = |text: &str| format!("log {} MB: {text}", case.capacity >> 20);
     let age = age(case, 0);

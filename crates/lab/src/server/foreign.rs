@@ -1,8 +1,8 @@
 //! The experiment on a server that the user names, in a schema that the lab creates and drops.
 //!
-//! Nothing of the server is changed: the tables are sized for the cache that it has. There is no
-//! second server to compare with, so the measure is OLTP and dump alone. Cold comes first: after
-//! the big table was loaded, nothing of the small one is left.
+//! Nothing of the server is changed: the tables are sized for its cache. There is no second server
+//! to compare with, so the references are OLTP and dump alone. The cold run comes first: after the
+//! big table was loaded, nothing of the small one is resident.
 
 use anyhow::{Context, Result, bail};
 use holdfast_server::{Cache, apt};
@@ -14,17 +14,17 @@ use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::data::{self, SCHEMA};
 use super::instance::{Instance, Spec};
+use super::named::{NamedServer, ServerWithSchema};
 use super::outcome::Outcome;
 use super::sideload::{Options, Run};
-use super::visit::{Stay, Visit};
 use crate::document::Document;
 use crate::experiments::sideload::scale::Scale;
 use crate::progress::Progress;
 
-/// The address in `mysql://user:password@host:port/`.
+/// Parses the address `mysql://user:password@host:port/`.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not one.
 pub fn parse(url: &str) -> Result<Address, String> {
     let opts = Opts::from_url(url).map_err(|e| format!("give dsn:mysql://user:password@host:port/ ({e})"))?;
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
@@ -38,11 +38,12 @@ pub fn parse(url: &str) -> Result<Address, String> {
 
 /// The published pool, in bytes: the tables shrink with the server's.
 const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
-/// The largest pool for which tables are made unasked: the big one has eight times as much.
+/// The largest pool for which tables are made without `--scale`: the big one has eight times its
+/// size.
 const LARGEST_POOL: u64 = 1 << 30;
 
-/// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`;
-/// `size` is what sizes are divided by, from the server's pool if not given.
+/// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`.
+/// `size` is the divisor of sizes; it is derived from the server's pool if not given.
 ///
 /// # Errors
 /// If the server cannot be reached, refuses what the experiment needs, or has a schema of that
@@ -56,8 +57,8 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
     let cache = Cache::of_the_project();
-    let visit = Visit::reach(address, engine)?;
-    let (contender, pool) = (visit.contender, visit.pool_bytes);
+    let named = NamedServer::reach(address, engine)?;
+    let (contender, pool) = (named.contender, named.pool_bytes);
     let size = match size {
         Some(size) => size,
         None if pool <= LARGEST_POOL => PUBLISHED_POOL / pool as f64,
@@ -70,10 +71,10 @@ pub fn run(
     let options = make(Scale::new(size, 1.0, 1.0), size, vec![contender]);
     apt::fetch(&cache).context("sysbench and mariadb-dump are fetched by apt")?;
     apt::fetch_sysbench(&cache)?;
-    let stay = visit.begin()?;
-    let outcomes = measure(&cache, &stay, &options, progress);
-    let findings = stay.findings();
-    stay.end()?;
+    let on_server = named.begin()?;
+    let outcomes = measure(&cache, &on_server, &options, progress);
+    let findings = on_server.findings();
+    on_server.end()?;
     let findings = findings?;
     let text = format!(
         "{name} ({contender}, cache {} MB), with tables sized for that; real sysbench oltp_read_only with {} thread(s) \
@@ -89,10 +90,15 @@ pub fn run(
     Ok((document, text))
 }
 
-fn measure(cache: &Cache, stay: &Stay, options: &Options, progress: &mut Progress) -> Result<Vec<Outcome>> {
-    let (scale, contender, pool_bytes) = (options.scale, stay.contender, stay.pool_bytes);
+fn measure(
+    cache: &Cache,
+    on_server: &ServerWithSchema,
+    options: &Options,
+    progress: &mut Progress,
+) -> Result<Vec<Outcome>> {
+    let (scale, contender, pool_bytes) = (options.scale, on_server.contender, on_server.pool_bytes);
     progress.step("loading the tables");
-    let mut conn = stay.connect()?;
+    let mut conn = on_server.connect()?;
     conn.query_drop(format!("USE {SCHEMA}"))?;
     let rows = [scale.hot_rows(), scale.big_rows()];
     let mut told = |done| progress.show(&format!("{done} of {} rows", rows[0] + rows[1]));
@@ -107,7 +113,7 @@ fn measure(cache: &Cache, stay: &Stay, options: &Options, progress: &mut Progres
             big_rows: scale.big_rows(),
             listed: true,
         };
-        let own = Instance::attach(cache, &options.cores, stay.address.clone(), &spec)?;
+        let own = Instance::attach(cache, &options.cores, on_server.address.clone(), &spec)?;
         progress.step(if warm { "warm" } else { "cold" });
         let mut run = Run { options, contender, own, ceiling: None, progress };
         outcomes.push(if warm { run.warm()? } else { run.cold()? });

@@ -1,7 +1,7 @@
-//! What a server's own counters say about it, in words, and which setting would help.
+//! Findings from a server's own counters, and the settings that would help.
 //!
 //! The counters are read before and after an experiment. Each finding is a pure function of the two
-//! readings; a counter or a variable that a server does not have leaves its finding out.
+//! readings. It is left out if the server lacks a counter or a variable of it.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// Asks the server.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// If the server does not answer.
     pub fn read(conn: &mut Conn) -> Result<Health> {
         let mut ask = |sql: &str| -> Result<BTreeMap<String, String>> {
             let rows = conn.query::<(String, Option<String>), _>(sql).context("ask for the server's counters")?;
@@ -58,7 +58,7 @@ struct Between<'h> {
 }
 
 impl Between<'_> {
-    /// How much a counter grew.
+    /// The growth of a counter.
     fn grew(&self, name: &str) -> Option<f64> {
         Some(self.after.status(name)? - self.before.status(name)?)
     }
@@ -93,12 +93,12 @@ impl Between<'_> {
         ))
     }
 
-    /// A cleaner that keeps a large part of the pool free while others miss their pages.
+    /// A cleaner that keeps a large part of the pool free while statements miss their pages.
     fn idle_frames(&self) -> Option<String> {
         let free = self.after.status("innodb_buffer_pool_pages_free")?;
         let total = self.after.status("innodb_buffer_pool_pages_total").filter(|&n| n > 0.0)?;
         let read = self.grew("innodb_pages_read")?;
-        // What was read would have filled the pool; a setting of the same size is to blame.
+        // The pages read would have filled the pool, and a setting has the size of the free part.
         if free < total / 4.0 || read < 2.0 * total || self.after.variable("innodb_lru_scan_depth")? < total / 4.0 {
             return None;
         }
@@ -152,7 +152,7 @@ impl Between<'_> {
         let pushed_out = self.grew("table_open_cache_overflows").filter(|&n| n > 0.0)?;
         let setting = self.setting("table_open_cache");
         Some(format!(
-            "{} tables were closed to open others, for every session needs each of its tables once: raise {setting}.",
+            "{} tables were closed to open others, since every session needs each of its tables: raise {setting}.",
             whole(pushed_out)
         ))
     }
@@ -164,7 +164,7 @@ impl Between<'_> {
         Some(format!("Transactions waited {} times for room in the log: raise {setting}.", whole(waits)))
     }
 
-    /// A query cache that is filled for nothing.
+    /// A query cache whose results are rarely used.
     fn query_cache(&self) -> Option<String> {
         let inserts = self.grew("qcache_inserts").filter(|&n| n >= 1000.0)?;
         let (hits, prunes) = (self.grew("qcache_hits")?, self.grew("qcache_lowmem_prunes")?);
@@ -172,7 +172,7 @@ impl Between<'_> {
             return None;
         }
         Some(format!(
-            "The query cache took {} results, gave {} back and threw {} out for want of room, under a mutex that all sessions share: SET GLOBAL \
+            "The query cache took {} results, gave {} back and removed {} for lack of room, under a mutex that all sessions share: SET GLOBAL \
              query_cache_type = OFF, query_cache_size = 0.",
             whole(inserts),
             whole(hits),
@@ -181,7 +181,7 @@ impl Between<'_> {
     }
 }
 
-/// What the counters say about the time between two readings, a sentence or two for each finding.
+/// Findings for the time between two readings, a sentence or two for each.
 #[must_use]
 pub fn findings(before: &Health, after: &Health) -> Vec<String> {
     let between = Between { before, after };
@@ -287,7 +287,7 @@ mod tests {
             "1,000 tables were closed to open others",
             "raise table_open_cache (now 400)",
             "waited 7 times for room in the log: raise holdfast_log_file_size",
-            "took 298,916 results, gave 76,349 back and threw 291,970 out",
+            "took 298,916 results, gave 76,349 back and removed 291,970",
         ];
         for words in expected {
             assert!(text.contains(words), "{words} is not in {text}");

@@ -1,5 +1,5 @@
-//! The experiments on the servers that they were published about: downloaded, started, gone at the
-//! end.
+//! The experiments on the servers of the published experiments: downloaded, started, and removed at
+//! the end.
 
 use anyhow::Result;
 use holdfast_server::{Cache, Historic, HistoricServer, apt};
@@ -7,21 +7,21 @@ use holdfast_server::{Cache, Historic, HistoricServer, apt};
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::foreign;
+use super::named::ServerWithSchema;
 use super::querycache;
 use super::sideload::Options;
 use super::turns::Place;
+use super::turns::running::{self, What};
 use super::turns::side::FOR_MANY_SESSIONS;
-use super::turns::there::{self, What};
-use super::visit::Stay;
 use crate::document::Document;
 use crate::experiments::sideload::scale::Scale;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 
-/// Runs sideload on `server` with a pool of `pool_bytes`, everything else as it was delivered.
+/// Runs sideload on `server` with a pool of `pool_bytes` and all other defaults.
 ///
 /// # Errors
-/// If the server cannot be had or does not come up; those of the experiment.
+/// If the server is not available or does not start; those of the experiment.
 pub fn sideload(
     server: Historic,
     pool_bytes: u64,
@@ -36,10 +36,10 @@ pub fn sideload(
 }
 
 /// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the
-/// experiment's size; everything else that matters is as it was delivered, but for O_DIRECT.
+/// experiment's size and with O_DIRECT. Every other setting is the default.
 ///
 /// # Errors
-/// If the server cannot be had or does not come up; those of the experiment.
+/// If the server is not available or does not start; those of the experiment.
 pub fn in_turns(server: Historic, mut what: What, progress: &mut Progress) -> Result<(Document, String)> {
     let mut options = vec![format!("--innodb-buffer-pool-size={}", what.pool_bytes())];
     // Its redo log has two files.
@@ -48,17 +48,17 @@ pub fn in_turns(server: Historic, mut what: What, progress: &mut Progress) -> Re
     options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
     options.push("--innodb-flush-method=O_DIRECT".to_owned());
     let (running, address) = start(server, &options, &what.plan().cores, progress)?;
-    let place = |stay: &Stay| Place {
+    let place = |on_server: &ServerWithSchema| Place {
         target: server.target(),
-        words: format!("on {} with a cache of {} MB", server.name(), stay.pool_bytes >> 20),
-        pool_bytes: Some(stay.pool_bytes),
+        words: format!("on {} with a cache of {} MB", server.name(), on_server.pool_bytes >> 20),
+        pool_bytes: Some(on_server.pool_bytes),
         pid: running.pid(),
         ..Place::private()
     };
-    there::run_at(what, &address, Engine::Innodb, &place, progress)
+    running::run_at(what, &address, Engine::Innodb, &place, progress)
 }
 
-/// A server that runs until the first value goes away.
+/// A server that runs until the first value is dropped.
 pub(super) fn start(
     server: Historic,
     options: &[String],
@@ -67,7 +67,7 @@ pub(super) fn start(
 ) -> Result<(HistoricServer, Address)> {
     let cache = Cache::of_the_project();
     progress.step(server.name());
-    // Its programs need libraries that come with those of today.
+    // Its programs need libraries that come with today's server.
     apt::fetch(&cache)?;
     server.fetch(&cache)?;
     let dump = Historic::dump_program(&cache)?;

@@ -1,8 +1,8 @@
 //! A server under load, sampled.
 //!
-//! The server's time is that in which its clients run: between two calls of [`Instance::run_until`]
-//! they are stopped, so that two servers can be measured in turns on the same cores. They are
-//! stopped, too, while the server lists what its pool holds.
+//! The server's time is the time in which its clients run. Between two calls of
+//! [`Instance::run_until`] they are stopped, so that two servers can be measured in turns on the
+//! same cores. They are also stopped while the server lists the content of its pool.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub fn segments() -> Vec<Segment> {
     [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
 }
 
-/// Everything counted so far, at one moment.
+/// All counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// Seconds of the server's time.
@@ -53,7 +53,7 @@ impl Mark {
         per_second(self.dumped.saturating_sub(earlier.dumped), self.seconds_since(earlier))
     }
 
-    /// Pages made young, and touches that did not do that, since `earlier`.
+    /// Pages made young, and touches that did not make a page young, since `earlier`.
     #[must_use]
     pub fn young_since(&self, earlier: &Mark) -> Option<(u64, u64)> {
         let (to, from) = (&self.counters, &earlier.counters);
@@ -69,14 +69,14 @@ impl Mark {
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Pages of the pool per sample between two listings of it: a listing of InnoDB's pool takes its
-/// time.
+/// Pages of the pool per sample between two listings of it, since a listing of InnoDB's pool takes
+/// long.
 const PAGES_PER_LISTING: u64 = 4096;
 
-/// What an instance is.
+/// The parameters of an instance.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// For people.
+    /// Its name in texts.
     pub name: String,
     /// Engine of the tables.
     pub engine: &'static str,
@@ -86,7 +86,7 @@ pub struct Spec {
     pub pool_bytes: u64,
     /// Rows of the big table.
     pub big_rows: u32,
-    /// True if the content of the pool is of interest.
+    /// True if the content of the pool is listed.
     pub listed: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct Instance<'c> {
     cores: &'c Cores,
     name: String,
     address: Address,
-    /// A connection for questions.
+    /// A connection for queries.
     pub probe: Probe,
     oltp: Option<Sysbench>,
     dump: Option<Dump>,
@@ -110,18 +110,18 @@ pub struct Instance<'c> {
     listed: Vec<f64>,
     samples: Vec<Sample>,
     phases: Vec<Phase>,
-    /// Ours; `None` for one that somebody else has started.
+    /// The private server; `None` for one that the lab did not start.
     server: Option<Server<'c>>,
 }
 
-/// A guess until the first dump has ended.
+/// An estimate until the first dump has ended.
 const BYTES_PER_ROW: f64 = 205.0;
 
 impl<'c> Instance<'c> {
-    /// Starts `server`, whose data is there.
+    /// Starts `server` on its data.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If it does not start.
     pub fn start(cache: &'c Cache, cores: &'c Cores, server: Server<'c>, spec: &Spec) -> Result<Instance<'c>> {
         // Processes inherit the cores of the thread that starts them.
         cores.pin(Role::Server);
@@ -133,7 +133,7 @@ impl<'c> Instance<'c> {
         Ok(instance)
     }
 
-    /// Connects to a server that runs.
+    /// Connects to a running server.
     ///
     /// # Errors
     /// If it does not answer.
@@ -169,7 +169,7 @@ impl<'c> Instance<'c> {
         self.server.as_ref().map_or(Ok(()), Server::down)
     }
 
-    /// Starts sysbench, standing still.
+    /// Starts sysbench, stopped.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -185,7 +185,7 @@ impl<'c> Instance<'c> {
         self.oltp = None;
     }
 
-    /// Starts the dump, standing still.
+    /// Starts the dump, stopped.
     pub fn start_dump(&mut self) {
         let dump = Dump::start(self.cache, &self.address, self.cores);
         dump.stop(true);
@@ -203,18 +203,18 @@ impl<'c> Instance<'c> {
         self.dump.as_ref().map_or(0, Dump::finished)
     }
 
-    /// The dump has ended for the first time: its length is known.
+    /// Sets the length of a dump, which is known once one has ended.
     pub fn learn_length(&mut self, bytes: u64) {
         self.bytes_per_row = bytes as f64 / f64::from(self.big_rows);
     }
 
-    /// Seconds that a dump takes at so many bytes a second.
+    /// Seconds of a dump at that many bytes a second.
     #[must_use]
     pub fn dump_seconds(&self, bytes_per_second: f64) -> f64 {
         f64::from(self.big_rows) * self.bytes_per_row / bytes_per_second.max(1.0)
     }
 
-    /// Rows that so many bytes of the dump are.
+    /// The rows in that many bytes of the dump.
     #[must_use]
     pub fn rows(&self, bytes: f64) -> f64 {
         bytes / self.bytes_per_row
@@ -231,7 +231,7 @@ impl<'c> Instance<'c> {
         (&self.samples, &self.phases)
     }
 
-    /// Everything counted so far; the server's time stands still.
+    /// All counters now, while the server's time is stopped.
     ///
     /// # Errors
     /// If the server does not answer.
@@ -244,7 +244,7 @@ impl<'c> Instance<'c> {
         Ok(Mark { t, counters: self.probe.counters()?, dumped })
     }
 
-    /// What the cache holds.
+    /// The content of the cache.
     ///
     /// # Errors
     /// If the server does not answer.
@@ -252,9 +252,9 @@ impl<'c> Instance<'c> {
         self.probe.resident()
     }
 
-    /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` says so of
-    /// two successive marks. Returns the marks at the begin and at the end, and whether it was
-    /// enough.
+    /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` returns true
+    /// for two successive marks. Returns the marks at the start and at the end, and true in the
+    /// second case.
     ///
     /// # Errors
     /// If a client fails or the server does not answer.
@@ -271,7 +271,7 @@ impl<'c> Instance<'c> {
         let first = self.mark()?;
         let before = self.ran;
         let began = Instant::now();
-        // How long the clients stood still meanwhile.
+        // The time for which the clients were stopped meanwhile.
         let mut listing = Duration::ZERO;
         let ran = |listing: Duration| began.elapsed().saturating_sub(listing);
         self.stop_clients(false);
@@ -297,10 +297,10 @@ impl<'c> Instance<'c> {
         Ok((first, end, done))
     }
 
-    /// [`Instance::run_until`] the time is over.
+    /// As [`Instance::run_until`], for all of `duration`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Instance::run_until`].
     pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<(Mark, Mark)> {
         self.run_until(phase, duration, progress, &mut |_, _, _| false).map(|(first, end, _)| (first, end))
     }
@@ -322,8 +322,8 @@ impl<'c> Instance<'c> {
         self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)
     }
 
-    /// Lists the pool's content, if it is time for that, while the clients stand still. Returns how
-    /// long they did.
+    /// Lists the pool's content, if a listing is due, while the clients are stopped. Returns for
+    /// how long they were.
     fn list(&mut self) -> Result<Duration> {
         let samples = self.samples.len() as u64;
         if !self.listing_every.is_some_and(|every| samples.is_multiple_of(every)) {
@@ -358,13 +358,13 @@ impl<'c> Instance<'c> {
     }
 }
 
-/// The servers listen on their sockets only; the port is for their names.
+/// The servers listen on their sockets only; the port makes their names differ.
 const PORT: u16 = 13390;
 
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
-        // Clients first; then the server as it is: nothing was written, and its data goes away with
-        // the experiment.
+        // Clients first. Then the server is killed: nothing was written, and its data is removed
+        // with the experiment.
         self.oltp = None;
         self.dump = None;
         if let Some(server) = &self.server {

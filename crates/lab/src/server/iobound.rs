@@ -1,8 +1,8 @@
 //! `iobound` on private servers: dbSTRESS that visits ten times as many objects, with everything in
-//! the pool and with a pool of a tenth of what is visited, Holdfast beside InnoDB in turns; on
-//! files past the system's cache and on files through it.
+//! the pool and with a pool of a tenth of the visited pages, Holdfast and InnoDB in turns, on files
+//! past the system's cache and on files through it.
 //!
-//! Through it, the system supplies the bytes: what throughput loses there is the price of the
+//! Through the cache, the system supplies the bytes, so the loss of throughput is the cost of the
 //! engine's page management. Read-only and RW=1.
 
 use anyhow::{Context, Result};
@@ -21,7 +21,7 @@ use crate::document::{Bar, Document, Verdict};
 use crate::experiments::iobound::{MODES, WIDTHS};
 use crate::progress::Progress;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Engines, turns, cores, seed.
@@ -32,17 +32,17 @@ pub struct Options {
     pub sessions: u32,
 }
 
-/// The ways to the files, and whether the system's cache is on them.
+/// The ways to the files; true for those through the system's cache.
 const METHODS: [(&str, bool); 2] = [("past the system's cache", false), ("through the system's cache", true)];
-/// The published pool: InnoDB's reserve of free pages shrinks as the pool does.
+/// The published pool: InnoDB's reserve of free pages shrinks in the same proportion.
 const PUBLISHED_POOL: f64 = 8e9;
-/// What the smallest pool of either engine is not below.
+/// The least pool of either engine.
 const SMALLEST: u64 = 6 << 20;
 /// Page size of both engines.
 const PAGE_BYTES: u64 = 16 << 10;
-/// The one that holds everything, and that of a tenth of it.
+/// The pool that holds everything, and one of a tenth of it.
 const POOLS: [&str; 2] = ["holds all", "small"];
-/// The bar: with the small pool never below another engine.
+/// The bar: with the small pool not below another engine.
 const SHARE: f64 = 1.0;
 
 impl Options {
@@ -60,7 +60,7 @@ impl Options {
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let mut sides = turns::sides(&cache, &options.plan)?;
@@ -104,7 +104,7 @@ fn settings(pool_bytes: u64, buffered: bool) -> Settings {
     Settings { pool_bytes, buffered, size: PUBLISHED_POOL / pool_bytes as f64, ..Settings::default() }
 }
 
-/// Starts all servers, has `work` done, and shuts them down.
+/// Starts all servers, calls `work`, and shuts them down.
 fn with_servers(
     sides: &mut [Side<'_>],
     settings: &Settings,
@@ -123,7 +123,7 @@ fn cell(name: &[&str], sides: &mut [Side<'_>], load: &Oltp, plan: &Plan, progres
     Cell::measure(name, sides, load, plan, progress)
 }
 
-/// Bytes of pages in a server's cache; 0 where it does not tell.
+/// Bytes of pages in a server's cache; 0 if the server does not report it.
 fn resident_bytes(side: &mut Side<'_>) -> Result<u64> {
     let variable = match side.contender {
         Contender::Holdfast => "Holdfast_buffer_pool_pages_data",
@@ -174,7 +174,7 @@ fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>
     }
 }
 
-/// The cells with the small pool, each with that where everything is in the pool.
+/// The cells with the small pool, each with the cell where everything is in the pool.
 fn pairs(cells: &[Cell]) -> impl Iterator<Item = (&Cell, &Cell)> {
     let small = cells.iter().filter(|c| c.name[2] == POOLS[1]);
     small.filter_map(|small| {
@@ -183,7 +183,7 @@ fn pairs(cells: &[Cell]) -> impl Iterator<Item = (&Cell, &Cell)> {
     })
 }
 
-/// What is left of each engine's throughput with the small pool.
+/// A sentence on the throughput that each engine keeps with the small pool.
 fn in_words(cells: &[Cell], sides: &[Side<'_>]) -> Vec<String> {
     let tps = |cell: &Cell, side| Some(cell.figure(side, |t| Some(t.tps()))?.median);
     let sentence = |(small, roomy): (&Cell, &Cell)| {

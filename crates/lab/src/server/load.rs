@@ -1,8 +1,8 @@
 //! The load: real sysbench and real mariadb-dump in a loop, as processes that can be stopped and
-//! let go on.
+//! continued.
 //!
-//! Two servers are measured in turns. While one has its turn, the clients of the other are stopped
-//! (SIGSTOP), and with them everything that happens on that server.
+//! Two servers are measured in turns. During the turn of one, the clients of the other are stopped
+//! (SIGSTOP), and with them everything that they cause on that server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -22,20 +22,20 @@ use crate::experiments::sideload::BIG;
 use crate::pin::{Cores, Role};
 use crate::rig::load::Latencies;
 
-/// How sysbench is called.
+/// The parameters of sysbench.
 #[derive(Clone, Debug)]
 pub struct Oltp {
     /// The script: one of sysbench's by name, another one by its path.
     pub script: String,
-    /// What this script wants to know, as arguments.
+    /// The arguments of this script.
     pub asked: Vec<String>,
-    /// Where the tables are.
+    /// The schema of the tables.
     pub schema: String,
     /// Sessions.
     pub threads: usize,
-    /// Transactions per second of all sessions together; `None` for as many as there can be.
+    /// Transactions per second of all sessions together; `None` for no limit.
     pub rate: Option<f64>,
-    /// Which rows: `uniform`, `special`, `pareto`.
+    /// The distribution of the rows: `uniform`, `special`, `pareto`.
     pub distribution: String,
     /// True if statements are prepared.
     pub prepared: bool,
@@ -80,7 +80,7 @@ impl Oltp {
     }
 }
 
-/// A process that ends when this is dropped, or when the thread ends that started it.
+/// A process that ends when this is dropped, or when the thread that started it ends.
 #[derive(Debug)]
 struct Owned(Child);
 
@@ -93,7 +93,7 @@ impl Owned {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // One that has ended needs no signal.
+            // A process that has ended needs no signal.
             let _ = kill_process(pid, signal);
         }
     }
@@ -111,7 +111,7 @@ pub struct Sysbench {
     process: Owned,
     /// 95th percentiles of the seconds since they were last taken, in milliseconds.
     p95: Arc<Mutex<Vec<f64>>>,
-    /// What a script says about its statements.
+    /// The statement times that a script reports.
     latencies: Arc<Mutex<Latencies>>,
     reader: Option<JoinHandle<String>>,
 }
@@ -144,17 +144,17 @@ impl Sysbench {
         Ok(Sysbench { process, p95, latencies, reader: Some(reader) })
     }
 
-    /// An error if it has ended.
+    /// Fails if sysbench has ended.
     ///
     /// # Errors
-    /// What it said.
+    /// Its output.
     pub fn check(&mut self) -> Result<()> {
         let Some(status) = self.process.0.try_wait()? else { return Ok(()) };
         let said = self.reader.take().and_then(|r| r.join().ok()).unwrap_or_default();
         bail!("sysbench ended ({status}):\n{said}")
     }
 
-    /// Stops it, or lets it go on.
+    /// Stops it, or continues it.
     pub fn stop(&self, stop: bool) {
         self.process.signal(if stop { Signal::STOP } else { Signal::CONT });
     }
@@ -164,16 +164,16 @@ impl Sysbench {
         std::mem::take(&mut *self.p95.lock())
     }
 
-    /// What the statements took since the last call, where the script tells.
+    /// The times of the statements since the last call, if the script reports them.
     pub fn take_latencies(&self) -> Latencies {
         std::mem::replace(&mut *self.latencies.lock(), statements::none())
     }
 }
 
-/// Has a script make its tables.
+/// Lets a script make its tables.
 ///
 /// # Errors
-/// What sysbench says.
+/// The output of sysbench.
 pub fn prepare(cache: &Cache, address: &Address, script: &str, schema: &str, asked: &[String]) -> Result<()> {
     let mut command = cache.sysbench_command();
     command.arg(script).arg("--db-driver=mysql").args(address.sysbench());
@@ -191,15 +191,15 @@ fn interval_p95(line: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The process of the moment, and whether it has to stand still: one that is started meanwhile has
-/// to as well.
+/// The current process, and true if it has to be stopped. A process that is started then has to be
+/// stopped too.
 #[derive(Debug, Default)]
 struct Running {
     process: Option<Arc<Owned>>,
     stopped: bool,
 }
 
-/// What the dump has done.
+/// The counts of the dump.
 #[derive(Debug, Default)]
 struct Dumped {
     bytes: AtomicU64,
@@ -209,7 +209,7 @@ struct Dumped {
     failure: Mutex<Option<String>>,
 }
 
-/// mariadb-dump of the big table, again and again; its text goes nowhere.
+/// mariadb-dump of the big table, in a loop; its text is counted and discarded.
 pub struct Dump {
     dumped: Arc<Dumped>,
     thread: Option<JoinHandle<()>>,
@@ -248,10 +248,10 @@ impl Dump {
         self.dumped.finished.load(Ordering::Acquire)
     }
 
-    /// An error if it failed.
+    /// Fails if the dump has failed.
     ///
     /// # Errors
-    /// What it said.
+    /// Its error output.
     pub fn check(&self) -> Result<()> {
         match self.dumped.failure.lock().as_ref() {
             Some(said) => bail!("mariadb-dump failed: {said}"),
@@ -259,7 +259,7 @@ impl Dump {
         }
     }
 
-    /// Stops it, or lets it go on.
+    /// Stops it, or continues it.
     pub fn stop(&self, stop: bool) {
         let mut running = self.dumped.running.lock();
         running.stopped = stop;

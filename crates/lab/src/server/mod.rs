@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`address`] | where a server is, for its clients |
+//! | [`address`] | the address of a server, for its clients |
 //! | [`contender`] | the engines and settings that are compared |
 //! | [`data`] | the tables |
 //! | [`load`] | sysbench and mariadb-dump as processes that can be stopped for a while |
@@ -10,13 +10,13 @@
 //! | [`instance`] | a private server under load, sampled |
 //! | [`sideload`] | the experiment on private servers |
 //! | [`scan`] | the experiment `scan` on private servers |
-//! | [`querycache`] | the experiment `querycache`: both engines in one private server, or one server with and without |
-//! | [`turns`] | engines on private servers in turns, sampled: what the next five share |
-//! | [`sessions`], [`purge`], [`flush`], [`overflow`], [`iobound`] | the experiments of these names in such turns |
-//! | `visit` | a server that the user names, and the schema on it |
-//! | [`health`] | what a server's counters say in words, and which setting would help |
+//! | [`querycache`] | the experiment `querycache` |
+//! | [`turns`] | engines on private servers in turns, sampled |
+//! | [`sessions`], [`purge`], [`flush`], [`overflow`], [`iobound`] | these experiments in turns |
+//! | `named` | a server that the user names, with the schema of the lab |
+//! | [`health`] | findings from a server's counters, and settings that help |
 //! | [`foreign`] | sideload on a server that the user names |
-//! | [`historic`] | the experiments on servers of the past |
+//! | [`historic`] | the experiments on historic servers |
 //! | [`outcome`] | its results as document and text, with verdicts |
 
 pub mod address;
@@ -30,6 +30,7 @@ pub mod historic;
 pub mod instance;
 pub mod iobound;
 pub mod load;
+mod named;
 pub mod outcome;
 pub mod overflow;
 pub mod probe;
@@ -40,7 +41,6 @@ pub mod sessions;
 pub mod sideload;
 mod statements;
 pub mod turns;
-mod visit;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -58,15 +58,15 @@ use crate::progress::Progress;
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &sideload::Options, progress: &mut Progress) -> Result<(Document, String)> {
     let outcomes = sideload::run(options, progress)?;
     let verdicts = outcome::verdicts(&outcomes);
     Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, verdicts))
 }
 
-/// `server`, to be started with its data on a modelled disk: while the file `switch` exists, if one
-/// is named.
+/// `server`, to be started with its data on a modelled disk. If `switch` is given, the disk is slow
+/// only while that file exists.
 fn on_slow_disk<'c>(
     server: Server<'c>,
     cores: &Cores,
@@ -88,7 +88,7 @@ fn on_slow_disk<'c>(
     Ok(server.started_by(starter))
 }
 
-/// Document and text of what was found.
+/// Document and text of the results.
 fn report(
     name: &str,
     introduction: &str,

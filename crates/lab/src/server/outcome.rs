@@ -1,4 +1,4 @@
-//! What the experiment on servers found, as document and text, and what is claimed of it.
+//! The results of the experiment on servers, as document and text, and the claims about them.
 
 use serde_json::{Value, json};
 
@@ -11,69 +11,69 @@ use crate::experiments::sideload::{BIG, HOT, Start};
 use crate::measure::{Figure, human};
 use crate::text::table;
 
-/// How a hot table got warm.
+/// The way to a resident hot table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmth {
-    /// How long it took, or how long was waited.
+    /// The time it took, or the time of the wait.
     pub seconds: f64,
-    /// Reads of it meanwhile.
+    /// Reads of the hot table in that time.
     pub reads: Option<u64>,
-    /// True if it got there.
+    /// True if it became resident.
     pub reached: bool,
 }
 
 /// One contender, warm or cold.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which.
+    /// The contender.
     pub contender: Contender,
-    /// Which came first.
+    /// The load that started first.
     pub start: Start,
     /// Transactions per second without the dump; not measured cold.
     pub tps_alone: Option<f64>,
-    /// And beside it, turn by turn.
+    /// Transactions per second beside the dump, turn by turn.
     pub tps_beside: Vec<f64>,
-    /// The same of the pool that holds both tables.
+    /// Transactions per second of the pool that holds both tables.
     pub ceiling_tps: Vec<f64>,
     /// Seconds of a dump without OLTP.
     pub dump_s_alone: f64,
     /// Seconds of a dump at the pace of each turn.
     pub dump_s_beside: Vec<f64>,
-    /// The same of the pool that holds both tables.
+    /// Seconds of a dump of the pool that holds both tables.
     pub ceiling_dump_s: Vec<f64>,
     /// 95th percentile of the transactions beside the dump, in milliseconds.
     pub p95_ms: Option<f64>,
     /// Reads of the hot table beside the dump, once measured in turns.
     pub hot_reads: Option<u64>,
-    /// How often the dump read as much as the hot table has meanwhile.
+    /// How often the dump read as many pages as the hot table has, in that time.
     pub turnovers: f64,
-    /// How the hot table got warm.
+    /// The way to a resident hot table.
     pub warmth: Warmth,
-    /// Pages made young and touches that did not do that, beside the dump.
+    /// Pages made young, and touches that did not make a page young, beside the dump.
     pub young: Option<(u64, u64)>,
     /// The cache before, during and after.
     pub resident: [Vec<Resident>; 3],
     /// Size of the pool, 10^6 bytes.
     pub pool_mb: f64,
-    /// Over time.
+    /// The samples.
     pub samples: Vec<Sample>,
-    /// What went on when.
+    /// The phases.
     pub phases: Vec<Phase>,
 }
 
 /// Least share of the ceiling that OLTP and dump must each reach on Holdfast.
 const SHARE: f64 = 0.95;
-/// Fewest turnovers over which "no read" says something.
+/// Fewest turnovers over which zero reads prove something.
 const TURNOVERS: f64 = 20.0;
 
 impl Outcome {
-    /// OLTP beside the dump, of the ceiling, turn by turn.
+    /// OLTP beside the dump, as a share of the ceiling, turn by turn.
     #[must_use]
     pub fn oltp_ratio(&self) -> Option<Figure> {
         ratios(&self.tps_beside, &self.ceiling_tps)
     }
 
-    /// The dump's pace beside OLTP, of the ceiling.
+    /// The dump's pace beside OLTP, as a share of the ceiling.
     #[must_use]
     pub fn dump_ratio(&self) -> Option<Figure> {
         ratios(&self.ceiling_dump_s, &self.dump_s_beside)
@@ -90,7 +90,7 @@ impl Outcome {
         if self.warmth.reached { format!("{after} s, {reads}") } else { format!("not in {after} s, {reads}") }
     }
 
-    /// As a run of the document.
+    /// The outcome as a run of the document.
     #[must_use]
     pub fn run(&self) -> Run {
         let resident = |moment: usize| {
@@ -135,7 +135,7 @@ fn ratios(of: &[f64], to: &[f64]) -> Option<Figure> {
     Figure::of(&of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect::<Vec<_>>())
 }
 
-/// What is claimed: of Holdfast. The others are reported.
+/// The verdicts, on Holdfast. The other engines are only reported.
 #[must_use]
 pub fn verdicts(outcomes: &[Outcome]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
@@ -174,7 +174,7 @@ const COLUMNS: [&str; 14] = [
     "time to get warm",
 ];
 
-/// The results and the content of the cache, for people.
+/// The results and the content of the cache as text.
 #[must_use]
 pub fn text(outcomes: &[Outcome]) -> String {
     let spread = |f: Option<Figure>, unit: &dyn Fn(f64) -> String| match f {

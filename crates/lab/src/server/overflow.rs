@@ -1,12 +1,12 @@
 //! `overflow` on private servers: sysbench's read-only transaction with ranges of 1,000 rows in
-//! pools from a quarter of the data to twice the data, with 1, 8 and 40 clients, Holdfast beside
+//! pools from a quarter of the data to twice the data, with 1, 8 and 40 clients, Holdfast and
 //! InnoDB in turns at equal total memory.
 //!
-//! InnoDB keeps free what `innodb_lru_scan_depth` says; that shrinks with the pool here, as the
-//! published share of it does.
+//! InnoDB keeps `innodb_lru_scan_depth` pages free. Here that number shrinks with the pool, so that
+//! its share of the pool is the published one.
 //!
-//! On somebody's server the pool is what it is: there the clients ask for the first rows only of a
-//! table that is larger, and the active set is what changes.
+//! On a server that the user names the pool is the server's own. There the table is larger, the
+//! clients read only its first rows, and the active set changes.
 
 use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
@@ -24,7 +24,7 @@ use crate::figures::{Chart, Grid, Line};
 use crate::measure::human;
 use crate::progress::Progress;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Engines, turns, cores, seed.
@@ -37,19 +37,19 @@ pub struct Options {
     pub threads: Vec<usize>,
 }
 
-/// Rows of the published table: InnoDB's reserve of free pages shrinks as the table does.
+/// The rows of the published table: InnoDB's reserve of free pages shrinks in the same proportion.
 const PUBLISHED_ROWS: f64 = 1e6;
-/// What the smallest pool of either engine is not below.
+/// The least pool of either engine.
 const SMALLEST: u64 = 6 << 20;
 /// The cell with a bar of its own: half of the data in the pool, and 8 clients.
 const HALF: (f64, usize) = (0.5, 8);
-/// The bar there, and that of all others, of InnoDB's throughput.
+/// The bar of that cell, and that of all others, as shares of InnoDB's throughput.
 const BARS: (f64, f64) = (1.3, 1.0);
 
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
@@ -63,22 +63,22 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings.report(plan, &sides))
 }
 
-/// Largest pool for which a table is made unasked: that has twice as much.
+/// The largest pool for which a table is made without `--full`: the table has twice its size.
 const LARGEST_POOL: u64 = 1 << 30;
-/// Bytes of a row, when the table is made: what it really takes is asked afterwards.
+/// Bytes of a row when the table is made. The real size is queried afterwards.
 const ROW_BYTES: f64 = 230.0;
 
-/// The pool for which [`there`] makes a table of the rows that were asked for.
+/// The pool for which [`on_running_server`] makes a table of `options.rows` rows.
 pub(super) fn pool_for(options: &Options) -> u64 {
     let most = options.shares.iter().copied().fold(1.0, f64::min);
     ((f64::from(options.rows) * ROW_BYTES * most) as u64).max(SMALLEST)
 }
 
-/// Runs it on a server that is there; `asked` if the pool may have any size.
+/// Runs it on a server that the user names. `asked` is true if the pool may have any size.
 ///
 /// # Errors
 /// If the server or a client fails, or the pool is too large for a table of twice its size.
-pub(super) fn there(
+pub(super) fn on_running_server(
     options: &mut Options,
     asked: bool,
     place: Place,
@@ -101,7 +101,8 @@ pub(super) fn there(
         row_bytes = column_of_tables(side, "data_length")? as f64 / f64::from(options.rows);
     }
     let mut cells = Vec::new();
-    // The smallest active set first: what does not fit would have to leave again.
+    // The smallest active set first: otherwise pages that do not fit would have to be evicted
+    // first.
     for &share in options.shares.iter().rev() {
         let rows = ((pool as f64 / share / row_bytes) as u32).clamp(RANGE, options.rows);
         let work = |threads| work(rows, threads, plan.seed);
@@ -116,7 +117,8 @@ pub(super) fn there(
     Ok(Findings { words, ..findings(options, place, data_bytes, cells, sides) })
 }
 
-/// What became of the throughput with the most in memory, at every number of clients.
+/// Sentences on the throughput with a small pool, as a share of that with the largest, for every
+/// number of clients.
 fn in_words(cells: &[Cell], options: &Options) -> Vec<String> {
     let figure = |share: f64, threads: usize, of: Of<'_>| {
         let name = [pool_name(share), threads.to_string()];
@@ -187,7 +189,7 @@ fn size(options: &Options) -> f64 {
     PUBLISHED_ROWS / f64::from(options.rows)
 }
 
-/// Fills `cells`; returns the bytes of the data.
+/// Fills `cells`. Returns the bytes of the data.
 fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, progress: &mut Progress) -> Result<u64> {
     let plan = &options.plan;
     let mut settings = Settings { pool_bytes: 64 << 20, size: size(options), ..Settings::default() };
@@ -237,7 +239,7 @@ fn column_of_tables(side: &mut Side<'_>, column: &str) -> Result<u64> {
     Ok(side.conn()?.query_first::<u64, _>(sql)?.unwrap_or(0))
 }
 
-/// What the servers' processes have in memory, all of it: whether the memory is equal.
+/// Adds the memory of the servers' processes, to show that it is equal.
 fn memory_columns(table: &mut Grid, cells: &[Cell], sides: &[Side<'_>]) {
     table.header.extend(sides.iter().map(|side| format!("MB of memory, {}", side.name)));
     for (row, cell) in table.rows.iter_mut().zip(cells) {

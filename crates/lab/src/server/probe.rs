@@ -1,7 +1,7 @@
-//! A server's own counters, asked on a connection of the lab's.
+//! A server's own counters, read on a connection of the lab.
 //!
-//! Transactions are the server's `Com_commit`: the dump commits nothing, and the lab neither. What
-//! the other figures are differs by engine; [`super::contender::Contender::how_it_is_counted`] says
+//! Transactions are the server's `Com_commit`: neither the dump nor the lab commits. The meaning of
+//! the other figures differs by engine; [`super::contender::Contender::how_it_is_counted`] states
 //! it, and so does the output.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::address::Address;
 use super::data::SCHEMA;
 use crate::experiments::sideload::HOT;
 
-/// What an index takes of the cache.
+/// The part of an index in the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resident {
     /// The table.
@@ -28,7 +28,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// What `index` of `table` takes, in 10^6 bytes; all indexes if none is named.
+    /// The part of `index` of `table` in the cache, in 10^6 bytes; of all indexes if none is named.
     pub(super) fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
         let of = all.iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
         of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
@@ -40,7 +40,7 @@ impl Resident {
 pub struct Counters {
     /// Transactions committed.
     pub commits: u64,
-    /// Reads of the hot table from disk; `None` where the server does not tell.
+    /// Reads of the hot table from disk; `None` if the server does not report them.
     pub hot_reads: Option<u64>,
     /// Pages made young.
     pub made_young: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Counters {
     pub not_young: Option<u64>,
 }
 
-/// Which engine's counters.
+/// The kind of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Holdfast,
@@ -71,7 +71,7 @@ pub const STATS: [&str; 10] = [
     "NUMBER_PAGES_WRITTEN",
 ];
 
-/// A connection for asking.
+/// A connection for queries.
 pub struct Probe {
     conn: Conn,
     kind: Kind,
@@ -99,7 +99,7 @@ impl Probe {
             Kind::InnoDb => "SELECT @@innodb_page_size",
             Kind::MyRocks | Kind::Other => "SELECT 16384",
         };
-        // Before 5.6 it could not be chosen, and was not shown.
+        // Before 5.6 the page size could not be chosen, and was not shown.
         let page_bytes = if_told(conn.query_first::<f64, _>(page_size))?.flatten().unwrap_or(16384.0);
         let file_summary = if_told(conn.query_first::<bool, _>("SELECT @@performance_schema"))?;
         let file_summary = file_summary.flatten().unwrap_or(false);
@@ -136,7 +136,7 @@ impl Probe {
         })
     }
 
-    /// Reads of a table from disk; `None` where the server does not tell.
+    /// Reads of a table from disk; `None` if the server does not report them.
     ///
     /// # Errors
     /// If the server does not answer.
@@ -160,7 +160,7 @@ impl Probe {
             Kind::Other => return Ok(None),
         };
         let reads = if_told(self.conn.query_first::<Option<u64>, _>(sql));
-        // A table that nobody has opened yet is not in the lists, and was not read.
+        // A table that has not been opened yet is not in the lists, and was not read.
         Ok(reads.context("ask for the reads of a table")?.map(|n| n.flatten().unwrap_or(0)))
     }
 
@@ -181,7 +181,7 @@ impl Probe {
         }
     }
 
-    /// The same from InnoDB's monitor, which says them before 5.5.28, too.
+    /// The same from InnoDB's monitor, which also reports them before 5.5.28.
     fn monitors_pool_stats(&mut self) -> Result<[u64; STATS.len()]> {
         let monitor = self.conn.query_first::<(String, String, String), _>("SHOW ENGINE INNODB STATUS");
         let (_, _, text) = monitor?.context("the server has no statistics of the pool")?;
@@ -197,7 +197,7 @@ impl Probe {
         self.page_bytes as u64
     }
 
-    /// What the cache holds, by table and index; empty where the server does not tell.
+    /// The content of the cache, by table and index; empty if the server does not report it.
     ///
     /// # Errors
     /// If the server does not answer.
@@ -223,8 +223,8 @@ impl Probe {
     }
 }
 
-/// The columns [`STATS`] in the text of InnoDB's monitor, but for the requests, which it gives as a
-/// rate.
+/// The columns [`STATS`] from the text of InnoDB's monitor, with `gets` as the requests: the
+/// monitor has only their rate.
 fn of_monitor(text: &str, gets: u64) -> Option<[u64; STATS.len()]> {
     let pool = text.split_once("BUFFER POOL AND MEMORY")?.1;
     // "Name 17" or "Name 17, another 4"
@@ -238,8 +238,8 @@ fn of_monitor(text: &str, gets: u64) -> Option<[u64; STATS.len()]> {
     Some([pages[0]?, pages[1]?, pages[2]?, pages[3]?, young[0]?, young[1]?, gets, moved[0]?, moved[1]?, moved[2]?])
 }
 
-/// `None` for what this user may not ask, and for what this server does not have: the experiment
-/// does without such figures.
+/// `None` if this user has no right to the query, or if this server lacks the table or variable:
+/// the experiment does without such figures.
 fn if_told<T>(answer: mysql::Result<T>) -> mysql::Result<Option<T>> {
     const DENIED: [u16; 3] = [1044, 1142, 1227];
     /// A column, a table of INFORMATION_SCHEMA, a table, a variable.

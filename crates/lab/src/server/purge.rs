@@ -1,9 +1,9 @@
 //! `purge` on private servers: updates in place beside a long snapshot, Holdfast and InnoDB, each
 //! with a snapshot held and without, four servers in turns.
 //!
-//! The snapshot is held from the first turn to the last. At the end the rows are counted that it
-//! sees otherwise than the newest state: as many old versions are needed, not more. On somebody's
-//! server, one after the other: first without a snapshot, then with one.
+//! The snapshot is held from the first turn to the last. At the end the rows are counted that
+//! differ between snapshot and newest state: at most as many old versions are needed. On a server
+//! that the user names the two parts follow each other: first without a snapshot, then with one.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -25,7 +25,7 @@ use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::sessions::{SEL2, UPDATE};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Engines, turns, cores, seed.
@@ -50,7 +50,7 @@ const SIDES: usize = 2;
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let (plan, workload) = (&options.plan, options.workload());
@@ -89,11 +89,11 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings.report(plan, &sides))
 }
 
-/// Runs it on a server that is there.
+/// Runs it on a server that the user names.
 ///
 /// # Errors
 /// If the server or a client fails.
-pub(super) fn there(
+pub(super) fn on_running_server(
     options: &Options,
     place: Place,
     cache: &Cache,
@@ -125,10 +125,10 @@ fn longest_history(turn: &Turn) -> Option<f64> {
     turn.each.iter().filter_map(|s| s.values[Meter::History as usize]).reduce(f64::max)
 }
 
-/// Seconds of WRITEs that may wait for purge before it is said to lag.
+/// The longest history that counts as keeping up, as the time in which as many WRITEs happen.
 const LAG_S: f64 = 2.0;
 
-/// What a server's history and its statements did in both cells.
+/// Sentences on a server's history and its statements in both cells.
 fn in_words(plain: &Cell, held: &Cell, changed: u64) -> Vec<String> {
     let mut words = Vec::new();
     let tps = |cell: &Cell| cell.figure(0, |t| Some(t.tps())).map(|f| f.median);
@@ -166,7 +166,7 @@ const COLUMNS: [Column<'static>; 4] = [
     ("server's CPU us/txn", &Turn::cpu_us),
 ];
 
-/// Everything but the tables, and what follows from them.
+/// Everything except the tables and the verdicts on them.
 fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
     let what = format!("dbSTRESS, {} sessions without think time, one UPDATE in place per READ", options.sessions);
     let published = "Published in 2010 for MySQL 5.5.4: free pages fall continuously until old page images own the pool, for purge does not keep up.";
@@ -194,7 +194,7 @@ fn sel2(turn: &Turn) -> Option<f64> {
     turn.latencies.class_ms(SEL2, 99.0)
 }
 
-/// A transaction that goes on reading what was there when it began.
+/// A transaction that reads the state of its beginning.
 struct Snapshot(Conn);
 
 impl Snapshot {
@@ -206,7 +206,7 @@ impl Snapshot {
         Ok(Snapshot(conn))
     }
 
-    /// Rows of HISTORY that it sees otherwise than a new reader.
+    /// The rows of HISTORY that differ between it and a new reader.
     fn rows_changed(&mut self, side: &Side<'_>) -> Result<u64> {
         side.pause(false);
         let (old, new) = (digests(&mut self.0)?, digests(&mut side.connect()?)?);
@@ -231,20 +231,20 @@ fn digests(conn: &mut Conn) -> Result<Vec<u64>> {
     conn.query_map(sql, digest).context("read HISTORY")
 }
 
-/// The values of a meter in a part of a side's seconds, from share to share.
+/// The values of a meter in a part of a side's seconds, given as shares.
 fn part(side: &Side<'_>, meter: Meter, from: f64, to: f64) -> Vec<f64> {
     let n = side.seconds.len() as f64;
     let seconds = &side.seconds[(n * from) as usize..(n * to) as usize];
     seconds.iter().filter_map(|s| s.values[meter as usize]).collect()
 }
 
-/// The longest history of the second half of the run, in seconds of WRITEs.
+/// The longest history of the second half of the run, as the time in which as many WRITEs happen.
 fn lag_seconds(cell: &Cell, sides: &[Side<'_>], side: usize) -> Option<f64> {
     let longest = part(&sides[side], Meter::History, 0.5, 1.0).into_iter().reduce(f64::max)?;
     Some(longest / (cell.figure(side, |t| Some(t.tps()))?.median / 2.0))
 }
 
-/// Free pages lost from the second quarter of the run to the last.
+/// The free pages lost from the second quarter of the run to the last.
 fn free_lost(side: &Side<'_>) -> Option<f64> {
     let median = |from, to| Some(Figure::of(&part(side, Meter::Free, from, to))?.median);
     Some(median(0.25, 0.5)? - median(0.75, 1.0)?)
@@ -254,7 +254,7 @@ fn most_versions(side: &Side<'_>) -> Option<f64> {
     part(side, Meter::Versions, 0.0, 1.0).into_iter().reduce(f64::max)
 }
 
-/// Verdicts on Holdfast; the other engines stand beside it in the tables.
+/// Verdicts on Holdfast. The other engines are only in the tables.
 fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options) -> Vec<Verdict> {
     let pages = options.pool_bytes as f64 / 16384.0;
     let mut verdicts = Vec::new();
@@ -262,8 +262,8 @@ fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options)
         let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
         verdicts.push(Verdict::new(claim, lag_seconds(cell, sides, n), Bar::AtMost(1.0)));
     }
-    // Beside a snapshot they fall as long as there are rows that change for the first time: that is
-    // the bar on the versions.
+    // With a snapshot the free pages fall as long as rows change for the first time; the bar on the
+    // versions covers that.
     let lost = free_lost(&sides[0]).map(|lost| lost / pages);
     let claim =
         format!("{}: share of the pool that free pages lost from the second quarter to the last", sides[0].name);

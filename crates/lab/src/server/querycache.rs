@@ -1,19 +1,19 @@
-//! `querycache`: a cache that hurts.
+//! `querycache`: the cost of the server's query cache.
 //!
 //! Published in 2010: sysbench oltp read-only, 1,000,000 rows, 4 threads, 60 s. MySQL 5.0 did 1,309
-//! tps, 5.1 did 425; with the query cache off 1,305 and 1,313. Since 5.1.17 prepared statements are
-//! cached, sysbench prepares its statements, and their results are never asked for again: 298,916
-//! were inserted, 291,970 thrown out for want of room, 76,349 hit at most.
+//! tps, 5.1 did 425; with the query cache off 1,305 and 1,313. Since 5.1.17 the results of prepared
+//! statements are cached, sysbench prepares its statements, and their results are not used again:
+//! 298,916 were inserted, 291,970 removed for lack of room, 76,349 used at most.
 //!
-//! A private MariaDB holds the table in Holdfast and in InnoDB, both all in memory. In each of the
-//! four cells {cache on, off} x {statements prepared, not} the engines run in turns. Judged is the
-//! ratio within a pair: whatever the cache costs, it costs on both.
+//! A private MariaDB has the table in Holdfast and in InnoDB, both all in memory. In each of the
+//! four cells {cache on, off} x {statements prepared, not} the engines run in turns. The judged
+//! figure is the ratio within a pair: the cache costs the same on both.
 //!
-//! On a server that is there (somebody's, or one of the past) one engine has the table, and
-//! sessions that ask the cache take turns with sessions that do not: the ratio says what the cache
-//! costs or gives there.
+//! On a running or historic server one engine has the table. Sessions that use the query cache take
+//! turns with sessions that do not; the ratio shows what the cache costs or gives there.
 //!
-//! Sessions are told to leave the cache alone; no variable of the server is changed for that.
+//! Sessions bypass the cache by a setting of the session; no variable of the server is changed for
+//! that.
 
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_server::{Cache, Server};
@@ -26,10 +26,10 @@ use super::address::Address;
 use super::contender::Contender;
 use super::data::{self, SCHEMA};
 use super::load::Oltp;
+use super::named::ServerWithSchema;
 use super::turns::cell::{Cell, Column, grid, p95};
 use super::turns::side::{Data, Side, Turn, script};
 use super::turns::{self, Findings, Place, Plan, engine_name};
-use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict, metrics};
 use crate::experiments::sideload::HOT;
 use crate::figures::{Chart, Grid, Line};
@@ -37,7 +37,7 @@ use crate::measure::{count, human};
 use crate::pin::Role;
 use crate::progress::Progress;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Turns, cores, seed. On private servers its engines are Holdfast and InnoDB.
@@ -50,16 +50,17 @@ pub struct Options {
     pub cache_bytes: u64,
 }
 
-/// Least that Holdfast may reach of InnoDB: the lower bound of the ratio in each cell.
+/// The least throughput of Holdfast, as a share of InnoDB's: the lower bound of the ratio in each
+/// cell.
 const SHARE: f64 = 0.97;
-/// Bytes of a row in either engine, its share of the indexes and room to spare.
+/// Bytes of a row in either engine, with its share of the indexes and room to spare.
 const BYTES_PER_ROW: u64 = 420;
-/// For everything else, in the cache of an engine on a server of the lab's own.
+/// The part of an engine's cache for everything but the table, on a private server.
 const BESIDE_THE_TABLE: u64 = 32 << 20;
-/// Fewer rows than that are another experiment.
+/// The least number of rows that the experiment accepts.
 const FEWEST_ROWS: u64 = 10_000;
 
-/// How sessions ask.
+/// Whether the query cache is on, and whether statements are prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asking {
     cached: bool,
@@ -83,7 +84,7 @@ impl Asking {
         if self.prepared { "auto" } else { "disable" }
     }
 
-    /// The load that asks like this, on the table in `schema`.
+    /// The load of this cell, on the table in `schema`.
     fn load(self, cache: &Cache, options: &Options, schema: &str) -> Result<Oltp> {
         let load = Oltp::read_only(options.rows, schema, options.threads, options.plan.seed);
         let script = if self.cached { load.script } else { script(cache, Script::ReadOnlyUncached)? };
@@ -115,9 +116,9 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Adds what was counted from `from` to `to`. The server's sessions count some of it without a
-    /// lock: one that was put off its core on the way takes back what the others have counted
-    /// meanwhile.
+    /// Adds the counts between `from` and `to`. The server's sessions count some of them without a
+    /// lock: a session that is preempted in between undoes the counts of the others. A negative
+    /// difference counts as 0.
     fn add(&mut self, from: &Counts, to: &Counts) {
         self.hits += to.hits.saturating_sub(from.hits);
         self.inserts += to.inserts.saturating_sub(from.inserts);
@@ -125,12 +126,12 @@ impl Counts {
         self.not_cached += to.not_cached.saturating_sub(from.not_cached);
     }
 
-    /// What they say.
+    /// A sentence on the counts.
     fn in_words(&self) -> &'static str {
         match self {
             Counts { inserts: 0, not_cached: 0, .. } => "not asked",
             Counts { inserts: 0, .. } => "nothing was cached",
-            // A result that is worth its place is used once at least.
+            // A result that is worth its room is used at least once.
             Counts { hits, inserts, .. } if hits < inserts => "inserted but hardly ever used",
             _ => "used",
         }
@@ -147,7 +148,7 @@ impl Counts {
     }
 }
 
-/// A cell, and what the query cache counted in the turns of each side.
+/// A cell, and the counts of the query cache in the turns of each side.
 struct Measured {
     cell: Cell,
     counts: Vec<Counts>,
@@ -156,7 +157,7 @@ struct Measured {
 /// Runs the experiment on a private server. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, the server does not come up, or a client fails.
+/// If packages are not available, the server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let server = Server::new(&cache, "lab/querycache").bound_to_us();
@@ -167,7 +168,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     measured
 }
 
-/// The server listens on its socket only; the port is for its name.
+/// The server listens on its socket only; the port makes its name differ.
 const PORT: u16 = 13392;
 
 fn on_private(
@@ -187,7 +188,7 @@ fn on_private(
         let mut conn = Conn::new(address.options()).context("connect to the server")?;
         load(&mut conn, contender, options, progress)?;
         let (name, pid) = (engine_name(contender), Some(server.pid()?));
-        sides.push(Side::there(cache, &plan.cores, &name, contender, address.clone(), conn, pid));
+        sides.push(Side::of_running_server(cache, &plan.cores, &name, contender, address.clone(), conn, pid));
     }
     let mut cells = Vec::new();
     for asking in Asking::CELLS {
@@ -211,7 +212,7 @@ fn server_options(options: &Options) -> Vec<String> {
     list
 }
 
-/// Options of a server with a query cache of so many bytes.
+/// Options of a server with a query cache of that many bytes.
 #[must_use]
 pub fn with_query_cache(bytes: u64) -> [String; 2] {
     ["--query-cache-type=1".to_owned(), format!("--query-cache-size={bytes}")]
@@ -238,28 +239,28 @@ fn load(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
     data::load_one(conn, (HOT, contender.engine()), options.plan.seed, options.rows, &mut told)
 }
 
-/// The names of the sides on a server that is there.
+/// The names of the sides on a running server.
 pub(super) const SIDES: [&str; 2] = ["query cache asked", "not asked"];
 
-/// Runs it on a server that is there; the sides are [`SIDES`].
+/// Runs it on a running server; the sides are [`SIDES`].
 ///
 /// # Errors
 /// If the server has no query cache or does not use it, if the table would not fit into its
 /// engine's cache, or a client fails.
-pub(super) fn there(
+pub(super) fn on_running_server(
     options: &mut Options,
-    stay: &Stay,
+    on_server: &ServerWithSchema,
     place: Place,
     cache: &Cache,
     sides: &mut [Side<'_>],
     progress: &mut Progress,
 ) -> Result<Findings> {
-    ensure_in_use(stay)?;
-    let room = stay.pool_bytes / BYTES_PER_ROW;
+    ensure_in_use(on_server)?;
+    let room = on_server.pool_bytes / BYTES_PER_ROW;
     ensure!(
         room >= FEWEST_ROWS,
         "the engine's cache has {} MB: too little for a table that is to be in memory",
-        stay.pool_bytes >> 20
+        on_server.pool_bytes >> 20
     );
     options.rows = options.rows.min(u32::try_from(room).unwrap_or(u32::MAX));
     let plan = &options.plan;
@@ -274,9 +275,9 @@ pub(super) fn there(
     Ok(Findings { words, ..findings(options, place, cells, &["db-ps-mode"], sides) })
 }
 
-fn ensure_in_use(stay: &Stay) -> Result<()> {
-    let told = |name| stay.before.setting(name);
-    let (Some(kind), Some(bytes)) = (told("query_cache_type"), stay.before.variable("query_cache_size")) else {
+fn ensure_in_use(on_server: &ServerWithSchema) -> Result<()> {
+    let told = |name| on_server.before.setting(name);
+    let (Some(kind), Some(bytes)) = (told("query_cache_type"), on_server.before.variable("query_cache_size")) else {
         bail!("the server has no query cache");
     };
     ensure!(
@@ -287,7 +288,7 @@ fn ensure_in_use(stay: &Stay) -> Result<()> {
     Ok(())
 }
 
-/// All sides under their loads, in turns.
+/// Measures all sides under their loads, in turns.
 fn measure(
     name: &[&str],
     sides: &mut [Side<'_>],
@@ -323,7 +324,7 @@ fn verdict(cell: &Cell) -> Verdict {
     Verdict::new(claim, cell.ratio(0, 1, tps).map(|r| r.lower_bound), Bar::AtLeast(SHARE))
 }
 
-/// What the query cache costs or gives on a server that is there.
+/// A sentence on what the query cache costs or gives on a running server.
 fn in_words(Measured { cell, counts }: &Measured) -> Option<String> {
     let (on, off) = (cell.ratio(0, 1, tps)?, cell.ratio(1, 0, tps)?);
     let statements = if cell.name[0] == "auto" { "prepared" } else { "not prepared" };
@@ -337,7 +338,7 @@ fn in_words(Measured { cell, counts }: &Measured) -> Option<String> {
     };
     let asked = counts[0];
     Some(format!(
-        "With statements {statements} {effect}. Results inserted: {}, thrown out for want of room: {}, used again: {}, not cached: {}.",
+        "With statements {statements} {effect}. Results inserted: {}, removed for lack of room: {}, used again: {}, not cached: {}.",
         count(asked.inserts),
         count(asked.prunes),
         count(asked.hits),
@@ -345,7 +346,7 @@ fn in_words(Measured { cell, counts }: &Measured) -> Option<String> {
     ))
 }
 
-/// The cells, whose names are `words`.
+/// The findings from the cells, whose names are `words`.
 fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&str], sides: &[Side<'_>]) -> Findings {
     let columns: [Column<'_>; 3] = [("TPS", &tps), ("p95 ms", &p95), ("server's CPU us/txn", &Turn::cpu_us)];
     let counters = counters(&measured, words, sides);
@@ -356,10 +357,10 @@ fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&
     let mut engines: Vec<&str> = sides.iter().map(|side| side.contender.engine()).collect();
     engines.dedup();
     let published = "Published in 2010 for 1,000,000 rows and 4 threads: MySQL 5.0 1,309 tps, 5.1 425 tps; with the query cache off 1,305 and \
-                     1,313. 5.1 had begun to cache prepared statements: 298,916 results inserted, 291,970 thrown out for want of room, 76,349 \
+                     1,313. 5.1 had begun to cache prepared statements: 298,916 results inserted, 291,970 removed for lack of room, 76,349 \
                      hits at most (5.0: 1,105,842 not cached).";
     Findings {
-        name: ("querycache", "A cache that hurts"),
+        name: ("querycache", "The cost of the query cache"),
         lead: (what, published.to_owned()),
         words: Vec::new(),
         settings: json!({
@@ -381,7 +382,7 @@ fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&
 
 fn counters(measured: &[Measured], words: &[&str], sides: &[Side<'_>]) -> Grid {
     let mut header = words.to_vec();
-    header.extend(["", "hits", "inserts", "lowmem prunes", "not cached", "what it was good for"]);
+    header.extend(["", "hits", "inserts", "lowmem prunes", "not cached", "use of its results"]);
     let note = "The server's counters while the turns lasted.";
     let mut grid = Grid::new("The query cache", words.len() + 1, &header, note);
     for Measured { cell, counts } in measured {

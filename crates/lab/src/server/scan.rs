@@ -1,5 +1,5 @@
-//! `scan` on private servers: the experiment is that of [`crate::experiments::scan`], on InnoDB
-//! with its two knobs and on Holdfast with all defaults; on a server of the past, on its InnoDB.
+//! `scan` on private servers: the experiment of [`crate::experiments::scan`], on InnoDB with its
+//! two settings and on Holdfast with all defaults; on a historic server, on its InnoDB.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::target::{Connection, IndexState, Policy, PoolState, Query, Site, Targ
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a query fails.
+/// If packages are not available, a server does not start, or a query fails.
 pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("building the engine for the server");
     holdfast_server::build(cache()).context("the engine for the server could not be built")?;
@@ -39,10 +39,10 @@ pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Pro
     scan::run_on(&site, options, progress)
 }
 
-/// Runs the experiment on a server of the past, on the real disk.
+/// Runs the experiment on a historic server, on the real disk.
 ///
 /// # Errors
-/// If the server cannot be had or does not come up, or a query fails.
+/// If the server is not available or does not start, or a query fails.
 pub fn run_historic(server: Historic, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let site = HistoricSite::load(server, options, progress)?;
     scan::run_on(&site, options, progress)
@@ -50,7 +50,7 @@ pub fn run_historic(server: Historic, options: &Options, progress: &mut Progress
 
 const INNODB: Contender = Contender::InnoDb { old_blocks_time_ms: 1000 };
 
-/// The project's; servers outlive the calls that start them.
+/// The project's cache folder. Servers outlive the calls that start them.
 fn cache() -> &'static Cache {
     static CACHE: OnceLock<Cache> = OnceLock::new();
     CACHE.get_or_init(Cache::of_the_project)
@@ -63,7 +63,7 @@ struct ServerSite {
     model: Option<(Duration, u64)>,
 }
 
-/// What the published pool is divided by, for InnoDB's reserve of free pages: 512 MB : 20 MB.
+/// The divisor of the published pool, for InnoDB's reserve of free pages: 512 MB : 20 MB.
 const SIZE: f64 = 25.6;
 
 impl ServerSite {
@@ -75,7 +75,7 @@ impl ServerSite {
         self.cores.pin(Role::Server);
         let up = server.up(PORT, false, options);
         self.cores.pin(Role::Clients);
-        // From here on its end is the target's business.
+        // From here on the target ends it.
         let address = Address::Socket(server.socket_path());
         up.with_context(|| format!("start a server for {contender}"))?;
         ServerTarget::reach(&address, contender, Some(server))
@@ -98,7 +98,7 @@ impl Drop for ServerSite {
     }
 }
 
-/// Makes the schema and its tables.
+/// Creates the schema and its tables.
 fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut Progress) -> Result<()> {
     conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
     conn.query_drop(format!("USE {SCHEMA}"))?;
@@ -147,7 +147,7 @@ impl Site for ServerSite {
     fn set_slow(&self, _slow: bool) {}
 }
 
-/// A server of the past, which is started again on its data for each policy.
+/// A historic server, which is restarted on its data for each policy.
 struct HistoricSite {
     historic: Historic,
     running: Mutex<HistoricServer>,
@@ -166,7 +166,7 @@ impl HistoricSite {
     }
 }
 
-/// As published: files of their own for the tables, past the system's cache.
+/// As published: a file per table, past the system's cache.
 fn historic_options(pool_bytes: u64) -> Vec<String> {
     let pool = format!("--innodb-buffer-pool-size={pool_bytes}");
     vec![pool, "--innodb-flush-method=O_DIRECT".to_owned(), "--innodb-file-per-table".to_owned()]
@@ -207,11 +207,11 @@ fn policy_name(policy: Policy) -> String {
     }
 }
 
-/// The server listens on its socket only; the port is for its name.
+/// The server listens on its socket only; the port makes its name differ.
 const PORT: u16 = 13391;
 
 struct ServerTarget {
-    /// To be ended with it.
+    /// The server, which ends with the target.
     server: Option<Server<'static>>,
     probe: Mutex<Probe>,
     conn: Mutex<Conn>,
@@ -229,7 +229,7 @@ impl ServerTarget {
 
 impl Target for ServerTarget {
     fn connect(&self) -> Result<Box<dyn Connection + '_>> {
-        bail!("sysbench is what runs OLTP on a server")
+        bail!("on a server sysbench runs OLTP, not the lab")
     }
 
     fn query(&self, query: Query) -> Result<f64> {
@@ -247,7 +247,7 @@ impl Target for ServerTarget {
         let index = |r: super::probe::Resident| IndexState { table: r.table, index: r.index, resident_pages: r.pages };
         let [pool_pages, free_pages, database_pages, old_pages, made_young, not_young, gets, read, created, written] =
             probe.pool_stats()?;
-        // One query runs at a time, so that what is read, read-ahead included, is of its table.
+        // One query runs at a time, so the pages read, read-ahead included, are of its table.
         let disk_reads = [SMALL, BIG].map(|table| (table.to_owned(), read)).to_vec();
         Ok(PoolState {
             page_bytes: probe.page_bytes(),
@@ -297,7 +297,7 @@ fn create_stock() -> String {
 /// Bytes of an INSERT.
 const STATEMENT: usize = 500_000;
 
-/// Rows of the generators as INSERT statements. Keys are parts of four bytes each, texts are
+/// Rows of the generators as INSERT statements. Keys have parts of four bytes each, texts are
 /// letters.
 struct Insert<'a> {
     conn: &'a mut Conn,

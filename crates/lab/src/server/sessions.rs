@@ -1,8 +1,8 @@
 //! `sessions` on private servers: dbSTRESS (or dbt2) with 1 to 256 clients, read-only and RW=1,
 //! Holdfast beside InnoDB in turns, all in memory.
-//!
-//! What the machine does with so many threads, and what the server costs, is the same for both
-//! engines; what differs is theirs. On somebody's server: the same with one engine.
+//! The cost of so many threads on the machine, and that of the server, is the same for both
+//! engines; the difference is the engines'. On a server that the user names: the same with one
+//! engine.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use anyhow::Result;
 use holdfast_server::Cache;
 use serde_json::json;
 
+use super::named::ServerWithSchema;
 use super::turns::cell::{Cell, Of, grid, p99};
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
-use super::visit::Stay;
 use crate::document::{Bar, Document, Verdict};
 use crate::figures::{Chart, Line};
 use crate::measure::human;
 use crate::progress::Progress;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Engines, turns, cores, seed.
     pub plan: Plan,
-    /// What the sessions do.
+    /// The workload of the sessions.
     pub workload: Workload,
     /// Numbers of sessions.
     pub counts: Vec<u32>,
 }
 
-/// Sessions up to which throughput has a bar; more have to be survived.
+/// Up to this many sessions throughput has a bar; runs with more only have to complete.
 const MOST: u32 = 256;
-/// Least throughput, of InnoDB's, at any number of sessions.
+/// Least throughput at any number of sessions, as a share of InnoDB's.
 const SHARE: f64 = 0.97;
-/// Longest 99th percentile with the most sessions, of InnoDB's.
+/// Longest 99th percentile with the most sessions, as a share of InnoDB's.
 const P99: f64 = 1.1;
 /// Time in which the caches fill.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -43,7 +43,7 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// Runs the experiment. Returns the document and what is printed.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
@@ -57,20 +57,20 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings(options, Place::private(), cells, &sides).report(plan, &sides))
 }
 
-/// Runs it on a server that is there.
+/// Runs it on a server that the user names.
 ///
 /// # Errors
 /// If the server or a client fails.
-pub(super) fn there(
+pub(super) fn on_running_server(
     options: &mut Options,
-    stay: &Stay,
+    on_server: &ServerWithSchema,
     place: Place,
     cache: &Cache,
     sides: &mut [Side<'_>],
     progress: &mut Progress,
 ) -> Result<Findings> {
     let mut words = Vec::new();
-    if let Some(room) = stay.before.variable("max_connections").map(|most| most - SPARE) {
+    if let Some(room) = on_server.before.variable("max_connections").map(|most| most - SPARE) {
         let asked = options.counts.len();
         options.counts.retain(|&n| f64::from(n) <= room);
         if options.counts.len() < asked {
@@ -87,10 +87,10 @@ pub(super) fn there(
     Ok(findings)
 }
 
-/// Connections that others may have, and the lab itself.
+/// Connections that are left to other clients and to the lab itself.
 const SPARE: f64 = 20.0;
 
-/// Where throughput is highest, and what is left of it with the most sessions.
+/// A sentence on where throughput is highest, and how much is left with the most sessions.
 fn fall(mode: &str, cells: &[Cell]) -> Option<String> {
     let rates: Vec<(u32, f64)> = cells
         .iter()
@@ -108,7 +108,7 @@ fn fall(mode: &str, cells: &[Cell]) -> Option<String> {
     Some(format!("{mode}: throughput is highest with {best} sessions ({} tps); {rest}.", human(highest)))
 }
 
-/// All numbers of sessions in all modes.
+/// Measures all numbers of sessions in all modes.
 fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Vec<Cell>> {
     let plan = &options.plan;
     let work = |sessions, rw_ratio| options.workload.load(cache, sessions, rw_ratio, plan.seed);
@@ -155,7 +155,7 @@ fn sessions_of(cell: &Cell) -> u32 {
     cell.name.get(1).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Against every other engine.
+/// Verdicts against every other engine.
 fn verdicts(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for &(mode, _) in workload.modes() {

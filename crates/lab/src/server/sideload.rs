@@ -2,15 +2,16 @@
 //! whose pool holds both tables.
 //!
 //! ```text
-//! warm:  one dump | OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
+//! warm:  one dump | OLTP warms up | OLTP alone |
+//!        the dump starts: both, in turns with the ceiling | the dump stops
 //! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
 //!        both, in turns with the ceiling
 //! ```
 //!
-//! Server and clients have cores of their own. OLTP and dump share the server's, so what they reach
-//! together says nothing about the cache until it is compared with the *ceiling*: the same engine,
-//! the same load, the same cores, a pool that holds both tables. Holdfast has many short turns; the
-//! others few long ones, since `old_blocks_time` goes on while clients stand still.
+//! Server and clients have cores of their own. OLTP and dump share the server's, so their
+//! throughput shows the effect of the cache only against the *ceiling*: the same engine, the same
+//! load, the same cores, a pool that holds both tables. Holdfast has many short turns. The others
+//! have few long ones, since `old_blocks_time` goes on while their clients are stopped.
 
 use std::time::Duration;
 
@@ -29,18 +30,18 @@ use crate::experiments::sideload::{BIG, HOT, Start};
 use crate::pin::Cores;
 use crate::progress::Progress;
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Sizes.
     pub scale: Scale,
-    /// What sizes are divided by.
+    /// The divisor of sizes.
     pub size: f64,
     /// The engines.
     pub contenders: Vec<Contender>,
     /// OLTP.
     pub oltp: Oltp,
-    /// How long things take.
+    /// The durations.
     pub times: Times,
     /// True if the servers that are measured run on the modelled disk.
     pub modelled: bool,
@@ -48,21 +49,21 @@ pub struct Options {
     pub cores: Cores,
 }
 
-/// How long things take.
+/// The durations.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// A turn of Holdfast.
     pub turn: Duration,
     /// Its turns, and as many of the ceiling.
     pub turns: u32,
-    /// How long OLTP is measured alone.
+    /// The time for which OLTP is measured alone.
     pub alone: Duration,
-    /// How long a hot table may take to get warm.
+    /// The longest time in which a hot table may become resident.
     pub patience: Duration,
 }
 
 impl Times {
-    /// Number of the turns of a contender, their length, and that of the ceiling's.
+    /// The number of turns of a contender, their length, and the length of the ceiling's.
     fn turns(&self, contender: Contender) -> (u32, Duration, Duration) {
         match contender {
             Contender::Holdfast => (self.turns, self.turn, self.turn),
@@ -77,7 +78,7 @@ impl Times {
 /// Runs the experiment.
 ///
 /// # Errors
-/// If packages cannot be had, a server does not come up, or a client fails.
+/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<Outcome>> {
     let cache = Cache::of_the_project();
     progress.step("building the engine for the server");
@@ -108,7 +109,7 @@ struct Stage<'a> {
     options: &'a Options,
 }
 
-/// What was measured in turns.
+/// The measurements in turns.
 #[derive(Default)]
 struct Turns {
     own: Pace,
@@ -140,7 +141,7 @@ impl<'a> Stage<'a> {
         Server::new(self.cache, folder).bound_to_us()
     }
 
-    /// A server that is measured: on the modelled disk, if there is one.
+    /// The server that is measured: on the modelled disk, if there is one.
     fn measured(&self, folder: &str) -> Result<Server<'a>> {
         let (server, scale) = (self.server(folder), self.options.scale);
         if self.options.modelled {
@@ -150,8 +151,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts the server whose pool holds the tables. It, too, is on the modelled disk, though it
-    /// reads nothing: a program under supervision pays for that at each of its system calls.
+    /// Starts the server whose pool holds the tables. It is on the modelled disk too, though it
+    /// reads nothing: supervision costs a program time at each of its system calls.
     fn start_ceiling(&self, contender: Contender) -> Result<Instance<'a>> {
         self.start(self.measured(CEILING)?, contender, self.options.scale.ceiling_bytes(), false)
     }
@@ -175,7 +176,7 @@ impl<'a> Stage<'a> {
         Instance::start(self.cache, &self.options.cores, server, &spec)
     }
 
-    /// All contenders of one engine.
+    /// Measures all contenders of one engine.
     fn engine(&self, contenders: &[Contender], progress: &mut Progress, outcomes: &mut Vec<Outcome>) -> Result<()> {
         let Some(&first) = contenders.first() else { return Ok(()) };
         self.load(first, progress)?;
@@ -240,7 +241,7 @@ pub(super) struct Run<'r, 'a> {
     pub(super) options: &'r Options,
     pub(super) contender: Contender,
     pub(super) own: Instance<'a>,
-    /// The server whose pool holds both tables, where there is one.
+    /// The server whose pool holds both tables, if there is one.
     pub(super) ceiling: Option<&'r mut Instance<'a>>,
     pub(super) progress: &'r mut Progress,
 }
@@ -266,8 +267,7 @@ impl Run<'_, '_> {
         self.beside(Start::Cold, (None, dump_alone), warmth, before)
     }
 
-    /// What both starts have in common: the turns beside the dump, and what stays when it has
-    /// ended.
+    /// The common part of both starts: the turns beside the dump, and the time after the dump.
     fn beside(
         &mut self,
         start: Start,
@@ -285,14 +285,14 @@ impl Run<'_, '_> {
         Ok(self.outcome(start, alone, warmth, turns, &p95, [before, during, after]))
     }
 
-    /// One whole dump, which turns the pool over; the next one goes on from there. Returns its
-    /// bytes per second.
+    /// Runs one whole dump, which turns the pool over. The next dump continues from there. Returns
+    /// its bytes per second.
     fn dump_alone(&mut self) -> Result<f64> {
         self.own.start_dump();
         let until = &mut |own: &Instance<'_>, _: &Mark, _: &Mark| own.dumps() >= 1;
         let (from, to, ended) = self.own.run_until("the dump alone", LONGEST_DUMP, self.progress, until)?;
         anyhow::ensure!(ended, "one dump takes longer than {} s", LONGEST_DUMP.as_secs());
-        // The next dump has begun meanwhile; half an interval of it is little beside the whole.
+        // The next dump has begun meanwhile; half an interval of it is little against the whole.
         self.own.learn_length(to.dumped - from.dumped);
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.learn_length(to.dumped - from.dumped);
@@ -300,8 +300,8 @@ impl Run<'_, '_> {
         Ok(to.dump_since(&from))
     }
 
-    /// Until OLTP reads nothing of the hot table any more in two successive samples, or patience
-    /// ends.
+    /// Runs until OLTP reads nothing of the hot table in two successive samples, or until the
+    /// longest time has passed.
     fn warm_up(&mut self, phase: &str) -> Result<Warmth> {
         let mut quiet = 0;
         let until = &mut |_: &Instance<'_>, last: &Mark, mark: &Mark| {
@@ -313,10 +313,10 @@ impl Run<'_, '_> {
         Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached })
     }
 
-    /// Both at once, in turns with the ceiling.
+    /// Runs OLTP and dump in turns with the ceiling.
     fn turns(&mut self) -> Result<Turns> {
         let (n, length, ceiling_length) = self.options.times.turns(self.contender);
-        // Both begin with what only a beginning has.
+        // Both begin with effects that only a start has.
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.start_oltp(&self.options.oltp)?;
             ceiling.start_dump();
@@ -326,7 +326,7 @@ impl Run<'_, '_> {
         let start = self.own.mark()?;
         let mut turns = Turns::default();
         for turn in 0..n {
-            // The order changes, so that a machine that gets slower or faster favours neither.
+            // The order alternates, so that a machine that gets slower or faster favours neither.
             let own_first = turn % 2 == 0;
             if own_first {
                 turns.own.turn(&mut self.own, length, self.progress)?;
@@ -385,7 +385,7 @@ impl Run<'_, '_> {
 
 /// Samples without a read of the hot table after which it counts as warm.
 const QUIET_SAMPLES: u32 = 3;
-/// What the clients need to begin, before they are measured.
+/// The time that the clients need to start, before they are measured.
 const SETTLE: Duration = Duration::from_millis(500);
-/// No dump of the experiment takes that long on a disk that works.
+/// Longer than any dump of the experiment on a working disk.
 const LONGEST_DUMP: Duration = Duration::from_secs(1800);

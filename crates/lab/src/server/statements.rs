@@ -1,28 +1,29 @@
-//! What the lab's scripts for sysbench say about their statements, two lines a second for each
+//! The statement times that the lab's scripts for sysbench report, two lines a second for each
 //! session: `statements SEL1 17:340,18:11 SEL2 33:351`, where `17:340` means 340 statements of
 //! about 2^(17/8) microseconds.
 
 use crate::rig::load::Latencies;
 use crate::rig::sessions::DBSTRESS_CLASSES;
 
-/// Buckets of the script for a time twice as long.
+/// Buckets of the script per doubling of the time.
 const BUCKETS_PER_DOUBLING: f64 = 8.0;
 /// The name of whole transactions.
 const EVENT: &str = "EVENT";
 
-/// Nothing recorded yet.
+/// Empty latencies.
 pub(super) fn none() -> Latencies {
     Latencies::new(DBSTRESS_CLASSES.len())
 }
 
-/// Adds what `line` says to `latencies`, by the classes of dbSTRESS; false if it is no such line.
+/// Adds the times of `line` to `latencies`, by the classes of dbSTRESS; false if it is no such
+/// line.
 pub(super) fn record(line: &str, latencies: &mut Latencies) -> bool {
     let Some(rest) = line.strip_prefix("statements ") else { return false };
     let mut words = rest.split(' ');
     while let (Some(name), Some(counts)) = (words.next(), words.next()) {
         let class = match DBSTRESS_CLASSES.iter().position(|c| *c == name) {
             None if name == EVENT => None,
-            // Of a script that is newer than this program.
+            // A class of a script that is newer than this program.
             None => continue,
             found => found,
         };

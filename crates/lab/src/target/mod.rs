@@ -1,8 +1,8 @@
-//! What experiments run against: a [`Target`] is a store with the tables of the experiment in it
+//! The subject of an experiment: a [`Target`] is a store with the tables of the experiment in it
 //! and a pool of a given size and policy in front of its disk. A [`Site`] holds the data and opens
 //! targets on it.
 //!
-//! Experiments know these traits only, so that a server can take the place of the embedded engine.
+//! Experiments use only these traits, so that a server can take the place of the embedded engine.
 
 pub(crate) mod embedded;
 mod site;
@@ -19,16 +19,16 @@ pub use site::{Content, EmbeddedSite, Place, TableSpec};
 
 use crate::clock::PausableClock;
 
-/// What the cache is told about a scan.
+/// The hint that the cache gets about a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// The scan says that it is one.
+    /// The scan is declared.
     Declared,
-    /// It says nothing, as any query; the engine finds out when it has walked far enough. The
-    /// default.
+    /// The scan is undeclared, as any query; the engine detects it when it has walked far enough.
+    /// The default.
     Undeclared,
-    /// It says nothing, and the engine does not look: the policy sees single references only
-    /// (`scan_hints` off).
+    /// The scan is undeclared, and the engine does not detect it: the policy sees single references
+    /// only (`scan_hints` off).
     Off,
 }
 
@@ -37,7 +37,7 @@ pub enum Hint {
 pub enum Policy {
     /// Holdfast's.
     Holdfast {
-        /// What the cache is told about the dump.
+        /// The hint that the cache gets about the dump.
         hint: Hint,
     },
     /// InnoDB's list with a midpoint.
@@ -63,18 +63,18 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What to open on a [`Site`].
+/// The parameters of a target on a [`Site`].
 #[derive(Clone, Copy, Debug)]
 pub struct TargetSpec {
     /// Replacement policy of the pool.
     pub policy: Policy,
     /// Size of the pool, in bytes.
     pub pool_bytes: u64,
-    /// Which copy of the data: two targets that are open at the same time need two.
+    /// The copy of the data: two targets that are open at the same time need two.
     pub copy: usize,
 }
 
-/// Where the data of an experiment is.
+/// The data of an experiment.
 pub trait Site {
     /// Opens a target with an empty pool.
     ///
@@ -90,7 +90,7 @@ pub trait Site {
         true
     }
 
-    /// What a policy is called there.
+    /// The name of a policy on this site.
     fn policy_name(&self, policy: Policy) -> String {
         policy.to_string()
     }
@@ -104,13 +104,13 @@ pub trait Target: Send + Sync {
     /// A connection, for the calling thread.
     ///
     /// # Errors
-    /// If there is none to be had.
+    /// If no connection is available.
     fn connect(&self) -> Result<Box<dyn Connection + '_>>;
 
     /// Runs a report query on a connection of its own and returns its result.
     ///
     /// # Errors
-    /// If there is no connection to be had, or a row cannot be read.
+    /// If no connection is available, or a row cannot be read.
     fn query(&self, query: Query) -> Result<f64> {
         self.connect()?.query(query).map_err(|failure| anyhow!("{failure}"))
     }
@@ -118,7 +118,7 @@ pub trait Target: Send + Sync {
     /// The state of the pool.
     ///
     /// # Errors
-    /// If the target cannot tell.
+    /// If the target cannot report it.
     fn pool(&self) -> Result<PoolState>;
 
     /// The target's time.
@@ -184,7 +184,7 @@ pub struct PoolState {
     pub old_pages: u64,
     /// Pages that were moved to where they stay longer.
     pub made_young: u64,
-    /// Touches that did not do that.
+    /// Touches that did not move a page there.
     pub not_young: u64,
     /// Page accesses.
     pub gets: u64,

@@ -48,7 +48,7 @@ pub struct TableSpec {
     pub content: Content,
 }
 
-/// A disk, as an experiment wants it.
+/// The disk of an experiment.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// Memory behind a model of a spinning disk with one actuator.
@@ -75,16 +75,16 @@ pub struct EmbeddedSite {
     _dir: Option<TempDir>,
 }
 
-/// One copy of the data. Behind a [`ModelDisk`] in any case: that is where reads of a file are
-/// counted, whoever asks for them. In front of a real disk the model stays off.
+/// One copy of the data. It is behind a [`ModelDisk`] in any case, which counts the reads of each
+/// file. In front of a real disk the model stays off.
 struct Copy {
     disk: ModelDisk,
     name: PathBuf,
 }
 
 impl Copy {
-    /// An empty disk, its model off. Its clock sleeps without spinning: the cores belong to the
-    /// workers.
+    /// An empty disk with its model off. Its clock sleeps without spinning, since the cores are for
+    /// the workers.
     fn new(place: &Place, dir: Option<&Path>, number: usize) -> Result<Copy> {
         let number = format!("copy-{number}");
         let (inner, model, name): (Arc<dyn Disk>, _, _) = match (place, dir) {
@@ -114,7 +114,7 @@ impl EmbeddedSite {
     /// of them.
     ///
     /// # Errors
-    /// If the engine or the file system says so.
+    /// Those of the engine or the file system.
     pub fn load(
         place: &Place,
         tables: &[TableSpec],

@@ -1,18 +1,18 @@
-//! A report in a real browser: its script runs without an error, also under the pointer, and no
-//! chart is empty.
+//! Shows a report in a real browser: its script runs without an error, also under the pointer, and
+//! no chart is empty.
 //!
-//! Needs Chromium; the suites that look at reports install it by its package's name.
+//! Needs Chromium; the suites that show reports install it by its package's name.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Before everything else: what goes wrong is kept.
+/// Before everything else: collects the errors.
 const KEEP_ERRORS: &str = "<script>window.failures = [];
 addEventListener('error', (event) => failures.push(event.message));</script>";
 
-/// After everything else: the pointer goes over every chart; then the page says what it shows.
+/// After everything else: moves the pointer over every chart, then collects what the page shows.
 const LOOK: &str = "<script>
 const charts = [...document.querySelectorAll('figure.chart svg')].map((svg) => {
   const box = svg.getBoundingClientRect();
@@ -31,7 +31,7 @@ found.id = 'found';
 found.textContent = JSON.stringify({ failures, charts, overflow: document.body.scrollWidth > innerWidth });
 document.body.append(found);</script>";
 
-/// Opens `page`, called `name`, with files in `dir`; returns how many charts it has.
+/// Opens `page`, called `name`, with files in `dir`. Returns the number of its charts.
 pub fn look_at(page: &str, name: &str, dir: &Path) -> usize {
     let looked_at = page.replacen("<head>", &format!("<head>{KEEP_ERRORS}"), 1);
     let looked_at = looked_at.replacen("</body>", &format!("{LOOK}</body>"), 1);
@@ -54,7 +54,7 @@ pub fn look_at(page: &str, name: &str, dir: &Path) -> usize {
     charts.len()
 }
 
-/// The page as it is after its scripts ran.
+/// The page after its scripts ran.
 fn dumped(page: &Path, dir: &Path) -> String {
     let chromium = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
     let output = Command::new(&chromium)

@@ -1,6 +1,6 @@
 //! A target without an engine: generated rows behind an LRU list of page numbers and a sleeping
-//! disk arm. Under "holdfast" it keeps the dump's pages out of the list; that is all it knows about
-//! replacement.
+//! disk arm. Under "holdfast" it keeps the dump's pages out of the list, and does nothing else
+//! about replacement.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ struct FakeTarget {
 }
 
 impl FakeTarget {
-    /// A page is touched; whether it had to be read.
+    /// Touches a page. True if it had to be read.
     fn touch(&self, table: usize, page: u32) -> bool {
         let mut pool = self.pool.lock();
         let pool = &mut *pool;
@@ -171,7 +171,7 @@ impl FakeRows<'_> {
 }
 
 impl FakeTarget {
-    /// One touch per leaf visit is enough of a range; a point select is always one.
+    /// One touch per leaf visit is enough for a range; a point select is always one.
     fn touch_needed(&self, id: u32) -> bool {
         (id - 1).is_multiple_of(ROWS_PER_PAGE)
     }

@@ -1,5 +1,5 @@
-//! Every experiment on the embedded engine, as small as it gets: whether it runs to its end and
-//! reports. The figures say nothing.
+//! Every experiment on the embedded engine, as small as possible: it runs to its end and reports.
+//! The figures mean nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use holdfast_lab::rig::fio::Fio;
 const SEED: u64 = 1;
 const TURN: Duration = Duration::from_millis(150);
 
-/// The documents of all of them; files are put into `dir`.
+/// The documents of all experiments; files are put into `dir`.
 pub fn documents(dir: &Path) -> Vec<Document> {
     let dir = dir.to_owned();
     let mut progress = Progress::hidden();
@@ -36,7 +36,7 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         seed: SEED,
     };
     let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
-    // Nothing is fetched: a machine without fio has the loop.
+    // Nothing is fetched: a machine without fio uses the loop.
     let fio = Fio::installed().map_err(|error| error.to_string());
     let iobound =
         iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir: dir.clone(), seed: SEED, fio };

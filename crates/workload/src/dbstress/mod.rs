@@ -1,16 +1,16 @@
 //! dbSTRESS, Dimitri Kravtchuk's OLTP test: five tables, a READ of two SELECTs, a WRITE that
 //! changes one row of HISTORY.
 //!
-//! | table | columns | rows |
-//! |---|---|---|
-//! | ZONE | REF CHAR(2), NAME CHAR(40) | 10 |
-//! | SECTION | REF CHAR(2), REF_ZONE CHAR(2), NAME CHAR(40) | 100 |
-//! | STAT | REF CHAR(3), NAME CHAR(40), NUMB INT | 1,000 |
-//! | OBJECT | REF CHAR(10), REF_SECTION CHAR(2), NAME CHAR(30), CREATE_DATE CHAR(12), NOTE CHAR(100) | N |
-//! | HISTORY | REF_OBJECT CHAR(10), HORDER INT, REF_STAT CHAR(3), BEGIN_DATE CHAR(12), END_DATE CHAR(12), NOTE CHAR(100) | 20 N |
+//! - ZONE, 10 rows: REF CHAR(2), NAME CHAR(40)
+//! - SECTION, 100 rows: REF CHAR(2), REF_ZONE CHAR(2), NAME CHAR(40)
+//! - STAT, 1,000 rows: REF CHAR(3), NAME CHAR(40), NUMB INT
+//! - OBJECT, N rows: REF CHAR(10), REF_SECTION CHAR(2), NAME CHAR(30), CREATE_DATE CHAR(12), NOTE
+//!   CHAR(100)
+//! - HISTORY, 20 N rows: REF_OBJECT CHAR(10), HORDER INT, REF_STAT CHAR(3), BEGIN_DATE CHAR(12),
+//!   END_DATE CHAR(12), NOTE CHAR(100)
 //!
 //! The first four are clustered by their unique REF. HISTORY has an index on (REF_OBJECT, HORDER)
-//! that is not unique by default: then a server clusters the table by a hidden row id, and every
+//! that is not unique by default. Then a server clusters the table by a hidden row id, and every
 //! access goes from the index to the row. That is what [`Options::hpk`] off does here, with the
 //! index as a table of its own; with it on, HISTORY is clustered by the pair.
 //!

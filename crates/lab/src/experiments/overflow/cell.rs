@@ -1,8 +1,7 @@
 //! One pool size with every number of threads.
 //!
-//! The turns of a cell alternate with turns of a loop that only reads: a disk that gives more for
-//! some seconds than for good, or whose other users come and go, is the one that the engine had
-//! just then.
+//! The turns of a cell alternate with turns of a loop that only reads. So a disk that is faster for
+//! some seconds, or that has other users, is measured as the engine had it.
 
 use anyhow::Result;
 use holdfast::Database;
@@ -27,7 +26,7 @@ pub(super) struct Cell {
     pub turns: Vec<Turn>,
     /// Pages read per transaction by the policy alone, for the same references.
     pub simulated: f64,
-    /// Share of the frames that have no page and that nobody has taken for one.
+    /// The share of the frames that have no page and are not taken for one.
     pub idle: f64,
     pub free_waits: u64,
 }
@@ -36,12 +35,12 @@ pub(super) struct Cell {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub tps: f64,
-    /// The most that CPU and disk allow.
+    /// The most transactions per second that CPU and disk allow.
     pub bound: f64,
     pub cpu_us: f64,
     /// Pages of data read, per transaction.
     pub misses: f64,
-    /// Cores that sessions that only compute got, just before.
+    /// Cores that threads that only compute got, just before.
     pub cores: f64,
     /// Reads per second without an engine, just before and just after; 0 if everything is in the
     /// pool.
@@ -51,8 +50,7 @@ pub(super) struct Turn {
 
 impl Turn {
     fn new(threads: usize, turn: &load::Turn, reads: u64, limits: Limits) -> Turn {
-        // Sessions finish their last transaction after the turn: the misses of those are in
-        // `reads`, too.
+        // Sessions finish their last transaction after the turn, and `reads` includes its misses.
         let misses = reads as f64 / (turn.transactions + threads as u64 / 2).max(1) as f64;
         Turn {
             tps: turn.tps(),
@@ -65,52 +63,52 @@ impl Turn {
         }
     }
 
-    /// Of what CPU and disk allow.
+    /// Throughput as a share of the bound.
     pub(super) fn of_bound(&self) -> f64 {
         self.tps / self.bound
     }
 }
 
 impl Cell {
-    /// The median turn's.
+    /// The median over the turns.
     pub(super) fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
         Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |figure| figure.median)
     }
 
-    /// Pages read, of the simulator's, where that reads any.
+    /// Pages read, as a share of the simulator's, if that reads any.
     pub(super) fn misses_of_simulated(&self) -> Option<f64> {
         (self.simulated >= 0.5).then(|| self.median(|turn| turn.misses) / self.simulated)
     }
 }
 
-/// What every pool is run with.
+/// The common parts of all pools.
 #[derive(Clone, Copy)]
 pub(super) struct Bench<'a> {
     pub site: &'a Site,
     pub options: &'a Options,
     pub map: &'a PageMap,
-    /// What reads without an engine.
+    /// The loop that reads without an engine.
     pub bare: PageLoop<'a>,
 }
 
 /// Turns of the engine in a cell.
 const TURNS: usize = 3;
-/// A turn of the loop is so many times shorter.
+/// A turn of the loop is this many times shorter.
 const SHORTER: u32 = 4;
 
-/// A pool, by how much of the data it holds.
+/// A pool, by the share of the data that it holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub bytes: u64,
-    /// True if it does not hold all.
+    /// True if it does not hold all data.
     pub tight: bool,
     /// True if its seconds are charted.
     pub charted: bool,
 }
 
 impl Bench<'_> {
-    /// Runs the cells of one pool size. With the seconds of that with the most threads, if they are
-    /// to be charted.
+    /// Runs the cells of one pool size. Also returns the charts of the cell with the most threads,
+    /// if it is charted.
     pub(super) fn pool(&self, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
         let db = self.site.open(&Settings::pool(size.bytes))?;
         let found = self.cells(&db, size, progress)?;
@@ -160,19 +158,18 @@ impl Bench<'_> {
         Ok((cells, charts))
     }
 
-    /// What the disk gives to so many threads that do nothing but read, if the engine will have to
-    /// ask it.
+    /// The rate of the disk for that many threads that only read, if the engine will have to read.
     fn bare(&self, threads: usize, size: Size) -> Result<Option<Rate>> {
         size.tight.then(|| self.bare.run(threads, self.options.turn / SHORTER)).transpose()
     }
 }
 
-/// What was measured beside a turn without the engine.
+/// The rates without an engine around a turn.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Cores that sessions that only compute get.
+    /// Cores that threads that only compute get.
     cores: f64,
-    /// Reads per second of as many threads, and what one does.
+    /// Reads per second of as many threads, and of one.
     device: Option<f64>,
     alone: Option<Rate>,
 }
@@ -184,7 +181,7 @@ impl Limits {
         let of_cpu = self.cores * 1e6 / cpu_us.max(1e-9);
         let Some((device, alone)) = self.device.zip(self.alone) else { return of_cpu };
         let of_disk = device / misses.max(1e-9);
-        // The time of a read when nobody else reads, without the processor time that is in `cpu_us`
+        // The time of a read without other readers, less the processor time that `cpu_us` contains
         // already.
         let read_us = (1e6 / alone.per_second - alone.cpu_us).max(0.0);
         let of_threads = threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);

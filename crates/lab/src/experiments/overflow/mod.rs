@@ -6,13 +6,13 @@
 //! in steps of 50 ms.
 //!
 //! Here every pool size from 5 MB to twice the data is run with 1, 8 and 40 threads, on files past
-//! the system's cache. Three things are known of each cell without the engine: the misses of its
-//! policy for the same references (simulated), what the disk gives to that many threads that do
-//! nothing but read, and what a read costs the processor there; and one with it: the processor time
-//! of a transaction. The engine may lose a tenth against what follows from these: `min(cores / CPU
-//! per transaction, device rate / misses per transaction, threads / (CPU + misses x time of a
-//! read))`, the last of which is the law that a thread cannot compute while it waits for its own
-//! read.
+//! the system's cache. Of each cell three figures are known without the engine: the misses of its
+//! policy for the same references (simulated), the rate of the disk for that many threads that only
+//! read, and the processor time of a read. One figure comes from the engine: the processor time of
+//! a transaction. From these follows the bound `min(cores / CPU per transaction, device rate /
+//! misses per transaction, threads / (CPU + misses x time of a read))`. The last term holds because
+//! a thread cannot compute while it waits for its own read. The engine may lose a tenth against the
+//! bound.
 
 mod cell;
 mod price;
@@ -37,7 +37,7 @@ use crate::progress::Progress;
 use crate::rig::control::PageLoop;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Rows of the table.
@@ -55,7 +55,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// More than the table takes.
+    /// An upper bound of the table's size.
     fn data_bytes_at_most(&self) -> u64 {
         u64::from(self.rows) * 260
     }
@@ -70,7 +70,7 @@ fn mix() -> Mix {
     Mix { range_size: RANGE, ..Mix::READ_ONLY }
 }
 
-/// Everything measured.
+/// The results.
 struct Outcome {
     data_bytes: u64,
     prices: Vec<Price>,
@@ -137,7 +137,7 @@ fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Ou
 }
 
 fn simulated(map: &PageMap, options: &Options, sessions: usize, frames: usize, pages: usize) -> Result<f64> {
-    // Enough to fill the cache several times over before anything is counted.
+    // Enough to fill the cache several times before the measurement.
     let warm = (pages / 8).clamp(400, 20_000);
     let plan = Plan { mix: mix(), rows: options.rows, sessions, transactions: [warm, 1500], seed: options.seed };
     let misses = references::misses_per_transaction(map, &plan, &[frames])?;
@@ -188,7 +188,7 @@ fn verdicts(outcome: &Outcome, options: &Options) -> Vec<Verdict> {
     let tight = outcome.cells.iter().filter(|c| c.pool_bytes < outcome.data_bytes);
     let idle = worst(tight.map(|c| c.idle).collect(), true);
     verdicts.push(Verdict::new(
-        "share of the frames that hold no page and that nobody has taken for one, worst cell",
+        "share of the frames that hold no page and are not taken for one, worst cell",
         idle,
         Bar::AtMost(0.01),
     ));
@@ -205,7 +205,7 @@ fn figures(outcome: &Outcome) -> Figures {
     );
     let note = "Bound: the least of cores / CPU per transaction, device rate / misses, threads / (CPU + misses x time of a read). \
                 Bare reads: the device's rate, a loop just before and just after each turn. Cores: what sessions that only compute got just before. \
-                Idle: frames without a page that nobody has taken for one. Medians of turns.";
+                Idle: frames without a page that are not taken for one. Medians of turns.";
     let header = [
         "pool MB",
         "of data",

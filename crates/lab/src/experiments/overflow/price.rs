@@ -1,7 +1,6 @@
-//! What a miss costs the processor: point selects in the smallest pool, where nearly each misses,
-//! against the same in a pool that holds everything, and a loop that does nothing but read, in
-//! turns. One row of each page is looked at, so that little but the miss itself is in the
-//! difference.
+//! The processor time of a miss: point selects in the smallest pool, where nearly each misses,
+//! against the same in a pool that holds everything, and a loop that only reads, in turns. One row
+//! of each page is read, so the difference contains little but the miss.
 
 use anyhow::Result;
 use holdfast::metrics::Counter;
@@ -18,12 +17,12 @@ use crate::rig::site::{Settings, Site};
 #[derive(Clone, Debug)]
 pub(super) struct Price {
     pub threads: usize,
-    /// What the disk gives without an engine, the median turn.
+    /// The rate of the disk without an engine, in the median turn.
     pub device: Rate,
-    /// Processor microseconds of a select whose pages are all there, and of a miss.
+    /// Processor microseconds of a select whose pages are resident, and of a miss.
     pub hit_us: f64,
     pub miss_us: f64,
-    /// Of the miss against the bare read, by turn.
+    /// The processor time of a miss divided by that of a bare read, by turn.
     pub ratio: Option<Figure>,
     /// Misses per second.
     pub misses_per_s: f64,
@@ -80,7 +79,7 @@ fn selects(site: &Site, options: &Options, pool_bytes: u64, threads: usize) -> R
     let all_fits = pool_bytes > SMALLEST;
     let measured = {
         if all_fits {
-            // One pass over the table brings all of it in.
+            // One pass over the table makes all of it resident.
             let every_row = Mix { range_size: options.rows, simple_ranges: 1, point_selects: 0, ..Mix::POINT_SELECT };
             sysbench(&db, site, every_row, 1, 1, options.seed).run(options.turn / 4, &mut |_| Ok(()))?;
         }

@@ -1,6 +1,6 @@
 //! The pages that sysbench's transactions refer to, as a trace for the simulator of replacement
-//! policies: the same clients with the same seeds, whose statements are looked up in a map of the
-//! tree's pages instead of being run.
+//! policies. The same clients with the same seeds produce the statements, which are looked up in a
+//! map of the tree's pages instead of being run.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ use holdfast_workload::Failure;
 use holdfast_workload::dist::{Distribution, Kind};
 use holdfast_workload::sysbench::{Client, Mix, SbRow, Sql, id_of};
 
-/// Where the rows of a clustered index are.
+/// The pages of a clustered index, by row.
 pub struct PageMap {
     /// First id and page of each leaf, ascending.
     leaves: Vec<(u32, u32)>,
@@ -24,10 +24,10 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// Reads the pages of `file`, in which the clustered index of `table` lies.
+    /// Reads the pages of `file`, which contains the clustered index of `table`.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not what it should be.
+    /// If the file cannot be read, or does not contain a sound tree.
     pub fn read(db: &Database, disk: &dyn Disk, table: &str, file: &str) -> Result<PageMap> {
         let (cache, tables) = db.cache_stats();
         let table = tables.iter().find(|t| t.name == table).ok_or_else(|| anyhow!("there is no table {table}"))?;
@@ -78,14 +78,14 @@ impl PageMap {
         self.leaves.len() + inner.len()
     }
 
-    /// Numbers of the leaves that hold `ids`.
+    /// The numbers of the leaves that hold `ids`.
     fn leaves_of(&self, ids: &RangeInclusive<u32>) -> std::ops::Range<usize> {
         let first = self.leaves.partition_point(|l| l.0 <= *ids.start()).saturating_sub(1);
         first..self.leaves.partition_point(|l| l.0 <= *ids.end()).max(first + 1)
     }
 }
 
-/// Takes statements and notes the pages that they refer to.
+/// Executes statements by recording the pages that they refer to.
 struct Recorder<'m> {
     map: &'m PageMap,
     trace: Trace,
@@ -93,7 +93,7 @@ struct Recorder<'m> {
 }
 
 impl Recorder<'_> {
-    /// A cursor goes down from the root for every leaf.
+    /// Records a cursor, which goes down from the root for every leaf.
     fn refer(&mut self, ids: &RangeInclusive<u32>) {
         self.statement = self.statement.wrapping_add(1).max(1);
         for leaf in self.map.leaves_of(ids) {
@@ -151,7 +151,7 @@ impl Sql for Recorder<'_> {
     }
 }
 
-/// What to simulate.
+/// The parameters of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The transactions.

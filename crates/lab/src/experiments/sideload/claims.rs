@@ -1,4 +1,4 @@
-//! What the experiment claims, and whether it holds.
+//! The claims of the experiment, and the verdicts on them.
 
 use super::scenario::{Outcome, Start, TURNOVERS};
 use crate::document::{Bar, Verdict};
@@ -10,25 +10,26 @@ use crate::worker::Speed;
 const SHARE: f64 = 0.95;
 /// Most pages read until warm, as a multiple of a cold start without the dump.
 const COLD_READS: f64 = 1.05;
-/// Least factor by which the midpoint list without a delay collapses on a disk that seeks.
+/// Least factor by which OLTP slows down with the midpoint list without a delay, on a disk that
+/// seeks.
 const COLLAPSE: f64 = 50.0;
-/// Without a delay: fewest pages made young per page of the dump. Not 1: until the first eviction
-/// nothing moves.
+/// Without a delay: fewest pages made young per page of the dump. Below 1, since nothing moves
+/// until the first eviction.
 const MADE_YOUNG: f64 = 0.5;
-/// With the delay: most pages made young per page of the dump. Not 0: the page at the end of one
-/// batch of rows is touched again for the next, and a dump that waits for a core in between comes
+/// With the delay: most pages made young per page of the dump. Above 0: the page at the end of one
+/// batch of rows is touched again for the next batch. A dump that waits for a core in between comes
 /// back after the delay.
 const MADE_YOUNG_LATE: f64 = 0.25;
-/// With the delay: fewest touches per page of the dump that come too early: one per row but the
-/// first.
+/// With the delay: fewest touches per page of the dump that come too early. Each row but the first
+/// causes one.
 const NOT_YOUNG: f64 = 10.0;
 
 fn find(outcomes: &[Outcome], start: Start, full: bool, is: impl Fn(&Policy) -> bool) -> Option<&Outcome> {
     outcomes.iter().find(|o| o.start == start && (o.speed == Speed::Full) == full && is(&o.policy))
 }
 
-/// Every verdict of the experiment. `spinning`: whether the disk is one on which a seek costs many
-/// transactions.
+/// All verdicts of the experiment. `spinning` is true if the disk is one on which a seek takes the
+/// time of many transactions.
 #[must_use]
 pub fn verdicts(outcomes: &[Outcome], spinning: bool) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
@@ -55,7 +56,7 @@ fn holdfast(outcomes: &[Outcome], hint: Hint) -> Vec<Verdict> {
         let dump = outcome.and_then(|o| median(o.dump_ratio()));
         let claim = format!("{name}: the dump beside OLTP, of what it reaches when the pool holds both tables");
         verdicts.push(Verdict::new(claim, dump, Bar::AtLeast(SHARE)));
-        // Zero reads over too few turnovers say nothing.
+        // Zero reads prove nothing over too few turnovers.
         let enough = outcome.filter(|o| o.turnovers >= TURNOVERS);
         let turnovers = outcome.map_or(0.0, |o| o.turnovers);
         let claim = format!(
@@ -90,8 +91,8 @@ fn midpoint(outcomes: &[Outcome], spinning: bool) -> Vec<Verdict> {
         let claim = "midpoint_lru, time 0, cold: factor by which OLTP collapses beside the dump";
         verdicts.push(Verdict::new(claim, factor, Bar::AtLeast(COLLAPSE)));
     }
-    // InnoDB's counts: without a delay the second row of a page makes it young; with one, the dump
-    // has gone on before the page may become young, and every row but the first counts as "not
+    // InnoDB's counts. Without a delay the second row of a page makes it young. With a delay, the
+    // dump has left the page before it may become young, and every row but the first counts as "not
     // young".
     let per_page = |count: u64, o: &Outcome| count as f64 / o.dumped_pages.max(1.0);
     let cold = find(outcomes, Start::Cold, true, undelayed);

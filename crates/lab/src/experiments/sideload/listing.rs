@@ -109,8 +109,8 @@ pub fn results(outcomes: &[Outcome], ceiling: &Ceiling, scale: &Scale) -> String
     table(&COLUMNS, &rows(outcomes, ceiling, scale), 3)
 }
 
-/// The pool's content by table and index, before, during and after the dump, as the published
-/// listing.
+/// The pool's content by table and index, before, during and after the dump, in the form of the
+/// published listing.
 #[must_use]
 pub fn pool_content(outcome: &Outcome) -> String {
     let mut out = format!("{}, {}, {}\n", outcome.policy, outcome.start.name(), load_name(outcome.speed));

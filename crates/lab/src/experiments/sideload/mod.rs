@@ -1,18 +1,18 @@
 //! `sideload`: a dump beside OLTP.
 //!
-//! OLTP runs on a small table that fits into the pool, a dump of a big one that does not fit runs
+//! OLTP runs on a small table that fits into the pool; a dump of a big table that does not fit runs
 //! in a loop beside it. Published in 2011 on InnoDB: 330 requests/s alone, 2 beside the dump, and
-//! with the delay that is the default today 325 - for a table that was warm. One that is cold when
-//! the dump is under way never gets warm with that delay. It is a system with two stable states, so
-//! every policy is started in both: *warm* (OLTP first) and *cold* (the dump first), at full speed
-//! and at the request rate of the published machine.
+//! with the delay that is the default today 325, if the small table is warm. A small table that is
+//! cold when the dump runs never becomes resident with that delay. The system has two stable
+//! states, so every policy is started in both: *warm* (OLTP first) and *cold* (the dump first), at
+//! full speed and at the request rate of the published machine.
 //!
-//! The measure of all is the *ceiling*, a pool that holds both tables, under the same load on the
-//! same cores in the same minute: target and ceiling run in turns of a second or less, each
-//! standing still (clock included) while the other runs, and their ratio is taken turn by turn.
-//! That takes processor, memory and noise out of the comparison and leaves the cache.
+//! The reference is the *ceiling*: a pool that holds both tables, under the same load on the same
+//! cores in the same minute. Target and ceiling run in turns of a second or less. Each is paused
+//! (clock included) while the other runs, and their ratio is taken turn by turn. So processor,
+//! memory and noise cancel out, and the effect of the cache remains.
 //!
-//! How the experiment is shrunk, and why that keeps it, is in [`scale`].
+//! [`scale`] describes how the experiment is made smaller, and why its outcome stays the same.
 
 mod claims;
 mod listing;
@@ -38,34 +38,35 @@ use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
 
-/// The table that OLTP runs on.
+/// The OLTP table.
 pub const HOT: &str = "sbtest1";
 /// The table that is dumped.
 pub const BIG: &str = "sbtest2";
 
-/// Everything that can be chosen.
+/// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Sizes and times.
     pub scale: Scale,
-    /// Which rows OLTP asks for.
+    /// The distribution of the rows that OLTP reads.
     pub distribution: Kind,
     /// OLTP sessions.
     pub threads: usize,
     /// The fixed request rate.
     pub rate: f64,
-    /// Rows per second that the dump's client takes; `None`: as many as there are.
+    /// Rows per second that the dump's client takes; `None` for no limit.
     pub dump_rows_per_second: Option<f64>,
-    /// Turns with the ceiling.
+    /// Turns of target and ceiling.
     pub turns: usize,
     /// Length of a turn, in minutes of the experiment.
     pub turn_minutes: f64,
     /// Length of the part beside the dump at the request rate, in minutes of the experiment.
     pub rate_minutes: f64,
-    /// How long a cold hot table may take to get warm, in minutes of the experiment.
+    /// The longest time in which a cold hot table may become resident, in minutes of the
+    /// experiment.
     pub cold_minutes: f64,
-    /// True if to run Holdfast also with `scan_hints` off, where the engine does not look for scans
-    /// either. Nothing is claimed of that.
+    /// True to run Holdfast also with `scan_hints` off, where the engine does not detect scans
+    /// either. No claim is made about that run.
     pub policy_alone: bool,
     /// Directory of the real disk; `None` for the modelled one.
     pub real_disk: Option<PathBuf>,
@@ -117,14 +118,14 @@ fn load(options: &Options) -> Result<EmbeddedSite> {
     EmbeddedSite::load(&place, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
 }
 
-/// Runs the experiment on data that is there: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
+/// Runs the experiment on loaded data: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
 ///
 /// # Errors
 /// If a target or worker fails.
 pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let scale = options.scale;
     site.set_slow(false);
-    // The thread that looks stays away from the one that works.
+    // The sampling thread runs on another core than the OLTP sessions.
     options.cores.pin(Role::Background);
     let mut stage = Stage { site, scale, options, progress };
     let mut ceiling = stage.ceiling()?;
@@ -136,8 +137,8 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
             }
         }
     }
-    ceiling.bench.crew.stop_oltp()?;
-    ceiling.bench.crew.stop_dump()?;
+    ceiling.bench.workers.stop_oltp()?;
+    ceiling.bench.workers.stop_dump()?;
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new("sideload", settings(options), machine);
     document.runs.push(ceiling_run(site, &ceiling));

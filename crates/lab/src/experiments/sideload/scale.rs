@@ -13,23 +13,24 @@
 //! | ratio | published |
 //! |---|---|
 //! | hot table : pool : big table | 1 : 2.4 : 16 |
-//! | time in which the dump turns the pool over : interval between two touches of a hot page at the request rate | 6.4 |
-//! | `old_blocks_time` : time in which the dump turns the old sublist over | 0.18 |
-//! | time to read the hot table by seeks : time in which the dump turns the pool over | 7.1 |
+//! | turnover of the pool by the dump : interval between touches of a hot page at the rate | 6.4 |
+//! | `old_blocks_time` : turnover of the old sublist by the dump | 0.18 |
+//! | time to read the hot table by seeks : turnover of the pool by the dump | 7.1 |
 //! | the dump's pace : transfer rate of the disk | 0.36 |
 //!
-//! The second decides whether a warm hot table is washed out (a page that is not touched for a
-//! turnover is gone, and a fraction exp(-ratio) of the intervals is as long as that), the third and
-//! fourth whether a cold one gets warm. What does not scale is the processor: OLTP at full speed is
-//! as fast as machine and engine are. A disk that is D times as fast makes a seek cost D times
-//! fewer transactions, so the collapse is shown smaller than it is at full scale. And a dump that
-//! is held up by the processor instead of by its client turns the pool over more slowly than it
-//! should. Both are reasons to keep D small and to let S do the shrinking; one core must be able to
-//! do D times what the published client did.
+//! The second decides whether a warm hot table is evicted: a page that is not touched for a
+//! turnover is evicted, and a fraction exp(-ratio) of the intervals is that long. The third and
+//! fourth decide whether a cold one becomes resident.
 //!
-//! The dump is held to the pace of the published one because its client, not the storage engine,
-//! set that pace: 17.6 million rows in 95 s, about a third of what the disk could give.
-//! `--dump-rate 0` lets it go.
+//! Two things do not scale. OLTP at full speed is as fast as machine and engine are. With a disk
+//! that is D times as fast, a seek takes the time of D times fewer transactions, so OLTP slows down
+//! less than at full scale. And a dump that is limited by the processor instead of by its client
+//! turns the pool over too slowly. Both are reasons to keep D small and to choose a large S; one
+//! core must be able to do D times what the published client did.
+//!
+//! The dump runs at the pace of the published one because its client, not the storage engine, set
+//! that pace: 17.6 million rows in 95 s, about a third of the disk's rate. `--dump-rate 0` removes
+//! the limit.
 
 use std::time::Duration;
 
@@ -54,19 +55,19 @@ const DUMP_ROWS_PER_SECOND: f64 = BIG_ROWS / 95.0;
 /// `old_blocks_time`, in milliseconds.
 const OLD_BLOCKS_TIME_MS: f64 = 1000.0;
 
-/// How much smaller and faster than published.
+/// The factors by which the experiment is smaller and faster than published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Divides sizes.
     size: f64,
     /// Multiplies speeds.
     speed: f64,
-    /// Length of the phases, as a multiple.
+    /// The length of the phases, as a multiple of the least.
     patience: f64,
 }
 
 impl Scale {
-    /// Sizes divided by `size`, speeds multiplied by `speed`; phases last `patience` times as long
+    /// Sizes divided by `size`, speeds multiplied by `speed`. Phases last `patience` times as long
     /// as they must.
     ///
     /// # Panics
@@ -77,12 +78,12 @@ impl Scale {
         Scale { size, speed, patience }
     }
 
-    /// What a time is divided by.
+    /// The divisor of times.
     fn time(&self) -> f64 {
         self.size * self.speed
     }
 
-    /// In words.
+    /// The scale as a sentence.
     #[must_use]
     pub fn in_words(&self) -> String {
         if self.time() == 1.0 {
@@ -151,7 +152,7 @@ impl Scale {
         (OLD_BLOCKS_TIME_MS / self.time()).round().max(1.0) as u32
     }
 
-    /// So many minutes of the experiment.
+    /// `n` minutes of the experiment.
     #[must_use]
     pub fn minutes(&self, n: f64) -> Duration {
         Duration::from_secs_f64(60.0 / self.time() * n * self.patience)
@@ -163,7 +164,7 @@ impl Scale {
         Duration::from_secs_f64((6.0 / self.time()).min(1.0))
     }
 
-    /// For the document.
+    /// The scale, for the document.
     #[must_use]
     pub fn describe(&self) -> Value {
         json!({

@@ -1,15 +1,16 @@
 //! One run of one policy: warm or cold, at full speed or at the request rate.
 //!
 //! ```text
-//! warm:  one dump | OLTP warms up | OLTP alone | the dump starts: both, in turns with the ceiling | the dump stops
+//! warm:  one dump | OLTP warms up | OLTP alone |
+//!        the dump starts: both, in turns with the ceiling | the dump stops
 //! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
 //!        both, in turns with the ceiling
 //! ```
 //!
 //! Both begin with a dump that turns the pool over: the pool of a server that has been running is
-//! full, and an LRU list that has never evicted anything ranks its pages differently.
+//! full, and an LRU list that has never evicted a page ranks its pages differently.
 //!
-//! At the request rate there are no turns: the rate itself is what is to be reached.
+//! At the request rate there are no turns: throughput is compared with the rate itself.
 
 use std::time::Duration;
 
@@ -23,9 +24,9 @@ use crate::bench::{Bench, Mark, Phase, Sample, Segment, Window};
 use crate::measure::Figure;
 use crate::progress::Progress;
 use crate::target::{Hint, Policy, PoolState, Site, TargetSpec};
-use crate::worker::{Crew, DumpLoad, OltpLoad, Speed};
+use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
 
-/// Which came first.
+/// The load that starts first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// OLTP runs, then the dump starts.
@@ -45,25 +46,25 @@ impl Start {
     }
 }
 
-/// Where the hot table was resident after so many pages read.
+/// The way to a resident hot table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmth {
     /// Pages of the hot table read from disk.
     pub pages_read: u64,
     /// Seconds since OLTP began.
     pub seconds: f64,
-    /// True if it is resident; if not, it never was within that time.
+    /// True if the table became resident within that time.
     pub reached: bool,
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The policy.
     pub policy: Policy,
-    /// Which came first.
+    /// The load that started first.
     pub start: Start,
-    /// How fast OLTP goes.
+    /// The speed of OLTP.
     pub speed: Speed,
     /// TPS without the dump (warm runs).
     pub tps_alone: Option<f64>,
@@ -75,23 +76,23 @@ pub struct Outcome {
     pub dump_alone: Option<f64>,
     /// Rows per second of the dump beside OLTP, by turn.
     pub dump_beside: Vec<f64>,
-    /// The same of the ceiling.
+    /// Rows per second of the ceiling's dump, by turn.
     pub ceiling_dump: Vec<f64>,
     /// 95th percentile of the latency beside the dump, in milliseconds.
     pub p95_ms: f64,
-    /// Hot-table pages read from disk beside the dump once the table was warm.
+    /// Hot-table pages read from disk beside the dump once the table was resident.
     pub hot_reads: u64,
-    /// Turnovers of the hot set meanwhile: pages that the dump went through per page of the hot
+    /// Turnovers of the hot set in that time: pages that the dump went through per page of the hot
     /// table.
     pub turnovers: f64,
     /// The way to a resident hot table.
     pub warmth: Option<Warmth>,
     /// The pool before, during and after.
     pub pools: [PoolState; 3],
-    /// Pages made young, and touches that did not make a page young: in a cold run by the dump
-    /// alone, once the pool is full; in a warm run by both, beside each other.
+    /// Pages made young, and touches that did not make a page young. In a cold run by the dump
+    /// alone, once the pool is full; in a warm run by OLTP and dump.
     pub young: (u64, u64),
-    /// Pages that the dump went through meanwhile.
+    /// Pages that the dump went through in that time.
     pub dumped_pages: f64,
     /// For the charts.
     pub samples: Vec<Sample>,
@@ -106,7 +107,7 @@ impl Outcome {
         Figure::of(&ratios)
     }
 
-    /// OLTP beside the dump against the ceiling; at a fixed rate, against the rate.
+    /// OLTP beside the dump, as a share of the ceiling; at a fixed rate, of the rate.
     #[must_use]
     pub fn oltp_ratio(&self) -> Option<Figure> {
         match self.speed {
@@ -115,7 +116,7 @@ impl Outcome {
         }
     }
 
-    /// The dump beside OLTP against the ceiling.
+    /// The dump beside OLTP, as a share of the ceiling.
     #[must_use]
     pub fn dump_ratio(&self) -> Option<Figure> {
         Outcome::ratio(&self.dump_beside, &self.ceiling_dump)
@@ -140,15 +141,15 @@ pub struct Ceiling {
     pub tps_alone: f64,
 }
 
-/// What all runs share.
+/// The common state of all runs.
 pub struct Stage<'a> {
-    /// Where the data is.
+    /// The data.
     pub site: &'a dyn Site,
     /// Sizes and times.
     pub scale: Scale,
-    /// Switches.
+    /// The options.
     pub options: &'a Options,
-    /// Progress.
+    /// The progress line.
     pub progress: &'a mut Progress,
 }
 
@@ -176,10 +177,10 @@ impl Stage<'_> {
 
     fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
         let target = self.site.open(spec)?;
-        let crew = Crew::new(target, self.options.cores.clone());
+        let workers = Workers::new(target, self.options.cores.clone());
         let segment = |table: &str, index: &str| Segment { table: table.to_owned(), index: index.to_owned() };
         let segments = vec![segment(HOT, "PRIMARY"), segment(HOT, "k"), segment(BIG, "PRIMARY"), segment(BIG, "k")];
-        Bench::new(crew, name, HOT, segments, interval)
+        Bench::new(workers, name, HOT, segments, interval)
     }
 
     /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.
@@ -190,9 +191,9 @@ impl Stage<'_> {
         self.progress.step("ceiling");
         let policy = Policy::Holdfast { hint: Hint::Declared };
         let spec = TargetSpec { policy, pool_bytes: self.scale.ceiling_bytes(), copy: 1 };
-        // To look at so large a pool costs time: a few looks per turn are enough.
+        // Reading the state of so large a pool takes time: a few samples per turn are enough.
         let mut bench = self.bench("a pool that holds both tables", &spec, self.scale.sample_interval() * 2)?;
-        // An undeclared walk over both tables, as fast as it goes, fills the pool.
+        // An undeclared walk over both tables at full speed fills the pool.
         let fill = |table, name: &str| DumpLoad {
             table: TableNo(table),
             name: name.to_owned(),
@@ -200,27 +201,27 @@ impl Stage<'_> {
             rows_per_second: None,
         };
         for (number, name) in [(0, HOT), (1, BIG)] {
-            bench.crew.start_dump(fill(number, name))?;
+            bench.workers.start_dump(fill(number, name))?;
             self.run_dumps(&mut bench, 1)?;
         }
-        bench.crew.stop_dump()?;
-        let pool = bench.crew.target().pool()?;
+        bench.workers.stop_dump()?;
+        let pool = bench.workers.target().pool()?;
         let pages = |table| pool.index(table, "PRIMARY").map_or(0, |i| i.resident_pages);
         let (hot_pages, big_pages) = (pages(HOT), pages(BIG));
-        bench.crew.start_oltp(self.oltp(Speed::Full))?;
+        bench.workers.start_oltp(self.oltp(Speed::Full))?;
         bench.run("warm-up", self.scale.minutes(0.3), self.progress)?;
         let from = bench.mark()?;
         bench.run("OLTP alone", self.scale.minutes(1.0), self.progress)?;
         let tps_alone = bench.mark()?.since(&from).tps;
-        bench.crew.start_dump(self.dump(policy))?;
+        bench.workers.start_dump(self.dump(policy))?;
         Ok(Ceiling { bench, hot_pages, big_pages, tps_alone })
     }
 
     /// Runs until `n` more dumps have ended.
     fn run_dumps(&mut self, bench: &mut Bench, n: u64) -> Result<()> {
         use std::sync::atomic::Ordering::Relaxed;
-        let goal = bench.crew.work().dumps.load(Relaxed) + n;
-        while bench.crew.work().dumps.load(Relaxed) < goal {
+        let goal = bench.workers.work().dumps.load(Relaxed) + n;
+        while bench.workers.work().dumps.load(Relaxed) < goal {
             bench.run("load", self.scale.sample_interval(), self.progress)?;
         }
         Ok(())
@@ -246,7 +247,7 @@ impl Stage<'_> {
     }
 }
 
-/// A run on its way.
+/// A run in progress.
 struct Running<'r, 'a> {
     stage: &'r mut Stage<'a>,
     ceiling: &'r mut Ceiling,
@@ -255,21 +256,21 @@ struct Running<'r, 'a> {
     speed: Speed,
 }
 
-/// Longest time that the dump gets to turn the pool over twice: ten times what it needs.
+/// The longest time in which the dump may turn the pool over twice: ten times what it needs.
 const TURN_OVER_MINUTES: f64 = 5.0;
 /// Longest wait for the last pages of the hot table.
 const SETTLE_MINUTES: f64 = 2.0;
 
-/// What the part beside the dump found.
+/// The results of the part beside the dump.
 #[derive(Default)]
 struct Beside {
     own: Vec<Window>,
     ceiling: Vec<Window>,
 }
 
-/// Share of the hot table's pages that must be resident for it to count as warm. The last pages of
-/// a uniform load are a long time coming, so they get a phase of their own before anything is
-/// measured.
+/// The share of the hot table's pages that must be resident for it to count as warm. The last pages
+/// of a uniform load take long to be touched, so they get a phase of their own before the
+/// measurement.
 const WARM: f64 = 0.99;
 
 impl Running<'_, '_> {
@@ -282,26 +283,26 @@ impl Running<'_, '_> {
         self.stage.site.set_slow(false);
         let unpaced = DumpLoad { rows_per_second: None, ..self.stage.dump(self.policy) };
         self.turn_over(unpaced, "a dump before")?;
-        self.bench.crew.stop_dump()?;
+        self.bench.workers.stop_dump()?;
         self.stage.site.set_slow(measured);
-        self.bench.crew.start_oltp(self.stage.oltp(Speed::Full))?;
+        self.bench.workers.start_oltp(self.stage.oltp(Speed::Full))?;
         let (warmth, _) = self.until_warm("warm-up", 20.0)?;
         self.stage.site.set_slow(true);
         if let Speed::Rate(_) = self.speed {
-            self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
+            self.bench.workers.start_oltp(self.stage.oltp(self.speed))?;
         }
         let before = self.bench.mark()?;
         self.bench.run("OLTP alone", self.minutes(if measured { 1.0 } else { 0.5 }), self.stage.progress)?;
         let alone = self.bench.mark()?;
-        self.bench.crew.start_dump(self.stage.dump(self.policy))?;
-        self.bench.crew.work().take_latency();
+        self.bench.workers.start_dump(self.stage.dump(self.policy))?;
+        self.bench.workers.work().take_latency();
         let beside = self.beside(&alone)?;
         let during = self.bench.mark()?;
         let p95_ms = self.p95();
-        self.bench.crew.stop_dump()?;
+        self.bench.workers.stop_dump()?;
         self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
         let after = self.bench.mark()?;
-        self.bench.crew.stop_oltp()?;
+        self.bench.workers.stop_oltp()?;
         let tps_alone = Some(alone.since(&before).tps);
         let pools = [alone.pool.clone(), during.pool.clone(), after.pool];
         let warmth = measured.then_some(warmth);
@@ -318,21 +319,21 @@ impl Running<'_, '_> {
         let opened = self.bench.mark()?;
         let full = self.turn_over(self.stage.dump(self.policy), "dump alone")?;
         let before = self.bench.mark()?;
-        self.bench.crew.start_oltp(self.stage.oltp(self.speed))?;
+        self.bench.workers.start_oltp(self.stage.oltp(self.speed))?;
         let (warmth, half) = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
         let from = if warmth.reached { self.bench.mark()? } else { half };
         let beside = if warmth.reached {
-            self.bench.crew.work().take_latency();
+            self.bench.workers.work().take_latency();
             self.beside(&from)?
         } else {
             self.cold_state(&from)?
         };
         let during = self.bench.mark()?;
         let p95_ms = self.p95();
-        self.bench.crew.stop_dump()?;
+        self.bench.workers.stop_dump()?;
         self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
         let after = self.bench.mark()?;
-        self.bench.crew.stop_oltp()?;
+        self.bench.workers.stop_oltp()?;
         let dump_alone = Some(before.since(&opened).dump_rows_per_s);
         let pools = [before.pool.clone(), during.pool.clone(), after.pool];
         Ok(self.outcome(Start::Cold, beside, (&from, &during), (&full, &before), pools, |o| {
@@ -350,7 +351,7 @@ impl Running<'_, '_> {
         let pool_pages = from.pool.pool_pages as f64;
         let pages_per_row = self.ceiling.big_pages as f64 / f64::from(self.stage.scale.big_rows());
         let pages = |mark: &Mark| (mark.dumped_rows - from.dumped_rows) as f64 * pages_per_row;
-        self.bench.crew.start_dump(load)?;
+        self.bench.workers.start_dump(load)?;
         let patience = self.minutes(TURN_OVER_MINUTES);
         self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
             if pages(mark) < pool_pages {
@@ -361,8 +362,8 @@ impl Running<'_, '_> {
         Ok(full)
     }
 
-    /// Runs until the hot table is resident, at most `minutes`. Also returns the mark at half of
-    /// that time, if it came to that.
+    /// Runs until the hot table is resident, for at most `minutes`. Also returns the mark at half
+    /// of that time, if the run got that far.
     fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<(Warmth, Mark)> {
         let from = self.bench.mark()?;
         let mut half = from.clone();
@@ -385,8 +386,8 @@ impl Running<'_, '_> {
         Ok((Warmth { pages_read: to.reads_since(&from, HOT), seconds: to.t - from.t, reached }, half))
     }
 
-    /// What did not get warm: the second half of its time, which began at `half`, and one turn of
-    /// the ceiling.
+    /// Measures a table that did not become resident: the second half of its time, which began at
+    /// `half`, and one turn of the ceiling.
     fn cold_state(&mut self, half: &Mark) -> Result<Beside> {
         let mut beside = Beside { own: vec![self.bench.mark()?.since(half)], ceiling: Vec::new() };
         if self.speed == Speed::Full {
@@ -398,16 +399,17 @@ impl Running<'_, '_> {
         Ok(beside)
     }
 
-    /// Both at once: in turns with the ceiling at full speed, for a while at the request rate.
+    /// Runs OLTP and dump: in turns with the ceiling at full speed, for a while at the request
+    /// rate.
     fn beside(&mut self, start: &Mark) -> Result<Beside> {
         let mut beside = Beside::default();
         let phase = "OLTP beside the dump";
         if let Speed::Rate(_) = self.speed {
             let half = self.minutes(self.stage.options.rate_minutes / 2.0);
             self.bench.run(phase, half, self.stage.progress)?;
-            // The first half is the way to the state that the second half measures.
+            // The first half reaches the state that the second half measures.
             let from = self.bench.mark()?;
-            self.bench.crew.work().take_latency();
+            self.bench.workers.work().take_latency();
             self.bench.run(phase, half, self.stage.progress)?;
             beside.own.push(self.bench.mark()?.since(&from));
             return Ok(beside);
@@ -445,7 +447,7 @@ impl Running<'_, '_> {
     }
 
     fn p95(&self) -> f64 {
-        self.bench.crew.work().take_latency().value_at_quantile(0.95) as f64 / 1000.0
+        self.bench.workers.work().take_latency().value_at_quantile(0.95) as f64 / 1000.0
     }
 
     fn outcome(

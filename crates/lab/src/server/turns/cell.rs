@@ -1,5 +1,5 @@
-//! A cell: all sides under one load, in turns. Who comes first changes from round to round; a ratio
-//! is that within a round.
+//! A cell: all sides under one load, in turns. The order of the sides alternates from round to
+//! round; a ratio is that within a round.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::server::load::Oltp;
 
 /// The turns of all sides under one load.
 pub struct Cell {
-    /// What it is, as the words of its row.
+    /// Its name, as the words of its row.
     pub name: Vec<String>,
     /// The turns, by side.
     pub turns: Vec<Vec<Turn>>,
     /// Megabytes of memory of the servers at the end, by side.
     pub memory_mb: Vec<Option<f64>>,
-    /// What else was counted in the turns, by side, for the document.
+    /// Further counts in the turns, by side, for the document.
     pub counted: Vec<Map<String, Value>>,
 }
 
@@ -46,7 +46,7 @@ impl Cell {
         Cell::of_turns(name, sides, plan.pairs, |_, side| side.turn(work, &phase, plan.turn, progress))
     }
 
-    /// Gives each side `rounds` turns, which `turn` makes of the side's number and the side.
+    /// Gives each side `rounds` turns, which `turn` makes from the side's number and the side.
     ///
     /// # Errors
     /// Those of `turn`.
@@ -68,7 +68,7 @@ impl Cell {
         Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb, counted })
     }
 
-    /// Lets `work` run on all sides without counting.
+    /// Runs `work` on all sides without counting.
     ///
     /// # Errors
     /// As [`Cell::measure`].

@@ -1,4 +1,4 @@
-//! What a server says of itself, once a second: the same questions to every engine.
+//! A server's own figures, read once a second: the same meters for every engine.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use mysql::prelude::Queryable;
 
 use crate::server::contender::Contender;
 
-/// A question.
+/// A figure that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meter {
     /// Transactions.
@@ -29,7 +29,7 @@ pub enum Meter {
     Reads,
     /// Pages written.
     Writes,
-    /// Times that somebody waited for a free frame.
+    /// Waits for a free frame.
     FreeWaits,
 }
 
@@ -37,13 +37,13 @@ pub enum Meter {
 struct Dial {
     title: &'static str,
     unit: &'static str,
-    /// True if it only grows: then it is shown per second.
+    /// True if it only grows. Then it is shown per second.
     grows: bool,
-    /// The status variables of Holdfast, InnoDB and MyRocks; empty where there is none.
+    /// The status variables of Holdfast, InnoDB and MyRocks; empty if there is none.
     variables: [&'static str; 3],
 }
 
-/// Answers, in the order of [`Meter::ALL`]; `None` for what the engine does not tell.
+/// Readings, in the order of [`Meter::ALL`]; `None` if the engine does not report one.
 pub type Values = [Option<f64>; Meter::ALL.len()];
 
 impl Meter {
@@ -102,7 +102,7 @@ impl Meter {
         self.dial().title
     }
 
-    /// What its chart shows.
+    /// The unit of its chart.
     #[must_use]
     pub fn unit(self) -> &'static str {
         self.dial().unit
@@ -132,7 +132,7 @@ pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
     let mut values = names.map(|name| found.get(&name.to_lowercase()).copied());
     let silent = values[Meter::History as usize].is_none();
     if silent && matches!(contender, Contender::InnoDb { .. }) {
-        // MySQL says it in the monitor only, and that not to everybody.
+        // MySQL reports it in the monitor only, and that only to users with a privilege.
         if let Ok(Some((_, _, text))) = conn.query_first::<(String, String, String), _>("SHOW ENGINE INNODB STATUS") {
             (values[Meter::History as usize], values[Meter::Age as usize]) = of_monitor(&text);
         }
@@ -147,7 +147,7 @@ fn of_monitor(text: &str) -> (Option<f64>, Option<f64>) {
     (number("History list length"), age)
 }
 
-/// What happened between two readings `seconds` apart: counters per second, gauges as they are.
+/// The changes between two readings `seconds` apart: counters per second, gauges as in `to`.
 #[must_use]
 pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
     let mut values = *to;

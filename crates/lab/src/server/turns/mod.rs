@@ -1,6 +1,6 @@
-//! Engines on private servers in turns: what `sessions`, `purge`, `flush` and `overflow` share
-//! there, and one engine on a server that the user names. An experiment says its tables, its load,
-//! its cells and its verdicts.
+//! Engines on private servers in turns, and one engine on a server that the user names: the common
+//! parts of `sessions`, `purge`, `flush` and `overflow`. An experiment supplies its tables, its
+//! load, its cells and its verdicts.
 //!
 //! | module | what |
 //! |---|---|
@@ -8,15 +8,15 @@
 //! | [`meters`] | its own counters, the same questions to every engine |
 //! | [`cell`] | the turns of all sides under one load, their ratios, and the table of them |
 //! | [`workload`] | what the sessions do, on which tables |
-//! | [`there`] | the same experiments on somebody's server |
+//! | [`running`] | the same experiments on a running server |
 //!
 //! Every private side has a cache of the same size, O_DIRECT, a sync at every commit and no binary
 //! log. The first side is Holdfast's.
 
 pub mod cell;
 pub mod meters;
+pub mod running;
 pub mod side;
-pub mod there;
 pub mod workload;
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::machine::Machine;
 use crate::pin::Cores;
 use crate::progress::Progress;
 
-/// What every experiment in turns is told.
+/// The common parameters of the experiments in turns.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The engines; the first is compared with the others.
@@ -49,7 +49,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// `innodb_old_blocks_time` of a server that nobody has configured.
+/// The default `innodb_old_blocks_time`.
 const OLD_BLOCKS_TIME_MS: u32 = 1000;
 
 /// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks if asked for.
@@ -64,7 +64,7 @@ pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
     order.into_iter().filter(|(engine, _)| asked.contains(engine)).map(|(_, contender)| contender).collect()
 }
 
-/// The engine's name, for people.
+/// The engine's name in texts.
 #[must_use]
 pub fn engine_name(contender: Contender) -> String {
     match contender {
@@ -73,10 +73,10 @@ pub fn engine_name(contender: Contender) -> String {
     }
 }
 
-/// Everything that private servers and their clients need, fetched and built.
+/// Fetches and builds everything that private servers and their clients need.
 ///
 /// # Errors
-/// If it cannot be had.
+/// If it is not available.
 pub fn equip(progress: &mut Progress) -> Result<Cache> {
     let cache = Cache::of_the_project();
     progress.step("building the engine for the server");
@@ -85,10 +85,10 @@ pub fn equip(progress: &mut Progress) -> Result<Cache> {
     Ok(cache)
 }
 
-/// A private server for each engine, without data.
+/// Returns a private server for each engine, without data.
 ///
 /// # Errors
-/// If what an earlier run left cannot be removed.
+/// If the files of an earlier run cannot be removed.
 pub fn sides<'c>(cache: &'c Cache, plan: &'c Plan) -> Result<Vec<Side<'c>>> {
     plan.contenders.iter().map(|&c| Side::private(cache, &plan.cores, &engine_name(c), c)).collect()
 }
@@ -109,7 +109,7 @@ pub fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
     Meter::ALL.into_iter().filter_map(chart).collect()
 }
 
-/// Spans of the same name that follow one another, as one.
+/// Spans of the same name that follow one another, joined.
 fn joined(spans: &[crate::figures::Span]) -> Vec<crate::figures::Span> {
     let mut all: Vec<crate::figures::Span> = Vec::new();
     for span in spans {
@@ -121,23 +121,23 @@ fn joined(spans: &[crate::figures::Span]) -> Vec<crate::figures::Span> {
     all
 }
 
-/// Where an experiment runs.
+/// The server that an experiment runs on.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// For the document.
+    /// Its name, for the document.
     pub target: &'static str,
-    /// For people.
+    /// Its name in texts.
     pub words: String,
-    /// How durable its commits are, and the like.
+    /// Its durability at commits, and similar conditions.
     pub conditions: String,
-    /// The engine's cache, where that is somebody else's choice.
+    /// The size of the engine's cache, if the server sets it.
     pub pool_bytes: Option<u64>,
-    /// Process of the server that is there, if it is known.
+    /// The process of a running server, if it is known.
     pub pid: Option<u32>,
 }
 
 impl Place {
-    /// Servers of the lab's own.
+    /// Private servers.
     #[must_use]
     pub fn private() -> Place {
         let conditions = "a sync at every commit; O_DIRECT; no binary log".to_owned();
@@ -151,17 +151,17 @@ impl Place {
     }
 }
 
-/// What an experiment found, before it is a document.
+/// The results of an experiment, before they are a document.
 pub struct Findings {
     /// Its name, and the title of its report.
     pub name: (&'static str, &'static str),
-    /// Where it ran.
+    /// The server that it ran on.
     pub place: Place,
-    /// What is run, and what was published about it.
+    /// The load, and what was published about it.
     pub lead: (String, String),
-    /// What happened, in words.
+    /// Findings as sentences.
     pub words: Vec<String>,
-    /// Every size, speed and switch that belongs to the experiment alone.
+    /// The sizes, speeds and switches of this experiment alone.
     pub settings: Value,
     /// The cells.
     pub cells: Vec<cell::Cell>,

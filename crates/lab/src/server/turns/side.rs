@@ -1,8 +1,8 @@
 //! One of the servers that are measured in turns.
 //!
-//! A private server stands still (SIGSTOP) while another one has its turn, what it does in the
-//! background included: a debt that an engine puts off, it pays in its own next turn. Clients are
-//! new in every turn, so that no latency contains the time of the others.
+//! A private server is stopped (SIGSTOP) during the turns of another one, its background work
+//! included. So work that an engine delays falls into its own next turn. Clients are new in every
+//! turn, so that no latency contains the time of the others.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -30,49 +30,49 @@ use crate::server::load::{self, Oltp, Sysbench};
 /// The tables of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub enum Data {
-    /// Those of a script.
+    /// The tables of a script.
     Of(Workload),
-    /// sysbench's table with so many rows.
+    /// sysbench's table with that many rows.
     Sbtest(u32),
 }
 
-/// What a private server is started with.
+/// The settings of a private server.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Size of the cache, in bytes.
     pub pool_bytes: u64,
     /// Capacity of the redo log, in bytes; `None` for the default.
     pub log_bytes: Option<u64>,
-    /// How many times smaller than the published pool it is.
+    /// The divisor of the published pool.
     pub size: f64,
     /// True if files are read and written through the system's cache instead of past it.
     pub buffered: bool,
-    /// Seek and bytes per second of a modelled disk, if it is to be on one. It is as fast as the
-    /// real one until [`Side::slow_disk`].
+    /// Seek and bytes per second of a modelled disk, if there is one. It is as fast as the real one
+    /// until [`Side::slow_disk`].
     pub modelled: Option<(Duration, u64)>,
 }
 
 /// A second of a turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Second {
-    /// Seconds of this server's turns before its end.
+    /// The end of the second, in seconds of this server's turns.
     pub t: f64,
     /// Rates and gauges.
     pub values: Values,
 }
 
-/// What happened in a turn.
+/// The measurements of a turn.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// How long it was.
     pub seconds: f64,
     /// Transactions.
     pub transactions: f64,
-    /// Processor seconds of the server, where the system tells.
+    /// Processor seconds of the server, if the system reports them.
     pub cpu_seconds: Option<f64>,
     /// Rates of the whole turn, gauges at its end.
     pub values: Values,
-    /// What transactions and statements took, where the script tells.
+    /// The times of transactions and statements, if the script reports them.
     pub latencies: Latencies,
     /// sysbench's 95th percentiles of the seconds, in milliseconds.
     pub p95_ms: Vec<f64>,
@@ -93,28 +93,28 @@ impl Turn {
         self.cpu_seconds.map(|s| s * 1e6 / self.transactions.max(1.0))
     }
 
-    /// What a meter counts per transaction.
+    /// The count of a meter per transaction.
     #[must_use]
     pub fn per_transaction(&self, meter: Meter) -> Option<f64> {
         self.values[meter as usize].map(|rate| rate / self.tps().max(1e-9))
     }
 }
 
-/// A server and what was seen of it.
+/// A server and its measurements.
 pub struct Side<'c> {
     cache: &'c Cache,
     cores: &'c Cores,
-    /// For people.
+    /// Its name in texts.
     pub name: String,
     /// Engine of the tables.
     pub contender: Contender,
     address: Address,
-    /// `None` if it is somebody else's.
+    /// `None` for a server that the user names.
     own: Option<Own<'c>>,
-    /// While it runs.
+    /// The running server.
     up: Option<Up>,
     ran: f64,
-    /// Turns so far, those of warm-ups too: each has another seed.
+    /// The turns so far, including warm-ups; each has another seed.
     turns: u64,
     /// The seconds of all turns.
     pub seconds: Vec<Second>,
@@ -122,9 +122,9 @@ pub struct Side<'c> {
     pub spans: Vec<Span>,
 }
 
-/// A server of the lab's own.
+/// A private server.
 struct Own<'c> {
-    /// Where its files are in the cache folder.
+    /// The folder of its files in the cache folder.
     folder: String,
     server: Server<'c>,
 }
@@ -136,11 +136,11 @@ impl Own<'_> {
     }
 }
 
-/// A server that runs.
+/// A running server.
 struct Up {
-    /// For questions.
+    /// A connection for queries.
     conn: Conn,
-    /// Its process, where that is known.
+    /// Its process, if it is known.
     pid: Option<Pid>,
 }
 
@@ -150,18 +150,18 @@ impl Up {
     }
 }
 
-/// The private servers listen on their sockets only; the port is for their names.
+/// The private servers listen on their sockets only; the port makes their names differ.
 const PORT: u16 = 13393;
-/// Until the first transaction of a turn.
+/// The longest time until the first transaction of a turn.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From there until it counts.
+/// The time from the first transaction to the measurement.
 const SETTLE: Duration = Duration::from_millis(200);
 
 impl<'c> Side<'c> {
-    /// A private server that has no data yet.
+    /// Returns a private server without data.
     ///
     /// # Errors
-    /// If what an earlier run left cannot be removed.
+    /// If the files of an earlier run cannot be removed.
     pub fn private(cache: &'c Cache, cores: &'c Cores, name: &str, contender: Contender) -> Result<Side<'c>> {
         let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
         let folder = format!("lab/{}", letters.to_lowercase());
@@ -171,10 +171,11 @@ impl<'c> Side<'c> {
         Ok(Side::new(cache, cores, name, contender, address, Some(Own { folder, server })))
     }
 
-    /// Somebody's server that runs, asked over `conn`; its schema is there, its process is `pid`,
-    /// if that is known. It is neither started nor stopped, and does not stand still.
+    /// Returns a running server that the user names, queried over `conn`. Its schema exists, and
+    /// its process is `pid`, if that is known. It is neither started nor stopped, and is not
+    /// paused.
     #[must_use]
-    pub fn there(
+    pub fn of_running_server(
         cache: &'c Cache,
         cores: &'c Cores,
         name: &str,
@@ -216,10 +217,10 @@ impl<'c> Side<'c> {
         self.own.as_ref().with_context(|| format!("{} is not a server of the lab's own", self.name))
     }
 
-    /// Starts it and leaves it standing still.
+    /// Starts it and pauses it.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If it does not start.
     pub fn start(&mut self, settings: &Settings) -> Result<()> {
         let mut options = self.contender.options(settings.pool_bytes, settings.size);
         options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
@@ -242,7 +243,7 @@ impl<'c> Side<'c> {
         let up = match modelled {
             Some((seek, rate)) => {
                 let (server, switch) = (Server::new(self.cache, &own.folder).bound_to_us(), own.slow_disk());
-                // One that is not there is what is wanted.
+                // The file may not exist.
                 let _ = std::fs::remove_file(&switch);
                 crate::server::on_slow_disk(server, self.cores, seek, rate, Some(&switch))
                     .and_then(|server| server.up(PORT, false, options))
@@ -256,10 +257,10 @@ impl<'c> Side<'c> {
         Ok(())
     }
 
-    /// From now on a server that was started on a modelled disk finds it slow.
+    /// Makes the modelled disk of a server slow from now on.
     ///
     /// # Errors
-    /// If the file that says so cannot be made.
+    /// If the file that switches it cannot be made.
     pub fn slow_disk(&self) -> Result<()> {
         let switch = self.own()?.slow_disk();
         std::fs::write(&switch, "").with_context(|| format!("make {}", switch.display()))
@@ -277,15 +278,15 @@ impl<'c> Side<'c> {
         }
     }
 
-    /// Lets it stand still, or go on, if it is one of the lab's own.
+    /// Pauses a private server, or continues it.
     pub fn pause(&self, still: bool) {
         if let Some(pid) = self.pid().filter(|_| self.own.is_some()) {
-            // One that has ended needs no signal; the next question finds that out.
+            // A server that has ended needs no signal; the next query reports it.
             let _ = kill_process(pid, if still { Signal::STOP } else { Signal::CONT });
         }
     }
 
-    /// The connection for questions; the server goes on.
+    /// The connection for queries. Continues the server.
     ///
     /// # Errors
     /// If it does not run.
@@ -307,10 +308,10 @@ impl<'c> Side<'c> {
         Conn::new(self.address.options().db_name(Some(SCHEMA))).context("connect to the server")
     }
 
-    /// Makes schema and tables; the server is started for it, and shut down.
+    /// Creates schema and tables. The server is started for it, and shut down.
     ///
     /// # Errors
-    /// What server or sysbench say.
+    /// Those of the server or of sysbench.
     pub fn load(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         progress.step(&format!("{}: making the tables", self.name));
         let mut options = self.contender.options(LOAD_POOL, 1.0);
@@ -325,10 +326,10 @@ impl<'c> Side<'c> {
         self.stop()
     }
 
-    /// Makes the tables in the schema, which is there.
+    /// Creates the tables in the existing schema.
     ///
     /// # Errors
-    /// What server or sysbench say.
+    /// Those of the server or of sysbench.
     pub fn make_tables(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         let engine = self.contender.engine();
         let (cache, address) = (self.cache, self.address.clone());
@@ -356,7 +357,7 @@ impl<'c> Side<'c> {
         other.own()?.server.copy_data_to(&self.own()?.server)
     }
 
-    /// Megabytes of memory that the server's process has, where the system tells.
+    /// Megabytes of memory of the server's process, if the system reports it.
     #[must_use]
     pub fn memory_mb(&self) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?.as_raw_nonzero())).ok()?;
@@ -364,9 +365,9 @@ impl<'c> Side<'c> {
         Some(kib * 1024.0 / 1e6)
     }
 
-    /// A turn: `work` runs for `duration`, as part of `phase`. Its references are other ones than
-    /// those of the turns before, whichever load they had: the same UPDATE again would change
-    /// nothing, and the same read would find its page in the cache.
+    /// A turn: `work` runs for `duration`, as part of `phase`. Its random numbers differ from those
+    /// of all turns before, whichever load they had: the same UPDATE again would change nothing,
+    /// and the same read would find its page in the cache.
     ///
     /// # Errors
     /// If sysbench fails or the server does not answer.
@@ -411,7 +412,7 @@ impl<'c> Side<'c> {
         Ok(turn)
     }
 
-    /// A turn that does not count: it leaves no seconds behind, and takes no time of the charts.
+    /// A turn that is not measured: it leaves no seconds behind, and takes no time in the charts.
     ///
     /// # Errors
     /// As [`Side::turn`].
@@ -424,7 +425,7 @@ impl<'c> Side<'c> {
         Ok(turn)
     }
 
-    /// All sessions are there when the first of them commits.
+    /// When the first session commits, all sessions are connected.
     fn wait_for_transactions(&mut self, client: &mut Sysbench) -> Result<()> {
         let (before, began) = (self.read()?, Instant::now());
         while delta(&before, &self.read()?, Meter::Commits) < 1.0 {
@@ -436,7 +437,7 @@ impl<'c> Side<'c> {
         Ok(())
     }
 
-    /// What the server says of itself.
+    /// Reads the server's own figures.
     ///
     /// # Errors
     /// If it does not answer.
@@ -447,8 +448,8 @@ impl<'c> Side<'c> {
 
     fn cpu_seconds(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?.as_raw_nonzero())).ok()?;
-        // The name in parentheses may contain anything; user and system time are the 12th and 13th
-        // field behind it.
+        // The name in parentheses may contain any character. User and system time are the 12th and
+        // 13th field behind it.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
         Some(ticks / rustix::param::clock_ticks_per_second() as f64)
@@ -458,7 +459,7 @@ impl<'c> Side<'c> {
 impl Drop for Side<'_> {
     fn drop(&mut self) {
         if let Some(own) = &self.own {
-            // Its data goes away with the experiment: nothing is shut down in order.
+            // Its data is removed with the experiment, so it is not shut down.
             if self.up.take().is_some() {
                 let _ = own.server.kill();
             }
@@ -467,7 +468,7 @@ impl Drop for Side<'_> {
     }
 }
 
-/// The path of one of our scripts, which is written there.
+/// Writes one of the lab's scripts and returns its path.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -488,10 +489,10 @@ fn in_words(values: &Values) -> String {
     shown.into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// Cache of a server that makes tables.
+/// The cache of a server that makes tables.
 const LOAD_POOL: u64 = 256 << 20;
 
-/// For hundreds of sessions that come at the same moment, the same for all engines.
+/// Options for hundreds of sessions that connect at the same moment, the same for all engines.
 pub const FOR_MANY_SESSIONS: [&str; 6] = [
     "--skip-networking",
     "--max-connections=1100",

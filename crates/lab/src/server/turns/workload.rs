@@ -1,5 +1,5 @@
-//! What the sessions do, by one of our scripts for sysbench, on which tables, and how large these
-//! are.
+//! The workloads of the sessions, each by one of the lab's scripts for sysbench, with its tables
+//! and their sizes.
 
 use anyhow::Result;
 use holdfast_server::Cache;
@@ -33,11 +33,11 @@ pub enum Workload {
 
 /// The modes of dbSTRESS, and READs per WRITE of each.
 const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
-/// dbt2 has one; the number says nothing to it.
+/// dbt2 has one mode; the number has no effect.
 const STANDARD_MIX: [(&str, u32); 1] = [("standard mix", 1)];
 
 impl Workload {
-    /// The names of its modes, and what [`Workload::load`] is told for each.
+    /// The names of its modes, and the argument of [`Workload::load`] for each.
     #[must_use]
     pub fn modes(self) -> &'static [(&'static str, u32)] {
         match self {
@@ -55,7 +55,7 @@ impl Workload {
         }
     }
 
-    /// What the script is told about the tables.
+    /// The script's arguments about the tables.
     #[must_use]
     pub fn sizes(self) -> Vec<String> {
         match self {
@@ -68,7 +68,8 @@ impl Workload {
         }
     }
 
-    /// `sessions` sessions; in dbSTRESS one WRITE follows every `rw_ratio` READs.
+    /// Returns the load of `sessions` sessions. In dbSTRESS one WRITE follows every `rw_ratio`
+    /// READs.
     ///
     /// # Errors
     /// If the script cannot be written.
@@ -82,7 +83,8 @@ impl Workload {
         Ok(Oltp { script, asked, ..Oltp::read_only(0, SCHEMA, sessions as usize, seed) })
     }
 
-    /// Bytes of a cache that holds all of its tables in any of the engines; dbt2's grow.
+    /// Bytes of a cache that holds all of its tables in any of the engines. The tables of dbt2
+    /// grow.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -94,7 +96,7 @@ impl Workload {
         }
     }
 
-    /// A statement that changes some neighbouring rows anywhere, for filling a log.
+    /// A statement that changes some neighbouring rows at a random place, for filling a log.
     #[must_use]
     pub fn scattered_update(self, rng: &mut Rng) -> String {
         match self {
@@ -114,7 +116,7 @@ impl Workload {
         }
     }
 
-    /// Its name, for people.
+    /// Its name in texts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -123,7 +125,7 @@ impl Workload {
         }
     }
 
-    /// The settings of a document: what there is to say about the workload, and `others`.
+    /// The settings of a document: those of the workload, and `others`.
     #[must_use]
     pub fn settings(self, others: Value) -> Value {
         let mut settings = metrics(self.describe());

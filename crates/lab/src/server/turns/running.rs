@@ -1,9 +1,9 @@
-//! The experiments in turns on a server that is there already: one engine, in a schema that the lab
-//! creates and drops.
+//! The experiments in turns on a running server: one engine, in a schema that the lab creates and
+//! drops.
 //!
-//! The server is neither restarted nor told anything: its cache, its redo log and its durability
-//! are what they are, and the report says so. With one server there is no ratio, and nothing is
-//! judged; what the counters say is said in words, with the settings that would help.
+//! The server is neither restarted nor configured: its cache, its redo log and its durability are
+//! its own, and the report lists them. With one server there is no ratio and no verdict. The
+//! counters give findings as sentences, with the settings that would help.
 
 use anyhow::{Context, Result};
 use holdfast_server::{Cache, apt};
@@ -17,10 +17,10 @@ use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
 use crate::server::health::Health;
-use crate::server::visit::{Stay, Visit};
+use crate::server::named::{NamedServer, ServerWithSchema};
 use crate::server::{flush, overflow, purge, querycache, sessions};
 
-/// What is run, with the sizes; cores and engines of its plan do not count.
+/// An experiment with its sizes; cores and engines of its plan do not count.
 pub enum What {
     /// See [`sessions`].
     Sessions(sessions::Options),
@@ -30,9 +30,9 @@ pub enum What {
     Flush(flush::Options),
     /// See [`overflow`].
     Overflow {
-        /// Its sizes; the rows follow from the server's cache.
+        /// Its options; the rows follow from the server's cache.
         options: overflow::Options,
-        /// True if that may have any size.
+        /// True if the cache may have any size.
         any_pool: bool,
     },
     /// See [`querycache`].
@@ -51,7 +51,7 @@ impl What {
         }
     }
 
-    /// The cache of a server that is started for it, in bytes.
+    /// The cache of a historic server that is started for it, in bytes.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {
         match self {
@@ -63,8 +63,7 @@ impl What {
         }
     }
 
-    /// Capacity of its redo log, in bytes, where that is a part of the question: the first of
-    /// several.
+    /// The capacity of the redo log, in bytes, if the experiment sets it: the first of several.
     #[must_use]
     pub fn log_bytes(&self) -> Option<u64> {
         match self {
@@ -73,7 +72,7 @@ impl What {
         }
     }
 
-    /// Size of its query cache, in bytes, where that is a part of the question.
+    /// The size of the query cache, in bytes, if the experiment sets it.
     #[must_use]
     pub fn query_cache_bytes(&self) -> Option<u64> {
         match self {
@@ -82,7 +81,7 @@ impl What {
         }
     }
 
-    /// What the sides are called that the server with this engine is measured as.
+    /// The names of the sides as which the server with this engine is measured.
     fn sides(&self, engine: String) -> Vec<String> {
         match self {
             What::Querycache(_) => querycache::SIDES.map(str::to_owned).to_vec(),
@@ -91,18 +90,18 @@ impl What {
     }
 }
 
-/// Runs it on somebody's server at `address`, with the tables in `engine`. Returns the document and
-/// what is printed.
+/// Runs it on the server at `address` that the user names, with the tables in `engine`. Returns the
+/// document and what is printed.
 ///
 /// # Errors
 /// If the server cannot be reached, has a schema of that name, or refuses what the experiment
-/// needs; if sysbench cannot be had.
+/// needs; if sysbench is not available.
 pub fn run(mut what: What, address: &Address, engine: Engine, progress: &mut Progress) -> Result<(Document, String)> {
     what.plan().cores = Cores::new(false);
-    run_at(what, address, engine, &somebodys, progress)
+    run_at(what, address, engine, &place_of, progress)
 }
 
-/// Runs it on the server at `address`, which is what `place` says.
+/// Runs it on the server at `address`, which `place` describes.
 ///
 /// # Errors
 /// As [`run`].
@@ -110,63 +109,67 @@ pub(in crate::server) fn run_at(
     mut what: What,
     address: &Address,
     engine: Engine,
-    place: &dyn Fn(&Stay) -> Place,
+    place: &dyn Fn(&ServerWithSchema) -> Place,
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
     let cache = Cache::of_the_project();
-    let visit = Visit::reach(address, engine)?;
+    let named = NamedServer::reach(address, engine)?;
     apt::fetch(&cache).context("sysbench is fetched by apt, and its library comes with MariaDB")?;
     apt::fetch_sysbench(&cache)?;
-    what.plan().contenders = vec![visit.contender];
-    let stay = visit.begin()?;
-    let measured = measure(&mut what, &stay, place(&stay), &cache, progress);
-    stay.end()?;
+    what.plan().contenders = vec![named.contender];
+    let on_server = named.begin()?;
+    let measured = measure(&mut what, &on_server, place(&on_server), &cache, progress);
+    on_server.end()?;
     measured
 }
 
-/// The connections are closed when this is done, so that the schema can be dropped.
+/// Measures. The connections are closed when this returns, so that the schema can be dropped.
 fn measure(
     what: &mut What,
-    stay: &Stay,
+    on_server: &ServerWithSchema,
     place: Place,
     cache: &Cache,
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
     let plan = what.plan().clone();
     let mut sides = Vec::new();
-    for name in what.sides(engine_name(stay.contender)) {
-        let (address, conn) = (stay.address.clone(), stay.connect()?);
-        sides.push(Side::there(cache, &plan.cores, &name, stay.contender, address, conn, place.pid));
+    for name in what.sides(engine_name(on_server.contender)) {
+        let (address, conn) = (on_server.address.clone(), on_server.connect()?);
+        sides.push(Side::of_running_server(cache, &plan.cores, &name, on_server.contender, address, conn, place.pid));
     }
     let mut findings: Findings = match what {
-        What::Sessions(options) => sessions::there(options, stay, place, cache, &mut sides, progress)?,
-        What::Purge(options) => purge::there(options, place, cache, &mut sides, progress)?,
-        What::Flush(options) => flush::there(options, stay, place, cache, &mut sides, progress)?,
-        What::Overflow { options, any_pool } => overflow::there(options, *any_pool, place, &mut sides, progress)?,
-        What::Querycache(options) => querycache::there(options, stay, place, cache, &mut sides, progress)?,
+        What::Sessions(options) => sessions::on_running_server(options, on_server, place, cache, &mut sides, progress)?,
+        What::Purge(options) => purge::on_running_server(options, place, cache, &mut sides, progress)?,
+        What::Flush(options) => flush::on_running_server(options, on_server, place, cache, &mut sides, progress)?,
+        What::Overflow { options, any_pool } => {
+            overflow::on_running_server(options, *any_pool, place, &mut sides, progress)?
+        }
+        What::Querycache(options) => {
+            querycache::on_running_server(options, on_server, place, cache, &mut sides, progress)?
+        }
     };
-    findings.words.extend(stay.findings()?);
+    findings.words.extend(on_server.findings()?);
     let (mut document, text) = findings.report(&plan, &sides);
-    document.settings.insert("server".to_owned(), Value::Object(settings(&stay.before, stay.contender)));
+    document.settings.insert("server".to_owned(), Value::Object(settings(&on_server.before, on_server.contender)));
     Ok((document, text))
 }
 
-fn somebodys(stay: &Stay) -> Place {
-    let version = stay.before.setting("version").unwrap_or("of some version");
-    let (name, pool) = (engine_name(stay.contender), stay.pool_bytes);
+fn place_of(on_server: &ServerWithSchema) -> Place {
+    let version = on_server.before.setting("version").unwrap_or("of unknown version");
+    let (name, pool) = (engine_name(on_server.contender), on_server.pool_bytes);
     Place {
         target: "dsn",
-        words: format!("on a server that was there ({version}, {name}, a cache of {} MB), as it is set up", pool >> 20),
+        words: format!("on a running server ({version}, {name}, a cache of {} MB), as it is set up", pool >> 20),
         conditions: "as the server has it".to_owned(),
         pool_bytes: Some(pool),
         pid: None,
     }
 }
 
-/// Of the server.
+/// Variables of the server that a report lists.
 const SETTINGS: [&str; 7] =
     ["version", "version_comment", "max_connections", "log_bin", "sync_binlog", "query_cache_type", "query_cache_size"];
-/// Of the engine, behind its prefix; not every engine has all of them.
+/// Variables of the engine, without its prefix; not every engine has all of them.
 const OF_ENGINE: [&str; 11] = [
     "buffer_pool_size",
     "block_cache_size",
@@ -181,7 +184,7 @@ const OF_ENGINE: [&str; 11] = [
     "old_blocks_time",
 ];
 
-/// What the server says about itself that a reader has to know.
+/// The variables of the server that a reader has to know.
 fn settings(server: &Health, contender: Contender) -> Map<String, Value> {
     let prefix = match contender {
         Contender::Holdfast => "holdfast",

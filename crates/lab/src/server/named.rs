@@ -1,5 +1,5 @@
-//! A server that the user names: reached, asked what it is, and given a schema for the time of an
-//! experiment. Nothing else of it is changed.
+//! A server that the user names. The lab connects, reads its settings, and creates a schema for the
+//! time of an experiment. Nothing else of it is changed.
 
 use std::time::Duration;
 
@@ -12,58 +12,58 @@ use super::contender::{Contender, Engine};
 use super::data::SCHEMA;
 use super::health::{self, Health};
 
-/// How long to wait for a server.
+/// The longest wait for a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that was reached.
-pub(super) struct Visit {
+pub(super) struct NamedServer {
     conn: Conn,
-    /// Where it is.
+    /// Its address.
     pub address: Address,
     /// The engine, with the setting that the server has.
     pub contender: Contender,
-    /// That engine's cache.
+    /// The size of that engine's cache.
     pub pool_bytes: u64,
 }
 
-impl Visit {
-    /// Asks the server at `address` what it has of `engine`.
+impl NamedServer {
+    /// Connects to the server at `address` and reads its settings of `engine`.
     ///
     /// # Errors
     /// If it cannot be reached, or has no such engine.
-    pub fn reach(address: &Address, engine: Engine) -> Result<Visit> {
+    pub fn reach(address: &Address, engine: Engine) -> Result<NamedServer> {
         let mut conn = connect(address)?;
         let contender = contender(&mut conn, engine)?;
         let pool_bytes = pool_bytes(&mut conn, contender)?;
-        Ok(Visit { conn, address: address.clone(), contender, pool_bytes })
+        Ok(NamedServer { conn, address: address.clone(), contender, pool_bytes })
     }
 
-    /// Makes the schema.
+    /// Creates the schema.
     ///
     /// # Errors
-    /// If there is one of that name, or the user may not make one.
-    pub fn begin(mut self) -> Result<Stay> {
+    /// If there is one of that name, or the user may not create one.
+    pub fn begin(mut self) -> Result<ServerWithSchema> {
         let before = Health::read(&mut self.conn)?;
         let schema = Schema::create(self.conn, &self.address)?;
         let (address, contender, pool_bytes) = (self.address, self.contender, self.pool_bytes);
-        Ok(Stay { address, contender, pool_bytes, before, schema })
+        Ok(ServerWithSchema { address, contender, pool_bytes, before, schema })
     }
 }
 
-/// A server with the schema, which is dropped with this, however that comes.
-pub(super) struct Stay {
-    /// Where it is.
+/// A server with the schema, which is dropped with this value in every case.
+pub(super) struct ServerWithSchema {
+    /// Its address.
     pub address: Address,
     /// The engine, with the setting that the server has.
     pub contender: Contender,
-    /// That engine's cache.
+    /// The size of that engine's cache.
     pub pool_bytes: u64,
-    /// What it said at the beginning.
+    /// The counters at the beginning.
     pub before: Health,
     schema: Schema,
 }
 
-impl Stay {
+impl ServerWithSchema {
     /// A connection.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Stay {
         connect(&self.address)
     }
 
-    /// What the counters tell about the time since the beginning.
+    /// Findings from the counters since the beginning.
     ///
     /// # Errors
     /// If the server does not answer any more.
@@ -122,7 +122,7 @@ fn pool_bytes(conn: &mut Conn, contender: Contender) -> Result<u64> {
     bytes.with_context(|| format!("the server does not say {variable}"))
 }
 
-/// The schema, which is dropped at the end, however that comes.
+/// The schema, which is dropped at the end in every case.
 struct Schema {
     conn: Option<Conn>,
 }
