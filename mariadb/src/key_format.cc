@@ -250,6 +250,14 @@ void Index_key_part::append_padded(const uchar *space, const uchar *weights, siz
   out->push_back(REST_NONE);
 }
 
+/* How many bytes of a text count: those of the characters that the part has, and of them none of the spaces at the end, unless the collation
+   tells them apart. Not every collation leaves these out of its weights itself. */
+size_t Index_key_part::text_length(const uchar *text, size_t n) const
+{
+  n= MY_MIN(n, charset->charpos(text, text + n, chars));
+  return charset->state & MY_CS_NOPAD ? n : charset->lengthsp((const char *) text, n);
+}
+
 void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
 {
   if (charset == &my_charset_bin)
@@ -257,9 +265,7 @@ void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
     append_escaped(text, MY_MIN(n, (size_t) chars), out);
     return;
   }
-  n= MY_MIN(n, charset->charpos(text, text + n, chars));
-  if (kind == PADDED)
-    n= charset->lengthsp((const char *) text, n);
+  n= text_length(text, n);
   for (uint i= 0; i < level_count; i++)
     append_level(levels[i], text, n, out);
 }
@@ -303,8 +309,7 @@ void Index_key_part::encode_value(TABLE *table, const uchar *from, size_t n, Byt
     out->resize(begin + fixed);
     if (charset)
     {
-      size_t used= MY_MIN(n, charset->charpos(from, from + n, chars));
-      charset->strnxfrm(out->data() + begin, fixed, chars, from, (uint) used,
+      charset->strnxfrm(out->data() + begin, fixed, chars, from, (uint) text_length(from, n),
                         MY_STRXFRM_PAD_WITH_SPACE | MY_STRXFRM_PAD_TO_MAXLEN);
     }
     else

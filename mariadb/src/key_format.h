@@ -108,6 +108,7 @@ private:
     return table->field[field_no];
   }
   void encode_value(TABLE *table, const uchar *from, size_t length, Bytes *out) const;
+  size_t text_length(const uchar *text, size_t length) const;
   void encode_text(const uchar *text, size_t length, Bytes *out) const;
   void append_level(const Level &level, const uchar *text, size_t length, Bytes *out) const;
   void append_padded(const uchar *space, const uchar *weights, size_t length, Bytes *out) const;

@@ -48,3 +48,20 @@ SELECT HEX(k), t FROM z ORDER BY k;
 SELECT HEX(k), t FROM z ORDER BY k DESC;
 SELECT HEX(k) FROM z WHERE k > x'00' ORDER BY k;
 SELECT HEX(k) FROM z WHERE t = 'c';
+-- Spaces at the end do not count, also where the collation has weights for them.
+CREATE TABLE sp (id INT PRIMARY KEY, c VARCHAR(20) CHARACTER SET cp1250 COLLATE cp1250_czech_cs,
+  l VARCHAR(20) CHARACTER SET latin2 COLLATE latin2_czech_cs, t TEXT CHARACTER SET cp1250 COLLATE cp1250_czech_cs,
+  KEY (c), KEY (l), KEY (t(6)), KEY (l(3))) ENGINE=$ENGINE;
+INSERT INTO sp VALUES (1, 'a', 'a', 'a'), (2, 'a ', 'a ', 'a '), (3, 'a  ', 'a  ', 'a  '), (4, 'ab', 'ab', 'ab'), (5, '', '', ''), (6, ' ', ' ', ' '),
+  (7, 'ch', 'ch', 'ch'), (8, 'ch ', 'ch ', 'ch '), (9, ' a', ' a', ' a');
+SELECT id FROM sp FORCE INDEX (c) WHERE c = 'a ' ORDER BY id;
+SELECT id FROM sp FORCE INDEX (l) WHERE l = 'a' ORDER BY id;
+SELECT id FROM sp FORCE INDEX (l_2) WHERE l = 'ch' ORDER BY id;
+SELECT id FROM sp FORCE INDEX (t) WHERE t = 'a   ' ORDER BY id;
+SELECT id FROM sp FORCE INDEX (c) WHERE c > '' AND c < 'b' ORDER BY id;
+SELECT COUNT(*) FROM sp x JOIN sp y FORCE INDEX (c) ON x.c = y.c;
+DELETE FROM sp WHERE id IN (2, 3, 6, 8);
+ALTER TABLE sp ADD UNIQUE (c);
+INSERT INTO sp VALUES (2, 'a ', 'a', 'a');
+CHECK TABLE sp EXTENDED;
+DROP TABLE sp;
