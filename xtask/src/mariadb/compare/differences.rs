@@ -32,6 +32,9 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if [codes, [codes[1], codes[0]]].iter().any(|codes| codes[0] == 1062 && matches!(codes[1], 1451 | 1452)) {
         return same("a row that breaks a unique key and a foreign key breaks one or the other");
     }
+    if codes == [1412, 1412] {
+        return same("what is said beside the error of a snapshot that is too old");
+    }
     if codes[0] == codes[1] && mentions(ours, "FOREIGN KEY") && mentions(theirs, "foreign key") {
         return same("what is said of a FOREIGN KEY that cannot be");
     }
@@ -48,7 +51,17 @@ pub fn of_waits(steps: &[Step], ours_waits: bool, holdfast: &mut Side, innodb: &
     if !ours_waits && gap_is_waited_for(innodb) {
         return Some("InnoDB locks gaps up to the next row, this engine what was read");
     }
+    if changes_definitions(steps.last()) {
+        return Some(
+            "a copy waits for those who have the table or its rows, a change in place for others at another time",
+        );
+    }
     plans_differ(steps, holdfast, innodb).then_some("other plans lock other rows")
+}
+
+fn changes_definitions(step: Option<&Step>) -> bool {
+    let Some(Step::Say(statement)) = step else { return false };
+    ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"].iter().any(|verb| statement.sql.starts_with(verb))
 }
 
 fn gap_is_waited_for(innodb: &mut Side) -> bool {

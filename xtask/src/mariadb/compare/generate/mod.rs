@@ -58,7 +58,7 @@ impl Generator {
             partitions: rng.chance(18),
             versions: rng.chance(10),
             references: rng.chance(25),
-            counts: kill_at.is_none(),
+            counts: kill_at.is_none() && rng.chance(25),
         };
         let mut generator = Generator {
             rng,
