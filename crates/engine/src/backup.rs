@@ -323,7 +323,7 @@ impl<'a> Backup<'a> {
         let wal = self.shared.wal();
         let end = wal.next_lsn();
         wal.flush_to(end)?;
-        while self.copy.position() < end {
+        while self.copy.position() < end && !holdfast_base::planted!("backup-lacks-the-last-log") {
             self.copy_log()?;
         }
         Ok(self.copy.position())

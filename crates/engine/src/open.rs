@@ -232,7 +232,7 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
             Err(error) => Err(error.clone()),
         }
     })
-    .pass_over(|id| id != SYSTEM.0);
+    .pass_over(|id| id != SYSTEM.0 && !holdfast_base::planted!("redo-stops-at-damage"));
     let access = files.store.pool().access(AccessKind::Recovery);
     let report = |recovery: &Recovery| {
         if let Some(callback) = &ground.settings.on_recovery_progress {

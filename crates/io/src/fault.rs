@@ -137,6 +137,12 @@ impl FaultDisk {
         self.schedule.lock().faults.clear();
     }
 
+    /// True if a fault is to come.
+    #[must_use]
+    pub fn is_scheduled(&self) -> bool {
+        !self.schedule.lock().faults.is_empty()
+    }
+
     /// How many operations a fault has changed.
     #[must_use]
     pub fn fired(&self) -> u64 {

@@ -105,7 +105,7 @@ impl PoolConfig {
             return self.partitions.min(MAX_PARTITIONS);
         }
         let cores = holdfast_base::thread::cores();
-        (cores / 4).min(frames as usize / 4096).clamp(1, MAX_PARTITIONS)
+        (cores / 4).min(frames as usize / PARTITION_FRAMES).clamp(1, MAX_PARTITIONS)
     }
 }
 
@@ -113,6 +113,8 @@ impl PoolConfig {
 const MIN_FRAMES: u32 = SHARE * RESERVED_MAX as u32;
 /// Translation entries are 32 bits, with a few values taken.
 const MAX_FRAMES: u32 = u32::MAX - 16;
+/// Frames of a partition, at least. The simulation has small caches of several partitions.
+const PARTITION_FRAMES: usize = if cfg!(sim) { 512 } else { 4096 };
 const MAX_PARTITIONS: usize = 64;
 
 impl std::fmt::Debug for PoolConfig {

@@ -77,7 +77,9 @@ impl<'a> Redo<'a> {
                         Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => None,
                         latched => Some(latched?),
                     };
-                    let guard = guard.filter(|guard| op.initialises() || guard.lsn() < end);
+                    let guard = guard.filter(|guard| {
+                        op.initialises() || guard.lsn() < end || holdfast_base::planted!("redo-repeats-changes")
+                    });
                     pages.push(Latched { id, guard, changed: false });
                     pages.len() - 1
                 }

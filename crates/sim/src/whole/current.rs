@@ -79,6 +79,8 @@ impl Current {
 
 /// Why a statement did not come to its end.
 pub(super) enum Stop {
+    /// The table is damaged.
+    Damaged,
     /// The engine says so.
     Error(Error),
     /// What it said is wrong.

@@ -16,10 +16,14 @@ pub(super) fn prepare(life: &Life, dice: &mut Dice) -> bool {
         let within = dice.one_of(&[40, 200, 600, 2_000]);
         life.disk.crash_after(dice.below(within));
     }
-    if limits.no_faults || !dice.percent(50) {
+    if limits.no_faults || life.damages() || !dice.percent(50) {
         return false;
     }
     if dice.percent(30) {
+        if life.plan.page_size <= 8192 && dice.percent(30) {
+            // The keeper fills the disk.
+            return true;
+        }
         let after = dice.one_of(&[1, 4, 16]);
         let full = Fault::nth(FaultOp::SetLen, dice.below(after) + 1).kind(FaultKind::Enospc).sticky();
         life.faulty.schedule(full);

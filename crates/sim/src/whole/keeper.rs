@@ -1,4 +1,4 @@
-//! The keeper of a run: backups, second opens, and room on a full disk, beside the sessions and the
+//! The keeper of a run: backups, second opens, damage, a table of its own, and room on a full disk, beside the sessions and the
 //! operator.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use holdfast_base::{sim, thread};
 
 use super::life::Life;
 use super::plan::Dice;
-use super::{backups, faults, opens};
+use super::{backups, damage, faults, opens, tall};
 
 /// Works for a while. `full`: the disk is; it is given room.
 ///
@@ -16,14 +16,21 @@ use super::{backups, faults, opens};
 pub(super) fn run(life: &Life, seed: u64, full: bool) -> anyhow::Result<()> {
     let mut dice = Dice::new(seed);
     if full {
+        if !life.faulty.is_scheduled() {
+            tall::fill_up(life, &mut dice)?;
+        } else if dice.percent(50) {
+            tall::work(life, &mut dice)?;
+        }
         faults::make_room(life, &mut dice);
     }
-    for _ in 0..dice.below(4) {
+    for _ in 0..dice.below(6) {
         if life.plan.limits.no_keeper || life.is_over() {
             break;
         }
-        match dice.below(3) {
+        match dice.below(5) {
+            _ if life.damages() => damage::strike(life, &mut dice)?,
             0 => opens::beside(life, &mut dice)?,
+            1 | 2 => tall::work(life, &mut dice)?,
             _ => backups::take(life, &mut dice)?,
         }
         sim::progress();

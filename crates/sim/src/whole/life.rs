@@ -14,10 +14,10 @@ use super::definitions::{self, Definitions};
 use super::disk::{RunClock, SlowDisk};
 use super::history::{Coverage, History, Item, Txn, Version};
 use super::metadata::Metadata;
-use super::plan::{Dice, Plan};
+use super::plan::{Damage, Dice, Plan};
 use super::session::Session;
 use super::values::table;
-use super::{backups, faults, judge, keeper, opens, operator, places, restart, survivors, xa};
+use super::{backups, damage, faults, judge, keeper, opens, operator, places, restart, survivors, tall, xa};
 
 /// What is left of a life, and must be there when the next one begins.
 #[derive(Default)]
@@ -43,6 +43,10 @@ pub(super) struct Life {
     pub left: blocking::Mutex<BTreeMap<u64, Txn>>,
     pub definitions: blocking::Mutex<Definitions>,
     pub metadata: Arc<Metadata>,
+    /// Tables that were damaged.
+    pub struck: damage::Struck,
+    /// Whether it is the last life.
+    pub is_last: bool,
     db: OnceLock<RawDatabase>,
     next_txn: Arc<AtomicU64>,
     wrong: Mutex<Option<anyhow::Error>>,
@@ -68,6 +72,11 @@ impl Life {
 
     fn wrong(&self) -> std::sync::MutexGuard<'_, Option<anyhow::Error>> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether pages of tables are damaged in this life.
+    pub fn damages(&self) -> bool {
+        self.is_last && self.plan.damage != Damage::None
     }
 
     /// There is room on the disk from now on.
@@ -120,6 +129,8 @@ fn lives(plan: &Plan, coverage: &Arc<Coverage>) -> anyhow::Result<()> {
             disk,
             room: AtomicU64::new(0),
             copies: Mutex::default(),
+            struck: damage::Struck::default(),
+            is_last: number + 1 == plan.lives,
             db: OnceLock::new(),
             next_txn: Arc::clone(&next_txn),
             wrong: Mutex::default(),
@@ -163,10 +174,12 @@ fn one_life(
     xa::enter_left(&life);
     let txns = life.history.txns();
     coverage.add("transactions", txns.len() as u64);
-    judge::judge(&txns, before)?;
+    let struck = life.struck.tables();
+    judge::judge(&life.struck.rest(&txns), before)?;
     life.definitions.lock().check_gates(&txns)?;
     let life = Arc::try_unwrap(life).map_err(|_| anyhow!("a thread of the life is left"))?;
     let (disk, plan, definitions) = (life.disk.clone(), life.plan.clone(), life.definitions.into_inner());
+    let strikes = life.struck;
     let copies = life.copies.into_inner().unwrap_or_else(PoisonError::into_inner);
     let faults = life.faulty.fired();
     coverage.add("faults of the disk", faults);
@@ -174,6 +187,12 @@ fn one_life(
     let closed = end(db, &disk, dice, faults, &coverage)?;
     disk.crash_after(u64::MAX);
     let disk = if closed && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
+    if !struck.is_empty() {
+        strikes.strike_again(&disk, &plan, dice)?;
+        let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
+        damage::Aftermath { disk, plan, struck, txns, before, closed, coverage }.check(dice)?;
+        return Ok((disk.clone(), Kept::default()));
+    }
     let seen = opens::look(&disk, &plan, dice, &coverage).context("a read-only open after the life")?;
     let left = Left { txns: txns.clone(), before, closed, definitions, seen };
     // Recovery is looked at by a database of its own, which is left to the next power cut.
@@ -284,6 +303,7 @@ fn survive(
     if dice.percent(70) {
         let again = survivors::read_all(&raw, plan)?;
         ensure!(again == kept.rows, "rows changed though no session ran: {again:?}, not {:?}", kept.rows);
+        tall::check_compaction(raw.database())?;
         raw.close().context("close after the life")?;
     }
     Ok(kept)
@@ -319,11 +339,11 @@ fn start(life: &Arc<Life>, dice: &mut Dice, full: bool) -> anyhow::Result<Vec<Ha
         let seed = dice.any();
         threads.push(spawn(life, "operator", move |life| operator::run(life, seed))?);
     }
-    if !limits.no_definitions {
+    if !limits.no_definitions && !life.damages() {
         let seed = dice.any();
         threads.push(spawn(life, "definer", move |life| definitions::run(life, seed))?);
     }
-    if full || (!limits.no_keeper && dice.percent(50)) {
+    if full || life.damages() || (!limits.no_keeper && dice.percent(50)) {
         let seed = dice.any();
         threads.push(spawn(life, "keeper", move |life| keeper::run(life, seed, full))?);
     }

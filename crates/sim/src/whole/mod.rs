@@ -16,6 +16,7 @@
 
 mod backups;
 mod current;
+mod damage;
 mod definitions;
 mod disk;
 mod faults;
@@ -33,6 +34,7 @@ mod restart;
 pub mod runner;
 mod session;
 mod survivors;
+mod tall;
 mod values;
 mod xa;
 

@@ -94,6 +94,17 @@ impl Dice {
     }
 }
 
+/// What becomes of pages of tables in the last life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// Nothing.
+    None,
+    /// Bits flip.
+    Flipped,
+    /// Bits flip, and the checksum fits.
+    Forged,
+}
+
 /// What a run consists of.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -129,6 +140,8 @@ pub struct Plan {
     pub tables: usize,
     /// Of 100 values, how many are longer than a page.
     pub long_values: u64,
+    /// See [`Damage`].
+    pub damage: Damage,
     /// What may happen.
     pub limits: Limits,
 }
@@ -145,7 +158,10 @@ impl Plan {
         let cache_bytes = if wide { 48 << 20 } else { dice.one_of(&[5 << 20, 5 << 20, 6 << 20, 8 << 20]) };
         let sessions = dice.one_of(&[1, 2, 2, 3, 4, 4, 6, 8, 12, 24, 64]).min(limits.sessions);
         let transactions = (dice.below(limits.transactions.max(1)) + 1).min(400 / sessions + 2);
-        Plan {
+        let damage =
+            dice.one_of(&[Damage::None, Damage::None, Damage::None, Damage::None, Damage::Flipped, Damage::Forged]);
+        let damage = if limits.no_keeper { Damage::None } else { damage };
+        let plan = Plan {
             seed,
             sessions,
             transactions,
@@ -162,8 +178,16 @@ impl Plan {
             keys: dice.one_of(&[4, 16, 64, 200]),
             tables: dice.below(3) as usize + 1,
             long_values: dice.one_of(&[0, 3, 30]),
+            damage,
             limits: limits.clone(),
-        }
+        };
+        if damage == Damage::None { plan } else { plan.larger_than_its_cache(&mut dice) }
+    }
+
+    /// Pages leave the cache, so that they are read again.
+    fn larger_than_its_cache(self, dice: &mut Dice) -> Plan {
+        let page_size = dice.one_of(&[16384, 32768, 65536]);
+        Plan { page_size, lives: 1, cache_bytes: 5 << 20, keys: 200, long_values: 30, ..self }
     }
 
     /// The scheduler's part.

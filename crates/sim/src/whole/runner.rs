@@ -99,22 +99,31 @@ pub fn many(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow
 ///
 /// A change anywhere in the engine moves every schedule, so which seed finds a fault is a matter of chance. The bounds
 /// are several times the number of seeds that it takes on average.
-const PLANTS: [(&str, u64); 16] = [
+const PLANTS: [(&str, u64); 25] = [
+    ("backup-lacks-the-last-log", 300),
     ("checkpoint-passes-dirty-pages", 300),
+    ("checksum-not-compared", 300),
     ("commit-not-awaited", 300),
+    ("double-write-not-synced", 1_000),
+    ("failed-sync-passed-over", 1_000),
     ("frame-event-lost", 1_000),
     ("frames-after-latch", 300),
+    ("free-pages-kept-back", 1_000),
     ("new-pages-count-as-lost", 1_000),
     ("old-index-entry-stays", 300),
     ("own-rows-at-the-view", 1_000),
     ("page-before-log", 1_000),
     ("page-not-marked", 300),
     ("page-writes-not-synced", 300),
+    ("prepared-log-keeps-its-mark", 1_000),
     ("purge-ignores-views", 300),
+    ("ranges-not-asked", 1_000),
+    ("redo-repeats-changes", 1_000),
+    ("redo-stops-at-damage", 1_000),
     ("rollback-skips-a-record", 300),
     ("stale-page-believed", 300),
     ("unique-not-asked", 300),
-    ("view-before-the-wait", 300),
+    ("view-before-the-wait", 1_000),
     ("writer-not-waited-for", 300),
 ];
 

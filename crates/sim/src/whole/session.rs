@@ -46,7 +46,7 @@ impl Session {
             }
             let done = match self.dice.below(100) {
                 0..15 => self.read_only(),
-                15..35 => self.raw(),
+                15..35 if !self.life.damages() => self.raw(),
                 _ => self.read_write(),
             };
             done.with_context(|| format!("session {}", self.number))?;
@@ -90,6 +90,10 @@ impl Session {
         if ends_life(error) || self.life.is_over() {
             return Ok(Flow::LifeOver);
         }
+        if error.is_damage() && !self.life.struck.tables().is_empty() {
+            self.life.coverage.count("error: damage at the end of a transaction");
+            return Ok(Flow::RollBack);
+        }
         self.life.coverage.count(match error {
             Error::Conflict => "error: conflict",
             Error::Deadlock => "error: deadlock",
@@ -124,9 +128,10 @@ impl Session {
         };
         self.life.coverage.count("transaction: read only");
         for _ in 0..=self.dice.below(6) {
-            let place = self.place(&known);
-            let result = txn.open_table(&table(&place.name)).map(|rows| self.read(&mut current, place.number, &rows));
-            match self.unravel(result)? {
+            let Place { name, number: no } = self.place(&known);
+            let result = txn.open_table(&table(&name)).map_err(Stop::Error);
+            let result = result.and_then(|rows| self.read(&mut current, no, &rows));
+            match self.unravel(Ok(life.struck.judge(&life.plan, no, result)))? {
                 Flow::On => {}
                 Flow::RollBack | Flow::LifeOver => break,
             }
@@ -142,6 +147,10 @@ impl Session {
             Ok(Ok(())) => Ok(Flow::On),
             Err(error) | Ok(Err(Stop::Error(error))) => self.sort(&error),
             Ok(Err(Stop::Wrong(wrong))) => Err(wrong),
+            Ok(Err(Stop::Damaged)) => {
+                self.life.coverage.count("error: damage");
+                Ok(Flow::RollBack)
+            }
         }
     }
 
@@ -255,13 +264,18 @@ impl Session {
             }
             8..14 => self.roll_back_to(current, txn),
             dice => {
-                let rows = txn.open_table(&table(&place.name))?;
-                match dice {
-                    14..40 => self.read(current, no, &rows),
-                    40..50 => self.locking_read(current, no, &rows),
-                    _ => self.change(current, no, &rows),
-                }
+                let result = self.act(current, &place, dice, txn);
+                self.life.struck.judge(&self.life.plan, no, result)
             }
+        }
+    }
+
+    fn act(&mut self, current: &mut Current, place: &Place, dice: u64, txn: &WriteTransaction) -> Result<(), Stop> {
+        let (no, rows) = (place.number, txn.open_table(&table(&place.name))?);
+        match dice {
+            14..40 => self.read(current, no, &rows),
+            40..50 => self.locking_read(current, no, &rows),
+            _ => self.change(current, no, &rows),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail, ensure};
 use holdfast::raw::{RawDatabase, RawOptions};
-use holdfast::{FlushAtCommit, Isolation};
+use holdfast::{Database, FlushAtCommit, Isolation};
 
 use super::history::{End, Item, Txn, Version, Write};
 use super::places;
@@ -17,16 +17,9 @@ use super::values::{table, tag_of, version_of};
 /// # Errors
 /// If they cannot be read, or a value is not one that was written.
 pub(super) fn read_all(raw: &RawDatabase, plan: &Plan) -> anyhow::Result<BTreeMap<Item, Version>> {
-    let txn = raw.database().begin_read()?;
-    let (mut found, mut tags) = (BTreeMap::new(), BTreeMap::new());
+    let mut found = BTreeMap::new();
     for no in 0..plan.tables {
-        for row in txn.open_table(&table(&format!("t{no}")))?.iter()? {
-            let (key, value) = row?;
-            let version = version_of(&value).with_context(|| format!("table {no}, key {key}"))?;
-            let twin = tags.insert((no, tag_of(&value)), key);
-            ensure!(twin.is_none(), "keys {key} and {twin:?} of table {no} have the same unique tag");
-            found.insert(Item { table: no, key }, version);
-        }
+        found.extend(read_table(raw.database(), no)?);
     }
     let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
     let mut txn = raw.begin(&options)?;
@@ -35,6 +28,22 @@ pub(super) fn read_all(raw: &RawDatabase, plan: &Plan) -> anyhow::Result<BTreeMa
             let version = version_of(&value).with_context(|| format!("table {name}, key {key}"))?;
             found.insert(Item { table: number, key }, version);
         }
+    }
+    Ok(found)
+}
+
+/// The rows of table `no` of those that stay.
+///
+/// # Errors
+/// As [`read_all`].
+pub(super) fn read_table(db: &Database, no: usize) -> anyhow::Result<BTreeMap<Item, Version>> {
+    let (txn, mut found, mut tags) = (db.begin_read()?, BTreeMap::new(), BTreeMap::new());
+    for row in txn.open_table(&table(&format!("t{no}")))?.iter()? {
+        let (key, value) = row?;
+        let version = version_of(&value).with_context(|| format!("table {no}, key {key}"))?;
+        let twin = tags.insert(tag_of(&value), key);
+        ensure!(twin.is_none(), "keys {key} and {twin:?} of table {no} have the same unique tag");
+        found.insert(Item { table: no, key }, version);
     }
     Ok(found)
 }

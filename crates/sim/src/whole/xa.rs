@@ -99,7 +99,7 @@ impl Session {
         let result = act();
         let undone = match &result {
             Err(Stop::Error(error)) => !error.is_retryable(),
-            Err(Stop::Wrong(_)) => false,
+            Err(Stop::Wrong(_) | Stop::Damaged) => false,
             Ok(()) => self.dice.percent(6),
         };
         if undone {

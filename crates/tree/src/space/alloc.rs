@@ -318,6 +318,7 @@ impl SpaceFile {
         }
         match self.grow(mtr, pages, missing as u32, &mut plan) {
             Ok(new) => plan.pages.extend(new.take(missing)),
+            Err(error) if holdfast_base::planted!("free-pages-kept-back") => return Err(error),
             Err(error) => {
                 // What is kept free for other indexes is better than nothing.
                 self.pick_all(mtr, pages, Want { last: None, ..want }, &mut plan)?;

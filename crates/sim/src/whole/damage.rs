@@ -1,0 +1,248 @@
+//! Damage of a table's file in the last life of a run, beside the sessions.
+//!
+//! Bits flip on the disk, with the page's old checksum ([`Damage::Flipped`]) or with one that fits ([`Damage::Forged`]).
+//!
+//! 1. A statement on a damaged table may fail with damage, and one on another table may not. A flipped bit never
+//!    shows in a row; a forged page may show anything in its own table.
+//! 2. After the life the database opens, whatever was damaged. `verify` finds something in damaged tables only.
+//!    A table whose rows cannot be read is among them. A table that it finds sound has the rows that the history says.
+//! 3. Purge comes to its end, although rollbacks may not.
+//! 4. A salvage gives rows that a transaction has written, and a sound table.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use holdfast::{Database, Error, VerifyOptions, VerifyReport};
+use holdfast_base::page::{self, HEADER_LEN};
+use holdfast_base::{PageId, PageNo, SpaceId, sim, thread};
+use holdfast_io::{CrashDisk, Disk, FaultDisk, FileKind, OpenOptions};
+
+use super::current::Stop;
+use super::history::{Coverage, Item, Txn, Version};
+use super::life::{Life, settings};
+use super::plan::{Damage, Dice, Plan};
+use super::survivors;
+use super::values::table;
+
+/// The tables that a life has damaged, and their files.
+#[derive(Default)]
+pub(super) struct Struck(Mutex<BTreeMap<usize, Target>>);
+
+/// The file of a table.
+#[derive(Clone)]
+struct Target {
+    file: String,
+    space: SpaceId,
+}
+
+impl Struck {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Target>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables by number.
+    pub fn tables(&self) -> BTreeSet<usize> {
+        self.lock().keys().copied().collect()
+    }
+
+    /// Damages more pages of these tables, now that the life is over.
+    ///
+    /// # Errors
+    /// None but those of the simulated disk.
+    pub fn strike_again(&self, disk: &CrashDisk, plan: &Plan, dice: &mut Dice) -> anyhow::Result<()> {
+        let targets: Vec<Target> = self.lock().values().cloned().collect();
+        for target in targets {
+            let most = dice.one_of(&[1, 1, 10]);
+            for _ in 0..dice.below(most) {
+                hit(disk, plan, &target, dice)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn contains(&self, no: usize) -> bool {
+        self.tables().contains(&no)
+    }
+
+    /// What a statement on table `no` that ended like this means.
+    pub fn judge(&self, plan: &Plan, no: usize, result: Result<(), Stop>) -> Result<(), Stop> {
+        let Err(stop) = result else { return Ok(()) };
+        let is_damage = matches!(&stop, Stop::Error(error) if error.is_damage());
+        let excused = is_damage || plan.damage == Damage::Forged && !matches!(&stop, Stop::Error(e) if is_final(e));
+        match stop {
+            _ if excused && self.contains(no) => Err(Stop::Damaged),
+            Stop::Error(error) if is_damage => {
+                Err(Stop::Wrong(anyhow::Error::new(error).context(format!("table {no} was not damaged"))))
+            }
+            stop => Err(stop),
+        }
+    }
+
+    /// Whether everything in a report is about damaged tables.
+    pub fn explains(&self, report: &VerifyReport) -> bool {
+        let names: Vec<String> = self.tables().iter().map(|no| format!("t{no}")).collect();
+        report.findings.iter().all(|finding| names.contains(&finding.table))
+    }
+
+    /// The history of all other tables.
+    pub fn rest(&self, txns: &[Txn]) -> Vec<Txn> {
+        rest(txns, &self.tables())
+    }
+}
+
+fn is_final(error: &Error) -> bool {
+    super::disk::ends_life(error)
+}
+
+fn rest(txns: &[Txn], without: &BTreeSet<usize>) -> Vec<Txn> {
+    let cut = |txn: &Txn| {
+        let mut txn = txn.clone();
+        txn.reads.retain(|read| !without.contains(&read.item.table));
+        txn.writes.retain(|write| !without.contains(&write.item.table));
+        txn
+    };
+    txns.iter().map(cut).collect()
+}
+
+/// Damages a page of a table on the disk.
+///
+/// # Errors
+/// None but those of the simulated disk.
+pub(super) fn strike(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
+    let no = dice.below(life.plan.tables as u64) as usize;
+    let name = format!("t{no}");
+    let Some(info) = life.db().list_tables().into_iter().find(|table| table.name == name) else { return Ok(()) };
+    let target = Target { file: info.file, space: SpaceId(info.space_id) };
+    // From now on any answer about the table may be damage.
+    life.struck.lock().insert(no, target.clone());
+    if !life.disk.is_dead() && hit(&life.disk, &life.plan, &target, dice)? {
+        let is_forged = life.plan.damage == Damage::Forged;
+        life.coverage.count(if is_forged { "damage: forged page" } else { "damage: flipped bits" });
+    }
+    Ok(())
+}
+
+/// Damages a page that is in use, if one is found; whether it was.
+fn hit(disk: &CrashDisk, plan: &Plan, target: &Target, dice: &mut Dice) -> anyhow::Result<bool> {
+    let (size, is_forged) = (plan.page_size as u64, plan.damage == Damage::Forged);
+    let file = disk.open(&target.file, OpenOptions::new(FileKind::Data).read_only(true))?;
+    let pages = (file.len()? / size).max(1);
+    for _ in 0..20 {
+        let no = dice.below(pages);
+        let id = PageId::new(target.space, PageNo(no as u32));
+        let bits: Vec<u64> = (0..=dice.below(3)).map(|_| dice.any()).collect();
+        let mut done = false;
+        let change = |bytes: &mut [u8]| {
+            if page::is_blank(bytes) || page::check(bytes, id).is_err() {
+                return;
+            }
+            let from = if is_forged { HEADER_LEN } else { 0 };
+            for bit in &bits {
+                let at = from + *bit as usize % (bytes.len() - from);
+                bytes[at] ^= 1 << (bit >> 40 & 7);
+            }
+            if is_forged {
+                page::seal(bytes);
+            }
+            done = true;
+        };
+        disk.damage(&target.file, no * size, size as usize, change)?;
+        if done {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a life with damage leaves.
+pub(super) struct Aftermath<'a> {
+    pub disk: &'a CrashDisk,
+    pub plan: &'a Plan,
+    pub struck: BTreeSet<usize>,
+    pub txns: &'a [Txn],
+    pub before: &'a BTreeMap<Item, Version>,
+    pub closed: bool,
+    pub coverage: &'a Arc<Coverage>,
+}
+
+impl Aftermath<'_> {
+    /// Opens the database, checks it, and salvages what is damaged.
+    ///
+    /// # Errors
+    /// What was wrong.
+    pub fn check(&self, dice: &mut Dice) -> anyhow::Result<()> {
+        sim::progress();
+        let faulty = FaultDisk::new(Arc::new(self.disk.clone()));
+        let db = settings(self.plan, self.disk, &faulty, self.coverage).open("sim").context("open after damage")?;
+        let report = db.verify(&VerifyOptions::default(), &mut |_| {}).context("verify after damage")?;
+        let names: BTreeMap<String, usize> = (0..self.plan.tables).map(|no| (format!("t{no}"), no)).collect();
+        let mut unsound = BTreeSet::new();
+        for finding in &report.findings {
+            let no = names.get(&finding.table).filter(|no| self.struck.contains(no));
+            unsound.insert(*no.with_context(|| format!("verify finds what was not damaged: {finding:?}"))?);
+        }
+        let mut found = BTreeMap::new();
+        for no in 0..self.plan.tables {
+            match survivors::read_table(&db, no) {
+                Ok(rows) => found.extend(rows),
+                Err(_) if unsound.contains(&no) => self.coverage.count("damage: table unreadable"),
+                Err(_) if self.plan.damage == Damage::Forged && self.struck.contains(&no) => {}
+                Err(error) => return Err(error.context(format!("verify has found nothing in table {no}"))),
+            }
+        }
+        // A forged page that makes sense is one that nothing can tell.
+        let untold = if self.plan.damage == Damage::Forged { self.struck.clone() } else { unsound.clone() };
+        let (before, found) = (without(self.before, &untold), without(&found, &untold));
+        survivors::check(&rest(self.txns, &untold), &before, &found, self.closed).context("after damage")?;
+        self.check_purge(&db)?;
+        for no in &unsound {
+            self.coverage.count("damage: found by verify");
+            self.salvage(&db, *no, dice).with_context(|| format!("salvage of table {no}"))?;
+        }
+        db.close().context("close after damage")
+    }
+
+    /// Versions that nobody needs go, whatever cannot be rolled back.
+    fn check_purge(&self, db: &Database) -> anyhow::Result<()> {
+        for _ in 0..100 {
+            if db.stats().transactions.history_length == 0 {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_secs(1));
+        }
+        anyhow::bail!("purge has stopped: {} logs wait", db.stats().transactions.history_length)
+    }
+
+    fn salvage(&self, db: &Database, no: usize, dice: &mut Dice) -> anyhow::Result<()> {
+        let nowhere = CrashDisk::new();
+        let faulty = FaultDisk::new(Arc::new(nowhere.clone()));
+        let target = settings(self.plan, &nowhere, &faulty, self.coverage).create("salvage")?;
+        if dice.percent(70) {
+            target.create_table(&table(&format!("t{no}")))?;
+        }
+        match db.salvage_table(&format!("t{no}"), &target) {
+            // The header of the file is what is damaged.
+            Err(error) if error.is_damage() => return Ok(()),
+            result => drop(result?),
+        }
+        self.coverage.count("damage: salvaged");
+        let report = target.verify(&VerifyOptions::default(), &mut |_| {})?;
+        ensure!(report.is_clean(), "the salvaged table: {report:?}");
+        if self.plan.damage == Damage::Forged {
+            return Ok(());
+        }
+        let written = self.txns.iter().flat_map(|txn| txn.writes.iter().map(|write| (write.item, write.version)));
+        let written: BTreeSet<(Item, Version)> =
+            written.chain(self.before.iter().map(|(item, version)| (*item, *version))).collect();
+        for (item, version) in survivors::read_table(&target, no)? {
+            ensure!(written.contains(&(item, version)), "{item:?} is {version:?}, which no transaction has written");
+        }
+        Ok(())
+    }
+}
+
+fn without(rows: &BTreeMap<Item, Version>, tables: &BTreeSet<usize>) -> BTreeMap<Item, Version> {
+    rows.iter().filter(|(item, _)| !tables.contains(&item.table)).map(|(item, version)| (*item, *version)).collect()
+}
