@@ -34,6 +34,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "doc", budget_minutes: 1.0, long: false, job: docs },
     Suite { name: "examples", budget_minutes: 1.5, long: false, job: examples },
     Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
+    Suite { name: "damage", budget_minutes: 1.5, long: false, job: damage_short },
     Suite { name: "simulation", budget_minutes: 4.0, long: false, job: simulation_short },
     Suite { name: "model", budget_minutes: 5.0, long: false, job: model_checkers },
     Suite { name: "browser", budget_minutes: 3.0, long: false, job: browser },
@@ -46,6 +47,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
     Suite { name: "simulation-long", budget_minutes: 240.0, long: true, job: simulation_long },
     Suite { name: "random-sql", budget_minutes: 240.0, long: true, job: random_sql },
+    Suite { name: "damage-long", budget_minutes: 15.0, long: true, job: damage_long },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
@@ -257,6 +259,15 @@ fn simulation_long() -> anyhow::Result<Outcome> {
 
 fn crash_long() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --release --package holdfast-sim -- crash --seeds 100000")))
+}
+
+/// Fields, pages and files damaged by one who knows the format.
+fn damage_short() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 1000")))
+}
+
+fn damage_long() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 10000 --seed 1000")))
 }
 
 fn recovery() -> anyhow::Result<Outcome> {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use holdfast::{Database, Error, SalvageReport, VerifyOptions, VerifyReport};
+use holdfast::raw::RawDatabase;
+use holdfast::{Builder, Database, Error, SalvageReport, VerifyOptions, VerifyReport};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -58,7 +59,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     let mut shown = Shown::new(&args.dir, args.output);
     shown.report(&report)?;
     if let Some(target) = &args.salvage {
-        let rescued = create(target)?;
+        // Smaller pages would have no room for the longest keys.
+        let page_size = RawDatabase::new(db.clone()).page_size();
+        let rescued = create(target, Database::builder().page_size(page_size))?;
         for table in db.list_tables() {
             let saved = db.salvage_table(&table.name, &rescued).with_context(|| format!("rescue {}", table.name))?;
             shown.saved(&table.name, &saved)?;
@@ -82,7 +85,7 @@ fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
     let mut shown = Shown::new(&args.dir, args.output);
     shown.unopened(error)?;
     if let Some(target) = &args.salvage {
-        let rescued = create(target)?;
+        let rescued = create(target, Database::builder())?;
         let saved = rescued.salvage_files(&args.dir).with_context(|| format!("rescue {}", args.dir.display()))?;
         saved.iter().try_for_each(|(name, report)| shown.saved(name, report))?;
         close(rescued, target)?;
@@ -91,8 +94,8 @@ fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
     Ok(Outcome::Bad)
 }
 
-fn create(target: &Path) -> Result<Database> {
-    Database::create(target).with_context(|| format!("create {}", target.display()))
+fn create(target: &Path, settings: Builder) -> Result<Database> {
+    settings.create(target).with_context(|| format!("create {}", target.display()))
 }
 
 fn close(rescued: Database, target: &Path) -> Result<()> {
@@ -187,7 +190,8 @@ impl Shown<'_> {
         say!("{table}: {rows} rows rescued, {lost_pages} pages and {lost_values} large values lost")?;
         if *refused_rows > 0 {
             say!(
-                "{table}: {refused_rows} rows were refused: they repeat a key of a unique index, or are not of the table's types"
+                "{table}: {refused_rows} rows were refused: they repeat a key of a unique index, are too long for a page, or are not of the \
+                 table's types"
             )?;
         }
         if !lost_indexes.is_empty() {

@@ -29,7 +29,7 @@ use holdfast_txn::{IndexKind, TableIndex, values};
 use holdfast_wal::SpaceClass;
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
-use crate::ddl::{OptionsOf, check_index_name, find, keep_writers_out, with_options};
+use crate::ddl::{OptionsOf, check_index_name, find, keep_writers_out, numbers_left, with_options};
 use crate::delta::{self, Refused};
 use crate::schema::{self, Entered, TableHandle, TableStore};
 use crate::shared::Shared;
@@ -92,9 +92,10 @@ pub(crate) fn begin(
     drop(closed);
     let entered = Some(table.enter()?);
     let count = if with_deltas { 2 * add.len() } else { add.len() };
-    let ids: Vec<IndexId> = (next.index..).take(count).map(IndexId).collect();
+    let behind = numbers_left(next.index.checked_add(count as u32))?;
+    let ids: Vec<IndexId> = (next.index..behind).map(IndexId).collect();
     if !ids.is_empty() {
-        let after = NextIds { index: next.index + ids.len() as u32, ..*next };
+        let after = NextIds { index: behind, ..*next };
         let unused = Unused { space: table.record.space, more: ids.clone(), less: Vec::new() };
         shared.catalog.set_next_and_unused(&shared.txns, after, &unused)?;
         *next = after;
@@ -323,7 +324,9 @@ fn sweep_file(shared: &Shared, id: SpaceId, indexes: Vec<IndexId>) -> Result<()>
     let schema = shared.schema();
     // If there is no such table any more, its file has gone.
     if let Some(table) = schema.tables().find(|table| table.record.space == id) {
-        free_pages_of(shared, table.store.space()?, &indexes)?;
+        // A note that names an index which the table has is damaged.
+        let unused: Vec<_> = indexes.iter().copied().filter(|&id| table.store.index_of(id).is_none()).collect();
+        free_pages_of(shared, table.store.space()?, &unused)?;
     }
     shared.catalog.set_unused(&shared.txns, &Unused { space: id, more: Vec::new(), less: indexes })
 }

@@ -44,7 +44,7 @@ use crate::definition::TableDefinition;
 use crate::load::{self, TableLoader};
 use crate::schema::{self, Origin, TableHandle, TableStore};
 use crate::shared::Shared;
-use crate::table_file::{Closed, file_name};
+use crate::table_file::{self, Closed, file_name};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
@@ -208,6 +208,11 @@ fn build(
     added.map(|()| table)
 }
 
+/// The number that comes next, if there is one: they are never used again.
+pub(crate) fn numbers_left(next: Option<u32>) -> Result<u32> {
+    next.ok_or_else(|| Error::LimitReached("all numbers of tables and indexes are used up".into()))
+}
+
 /// Space ids granted at a time, so that not each creation has to wait for the log; so many at most are never used.
 const SPACES_AHEAD: u32 = 16;
 
@@ -217,11 +222,13 @@ fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
     let mut ids = *next;
     // The file of a stranger keeps its name.
     while shared.disk.exists(&file_name(SpaceId(ids.space)))? {
-        ids.space += 1;
+        ids.space = numbers_left(ids.space.checked_add(1))?;
     }
-    let granted = if ids.space < next.granted { next.granted } else { ids.space + SPACES_AHEAD };
-    let index = ids.index + 1 + plan.indexes.len() as u32;
-    let after = NextIds { space: ids.space + 1, granted, index, table: ids.table + 1 };
+    let ahead = ids.space.checked_add(SPACES_AHEAD);
+    let granted = if ids.space < next.granted { next.granted } else { numbers_left(ahead)? };
+    let index = numbers_left(ids.index.checked_add(1 + plan.indexes.len() as u32))?;
+    let [space, table] = [ids.space, ids.table].map(|id| numbers_left(id.checked_add(1)));
+    let after = NextIds { space: space?, granted, index, table: table? };
     shared.catalog.set_next(&shared.txns, after)?;
     if granted > next.granted {
         shared.wal().flush_to(shared.wal().next_lsn())?;
@@ -244,6 +251,7 @@ fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableReco
     }
     let table = open_new(shared, plan, space, record, rows);
     shared.publish(None, Some(Arc::clone(&table)));
+    keep_file(plan.lifetime, space);
     Ok((table, added))
 }
 
@@ -328,6 +336,23 @@ pub(crate) fn check_unprepared(shared: &Shared, name: &str) -> Result<()> {
     keep_for_prepared(shared, &*find(shared, name)?)
 }
 
+/// Says in the file of a table that the catalog has got that it may not go any more. That of a temporary one may: a crash ends the table.
+fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
+    if lifetime == Lifetime::Lasting {
+        // If this fails, the next open does it.
+        let _ = table_file::set_may_go(space, false);
+    }
+}
+
+/// Says in a table's file that it may go when the catalog does not know it any more. If the file is damaged it stays after a crash in the
+/// middle of a drop: nobody can tell then whose it is.
+fn let_file_go(shared: &Shared, table: &TableHandle) -> Result<()> {
+    match table.store.space().map(|space| table_file::set_may_go(space, true)) {
+        Ok(Err(error)) if !error.is_damage() => Err(error),
+        _ => shared.check(),
+    }
+}
+
 /// Releases a table that the catalog does not have any more.
 fn let_go(shared: &Shared, table: &TableHandle) {
     for id in table.record.index_ids() {
@@ -345,6 +370,7 @@ pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<
     if !closed.is_of(&table.store) {
         return Err(Error::TableNotFound(name.into()));
     }
+    let_file_go(shared, &table)?;
     shared.catalog.remove(&shared.txns, name, durability_for(&table))?;
     let_go(shared, &table);
     shared.publish(Some(name), None);
@@ -354,6 +380,7 @@ pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<
 pub(crate) fn truncate_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
     shared.check_writable()?;
     let table = find(shared, name)?;
+    table.check_record()?;
     let plan = Plan::like(&table);
     let enter = |space: &_, record, _| {
         let _closed = keep_writers_out(shared, &table, wait)?;
@@ -375,6 +402,7 @@ fn replace(
     if !shared.schema().get(&plan.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
         return Err(Error::TableNotFound(plan.name.clone()));
     }
+    let_file_go(shared, old)?;
     record.version = old.record.version + 1;
     let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &replaced
@@ -386,6 +414,7 @@ fn replace(
     if replaced.is_ok() {
         let_go(shared, old);
     }
+    keep_file(plan.lifetime, space);
     let table = open_new(shared, plan, space, record, 0);
     table.store.learn_specs(old.store.specs());
     shared.publish(Some(&plan.name), Some(Arc::clone(&table)));
@@ -400,6 +429,7 @@ pub(crate) fn with_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<V
     let schema = shared.schema();
     let with = |(name, options): &(&str, &[u8])| {
         let table = schema.get(name).ok_or_else(|| Error::TableNotFound((*name).into()))?;
+        table.check_record()?;
         let record = TableRecord { options: options.to_vec(), ..table.record.clone() };
         Ok(Arc::new(TableHandle::new((*name).into(), record, Arc::clone(&table.store))))
     };
@@ -428,6 +458,7 @@ pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str, options: &Opti
     if schema.get(to).is_some() {
         return Err(Error::TableExists(to.into()));
     }
+    table.check_record()?;
     // Another table may be about to take its place.
     keep_for_prepared(shared, table)?;
     let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);

@@ -125,13 +125,17 @@ impl<K: Key, V: Value, I: Key> IndexDefinition<K, V, I> {
     }
 
     fn erase(&self) -> IndexSpec {
-        let extract = self.extract;
+        let (extract, name) = (self.extract, self.name);
         IndexSpec {
-            name: self.name.into(),
+            name: name.into(),
             unique: self.unique,
             key_type: I::type_name(),
             extract: Box::new(move |key, value, out| {
-                let row = |what: &str| Error::InvalidArgument(format!("a row whose {what} does not decode"));
+                let row = |what: &str| {
+                    Error::InvalidArgument(format!(
+                        "a row whose {what} does not decode has no keys for index `{name}`: is it damaged, or of other types?"
+                    ))
+                };
                 let key = decode_key::<K>(key).ok_or_else(|| row("key"))?;
                 let value = decode_value::<V>(value).ok_or_else(|| row("value"))?;
                 let mut keys = IndexKeys { keys: Vec::new(), types: PhantomData::<fn() -> I> };

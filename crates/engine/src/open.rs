@@ -16,13 +16,13 @@ use holdfast_io::{
 };
 use holdfast_metrics::{Counter, Local, Metrics, Spread, local};
 use holdfast_pool::{AccessKind, Pool, PoolConfig, Space, restore_torn_pages};
-use holdfast_tree::space::SpaceHeader;
+use holdfast_tree::space::{MAY_GO, SpaceHeader};
 use holdfast_tree::{Redo, SpaceFile, Store};
 use holdfast_txn::{TxnConfig, TxnSystem};
 use holdfast_wal::{CHECKPOINT_FILE, Recovery, Wal, WalConfig};
 
 use crate::Database;
-use crate::catalog::{Catalog, Contents, NextIds, TableRecord};
+use crate::catalog::{Catalog, Contents, NextIds, TableRecord, doubt};
 use crate::create;
 use crate::meta::{META, Meta};
 use crate::overlay::OverlayDisk;
@@ -30,7 +30,7 @@ use crate::schema::{Origin, Schema, TableHandle, TableStore};
 use crate::settings::{Builder, RecoveryProgress};
 use crate::shared::{Shared, policy_kind};
 use crate::status::Previous;
-use crate::table_file::{file_name, space_of};
+use crate::table_file::{self, file_name, space_of};
 
 /// The space of catalog and version tree, and its file.
 pub(crate) const SYSTEM: (SpaceId, &str) = (SpaceId(0), "system.hf");
@@ -227,7 +227,7 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
         match file {
             Ok(file) => Ok(Some(Arc::clone(file.space()))),
             // Its table is lost to its users, with what the log has for it.
-            Err(error) if error.is_damage() => Ok(None),
+            Err(error) if error.is_damage() || matches!(error, Error::Incompatible(_)) => Ok(None),
             // It may be there the next time, and this log may not.
             Err(error) => Err(error.clone()),
         }
@@ -269,7 +269,8 @@ fn redo(ground: &Ground, files: &mut Files, mut recovery: Recovery) -> Result<()
 pub(crate) fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> Result<Database> {
     let catalog = Catalog::open(&files.system, files.meta.catalog_root);
     txns.register(&catalog.index);
-    let Contents { tables: records, next, unused } = catalog.read(&txns)?;
+    let Contents { tables: mut records, next, unused } = catalog.read(&txns)?;
+    settle_doubts(&ground, &mut files, &mut records, next)?;
     let strangers = remove_orphans(&ground, &mut files, &records, next)?;
     let provider = Arc::clone(&txns);
     files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
@@ -303,12 +304,24 @@ pub(crate) fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> R
     });
     let table = |(name, record): (String, TableRecord)| {
         let id = record.space;
-        let space = files.opened.remove(&id);
-        let space = space.unwrap_or_else(|| open_table(&*shared.disk, &shared.store, &shared.meta, id));
+        let space = match files.opened.remove(&id) {
+            _ if !record.is_readable() => Err(Error::damaged_file(SYSTEM.1, unreadable(&name))),
+            Some(space) => space,
+            None => open_table(&*shared.disk, &shared.store, &shared.meta, id),
+        };
         let store = Arc::new(TableStore::open(&shared, &record, space, Origin::Found));
         Arc::new(TableHandle::new(name, record, store))
     };
     let schema = Schema::new(records.into_iter().map(table));
+    for table in schema.tables() {
+        // A crash came between a change of the catalog and what the file says of it.
+        if let Ok(space) = table.store.space()
+            && !shared.read_only
+            && table_file::may_go(space).unwrap_or(false)
+        {
+            shared.check().and_then(|()| table_file::set_may_go(space, false).or_else(|_| shared.check()))?;
+        }
+    }
     shared.publish_schema(schema);
     crate::alter::sweep(&shared, unused)?;
     shared.txns.start()?;
@@ -317,6 +330,39 @@ pub(crate) fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> R
         shared.pool().start_warmup(move |id| pool.upgrade()?.space(id))?;
     }
     Ok(Database::new(shared))
+}
+
+/// Makes records unreadable that contradict others and that their files do not bear out.
+fn settle_doubts(
+    ground: &Ground,
+    files: &mut Files,
+    records: &mut [(String, TableRecord)],
+    next: NextIds,
+) -> Result<()> {
+    for at in doubt::in_doubt(records, next) {
+        let Files { store, meta, opened, .. } = &mut *files;
+        let record = &mut records[at].1;
+        let space = opened.entry(record.space).or_insert_with(|| open_table(&*ground.disk, store, meta, record.space));
+        let access = store.pool().access(AccessKind::Point);
+        let mut page = |no| {
+            let page = store.pool().fix_shared(space.as_ref().ok()?.space(), no, &access).ok()?;
+            page::PageHeader::decode(&page)
+        };
+        if !doubt::is_borne_out(record, &mut page) {
+            *record = TableRecord::unreadable();
+        }
+    }
+    if next.are_above(records.iter().map(|(_, record)| record)) {
+        return Ok(());
+    }
+    Err(Error::damaged_file(SYSTEM.1, "the catalog would give out numbers that its tables have"))
+}
+
+/// What is wrong with a table whose record cannot be decoded.
+pub(crate) fn unreadable(table: &str) -> String {
+    format!(
+        "the catalog's record of table `{table}` is none, or contradicts its file; the table can be dropped, its file stays"
+    )
 }
 
 /// Removes the files of tables that the catalog does not know: a creation or a drop was cut short. One that is not known to be such a leftover
@@ -350,10 +396,15 @@ fn remove_orphans(
 }
 
 /// Whether the file of a space that the catalog does not know was left by a creation or a drop of this database: the catalog has given
-/// its number out, and its header, unless a crash came before that, is of this database.
+/// its number out, and its header, unless a crash came before that, is of this database and says that the file
+/// [may go](MAY_GO). A table that was lost from a damaged catalog keeps its file.
 fn is_leftover(ground: &Ground, files: &Files, next: NextIds, id: SpaceId, name: &str) -> Result<bool> {
     if id.0 >= next.granted || id.0 < NextIds::FIRST.space {
         return Ok(false);
+    }
+    if let Some(Ok(space)) = files.opened.get(&id) {
+        // As redo has made it.
+        return Ok(table_file::may_go(space).unwrap_or(false));
     }
     let file = ground.disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
     let page_size = files.meta.page_size;
@@ -361,5 +412,5 @@ fn is_leftover(ground: &Ground, files: &Files, next: NextIds, id: SpaceId, name:
     let there = file.len()?.min(page_size as u64) as usize;
     file.read_at(0, &mut first[..there])?;
     let Some(header) = SpaceHeader::decode(&first) else { return Ok(first.iter().all(|&byte| byte == 0)) };
-    Ok(header.uuid == files.meta.uuid && header.id == id)
+    Ok(header.uuid == files.meta.uuid && header.id == id && header.marks[MAY_GO] != 0)
 }

@@ -37,7 +37,8 @@ pub struct SalvageReport {
     pub lost_pages: u64,
     /// Rows whose large value could not be read.
     pub lost_values: u64,
-    /// Rows that the target refused: they repeat a key of a unique index, or their bytes are none of the table's types.
+    /// Rows that the target refused: they repeat a key of a unique index, are too long for its pages, or their bytes are none of the
+    /// table's types.
     pub refused_rows: u64,
     /// Indexes that the new table lacks: they are damaged, and it is not known how their entries are made from rows.
     pub lost_indexes: Vec<String>,
@@ -208,7 +209,7 @@ pub(crate) fn leaf_rows(
         if version.overflow && !version.deleted {
             let read = values::decode(body).and_then(|(_, head)| {
                 head_len = head.len();
-                values::read(space, clustered, body, access, &mut value)
+                values::read_unrecovered(space, clustered, body, page::lsn(page), access, &mut value)
             });
             if read.is_err() {
                 report.lost_values += 1;
@@ -243,7 +244,8 @@ pub(crate) fn write(
             }
             let value = NewValue::with_head(&row.value, row.head_len);
             match txn.context().upsert(copy, specs, &row.key, value) {
-                Err(Error::DuplicateKey | Error::InvalidArgument(_)) => refused += 1,
+                Err(Error::DuplicateKey | Error::KeyTooLong { .. } | Error::ValueTooLong { .. }) => refused += 1,
+                Err(Error::InvalidArgument(_) | Error::TableMismatch { .. }) => refused += 1,
                 result => drop(result?),
             }
         }

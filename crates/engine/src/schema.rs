@@ -132,6 +132,14 @@ impl TableHandle {
         Ok(entered)
     }
 
+    /// Whether the table's record in the catalog could be read: one that could not must not be written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn check_record(&self) -> Result<()> {
+        if self.record.is_readable() { Ok(()) } else { self.store.space().map(drop) }
+    }
+
     fn mismatch(&self, what: String) -> Error {
         Error::TableMismatch { table: self.name.clone(), what }
     }
@@ -155,6 +163,7 @@ impl TableHandle {
         }
         let (key, value) = definition.type_names();
         if key != self.record.key_type || value != self.record.value_type {
+            self.check_record()?;
             return Err(self.mismatch(format!(
                 "it was created as {} -> {}, not as {key} -> {value}",
                 self.record.key_type, self.record.value_type
@@ -171,6 +180,7 @@ impl TableHandle {
     ) -> Result<Vec<Arc<IndexSpec>>> {
         let is_known = self.known.get() == Some(&(TypeId::of::<K>(), TypeId::of::<V>()));
         if !is_known && definition.type_names() != (self.record.key_type.clone(), self.record.value_type.clone()) {
+            self.check_record()?;
             let (key, value) = (&self.record.key_type, &self.record.value_type);
             return Err(self.mismatch(format!("it holds {key} -> {value} and cannot be written to as plain bytes")));
         }

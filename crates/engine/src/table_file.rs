@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_base::blocking::{Condvar, Mutex};
-use holdfast_base::{SpaceId, latches};
-use holdfast_io::Disk;
+use holdfast_base::{SpaceId, latches, page};
+use holdfast_io::{AlignedBuf, Disk, File};
 use holdfast_metrics::{Spread, thread_group};
+use holdfast_pool::AccessKind;
+use holdfast_tree::space::{MAY_GO, SpaceHeader};
 use holdfast_tree::{Lifetime, SpaceFile};
 use holdfast_txn::Wait;
 
@@ -22,6 +24,23 @@ pub(crate) fn file_name(space: SpaceId) -> String {
 pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
     let id = file.strip_prefix('t')?.strip_suffix(".hf")?.parse().ok().map(SpaceId)?;
     (file_name(id) == file).then_some(id)
+}
+
+/// Whether the file may be removed if the catalog does not know it: so it is from its creation until the catalog has it, and again from just
+/// before the catalog forgets it. A table that damage has taken out of the catalog does not lose its rows as well.
+///
+/// # Errors
+/// Those of reading its header.
+pub(crate) fn may_go(space: &SpaceFile) -> Result<bool> {
+    Ok(space.mark(MAY_GO, &space.store().pool().access(AccessKind::Point))? != 0)
+}
+
+/// Says whether the file may be removed if the catalog does not know it. Durable before what is logged later.
+///
+/// # Errors
+/// Those of the log and of reading its header.
+pub(crate) fn set_may_go(space: &SpaceFile, may: bool) -> Result<()> {
+    space.set_mark(MAY_GO, u64::from(may), &space.store().pool().access(AccessKind::Point)).map(drop)
 }
 
 /// How many write transactions of one group of threads use a table, and whether more may come.
@@ -139,6 +158,17 @@ impl Drop for Closed {
     }
 }
 
+/// Says in the file itself that it may go: its pages have left the pool unwritten, and the log's record of that does not keep the
+/// checkpoint any more. Durable when this returns. Mark and checksum lie in one sector, so no power cut leaves a half of this.
+fn mark(file: &dyn File, page_size: usize) -> Result<()> {
+    let mut header = AlignedBuf::zeroed(page_size);
+    file.read_at(0, &mut header)?;
+    SpaceHeader::mark(&mut header, MAY_GO, 1);
+    page::seal(&mut header);
+    file.write_at(0, &header)?;
+    file.sync()
+}
+
 /// Bytes by which the file of a dropped table is cut at a time, so that no file system is busy with it for long.
 const CUT: u64 = 1 << 30;
 
@@ -184,17 +214,20 @@ impl TableFile {
     }
 
     fn give_back(&self) -> Result<()> {
+        let mut is_marked = true;
         if let Ok(space) = &self.space {
             space.close(true)?;
             let file = space.space().file();
+            is_marked = self.lifetime == Lifetime::Temporary || mark(&**file, space.store().page_size()).is_ok();
             let mut len = file.len()?;
             while len > CUT {
                 len -= CUT;
                 file.set_len(len)?;
             }
         }
-        // The directory is not synced: the catalog does not know the file, so the next open removes it if it is there again.
-        self.disk.remove(&self.name)
+        // The directory need not be synced: the next open removes the file if it is there again.
+        self.disk.remove(&self.name)?;
+        if is_marked { Ok(()) } else { self.disk.sync_dir() }
     }
 }
 

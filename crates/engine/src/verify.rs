@@ -245,7 +245,13 @@ impl Run<'_> {
         }
         // With damaged pages the comparison would only repeat that.
         if self.options.entries && self.report.findings.len() == before {
-            self.entries(table)?;
+            match self.entries(table) {
+                // A row that is none, or none of the table's types.
+                Err(error) if error.is_damage() || matches!(error, Error::InvalidArgument(_)) => {
+                    self.find(&table.name, error);
+                }
+                compared => compared?,
+            }
         }
         Ok(())
     }

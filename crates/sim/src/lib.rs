@@ -7,6 +7,7 @@
 //! - [`bank`]: threads move money between accounts, each counts its commits in a row of its own. Afterwards the sum is
 //!   what it was and each count is the acknowledged one or the next.
 //! - [`kill`]: a child process under the bank's load on real files, killed with SIGKILL.
+//! - [`damage`]: files are damaged by one who knows their format, and used.
 //! - [`recovery`]: how long recovery takes.
 //!
 //! - `whole`, under `--cfg sim` only: the whole engine under a seeded scheduler; a seed gives the same run each time.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bank;
+pub mod damage;
 pub mod kill;
 mod model;
 pub mod recovery;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-use holdfast_sim::{bank, kill, recovery, script};
+use holdfast_sim::{bank, damage, kill, recovery, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Parser)]
@@ -64,6 +64,30 @@ enum Command {
         #[command(flatten)]
         limits: holdfast_sim::whole::plan::Limits,
     },
+    /// Fields, pages and files damaged by one who knows the format, and the database used then
+    Damage {
+        /// How many trials to run
+        #[arg(long, default_value_t = 1_000)]
+        trials: u64,
+        /// The seed of the first one
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Run this trial only, on the bases of the last run, and print what it damages
+        #[arg(long)]
+        trial: Option<damage::spec::Trial>,
+        /// Trials that run at the same time
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Go on after a failure
+        #[arg(long)]
+        keep_going: bool,
+    },
+    /// The child of `damage`
+    #[command(hide = true)]
+    DamageChild {
+        /// The bases
+        dir: PathBuf,
+    },
     /// How long recovery takes, for log tails of these sizes
     Recovery {
         /// Sizes of the tail, in MiB
@@ -105,6 +129,11 @@ fn main() -> anyhow::Result<()> {
             holdfast_sim::whole::runner::many(first..first + seeds, jobs, &limits)
         }
         Command::Kill { rounds, seed } => kill::run(rounds, seed),
+        Command::Damage { trial: Some(trial), .. } => damage::runner::one(&trial),
+        Command::Damage { trials, seed, trial: None, jobs, keep_going } => {
+            damage::runner::many(damage::runner::Run { trials, first: seed, jobs, all: keep_going })
+        }
+        Command::DamageChild { dir } => damage::child::serve(&dir),
         Command::Recovery { tails_mib } => recovery::run(&tails_mib),
         Command::RecoveryChild { dir, tail_mib } => recovery::child(&dir, tail_mib),
         Command::KillChild { dir, seed } => kill::child(&dir, seed),

@@ -18,8 +18,8 @@
 //! is freed too early.
 
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u32};
-use holdfast_base::page::{HEADER_LEN, OFF_INDEX, OFF_TYPE, PageType};
-use holdfast_base::{Error, IndexId, PageId, PageNo, Result};
+use holdfast_base::page::{self, HEADER_LEN, OFF_INDEX, OFF_TYPE, PageType};
+use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, PageRead};
 use holdfast_wal::SpaceClass;
@@ -27,7 +27,7 @@ use holdfast_wal::SpaceClass;
 use crate::finding::{Finding, PageSet};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
-use crate::space::SpaceFile;
+use crate::space::{HEADS, SpaceFile};
 use crate::store::Store;
 
 const OFF_NEXT: usize = HEADER_LEN;
@@ -146,6 +146,17 @@ fn walk(
     acc: &Access<'_>,
     visit: &mut dyn FnMut(PageNo, &[u8]) -> bool,
 ) -> Result<()> {
+    walk_of(space, index, chain, acc, &mut |no, _, part| visit(no, part))
+}
+
+/// As [`walk`]; `visit` gets each page's LSN besides.
+fn walk_of(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+    visit: &mut dyn FnMut(PageNo, Lsn, &[u8]) -> bool,
+) -> Result<()> {
     let (mut no, mut left) = (chain.first, chain.len as usize);
     let mut last = chain.first;
     while left > 0 {
@@ -160,7 +171,7 @@ fn walk(
         if len != left.min(page.len() - OFF_DATA) {
             return Err(damaged("an overflow page with a wrong length"));
         }
-        let goes_on = visit(no, &page[OFF_DATA..OFF_DATA + len]);
+        let goes_on = visit(no, page::lsn(&page), &page[OFF_DATA..OFF_DATA + len]);
         drop(page);
         if !goes_on {
             return Ok(());
@@ -192,6 +203,35 @@ pub fn read_chain(
     })?;
     space.store().metrics().add(Counter::OverflowReads, 1);
     Ok(())
+}
+
+/// As [`read_chain`], for a reference in a page that was last changed at `upto`, of a file that nobody has recovered: the chain may have
+/// been freed since, and its pages be another one's.
+///
+/// # Errors
+/// As [`read_chain`]; damage, if a page of the chain is newer than the reference. Of the first one that may be because references to it were
+/// counted, if versions of this file share chains: then it passes.
+pub fn read_chain_of(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    upto: Lsn,
+    acc: &Access<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let shares = space.header(acc)?.features.incompatible & HEADS != 0;
+    let mut newer = None;
+    walk_of(space, index, chain, acc, &mut |no, lsn, part| {
+        if lsn > upto && (no != chain.first || !shares) {
+            newer = Some(no);
+        }
+        out.extend_from_slice(part);
+        newer.is_none()
+    })?;
+    newer.map_or(Ok(()), |no| {
+        let what = format!("index {index}: a page of an overflow chain that is newer than the reference to it");
+        Err(Error::damaged_page(PageId::new(space.id(), no), what))
+    })
 }
 
 /// Whether the value of a chain is `value`. Its pages are read as far as they are the same.

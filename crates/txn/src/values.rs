@@ -15,7 +15,7 @@
 //! is made unreachable before that.
 
 use holdfast_base::codec::Reader;
-use holdfast_base::{Error, IndexId, PageNo, Result};
+use holdfast_base::{Error, IndexId, Lsn, PageNo, Result};
 use holdfast_pool::Access;
 use holdfast_tree::{HEADS, OverflowRef, SpaceFile, overflow};
 use holdfast_wal::SpaceClass;
@@ -159,6 +159,24 @@ pub fn read(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>, out
     out.clear();
     out.extend_from_slice(head);
     overflow::read_chain(file, index, chain, acc, out)
+}
+
+/// As [`read`], for a version on a page of a file that nobody has recovered; `upto`: where that page was last changed.
+///
+/// # Errors
+/// Damage; a chain that is not this version's any more is that, too.
+pub fn read_unrecovered(
+    file: &SpaceFile,
+    index: IndexId,
+    body: &[u8],
+    upto: Lsn,
+    acc: &Access<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let (chain, head) = decode(body)?;
+    out.clear();
+    out.extend_from_slice(head);
+    overflow::read_chain_of(file, index, chain, upto, acc, out)
 }
 
 /// Gives up the reference of the version that had this body.

@@ -182,7 +182,8 @@ impl Recovery {
             let mut file = wal.checkpoint_file().lock();
             let current = file.current().clone();
             let Some(epoch) = current.epoch.checked_add(1) else {
-                return Err(Error::LimitReached("the database has been opened too often".into()));
+                let what = "its epoch is the last one that there can be, after more opens than a database has";
+                return Err(Error::damaged_file(crate::checkpoint::FILE_NAME, what));
             };
             for _ in 0..2 {
                 let (current, durable) = (file.current().clone(), end);

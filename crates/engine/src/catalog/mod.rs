@@ -1,6 +1,7 @@
 //! The catalog: which tables there are. An index of versioned entries like those of tables, in the system space, changed
 //! by the engine's own transactions, so that a change of definitions happens as a whole or not at all.
 
+pub(crate) mod doubt;
 mod record;
 
 use std::ops::Bound;
@@ -27,7 +28,8 @@ pub(crate) struct Catalog {
 
 /// What the catalog holds.
 pub(crate) struct Contents {
-    /// The tables by name.
+    /// The tables by name. A record that cannot be decoded is an [unreadable](TableRecord::unreadable) one: it disables its table. What
+    /// contradicts other records is for [`doubt`].
     pub tables: Vec<(String, TableRecord)>,
     /// The ids that come next.
     pub next: NextIds,
@@ -65,7 +67,8 @@ impl Catalog {
                 contents.unused.push((space, decode_unused(value).ok_or_else(damaged)?));
             } else {
                 let name = table_name(key).ok_or_else(damaged)?;
-                contents.tables.push((name, TableRecord::decode(value).ok_or_else(damaged)?));
+                let record = TableRecord::decode(value).filter(TableRecord::is_possible);
+                contents.tables.push((name, record.unwrap_or_else(TableRecord::unreadable)));
             }
         }
         drop(cursor);

@@ -61,6 +61,10 @@ pub(crate) struct NextIds {
 }
 
 const FORMAT: u8 = 1;
+/// The space of a record that cannot be decoded: no table has it.
+const UNREADABLE: SpaceId = SpaceId(u32::MAX);
+/// The index that old versions are in; tables have lower ones.
+const VERSIONS: u32 = u32::MAX;
 
 /// The catalog key of `NextIds`.
 pub(crate) const NEXT_IDS_KEY: &[u8] = b"n";
@@ -108,6 +112,33 @@ impl TableRecord {
     /// All its indexes, the clustered one first.
     pub(crate) fn index_ids(&self) -> impl Iterator<Item = IndexId> {
         std::iter::once(self.clustered).chain(self.indexes.iter().map(|i| i.id))
+    }
+
+    /// Stands for a record that cannot be decoded: of no file, without indexes.
+    pub(crate) fn unreadable() -> TableRecord {
+        TableRecord {
+            space: UNREADABLE,
+            table_id: 0,
+            version: 0,
+            key_type: String::new(),
+            value_type: String::new(),
+            options: Vec::new(),
+            clustered: IndexId(0),
+            root: PageNo(0),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// Whether the record could be decoded. One that could not must not be written.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.space != UNREADABLE
+    }
+
+    /// Whether the numbers are a table's, and not the engine's own.
+    pub(crate) fn is_possible(&self) -> bool {
+        let first = NextIds::FIRST;
+        (first.space..UNREADABLE.0).contains(&self.space.0)
+            && self.index_ids().all(|id| (first.index..VERSIONS).contains(&id.0))
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -164,6 +195,15 @@ impl TableRecord {
 impl NextIds {
     /// A new database's: ids below are the engine's own.
     pub(crate) const FIRST: NextIds = NextIds { space: 16, granted: 16, index: 16, table: 1 };
+
+    /// Whether none of these numbers is one that a table, or the engine, has.
+    pub(crate) fn are_above<'r>(self, records: impl IntoIterator<Item = &'r TableRecord>) -> bool {
+        let first = NextIds::FIRST;
+        let is_above = |record: &TableRecord| {
+            !record.is_readable() || record.space.0 < self.granted && record.index_ids().all(|id| id.0 < self.index)
+        };
+        self.granted >= first.granted && self.index >= first.index && records.into_iter().all(is_above)
+    }
 
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut out = vec![FORMAT];

@@ -94,7 +94,7 @@ impl RawDatabase {
         let shared = self.shared();
         let handle = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
         let mut known = self.marks.lock();
-        let id = handle.record.table_id;
+        let id = handle.record.space.0;
         if let Some(marks) = known.get(&id) {
             return Ok(RawTable { handle, shared: Arc::clone(shared), marks: Arc::clone(marks) });
         }
@@ -111,7 +111,7 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::drop_table`].
     pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
-        let id = self.shared().schema().get(name).map(|table| table.record.table_id);
+        let id = self.shared().schema().get(name).map(|table| table.record.space.0);
         crate::ddl::drop_table(self.shared(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
@@ -125,7 +125,7 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::create_table`] and [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
-        let id = self.shared().schema().get(name).map(|table| table.record.table_id);
+        let id = self.shared().schema().get(name).map(|table| table.record.space.0);
         crate::ddl::truncate_table(self.shared(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);

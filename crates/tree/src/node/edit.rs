@@ -41,7 +41,7 @@ impl EntryList {
         prefix: &[u8],
         first_key: Option<&[u8]>,
     ) -> Option<()> {
-        let leaf = node.is_leaf()?;
+        let leaf = node.is_leaf().filter(|_| node.adds_up())?;
         let mut key = Vec::new();
         for i in from..to {
             if leaf || i > from {
@@ -121,7 +121,13 @@ impl NodeRef<'_, [u8]> {
             return true;
         }
         let spare = if spares { self.spare() } else { 0 };
-        self.live_space().is_some_and(|live| live + more + spare <= self.body_len() + less)
+        self.adds_up() && self.live_space().is_some_and(|live| live + more + spare <= self.body_len() + less)
+    }
+
+    /// Whether the records take as many bytes as the header says: if not, a length is wrong, and whatever moves the records would make one
+    /// that adds up of a node that does not, and of a wrong value one that nobody notices.
+    fn adds_up(&self) -> bool {
+        self.used_space().is_some_and(|used| self.live_space() == Some(used))
     }
 
     /// Whether [`NodeMut::remove`] can be done.
@@ -150,7 +156,7 @@ impl NodeRef<'_, [u8]> {
     /// one has to leave them room.
     #[must_use]
     pub fn can_rebuild(&self, from: usize, to: usize, prefix_len: usize) -> bool {
-        let (Some(count), Some(old), Some(_)) = (self.count(), self.prefix(), self.free_space()) else { return false };
+        let (Some(count), Some(old), true) = (self.count(), self.prefix(), self.adds_up()) else { return false };
         if from > to || to > count {
             return false;
         }

@@ -22,7 +22,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 
 use super::rooms::from_home;
-use super::{SpaceFile, SpaceInfo, bitmap, header};
+use super::{FIRST_PAGES, SpaceFile, SpaceInfo, bitmap, header};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 
@@ -303,7 +303,8 @@ impl SpaceFile {
 
     /// The page count in page 0, whose bytes are `head`.
     pub(super) fn pages_of(&self, head: &[u8]) -> Result<u32> {
-        get_u32(head, header::OFF_PAGES).ok_or_else(|| self.damaged(PageNo(0), "no page count"))
+        let pages = get_u32(head, header::OFF_PAGES).filter(|&pages| pages >= FIRST_PAGES);
+        pages.ok_or_else(|| self.damaged(PageNo(0), "the space header counts too few pages"))
     }
 
     fn plan(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<Plan> {

@@ -26,6 +26,10 @@ pub const FORMAT_VERSION: u32 = 1;
 /// Numbers kept for the floors above.
 pub const MARKS: usize = 16;
 
+/// The mark that says, while it is not 0, that the file may be removed if nothing refers to it. A new file has it; who refers to the
+/// file takes it away, and sets it again before the reference goes.
+pub const MAY_GO: usize = MARKS - 1;
+
 const OFF_MAGIC: usize = 64;
 const OFF_UUID: usize = 72;
 const OFF_SPACE: usize = 88;
@@ -108,6 +112,15 @@ impl SpaceHeader {
             pages: get_u32(page, OFF_PAGES)?,
             marks,
         })
+    }
+
+    /// Sets a mark in `page`, a header page, whose checksum is not right any more then.
+    ///
+    /// # Panics
+    /// If there is no such mark, or `page` is shorter than the header.
+    pub fn mark(page: &mut [u8], which: usize, value: u64) {
+        assert!(which < MARKS);
+        put_u64(page, OFF_MARKS + 8 * which, value);
     }
 
     /// Writes the header into `page`, behind the common page header.

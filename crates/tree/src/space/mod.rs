@@ -33,7 +33,7 @@ use crate::store::Store;
 use rooms::Rooms;
 
 pub use alloc::{ALLOC_FRAMES, FREE_FRAMES, FreeingPage, NewPages};
-pub use header::{Features, HEADS, MARKS, SpaceHeader};
+pub use header::{Features, HEADS, MARKS, MAY_GO, SpaceHeader};
 
 /// Pages of a file that was just created.
 const FIRST_PAGES: u32 = 8;
@@ -222,7 +222,10 @@ impl SpaceFile {
     /// Those of reading the page.
     pub fn header(&self, acc: &Access<'_>) -> Result<SpaceHeader> {
         let page = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
-        SpaceHeader::decode(&page).ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))
+        let header = SpaceHeader::decode(&page);
+        let header = header.ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))?;
+        self.pages_of(&page)?;
+        Ok(header)
     }
 
     /// Pages that the header counts, all of which the file has.
@@ -323,7 +326,9 @@ fn make_first_pages(
     mut apply: impl FnMut(PageNo, &PageOp<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut header = vec![0; header::END];
-    SpaceHeader::new(id, uuid, page_size, FIRST_PAGES).encode(&mut header);
+    let mut new = SpaceHeader::new(id, uuid, page_size, FIRST_PAGES);
+    new.marks[MAY_GO] = 1;
+    new.encode(&mut header);
     let (offset, bytes) = (page::HEADER_LEN as u16, &header[page::HEADER_LEN..]);
     let (first, second) = (PageNo(0), PageNo(1));
     apply(first, &PageOp::InitPage { page_type: PageType::SpaceHeader, index: IndexId(0) })?;

@@ -1,0 +1,65 @@
+//! A table's file whose header counts too few pages, or that a newer version wrote, disables its table: nothing of it is overwritten, and the
+//! database opens, whatever the log has for the file.
+
+mod common;
+
+use common::ROWS;
+use holdfast::io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast::{Database, Error, TableDefinition, VerifyOptions};
+use holdfast_base::page;
+
+const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
+
+/// The files of a database that was killed, with the header of the file of `rows` changed; the checksum is right.
+fn killed(change: impl FnOnce(&mut [u8])) -> MemoryDisk {
+    let (disk, db) = common::on_memory_disk();
+    db.transact(|txn| (0..100).try_for_each(|i| txn.open_table(&OTHER)?.insert(i, "fine"))).unwrap();
+    common::fill(&db, 0, 1_000);
+    db.checkpoint().unwrap();
+    common::fill(&db, 1_000, 1_010);
+    let file = db.list_tables().iter().find(|t| t.name == "rows").unwrap().file.clone();
+    let copy = common::copy(&disk);
+    drop(db);
+    copy.remove("doublewrite").unwrap();
+    let file = copy.open(&file, OpenOptions::new(FileKind::Data)).unwrap();
+    let mut header = vec![0; 4096];
+    file.read_at(0, &mut header).unwrap();
+    change(&mut header);
+    page::seal(&mut header);
+    file.write_at(0, &header).unwrap();
+    copy
+}
+
+fn other_is_whole(db: &Database) {
+    let txn = db.begin_read().unwrap();
+    assert_eq!(txn.open_table(&OTHER).unwrap().iter().unwrap().count(), 100);
+}
+
+#[test]
+fn too_few_pages() {
+    for pages in [0u32, 1, 7] {
+        let disk = killed(|header| header[108..112].copy_from_slice(&pages.to_le_bytes()));
+        let db = common::open_on(&disk);
+        let report = db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert!(report.findings.iter().any(|f| f.table == "rows"), "{pages}: {:?}", report.findings);
+        let written = db.transact(|txn| {
+            let rows = txn.open_table(&ROWS)?;
+            (2_000..2_200).try_for_each(|i| rows.insert(i, &"x".repeat(900)))
+        });
+        assert!(written.unwrap_err().is_damage(), "{pages}");
+        other_is_whole(&db);
+        db.close().unwrap();
+        // The rows are where they were.
+        let saved = Database::in_memory().unwrap();
+        assert!(common::open_on(&disk).salvage_table("rows", &saved).unwrap().rows >= 1_000, "{pages}");
+    }
+}
+
+#[test]
+fn a_newer_version() {
+    let disk = killed(|header| header[104] = 0x80);
+    let db = common::open_on(&disk);
+    let error = db.begin_read().unwrap().open_table(&ROWS).and_then(|rows| rows.get(1).map(drop)).unwrap_err();
+    assert!(matches!(&error, Error::Incompatible(what) if what.contains("newer version")), "{error}");
+    other_is_whole(&db);
+}

@@ -1,0 +1,114 @@
+//! The files of a database, outside of any disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use holdfast::io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
+
+/// Names and bytes.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Bytes written at a time: a run of zeros of this length stays a hole.
+const PIECE: usize = 64 << 10;
+
+/// Tries to copy files while others write to them.
+const TRIES: u32 = 200;
+
+/// The files of a disk that something may still write to, as a kill could leave them: a place where recovery begins first, then pages, then the
+/// log, so that what is in a page is in the log. A copy in which a segment went, or the checkpoint moved, is made again.
+///
+/// # Errors
+/// Those of the disk.
+pub fn of_disk(disk: &dyn Disk) -> anyhow::Result<Files> {
+    let mut tries = 0;
+    loop {
+        let found = copy(disk);
+        let is_still = |files: &Files| {
+            let names: Vec<String> = files.keys().cloned().collect();
+            let checkpoint = read(disk, "checkpoint").ok();
+            disk.list().is_ok_and(|now| now == names) && checkpoint.as_ref() == files.get("checkpoint")
+        };
+        tries += 1;
+        match found {
+            Ok(files) if is_still(&files) => return Ok(files),
+            found if tries == TRIES => return found.context("the files do not come to rest"),
+            _ => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+fn read(disk: &dyn Disk, name: &str) -> anyhow::Result<Vec<u8>> {
+    let file = disk.open(name, OpenOptions::new(FileKind::Meta))?;
+    let mut bytes = vec![0; usize::try_from(file.len()?)?];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn copy(disk: &dyn Disk) -> anyhow::Result<Files> {
+    let mut names = disk.list()?;
+    names.sort_by_key(|name| if name == "checkpoint" { 0 } else { 1 + u32::from(name.starts_with("wal.")) });
+    names.into_iter().map(|name| Ok((name.clone(), read(disk, &name)?))).collect()
+}
+
+/// A disk in memory with these files.
+///
+/// # Errors
+/// Those of the disk.
+pub fn to_disk(files: &Files) -> anyhow::Result<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    for (name, bytes) in files {
+        let file = disk.open(name, OpenOptions::new(FileKind::Meta).create(Create::New))?;
+        file.set_len(bytes.len() as u64)?;
+        for (n, piece) in bytes.chunks(PIECE).enumerate() {
+            if piece.iter().any(|&byte| byte != 0) {
+                file.write_at((n * PIECE) as u64, piece)?;
+            }
+        }
+    }
+    Ok(disk)
+}
+
+/// Writes the files into a directory, which is made.
+///
+/// # Errors
+/// Those of the system.
+pub fn save(files: &Files, dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for (name, bytes) in files {
+        std::fs::write(dir.join(name), bytes).with_context(|| format!("write {name}"))?;
+    }
+    Ok(())
+}
+
+/// Reads the files of a directory.
+///
+/// # Errors
+/// Those of the system.
+pub fn load(dir: &Path) -> anyhow::Result<Files> {
+    let mut files = Files::new();
+    for entry in std::fs::read_dir(dir).with_context(|| format!("read {}", dir.display()))? {
+        let entry = entry?;
+        files.insert(entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?);
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_go_to_a_disk_and_come_back() {
+        let mut long = vec![0; 3 * PIECE + 7];
+        long[PIECE + 1] = 9;
+        long[3 * PIECE + 6] = 1;
+        let files =
+            Files::from([("a".to_owned(), vec![]), ("wal.000001".to_owned(), vec![1, 2]), ("t16.hf".to_owned(), long)]);
+        assert!(of_disk(&to_disk(&files).unwrap()).unwrap() == files);
+        let dir = tempfile::tempdir().unwrap();
+        save(&files, &dir.path().join("new")).unwrap();
+        assert!(load(&dir.path().join("new")).unwrap() == files);
+    }
+}

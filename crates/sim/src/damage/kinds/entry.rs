@@ -1,0 +1,73 @@
+//! Version headers, and what entries refer to.
+
+use rand::Rng;
+
+use super::space::leading_to_a_value;
+use super::{Done, Leeway, Scene};
+use crate::damage::layout::{Field, Kind, Page, Role, VERSION_HEADER, VERSIONS, field, records};
+
+/// A leaf of a table, and where the payload of one of its entries for which `fits` holds begins.
+fn entry(scene: &mut Scene<'_>, fits: impl Fn(&[u8]) -> bool) -> Option<(Page, usize)> {
+    for _ in 0..20 {
+        let page = scene.pick_node(|page| page.kind == Kind::Leaf && page.index != VERSIONS)?;
+        let bytes = scene.bytes(&page)?;
+        let places = records(bytes).into_iter().filter(|record| {
+            let (at, len) = record.payload;
+            len >= VERSION_HEADER && fits(&bytes[at..at + len])
+        });
+        let places: Vec<usize> = places.map(|record| record.payload.0).collect();
+        if let Some(at) = scene.one(&places) {
+            return Some((page, at));
+        }
+    }
+    None
+}
+
+/// Which entries lead to no row that lacks them, and the other way round, only the user of a raw table knows.
+fn excused(scene: &Scene<'_>, page: &Page, done: Option<Done>) -> Option<Done> {
+    let raw = scene.base.tables.values().any(|table| table.file == page.file && table.raw);
+    done.map(|done| Done { leeway: if raw { Leeway::Any } else { done.leeway }, forged: true, ..done })
+}
+
+fn change(scene: &mut Scene<'_>, fits: impl Fn(&[u8]) -> bool, field: impl Fn(usize) -> Field) -> Option<Done> {
+    let (page, at) = entry(scene, fits)?;
+    let done = scene.change_one(&page, &[field(at)]);
+    excused(scene, &page, done)
+}
+
+/// Delete mark, reference to a chain, or bits that mean nothing.
+pub fn flags(scene: &mut Scene<'_>) -> Option<Done> {
+    change(scene, |_| true, |at| field("flags of a version", at, 1, Role::Code))
+}
+
+/// The writer.
+pub fn writer(scene: &mut Scene<'_>) -> Option<Done> {
+    change(scene, |_| true, |at| field("writer of a version", at + 1, 8, Role::Id))
+}
+
+/// Page or number of the record before.
+pub fn roll_pointer(scene: &mut Scene<'_>) -> Option<Done> {
+    if scene.rng.random_bool(0.5) {
+        return change(scene, |_| true, |at| field("page of a roll pointer", at + 13, 4, Role::Page));
+    }
+    change(scene, |_| true, |at| field("record of a roll pointer", at + 9, 4, Role::Count))
+}
+
+/// First page or length of a large value.
+pub fn chain_reference(scene: &mut Scene<'_>) -> Option<Done> {
+    let is_large = |payload: &[u8]| payload[0] & 2 != 0 && payload.len() >= VERSION_HEADER + 8;
+    if scene.rng.random_bool(0.5) {
+        let (page, at) = entry(scene, is_large)?;
+        let at = at + VERSION_HEADER;
+        let done = scene.change_one(&page, &[field("first page of a value", at, 4, Role::Page)])?;
+        let done = leading_to_a_value(scene, &page, at, done);
+        return excused(scene, &page, Some(done));
+    }
+    change(scene, is_large, |at| field("length of a value", at + VERSION_HEADER + 4, 4, Role::Count))
+}
+
+/// The length of the index key in the value of an entry.
+pub fn entry_value(scene: &mut Scene<'_>) -> Option<Done> {
+    let is_entry = |payload: &[u8]| (VERSION_HEADER + 1..VERSION_HEADER + 3).contains(&payload.len());
+    change(scene, is_entry, |at| field("length of an index key", at + VERSION_HEADER, 1, Role::Count))
+}

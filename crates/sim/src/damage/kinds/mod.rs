@@ -1,0 +1,260 @@
+//! The kinds of damage, and what they are done to.
+
+mod catalog;
+mod entry;
+mod file;
+mod log;
+mod node;
+mod page;
+mod space;
+mod undo;
+
+use holdfast_base::page::seal;
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+
+use super::base::Base;
+use super::files::Files;
+use super::layout::{Field, Kind as PageKind, Page, Role};
+
+/// What a damage is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The file of a table, or its record in the catalog.
+    Table(String),
+    /// The undo space.
+    Undo,
+    /// The catalog.
+    System,
+    /// Log, checkpoint, `holdfast.meta`, double-write file.
+    Log,
+}
+
+/// How far the rows that are read may differ from those that were promised although nobody reports it: because the bytes are such as a sound
+/// database could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leeway {
+    /// Not at all.
+    Exact,
+    /// Rows that an unfinished transaction has changed may be as it left them.
+    Uncommitted,
+    /// Rows may be older ones, be gone, or be back.
+    Existed,
+    /// Nothing is said of them.
+    Any,
+}
+
+/// A damage that was done.
+#[derive(Clone, Debug)]
+pub struct Done {
+    pub what: String,
+    pub target: Target,
+    pub leeway: Leeway,
+    /// Whether a page that is sound in itself may hold rows that never were: nobody can keep those from being salvaged.
+    pub forged: bool,
+}
+
+/// A kind of damage.
+pub struct Kind {
+    pub name: &'static str,
+    /// How often it is drawn, beside the others.
+    pub weight: u32,
+    /// Does it; `None` if the database has nothing of the sort.
+    pub apply: fn(&mut Scene<'_>) -> Option<Done>,
+}
+
+const fn kind(name: &'static str, weight: u32, apply: fn(&mut Scene<'_>) -> Option<Done>) -> Kind {
+    Kind { name, weight, apply }
+}
+
+/// All kinds.
+pub const KINDS: &[Kind] = &[
+    kind("node-header", 3, node::header),
+    kind("node-counts", 4, node::counts),
+    kind("node-hints", 1, node::hints),
+    kind("slot", 5, node::slot),
+    kind("slots-swapped", 2, node::slots_swapped),
+    kind("record-length", 3, node::record_length),
+    kind("key-byte", 4, node::key_byte),
+    kind("child", 5, node::child),
+    kind("separator", 3, node::separator),
+    kind("version-flags", 3, entry::flags),
+    kind("version-writer", 4, entry::writer),
+    kind("roll-pointer", 3, entry::roll_pointer),
+    kind("chain-reference", 4, entry::chain_reference),
+    kind("entry-value", 3, entry::entry_value),
+    kind("chain-next", 4, space::chain_next),
+    kind("chain-length", 3, space::chain_length),
+    kind("chain-references", 2, space::chain_references),
+    kind("space-identity", 2, space::identity),
+    kind("space-pages", 3, space::pages),
+    kind("space-marks", 2, space::marks),
+    kind("bitmap-bit", 4, space::bit),
+    kind("bitmap-words", 3, space::words),
+    kind("undo-page", 4, undo::page_header),
+    kind("undo-state", 3, undo::state),
+    kind("undo-links", 3, undo::links),
+    kind("undo-record", 4, undo::record),
+    kind("undo-directory", 3, undo::directory),
+    kind("version-tree", 3, undo::version),
+    kind("catalog-record", 4, catalog::record),
+    kind("catalog-ids", 1, catalog::next_ids),
+    kind("catalog-page", 2, catalog::page),
+    kind("page-lsn", 3, page::lsn),
+    kind("page-address", 1, page::address),
+    kind("pages-swapped", 3, page::swapped),
+    kind("page-older", 3, page::older),
+    kind("page-foreign", 3, page::foreign),
+    kind("page-zeros", 3, page::zeros),
+    kind("page-garbage", 2, page::garbage),
+    kind("page-bit", 3, page::bit),
+    kind("file-shorter", 3, file::shorter),
+    kind("file-longer", 2, file::longer),
+    kind("file-missing", 2, file::missing),
+    kind("file-empty", 1, file::empty),
+    kind("file-older", 2, file::older),
+    kind("files-swapped", 1, file::swapped),
+    kind("meta", 2, file::meta),
+    kind("double-write", 2, file::double_write),
+    kind("log-bit", 3, log::bit),
+    kind("log-group", 3, log::group),
+    kind("log-record", 4, log::record),
+    kind("log-segment", 2, log::segment),
+    kind("checkpoint", 3, log::checkpoint),
+];
+
+/// What is damaged.
+pub struct Scene<'a> {
+    pub base: &'a Base,
+    /// The sound pages of the base.
+    pub pages: &'a [Page],
+    /// The files, damaged so far.
+    pub files: Files,
+    pub rng: SmallRng,
+    /// Whether checksums are made right again.
+    pub sealed: bool,
+}
+
+impl Scene<'_> {
+    fn page_size(&self) -> usize {
+        self.base.plan.page_size
+    }
+
+    /// One of `choices`.
+    fn one<T: Clone>(&mut self, choices: &[T]) -> Option<T> {
+        choices.choose(&mut self.rng).cloned()
+    }
+
+    /// A page for which `fits` holds, one that is in use if there is one, nearly always.
+    fn pick(&mut self, fits: impl Fn(&Page) -> bool) -> Option<Page> {
+        let all: Vec<&Page> = self.pages.iter().filter(|page| fits(page)).collect();
+        let live: Vec<&Page> = all.iter().copied().filter(|page| page.allocated).collect();
+        let among = if live.is_empty() || self.rng.random_ratio(1, 20) { all } else { live };
+        self.one(&among).cloned()
+    }
+
+    /// A node of a table's trees, or of the version tree.
+    fn pick_node(&mut self, fits: impl Fn(&Page) -> bool) -> Option<Page> {
+        self.pick(|page| {
+            matches!(page.kind, PageKind::Inner | PageKind::Leaf) && page.file != "system.hf" && fits(page)
+        })
+    }
+
+    /// The bytes of a page.
+    fn bytes(&self, page: &Page) -> Option<&[u8]> {
+        let at = page.no as usize * self.page_size();
+        self.files.get(&page.file)?.get(at..at + self.page_size())
+    }
+
+    /// Changes a page.
+    fn edit(&mut self, page: &Page, change: impl FnOnce(&mut [u8])) -> Option<()> {
+        let (size, sealed) = (self.page_size(), self.sealed);
+        let at = page.no as usize * size;
+        let bytes = self.files.get_mut(&page.file)?.get_mut(at..at + size)?;
+        change(bytes);
+        if sealed {
+            seal(bytes);
+        }
+        Some(())
+    }
+
+    /// The table of a file.
+    fn table_of(&self, file: &str) -> Option<&String> {
+        self.base.tables.iter().find(|(_, table)| table.file == file).map(|(name, _)| name)
+    }
+
+    /// What a file is of.
+    fn target(&self, file: &str) -> Target {
+        match (file, self.table_of(file)) {
+            (_, Some(name)) => Target::Table(name.clone()),
+            ("undo.hf", None) => Target::Undo,
+            ("system.hf", None) => Target::System,
+            _ => Target::Log,
+        }
+    }
+
+    /// What was done to a page, which nothing excuses but damage of the undo space, where it may be the state of a transaction.
+    fn done(&self, page: &Page, what: &str) -> Option<Done> {
+        let target = self.target(&page.file);
+        let leeway = if target == Target::Undo { Leeway::Uncommitted } else { Leeway::Exact };
+        let sealed = if self.sealed { "" } else { ", checksum wrong" };
+        Some(Done {
+            what: format!("{}:{} ({:?}, index {}): {what}{sealed}", page.file, page.no, page.kind, page.index),
+            target,
+            leeway,
+            forged: false,
+        })
+    }
+
+    /// A number that may be interesting in the place of `old`.
+    fn value(&mut self, field: &Field, old: u64, page: &Page) -> u64 {
+        let (size, max) = (self.page_size() as u64, u64::MAX >> (64 - 8 * field.width));
+        let near = old.wrapping_add(self.rng.random_range(1..4)).wrapping_sub(2);
+        let choices: Vec<u64> = match field.role {
+            Role::Count => vec![0, 1, near, old * 2, max, size, self.rng.random_range(0..size)],
+            Role::Offset => vec![0, 63, 64, 80, size - 1, size, max, near, self.rng.random_range(0..size)],
+            Role::Page => {
+                let file: Vec<Page> = self.pages.iter().filter(|other| other.file == page.file).cloned().collect();
+                let live: Vec<Page> = file.iter().filter(|other| other.allocated).cloned().collect();
+                let one = |page: Option<Page>| page.map_or(0, |page| u64::from(page.no));
+                let (any, used) = (one(self.one(&file)), one(self.one(&live)));
+                let end = file.len() as u64;
+                vec![0, 1, u64::from(page.no), any, used, used, used, end, end + 100, max, max / 2, near]
+            }
+            Role::Id => vec![
+                0,
+                1,
+                near,
+                old + 1_000,
+                max,
+                1 << 62,
+                (1 << 62) - 1,
+                self.rng.random(),
+                self.rng.random_range(0..64),
+            ],
+            Role::Code => vec![0, 1, 2, 3, 255, old ^ 1 << self.rng.random_range(0..8), self.rng.random()],
+        };
+        self.one(&choices).unwrap_or(0) & max
+    }
+
+    /// Gives one of `fields` of a page another value.
+    fn change_one(&mut self, page: &Page, fields: &[Field]) -> Option<Done> {
+        let field = self.one(fields)?;
+        let bytes = self.bytes(page)?.get(field.at..field.at + field.width)?;
+        let mut word = [0; 8];
+        word[..field.width].copy_from_slice(bytes);
+        let old = u64::from_le_bytes(word);
+        let mut new = old;
+        for _ in 0..20 {
+            new = self.value(&field, old, page);
+            if new != old {
+                break;
+            }
+        }
+        self.edit(page, |bytes| {
+            bytes[field.at..field.at + field.width].copy_from_slice(&new.to_le_bytes()[..field.width]);
+        })?;
+        self.done(page, &format!("{} at {}: {old} -> {new}", field.name, field.at))
+    }
+}

@@ -1,0 +1,101 @@
+//! Undo logs, their directory, the version tree.
+
+use holdfast_base::codec::get_u16;
+use rand::Rng;
+
+use super::{Done, Scene};
+use crate::damage::layout::{Field, Kind, Page, Role, VERSIONS, field, records, undo_record_fields};
+
+const HEADER: &[Field] = &[
+    field("owner of an undo page", 64, 8, Role::Id),
+    field("records of an undo page", 72, 2, Role::Count),
+    field("end of an undo page's records", 74, 2, Role::Offset),
+    field("kind of an undo page", 76, 1, Role::Code),
+];
+const STATE: &[Field] = &[
+    field("state of an undo log", 77, 1, Role::Code),
+    field("length of an xid", 78, 2, Role::Count),
+    field("commit number", 80, 8, Role::Id),
+    field("a byte of an xid", 96, 1, Role::Code),
+];
+const LINKS: &[Field] =
+    &[field("last page of an undo log", 88, 4, Role::Page), field("page before in an undo log", 92, 4, Role::Page)];
+const DIRECTORY: &[Field] = &[
+    field("entries of a directory", 64, 4, Role::Count),
+    field("next page of a directory", 68, 4, Role::Page),
+    field("an entry of a directory", 72, 4, Role::Page),
+    field("an entry of a directory", 76, 4, Role::Page),
+];
+
+/// An undo page, one of an unfinished or prepared transaction as often as any other.
+fn undo_page(scene: &mut Scene<'_>) -> Option<Page> {
+    if scene.rng.random_bool(0.5) {
+        let pages: Vec<Page> = scene.pages.iter().filter(|page| page.kind == Kind::Undo).cloned().collect();
+        let open =
+            pages.into_iter().filter(|page| scene.bytes(page).is_some_and(|b| matches!(b[77], 1 | 2) || b[76] == 2));
+        let open: Vec<Page> = open.collect();
+        if let Some(page) = scene.one(&open) {
+            return Some(page);
+        }
+    }
+    scene.pick(|page| page.kind == Kind::Undo)
+}
+
+/// Whose records there are, and how many.
+pub fn page_header(scene: &mut Scene<'_>) -> Option<Done> {
+    let page = undo_page(scene)?;
+    scene.change_one(&page, HEADER)
+}
+
+/// How a transaction has ended.
+pub fn state(scene: &mut Scene<'_>) -> Option<Done> {
+    let page = undo_page(scene)?;
+    scene.change_one(&page, STATE)
+}
+
+/// The pages of a log.
+pub fn links(scene: &mut Scene<'_>) -> Option<Done> {
+    let page = undo_page(scene)?;
+    scene.change_one(&page, LINKS)
+}
+
+/// An undo record, or where it is.
+pub fn record(scene: &mut Scene<'_>) -> Option<Done> {
+    let page = undo_page(scene)?;
+    let bytes = scene.bytes(&page)?;
+    let count = usize::from(get_u16(bytes, 72)?);
+    let size = bytes.len();
+    if count == 0 || 2 * count > size {
+        return None;
+    }
+    let slot = size - 2 * (scene.rng.random_range(0..count) + 1);
+    if scene.rng.random_ratio(1, 4) {
+        return scene.change_one(&page, &[field("offset of an undo record", slot, 2, Role::Offset)]);
+    }
+    let bytes = scene.bytes(&page)?;
+    let fields = undo_record_fields(bytes, usize::from(get_u16(bytes, slot)?));
+    scene.change_one(&page, &fields)
+}
+
+/// The directory of undo logs.
+pub fn directory(scene: &mut Scene<'_>) -> Option<Done> {
+    let page = scene.pick(|page| page.kind == Kind::Directory)?;
+    scene.change_one(&page, DIRECTORY)
+}
+
+/// An entry of the version tree.
+pub fn version(scene: &mut Scene<'_>) -> Option<Done> {
+    let page = scene.pick(|page| page.index == VERSIONS && page.kind == Kind::Leaf)?;
+    let all = records(scene.bytes(&page)?);
+    let record = scene.one(&all)?;
+    let (suffix, payload) = (record.suffix, record.payload);
+    let mut fields = vec![field("offset of a record", record.slot, 2, Role::Offset)];
+    if payload.1 > 2 {
+        fields.push(field("flags of an old version", payload.0, 1, Role::Code));
+        fields.push(field("length of an old version's key", payload.0 + 1, 1, Role::Count));
+    }
+    if suffix.1 > 8 {
+        fields.push(field("overwriter of an old version", suffix.0 + suffix.1 - 8, 8, Role::Id));
+    }
+    scene.change_one(&page, &fields)
+}
