@@ -38,7 +38,7 @@ pub(crate) struct BackupArgs {
     /// New directory for the copy
     #[arg(value_name = "NEW_DIR")]
     target: PathBuf,
-    /// Copy at most so many MB per second
+    /// The most MB to copy per second
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Leave out the tables whose files cannot be used, and list them; exit code 3

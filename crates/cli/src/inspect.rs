@@ -56,7 +56,7 @@ pub(crate) struct LogArgs {
     /// Show groups that begin at this LSN or later
     #[arg(long, value_name = "LSN", default_value_t = 0)]
     from: u64,
-    /// Show at most so many groups
+    /// The most groups to show
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }

@@ -232,8 +232,8 @@ pub trait File: Send + Sync {
     /// that).
     ///
     /// # Errors
-    /// [`Error::DiskFull`], with the length as before; [`Error::ReadOnly`]; whatever the system
-    /// says.
+    /// [`Error::DiskFull`], with the length as before; [`Error::ReadOnly`]; any error of the
+    /// system.
     fn set_len(&self, len: u64) -> Result<()>;
 
     /// The largest write, in bytes, that is durable all or none if it is aligned to its own size, a

@@ -67,7 +67,7 @@ impl Ring {
         self.link_of(start).store(end, Ordering::Release);
     }
 
-    /// Follows the links from `from`. Returns the end of what is complete, and the number of groups
+    /// Follows the links from `from`. Returns the end of the complete groups, and the number of groups
     /// passed.
     pub fn ready_from(&self, from: u64) -> (u64, u64) {
         let (mut position, mut groups) = (from, 0);

@@ -218,13 +218,13 @@ fn verdicts(case: &Case) -> Vec<Verdict> {
     let claim = |text: &str| format!("{name}: {text}");
     vec![
         Verdict::new(
-            claim("checkpoint age, of the capacity, median"),
+            claim("checkpoint age, as a share of the capacity, median"),
             case.age().map(|a| a.median),
             Bar::AtLeast(TARGET),
         ),
         Verdict::new(claim("farthest that the age is from its median"), case.age_swing(), Bar::AtMost(0.1)),
         Verdict::new(
-            claim("5th percentile of one-second TPS, of the median"),
+            claim("5th percentile of one-second TPS, as a share of the median"),
             evenness(&case.tps()),
             Bar::AtLeast(0.8),
         ),

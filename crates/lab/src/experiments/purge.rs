@@ -208,9 +208,9 @@ fn verdicts(sides: &[Side; 2], changed: u64, frames: u64) -> Vec<Verdict> {
     verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
     let median = |f: Option<Figure>| f.map(|f| f.median);
     let tps = median(paired(sides, |t| Some(t.tps())));
-    verdicts.push(Verdict::new("TPS with a snapshot held, of that without", tps, Bar::AtLeast(0.9)));
+    verdicts.push(Verdict::new("TPS with a snapshot held, as a share of that without", tps, Bar::AtLeast(0.9)));
     let p99 = median(paired(sides, |t| t.latencies.class_ms(SEL2, 99.0)));
-    let claim = "p99 of SEL2 on the newest data with a snapshot held, of that without";
+    let claim = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
     verdicts.push(Verdict::new(claim, p99, Bar::AtMost(1.2)));
     let versions = (changed > 0).then(|| most_versions(&sides[1]) as f64 / changed as f64);
     verdicts.push(Verdict::new("versions kept per row that changed", versions, Bar::AtMost(1.0)));

@@ -337,7 +337,7 @@ fn verdicts(sequences: &[Sequence]) -> Vec<Verdict> {
         Some(s.seconds(SMALL_AFTER)?.median / warm.median)
     };
     if let Some(holdfast) = sequences.iter().find(|s| matches!(s.case.policy, Policy::Holdfast { .. })) {
-        let claim = "holdfast: time of the small query after the report, of its time before";
+        let claim = "holdfast: time of the small query after the report, as a multiple of its time before";
         verdicts.push(Verdict::new(claim, slower(holdfast), Bar::AtMost(SLOWER)));
     }
     verdicts

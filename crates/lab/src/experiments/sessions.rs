@@ -215,11 +215,11 @@ fn verdicts(steps: &[Step]) -> Vec<Verdict> {
     for (mode, _) in MODES {
         let of_mode = || steps.iter().filter(move |s| s.mode == mode);
         let worst = of_mode().filter(|s| s.sessions <= MOST).filter_map(Step::tps_ratio).reduce(f64::min);
-        let claim = format!("{mode}: TPS of the control's, worst number of sessions");
+        let claim = format!("{mode}: TPS as a share of the control's, worst number of sessions");
         verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(0.95)));
         let most = of_mode().rfind(|s| s.sessions <= MOST);
         let sessions = most.map_or(0, |s| s.sessions);
-        let claim = format!("{mode}: p99 of {GROUP} transactions at {sessions} sessions, of the control's");
+        let claim = format!("{mode}: p99 of {GROUP} transactions at {sessions} sessions, as a share of the control's");
         verdicts.push(Verdict::new(claim, most.and_then(Step::p99_ratio), Bar::AtMost(1.5)));
     }
     verdicts

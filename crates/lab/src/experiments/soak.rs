@@ -269,7 +269,7 @@ impl Outcome {
 
     fn verdicts(&self) -> Vec<Verdict> {
         let missing = self.done.missing_rows.load(Ordering::Relaxed);
-        let last = |what: &str| format!("{what}, the last quarter of the second");
+        let last = |what: &str| format!("{what}, the last quarter as a share of the second");
         vec![
             Verdict::new(last("memory of the process"), trend(&self.memory()), Bar::AtMost(1.05)),
             Verdict::new(last("size of the files"), trend(&self.files()), Bar::AtMost(1.05)),

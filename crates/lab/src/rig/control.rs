@@ -264,7 +264,7 @@ impl Session for PageUser<'_> {
 }
 
 impl PageLoop<'_> {
-    /// Runs the loop on so many threads.
+    /// Runs the loop on `threads` threads.
     ///
     /// # Errors
     /// If a file cannot be read or written.

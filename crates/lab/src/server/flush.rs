@@ -338,21 +338,28 @@ fn verdicts(case: &Case, sides: &[Side<'_>], modelled: bool) -> Vec<Verdict> {
     let claim = |text: &str| format!("log {} MB: {text}", case.capacity >> 20);
     let age = age(case, 0);
     let mut verdicts = vec![
-        Verdict::new(claim("checkpoint age, of the capacity, median"), age.map(|a| a.median), Bar::AtLeast(TARGET)),
+        Verdict::new(
+            claim("checkpoint age, as a share of the capacity, median"),
+            age.map(|a| a.median),
+            Bar::AtLeast(TARGET),
+        ),
         Verdict::new(claim("farthest that the age is from its median"), age.map(swing), Bar::AtMost(0.1)),
         Verdict::new(claim("seconds in which TPS dips while the age falls"), dips(case, 0), Bar::Exactly(0.0)),
     ];
     let even = |side| even(case, side);
     if modelled {
         verdicts.push(Verdict::new(
-            claim("5th percentile of one-second TPS, of the median"),
+            claim("5th percentile of one-second TPS, as a share of the median"),
             even(0),
             Bar::AtLeast(EVEN),
         ));
     } else {
         for (other, side) in sides.iter().enumerate().skip(1) {
             let ratio = even(0).zip(even(other)).map(|(ours, theirs)| ours / theirs);
-            let text = claim(&format!("5th percentile of one-second TPS, of the median, of {}'s", side.name));
+            let text = claim(&format!(
+                "5th percentile of one-second TPS as a share of the median, relative to {}'s",
+                side.name
+            ));
             verdicts.push(Verdict::new(text, ratio, Bar::AtLeast(EVEN_OF_OTHER)));
         }
     }

@@ -201,8 +201,10 @@ fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
     for (other, side) in sides.iter().enumerate().skip(1) {
         for (small, _) in pairs(cells) {
             let ratio = small.ratio(0, other, |t| Some(t.tps())).map(|r| r.median);
-            let claim =
-                format!("{}, {}, small pool: TPS of Holdfast, of {}'s", small.name[0], small.name[1], side.name);
+            let claim = format!(
+                "{}, {}, small pool: TPS of Holdfast, as a share of {}'s",
+                small.name[0], small.name[1], side.name
+            );
             verdicts.push(Verdict::new(claim, ratio, Bar::AtLeast(SHARE)));
         }
     }

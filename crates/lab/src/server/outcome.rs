@@ -143,9 +143,9 @@ pub fn verdicts(outcomes: &[Outcome]) -> Vec<Verdict> {
         let outcome = outcomes.iter().find(|o| o.contender == Contender::Holdfast && o.start == start);
         let name = format!("holdfast, {}", start.name());
         let median = |f: Option<Figure>| f.map(|f| f.median);
-        let claim = format!("{name}: OLTP beside the dump, of what it reaches when the pool holds both tables");
+        let claim = format!("{name}: OLTP beside the dump, as a share of its rate when the pool holds both tables");
         verdicts.push(Verdict::new(claim, median(outcome.and_then(Outcome::oltp_ratio)), Bar::AtLeast(SHARE)));
-        let claim = format!("{name}: the dump beside OLTP, of what it reaches when the pool holds both tables");
+        let claim = format!("{name}: the dump beside OLTP, as a share of its rate when the pool holds both tables");
         verdicts.push(Verdict::new(claim, median(outcome.and_then(Outcome::dump_ratio)), Bar::AtLeast(SHARE)));
         let turnovers = outcome.map_or(0.0, |o| o.turnovers);
         let reads = outcome.filter(|o| o.turnovers >= TURNOVERS).and_then(|o| o.hot_reads);

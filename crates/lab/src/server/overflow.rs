@@ -253,10 +253,11 @@ fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
     for (other, side) in sides.iter().enumerate().skip(1) {
         let tps = |c: &Cell| Some(c.ratio(0, other, |t| Some(t.tps()))?.median);
         let at_half = cells.iter().find(|c| c.name == half).and_then(tps);
-        let claim = format!("half the data in the pool, {} clients: TPS of Holdfast, of {}'s", HALF.1, side.name);
+        let claim =
+            format!("half the data in the pool, {} clients: TPS of Holdfast, as a share of {}'s", HALF.1, side.name);
         verdicts.push(Verdict::new(claim, at_half, Bar::AtLeast(BARS.0)));
         let worst = cells.iter().filter(|c| c.name != half).filter_map(tps).reduce(f64::min);
-        let claim = format!("TPS of Holdfast, of {}'s, worst of the other cells", side.name);
+        let claim = format!("TPS of Holdfast, as a share of {}'s, worst of the other cells", side.name);
         verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(BARS.1)));
     }
     verdicts

@@ -269,9 +269,9 @@ fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options)
         format!("{}: share of the pool that free pages lost from the second quarter to the last", sides[0].name);
     verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
     let median = |of: &dyn Fn(&Turn) -> Option<f64>| cell.ratio(1, 0, of).map(|r| r.median);
-    let claim = "TPS with a snapshot held, of that without";
+    let claim = "TPS with a snapshot held, as a share of that without";
     verdicts.push(Verdict::new(claim, median(&|t| Some(t.tps())), Bar::AtLeast(0.9)));
-    let claim = "p99 of SEL2 on the newest data with a snapshot held, of that without";
+    let claim = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
     verdicts.push(Verdict::new(claim, median(&sel2), Bar::AtMost(1.2)));
     let versions = most_versions(&sides[1]).zip(changed.first()).map(|(kept, &rows)| kept / rows.max(1) as f64);
     verdicts.push(Verdict::new("versions kept per row that changed", versions, Bar::AtMost(1.0)));
@@ -281,8 +281,8 @@ fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options)
 fn held_grid(cell: &Cell, sides: &[Side<'_>], changed: &[u64]) -> Grid {
     let header = [
         "",
-        "TPS, of that without",
-        "p99 of SEL2, of that without",
+        "TPS, as a share of that without",
+        "p99 of SEL2, as a share of that without",
         "longest history without",
         "with",
         "free pages lost without",

@@ -318,7 +318,7 @@ fn tps(turn: &Turn) -> Option<f64> {
 
 fn verdict(cell: &Cell) -> Verdict {
     let claim = format!(
-        "cache {}, db-ps-mode {}: TPS of Holdfast, of InnoDB's, lower 95 % bound of the pairs",
+        "cache {}, db-ps-mode {}: TPS of Holdfast, as a share of InnoDB's, lower 95 % bound of the pairs",
         cell.name[0], cell.name[1]
     );
     Verdict::new(claim, cell.ratio(0, 1, tps).map(|r| r.lower_bound), Bar::AtLeast(SHARE))

@@ -163,12 +163,12 @@ fn verdicts(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdi
         for (other, side) in sides.iter().enumerate().skip(1) {
             let tps = |c: &Cell| Some(c.ratio(0, other, |t| Some(t.tps()))?.median);
             let worst = of_mode().filter_map(tps).reduce(f64::min);
-            let claim = format!("{mode}: TPS of Holdfast, of {}'s, worst number of sessions", side.name);
+            let claim = format!("{mode}: TPS of Holdfast, as a share of {}'s, worst number of sessions", side.name);
             verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(SHARE)));
             let most = of_mode().max_by_key(|c| sessions_of(c));
             let latency = most.and_then(|c| Some(c.ratio(0, other, p99)?.median));
             let sessions = most.map_or(0, sessions_of);
-            let claim = format!("{mode}: p99 at {sessions} sessions, of {}'s", side.name);
+            let claim = format!("{mode}: p99 at {sessions} sessions, as a share of {}'s", side.name);
             verdicts.push(Verdict::new(claim, latency, Bar::AtMost(P99)));
         }
     }

@@ -25,12 +25,12 @@ pub enum Content {
         /// Rows.
         rows: u32,
     },
-    /// `new_order` of so many warehouses.
+    /// `new_order` of that many warehouses.
     NewOrder {
         /// Warehouses.
         warehouses: u32,
     },
-    /// `stock` of so many warehouses.
+    /// `stock` of that many warehouses.
     Stock {
         /// Seed.
         seed: u64,

@@ -175,10 +175,13 @@ fn verdicts(outcome: &Outcome, options: &Options) -> Vec<Verdict> {
         let tight = || cells().filter(|c| c.pool_bytes < outcome.data_bytes);
         let s = if threads == 1 { "" } else { "s" };
         let misses = worst(tight().filter_map(|c| c.misses_of_simulated()).collect(), true);
-        let claim = format!("{threads} thread{s}: misses of the simulator's for the same references, worst pool");
+        let claim =
+            format!("{threads} thread{s}: misses as a share of the simulator's for the same references, worst pool");
         verdicts.push(Verdict::new(claim, misses, Bar::AtMost(1.1)));
         let share = worst(cells().map(|c| c.median(Turn::of_bound)).collect(), false);
-        let claim = format!("{threads} thread{s}: throughput of what CPU and disk allow, median of turns, worst pool");
+        let claim = format!(
+            "{threads} thread{s}: throughput as a share of what CPU and disk allow, median of turns, worst pool"
+        );
         verdicts.push(Verdict::new(claim, share, Bar::AtLeast(0.9)));
         let price = outcome.prices.iter().find(|p| p.threads == threads).and_then(|p| p.ratio).map(|r| r.median);
         let claim =

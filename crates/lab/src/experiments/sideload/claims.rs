@@ -51,10 +51,10 @@ fn holdfast(outcomes: &[Outcome], hint: Hint) -> Vec<Verdict> {
         let outcome = find(outcomes, start, true, |p| *p == policy);
         let name = format!("{policy}, {}", start.name());
         let oltp = outcome.and_then(|o| median(o.oltp_ratio()));
-        let claim = format!("{name}: OLTP beside the dump, of what it reaches when the pool holds both tables");
+        let claim = format!("{name}: OLTP beside the dump, as a share of its rate when the pool holds both tables");
         verdicts.push(Verdict::new(claim, oltp, Bar::AtLeast(SHARE)));
         let dump = outcome.and_then(|o| median(o.dump_ratio()));
-        let claim = format!("{name}: the dump beside OLTP, of what it reaches when the pool holds both tables");
+        let claim = format!("{name}: the dump beside OLTP, as a share of its rate when the pool holds both tables");
         verdicts.push(Verdict::new(claim, dump, Bar::AtLeast(SHARE)));
         // Zero reads prove nothing over too few turnovers.
         let enough = outcome.filter(|o| o.turnovers >= TURNOVERS);
@@ -74,7 +74,7 @@ fn holdfast(outcomes: &[Outcome], hint: Hint) -> Vec<Verdict> {
         _ => None,
     };
     let claim = format!(
-        "{policy}, cold: pages read until the hot table is resident, of those of a cold start without the dump"
+        "{policy}, cold: pages read until the hot table is resident, as a share of those of a cold start without the dump"
     );
     verdicts.push(Verdict::new(claim, ratio, Bar::AtMost(COLD_READS)));
     verdicts
