@@ -35,6 +35,8 @@ fn at_once(owed: usize, overdue: usize) -> usize {
 #[derive(Default)]
 struct Work {
     clean: bool,
+    /// The cleaner is at work on the last request.
+    cleaning: bool,
     checkpoint: bool,
     home: VecDeque<Secured>,
     stopped: bool,
@@ -108,7 +110,17 @@ impl Signals {
     }
 
     fn next_clean(&self) -> Option<()> {
-        self.next(&self.for_cleaner, |work| Self::take(&mut work.clean, &self.clean, work.stopped))
+        self.next(&self.for_cleaner, |work| {
+            let request = Self::take(&mut work.clean, &self.clean, work.stopped);
+            work.cleaning = request.is_some();
+            request
+        })
+    }
+
+    /// True if the cleaner has no request, and is at work on none.
+    pub(crate) fn cleaner_rests(&self) -> bool {
+        let work = self.work.lock();
+        !work.clean && !work.cleaning
     }
 
     fn next_checkpoint(&self) -> Option<()> {

@@ -374,6 +374,14 @@ impl Pool {
         self.core.checkpoint()
     }
 
+    /// True if the cleaner has looked at what the evictions so far have asked it to look at. For a
+    /// test that lets it do so.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cleaner_rests(&self) -> bool {
+        self.core.signals.cleaner_rests()
+    }
+
     /// Totals.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
