@@ -178,6 +178,7 @@ int ha_holdfast::reset()
     hf_cursor_release(cursor);
   }
   at_entry= false;
+  has_changed= false;
   is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= links_known= false;
   hf_load_free(load);
   load= nullptr;

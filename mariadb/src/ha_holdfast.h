@@ -137,6 +137,7 @@ public:
 private:
   holdfast::Share *get_share();
   int begin_transaction();
+  int begin_change();
   hf_transaction *transaction() { return alone ? alone : connection->transaction; }
   int begin_alone();
   int commit_alone(int error);
@@ -257,6 +258,7 @@ private:
   /* Where the index stands if it has come to an end. */
   enum { NOT_BEYOND, BEFORE_ALL, BEHIND_ALL } beyond= NOT_BEYOND;
   /* The index stands at a row that was got by its primary key; the cursor stands nowhere. */
+  bool has_changed= false;    // rows, in this statement
   bool is_at_row= false;
   bool row_was_got= false;     // by its key, not by the cursor
   holdfast::Bytes entry_key;   // where the index stands

@@ -105,6 +105,9 @@ public:
   bool is_referenced(const std::string &name);
 
   const std::shared_ptr<Numbers> numbers= std::make_shared<Numbers>();
+
+  /* When a transaction that has changed rows has last committed, since the table was opened; 0 if none has. */
+  const std::shared_ptr<std::atomic<time_t>> updated= std::make_shared<std::atomic<time_t>>(0);
   const uint primary_key;
   Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers

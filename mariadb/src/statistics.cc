@@ -35,7 +35,10 @@ int ha_holdfast::info(uint flag)
       stats.records= 1;
   }
   if (flag & HA_STATUS_TIME)
+  {
     stats.create_time= created_at(table_share);
+    stats.update_time= *share->updated;
+  }
   if (flag & HA_STATUS_AUTO)
   {
     uint64_t next= 0;

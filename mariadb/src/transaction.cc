@@ -13,6 +13,7 @@
 #include "set_var.h"
 #include "sql_lex.h"
 
+#include <algorithm>
 #include <shared_mutex>
 
 namespace holdfast {
@@ -151,9 +152,16 @@ void Connection::give_up_numbers(bool unlocks)
   locked_numbers.clear();
 }
 
+void Connection::changes(const std::shared_ptr<std::atomic<time_t>> &updated)
+{
+  if (std::find(changed.begin(), changed.end(), updated) == changed.end())
+    changed.push_back(updated);
+}
+
 void Connection::end()
 {
   serial= 0;
+  changed.clear();
   hf_transaction_free(transaction);
   transaction= nullptr;
   give_up_numbers(false);
@@ -182,6 +190,8 @@ int Connection::commit(THD *thd, bool all)
   if (code == HF_OK)
     code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_at_commit());
   int error= server_error(code, thd);
+  for (const auto &updated : changed)
+    *updated= time(nullptr);
   end();
   return error;
 }

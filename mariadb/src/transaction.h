@@ -44,6 +44,9 @@ public:
   hf_code lock_numbers(const std::shared_ptr<Numbers> &numbers);
   bool has_numbers(const Numbers *numbers) const;
 
+  /* The transaction changes rows of a table: its commit says when, there. */
+  void changes(const std::shared_ptr<std::atomic<time_t>> &updated);
+
   int begin(THD *thd);
   int commit(THD *thd, bool all);
   void commit_ordered(THD *thd, bool all);
@@ -77,6 +80,7 @@ private:
   void end();
 
   std::vector<std::shared_ptr<Numbers>> locked_numbers;
+  std::vector<std::shared_ptr<std::atomic<time_t>>> changed;
   std::atomic<uint64_t> serial{0}, serial_alone{0};
   uint64_t statement_savepoint= 0;
   uint locked_tables= 0;

@@ -105,9 +105,21 @@ static bool counts_refused_numbers(int command)
   }
 }
 
+/* A row is going to be changed. */
+int ha_holdfast::begin_change()
+{
+  int error= begin_transaction();
+  if (!error && !has_changed)
+  {
+    has_changed= true;
+    connection->changes(share->updated);
+  }
+  return error;
+}
+
 int ha_holdfast::write_row(const uchar *record)
 {
-  if (int error= begin_transaction())
+  if (int error= begin_change())
     return error;
   if (table->next_number_field && record == table->record[0])
   {
@@ -195,7 +207,7 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
 
 int ha_holdfast::change_row(const uchar *before, const uchar *after)
 {
-  if (int error= begin_transaction())
+  if (int error= begin_change())
     return error;
   if (int error= find_links())
     return error;
@@ -241,7 +253,7 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
 
 int ha_holdfast::delete_row(const uchar *record)
 {
-  if (int error= begin_transaction())
+  if (int error= begin_change())
     return error;
   if (int error= find_links())
     return error;
