@@ -128,6 +128,11 @@ References references_in(const Alter_info *info, const TABLE *form, const std::s
   return all;
 }
 
+static bool checks_are_on(THD *thd)
+{
+  return !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS);
+}
+
 /* Says why a reference cannot be. */
 static int cannot_add(THD *thd, const Reference &reference, const char *why, const std::string &what)
 {
@@ -168,15 +173,16 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
     return cannot_add(thd, reference, "a column that it refers to is not in", table_of(reference.parent));
   const KEY *key= key_with(parent, reference.parent_columns);
   if (!key)
-    return cannot_add(thd, reference, "no index begins with the whole columns in", table_of(reference.parent));
+  {
+    int error= cannot_add(thd, reference, "no index begins with the whole columns in", table_of(reference.parent));
+    // Of a change in place the server would only say that it cannot be.
+    if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE && !checks_are_on(thd))
+      my_error(ER_FK_NO_INDEX_PARENT, MYF(0), reference.name.c_str(), table_of(reference.parent).c_str());
+    return error;
+  }
   if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
     return cannot_add(thd, reference, "columns have other types than those in", table_of(reference.parent));
   return 0;
-}
-
-static bool checks_are_on(THD *thd)
-{
-  return !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS);
 }
 
 /* Of the new references, where they lead. */
@@ -202,9 +208,10 @@ int check_references(THD *thd, const References &references, const TABLE *form)
   for (size_t i= 0; i < references.size(); i++)
   {
     const Reference &reference= references[i];
-    if (i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str()))
+    bool is_twice= i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str());
+    if (is_twice && reference.is_new && references[i - 1].is_new)
       return cannot_add(thd, reference, "there is another of the name", reference.name);
-    if (reference.is_new && is_name_taken(reference))
+    if (is_twice || (reference.is_new && is_name_taken(reference)))
     {
       my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", reference.name.c_str());
       return HA_ERR_CANNOT_ADD_FOREIGN;

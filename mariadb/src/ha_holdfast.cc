@@ -23,12 +23,15 @@ handler::Table_flags ha_holdfast::table_flags() const
 {
   Table_flags flags= HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_GEOMETRY |
     HA_CAN_VIRTUAL_COLUMNS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
-    HA_PRIMARY_KEY_REQUIRED_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX | HA_PARTIAL_COLUMN_READ |
+    HA_PRIMARY_KEY_IN_READ_INDEX | HA_PARTIAL_COLUMN_READ |
     HA_TABLE_SCAN_ON_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_CRASH_SAFE |
     HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
   // Without locks on ranges a statement may see other rows where it is run again, and a row with an equal text may come
   // between the server's look for one and the insert.
   THD *thd= ha_thd();
+  // A table without a primary key is told to read all columns by this flag, large and virtual ones as well, whatever a statement changes.
+  if (table_share && table_share->primary_key != MAX_KEY)
+    flags|= HA_PRIMARY_KEY_REQUIRED_FOR_DELETE;
   bool locks_ranges= !thd || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ;
   return flags | (locks_ranges ? HA_BINLOG_STMT_CAPABLE : HA_CHECK_UNIQUE_AFTER_WRITE);
 }

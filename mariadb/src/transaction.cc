@@ -367,6 +367,16 @@ static int savepoint_rollback(handlerton *, THD *thd, void *savepoint)
   return server_error(hf_rollback_to(connection->transaction, point), thd);
 }
 
+/* Tables that were first used after the savepoint are free for others then: what the transaction has locked or changed before it keeps its lock. */
+static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
+{
+  Connection *connection= Connection::existing(thd);
+  bool holds= false;
+  if (connection && connection->transaction && hf_holds_locks(connection->transaction, &holds) != HF_OK)
+    return false;
+  return !holds;
+}
+
 static int savepoint_release(handlerton *, THD *, void *)
 {
   return 0;
@@ -464,6 +474,7 @@ void set_transaction_hooks(handlerton *hton)
   hton->savepoint_offset= sizeof(uint64_t);
   hton->savepoint_set= savepoint_set;
   hton->savepoint_rollback= savepoint_rollback;
+  hton->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;
   hton->savepoint_release= savepoint_release;
   hton->start_consistent_snapshot= start_consistent_snapshot;
   hton->recover= recover;

@@ -289,7 +289,7 @@ static ulonglong numbers_ahead(ulonglong next, ulonglong last)
   return next < last ? MY_MIN(MOST, (last - next) / 64) : 0;
 }
 
-/* The least number from `from` on that is `offset` more than a multiple of `increment`. */
+/* The least number from `from` on that is `offset` more than a multiple of `increment`; `from` if there is none below the greatest, which the server finds. */
 static ulonglong next_in_series(ulonglong from, ulonglong offset, ulonglong increment)
 {
   if (increment <= 1)
@@ -298,8 +298,9 @@ static ulonglong next_in_series(ulonglong from, ulonglong offset, ulonglong incr
     offset= 0;
   if (from <= offset)
     return offset;
-  ulonglong steps= (from - offset + increment - 1) / increment;
-  return offset + steps * increment;
+  ulonglong beyond= (from - offset) % increment;
+  ulonglong missing= beyond ? increment - beyond : 0;
+  return missing >= ULONGLONG_MAX - from ? from : from + missing;
 }
 
 /* The number behind so many of a series that begins with `first`, or the greatest that there is. */
@@ -340,8 +341,11 @@ int ha_holdfast::note_auto_increment()
   Field *field= table->found_next_number_field;
   if (!field)
     return 0;
-  longlong value= field->val_int();
   ulonglong last= field->get_max_int_value();
+  // Of a number with a fraction that is no integer the server would say that it overflows.
+  if (field->result_type() == REAL_RESULT && field->val_real() > (double) last)
+    return 0;
+  longlong value= field->val_int();
   if ((value <= 0 && !(field->flags & UNSIGNED_FLAG)) || (ulonglong) value > last)
     return 0;
   // Behind the last number there is none: then the next insert fails.

@@ -90,3 +90,12 @@ REPLACE INTO m VALUES (400, 1), (NULL, 16);
 INSERT INTO m (a) VALUES (17);
 SELECT * FROM m ORDER BY a;
 SELECT auto_increment FROM information_schema.tables WHERE table_schema = 'smoke' AND table_name = 'm';
+-- Near the last number that there is.
+CREATE TABLE last_big (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY) ENGINE=$ENGINE AUTO_INCREMENT=18446744073709551614;
+SET auto_increment_increment = 65535, auto_increment_offset = 65535;
+INSERT INTO last_big VALUES (NULL);
+SELECT * FROM last_big;
+SET auto_increment_increment = 1, auto_increment_offset = 1;
+CREATE TABLE great (d DOUBLE AUTO_INCREMENT PRIMARY KEY) ENGINE=$ENGINE AUTO_INCREMENT=10000000000000000000;
+INSERT INTO great VALUES ();
+SELECT * FROM great;

@@ -91,3 +91,10 @@ DROP DATABASE elsewhere;
 DROP TABLE named;
 ALTER TABLE again ADD CONSTRAINT once FOREIGN KEY (id) REFERENCES p (id);
 CHECK TABLE g, c, p, long_c, chain, made, of_made, kept EXTENDED;
+-- A name that another key of the table has already.
+CREATE TABLE named (a INT, b INT, CONSTRAINT there FOREIGN KEY (a) REFERENCES named (b), KEY (b)) ENGINE=$ENGINE;
+ALTER TABLE named ADD CONSTRAINT there FOREIGN KEY (b) REFERENCES named (b);
+SET foreign_key_checks = 0;
+ALTER TABLE named ADD CONSTRAINT there FOREIGN KEY (b) REFERENCES named (b);
+SET foreign_key_checks = 1;
+DROP TABLE named;

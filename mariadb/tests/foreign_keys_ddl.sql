@@ -154,3 +154,10 @@ ALTER TABLE two MODIFY b INT NULL;
 ALTER TABLE two MODIFY a INT NULL;
 SHOW CREATE TABLE two\G
 DROP TABLE two_1, two_2, two;
+-- A key that is added in place and cannot be: why.
+CREATE TABLE no_index (a INT) ENGINE=$ENGINE;
+CREATE TABLE refers (a INT) ENGINE=$ENGINE;
+SET foreign_key_checks = 0;
+ALTER TABLE refers ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES no_index (a);
+SET foreign_key_checks = 1;
+DROP TABLE refers, no_index;

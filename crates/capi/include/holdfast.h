@@ -224,6 +224,7 @@ hf_code hf_commit(hf_transaction *transaction, hf_flush flush);
 hf_code hf_rollback(hf_transaction *transaction);
 hf_code hf_transaction_free(hf_transaction *transaction);
 hf_code hf_transaction_info(hf_transaction *transaction, uint64_t *serial, uint64_t *changes);
+hf_code hf_holds_locks(hf_transaction *transaction, bool *out);
 hf_code hf_kill(const hf_database *database, uint64_t serial);
 hf_code hf_prepared(const hf_database *database, void (*each)(void *context, hf_slice xid), void *context);
 hf_code hf_adopt(const hf_database *database, hf_slice xid, hf_transaction **out);

@@ -331,6 +331,11 @@ impl Transaction {
         self.raw.txn().changes()
     }
 
+    /// Whether it holds any lock.
+    pub fn holds_locks(&mut self) -> bool {
+        self.raw.txn().holds_locks()
+    }
+
     pub fn insert(
         &mut self,
         table: &Table,

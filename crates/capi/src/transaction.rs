@@ -125,6 +125,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Whether the transaction holds any lock, that of rows which it has changed included.
+    fn hf_holds_locks(transaction: *mut Transaction, out: *mut bool) {
+        let holds = take!(exclusive(transaction))?.0.holds_locks();
+        take!(put(out, holds));
+        Ok(Code::Ok)
+    }
+
     /// Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if there is none.
     fn hf_kill(database: *const Database, serial: u64) {
         take!(shared(database))?.0.kill(serial);

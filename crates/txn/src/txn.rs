@@ -135,6 +135,12 @@ impl Txn {
         &self.system
     }
 
+    /// Whether it holds any lock, that of rows which it has changed included.
+    #[must_use]
+    pub fn holds_locks(&self) -> bool {
+        self.log.is_some() || self.owner.get().is_some_and(|owner| owner.holds_locks())
+    }
+
     /// Undo records written: changes made and not undone.
     #[must_use]
     pub fn changes(&self) -> u64 {

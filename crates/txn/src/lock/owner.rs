@@ -278,6 +278,13 @@ impl Owner {
         Some(held.rows.swap_remove(newest + at))
     }
 
+    /// Whether it holds any lock: of rows, ranges or whole tables.
+    #[must_use]
+    pub fn holds_locks(&self) -> bool {
+        let held = self.held.lock();
+        !(held.rows.is_empty() && held.tables.is_empty() && held.ranges.is_empty() && held.covers.is_empty())
+    }
+
     /// Number of row locks held explicitly.
     #[must_use]
     pub fn row_locks(&self) -> usize {
