@@ -50,6 +50,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "damage-long", budget_minutes: 15.0, long: true, job: damage_long },
     Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
+    Suite { name: "rewritten", budget_minutes: 30.0, long: true, job: rewritten },
     Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
     Suite { name: "lab-server", budget_minutes: 15.0, long: true, job: lab_server },
     Suite { name: "lab-historic", budget_minutes: 8.0, long: true, job: lab_historic },
@@ -70,7 +71,9 @@ const COMPILER: Need = Need {
 fn needs_of(suite: &Suite) -> &'static [Need] {
     let has_packages = works(Command::new("apt-get").arg("--version"));
     match suite.name {
-        "mariadb" | "random-sql" | "sanitizers-c" | "lab-server" | "lab-historic" if has_packages => &[COMPILER],
+        "mariadb" | "random-sql" | "rewritten" | "sanitizers-c" | "lab-server" | "lab-historic" if has_packages => {
+            &[COMPILER]
+        }
         _ => &[],
     }
 }
@@ -197,6 +200,11 @@ fn mariadb_short() -> anyhow::Result<Outcome> {
 /// Random SQL on both engines of one server.
 fn random_sql() -> anyhow::Result<Outcome> {
     Ok(mariadb::long_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+/// The server's own tests of InnoDB.
+fn rewritten() -> anyhow::Result<Outcome> {
+    Ok(mariadb::rewritten_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 /// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.

@@ -11,7 +11,8 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-use super::{Outcome, Run};
+use super::plain_run;
+use super::runner::{Outcome, Results};
 use crate::run::root;
 use holdfast_server::Cache;
 
@@ -39,8 +40,7 @@ pub fn record(cache: &Cache, farm: &Path) -> anyhow::Result<()> {
         }
     }
     println!("recording what InnoDB gives");
-    let results = Run { record: true, engine: Some("InnoDB"), suites: &PARTS.map(String::from), tests: &tests }
-        .start(cache, farm)?;
+    let results = plain_run(farm, &PARTS.map(String::from), &tests, Some("InnoDB"), true).start(cache)?;
     let recorded = results.values().filter(|o| **o == Outcome::Pass).count();
     ensure!(recorded > 0, "nothing was recorded");
     println!("{recorded} results recorded");
@@ -68,7 +68,7 @@ pub fn is_known(test: &str) -> bool {
 }
 
 /// Writes down how the results of failed tests differ from InnoDB's.
-pub fn show_differences(cache: &Cache, farm: &Path, results: &BTreeMap<String, Outcome>) -> anyhow::Result<()> {
+pub fn show_differences(cache: &Cache, farm: &Path, results: &Results) -> anyhow::Result<()> {
     for (test, _) in results.iter().filter(|(_, outcome)| **outcome == Outcome::Fail) {
         let Some((part, name)) = test.split_once('.') else { continue };
         let folder = farm.join("mysql-test/suite").join(part);

@@ -2,21 +2,27 @@
 //!
 //! `mariadb-test-run.pl` wants a tree that it can write to: a farm of links to the unpacked packages. Suites that run the same
 //! tests on several engines get this one by their `combinations` file. A test that is known not to pass stands in
-//! `mariadb/mtr/differences`, with the reason; a run fails if any other one does. For the suite storage_engine see [`baseline`].
+//! `mariadb/mtr/differences`, with the reason; a run fails if any other one does. For the suite storage_engine see [`baseline`], for
+//! suites that are about InnoDB [`rewritten`].
 
 mod baseline;
+mod rewritten;
+mod runner;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
 use crate::run::{check, root};
 use holdfast_server::Cache;
+
+pub use rewritten::Options as Rewritten;
+pub use rewritten::run as run_rewritten;
+use runner::{Outcome, Results, Run};
 
 /// Run when none is named.
 const SUITES: [&str; 2] = ["engines/iuds", "engines/funcs"];
@@ -43,7 +49,7 @@ const BOTH_ENGINES: [&str; 3] = [
 
 /// Runs suites, or single tests of them.
 pub fn run(cache: &Cache, suites: &[String], tests: &[String]) -> anyhow::Result<()> {
-    let farm = farm(cache)?;
+    let farm = farm(cache, "mtr")?;
     let known = differences()?;
     let baseline = suites.iter().any(|s| s == baseline::SUITE);
     // It has a baseline of InnoDB and options of its own.
@@ -64,75 +70,34 @@ pub fn run(cache: &Cache, suites: &[String], tests: &[String]) -> anyhow::Result
         let _ = fs::remove_file(&combinations);
         fs::write(&combinations, COMBINATION)?;
     }
-    let engine = baseline.then_some("HOLDFAST");
-    let results = Run { record: false, engine, suites: &suites, tests }.start(cache, &farm)?;
+    let results = plain_run(&farm, &suites, tests, baseline.then_some("HOLDFAST"), false).start(cache)?;
     if baseline {
         baseline::show_differences(cache, &farm, &results)?;
     }
     judge(&results, &known, &cache.path("mtr.log"))
 }
 
-/// One run of the server's runner.
-struct Run<'a> {
-    /// Whether results are written, not compared.
-    record: bool,
-    /// For suites that are told which engine to test; they then run with all their tests, also those that are switched off because
-    /// their results are out of date.
-    engine: Option<&'a str>,
-    suites: &'a [String],
+/// A run of whole suites, or of single tests of them. Suites that are told which engine to test run with all their tests, also those
+/// that are switched off because their results are out of date. Results are recorded by one worker only.
+fn plain_run<'a>(
+    farm: &'a Path,
+    suites: &[String],
     tests: &'a [String],
-}
-
-impl Run<'_> {
-    /// Runs it to its end; what became of each test.
-    fn start(&self, cache: &Cache, farm: &Path) -> anyhow::Result<BTreeMap<String, Outcome>> {
-        let mut command = Command::new("perl");
-        command.current_dir(farm.join("mysql-test")).env("LD_LIBRARY_PATH", cache.library_dir());
-        command.args(["mariadb-test-run.pl", "--force", "--max-test-fail=0", "--retry=0", "--nowarnings"]);
-        command.arg(format!("--vardir={}", cache.path("mtr-var").display()));
-        if let Some(engine) = self.engine {
-            command.env("ENGINE", engine).arg("--enable-disabled").args(BOTH_ENGINES);
-        }
-        // Results are recorded by one worker only.
-        command.arg(if self.record { "--record" } else { "--parallel=2" });
-        command.arg(format!("--suite={}", self.suites.join(","))).args(self.tests);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("perl is missing")?;
-        let output = child.stdout.take().context("the run has an output")?;
-        let mut log = fs::File::create(cache.path(if self.record { "mtr-record.log" } else { "mtr.log" }))?;
-        let mut results = BTreeMap::new();
-        for line in BufReader::new(output).lines() {
-            let line = line?;
-            if let Some((test, result)) = parse(&line) {
-                results.insert(test, result);
-                println!("{line}");
-            }
-            writeln!(log, "{line}")?;
-        }
-        child.wait()?;
-        Ok(results)
+    engine: Option<&'a str>,
+    record: bool,
+) -> Run<'a> {
+    let mut options = vec![if record { "--record" } else { "--parallel=2" }.to_string()];
+    if engine.is_some() {
+        options.push("--enable-disabled".into());
+        options.extend(BOTH_ENGINES.map(String::from));
     }
+    options.push(format!("--suite={}", suites.join(",")));
+    let variables = engine.map(|engine| ("ENGINE", engine)).into_iter().collect();
+    let name = if record { "mtr-record" } else { "mtr" };
+    Run { farm, name, options, variables, tests, total: None, with_combinations: false }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
-    Pass,
-    Fail,
-    Skipped,
-}
-
-/// The test and its outcome, if the line tells one.
-fn parse(line: &str) -> Option<(String, Outcome)> {
-    let (head, tail) = line.split_once(" [ ")?;
-    let outcome = match tail.split_whitespace().next()? {
-        "pass" => Outcome::Pass,
-        "fail" => Outcome::Fail,
-        "skipped" => Outcome::Skipped,
-        _ => return None,
-    };
-    Some((head.split_whitespace().next()?.to_string(), outcome))
-}
-
-fn judge(results: &BTreeMap<String, Outcome>, known: &BTreeMap<String, String>, log: &Path) -> anyhow::Result<()> {
+fn judge(results: &Results, known: &BTreeMap<String, String>, log: &Path) -> anyhow::Result<()> {
     let count = |outcome| results.values().filter(|o| **o == outcome).count();
     let failed = results.iter().filter(|(_, o)| **o == Outcome::Fail).map(|(test, _)| test);
     let mut unknown = Vec::new();
@@ -162,8 +127,8 @@ fn differences() -> anyhow::Result<BTreeMap<String, String>> {
 }
 
 /// The tree that the runner works in. The plugins are copied: a build meanwhile does not disturb a run.
-fn farm(cache: &Cache) -> anyhow::Result<PathBuf> {
-    let farm = cache.path("mtr");
+fn farm(cache: &Cache, name: &str) -> anyhow::Result<PathBuf> {
+    let farm = cache.path(name);
     if !farm.join("mysql-test").exists() {
         fs::create_dir_all(farm.join("lib/mysql"))?;
         for (name, to) in [("bin", "usr/bin"), ("sbin", "usr/sbin"), ("share", "usr/share/mysql")] {
@@ -184,17 +149,4 @@ fn farm(cache: &Cache) -> anyhow::Result<PathBuf> {
         }
     }
     Ok(farm)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_the_runner_are_understood() {
-        let pass = parse("engines/iuds.update_time 'holdfast'      w1 [ pass ]    322");
-        assert_eq!(pass, Some(("engines/iuds.update_time".to_string(), Outcome::Pass)));
-        assert_eq!(parse("main.x [ skipped ]  no").map(|p| p.1), Some(Outcome::Skipped));
-        assert_eq!(parse("The servers were restarted 2 times"), None);
-    }
 }

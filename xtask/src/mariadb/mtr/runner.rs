@@ -1,0 +1,151 @@
+//! The server's own runner, `mariadb-test-run.pl`: started, read line by line, and what it says of tests that fail kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+
+use holdfast_server::Cache;
+
+/// How a test ended. A test that is run several times, on several engines or with several formats of the binary log, ends as the
+/// worst of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Outcome {
+    Skipped,
+    Pass,
+    Fail,
+}
+
+/// Test -> outcome; the name has the combination behind it, as in `rpl.rpl_ddl,row`, if there is more than one.
+pub type Results = BTreeMap<String, Outcome>;
+
+/// One run of the server's runner.
+pub struct Run<'a> {
+    /// The tree that it works in.
+    pub farm: &'a Path,
+    /// The beginning of the names of its folder of data and of its log.
+    pub name: &'a str,
+    /// Options of the runner.
+    pub options: Vec<String>,
+    /// Variables of the tests.
+    pub variables: Vec<(&'a str, &'a str)>,
+    pub tests: &'a [String],
+    /// How many there are, if that is known: every line then says how far the run is.
+    pub total: Option<usize>,
+    /// Whether a test is told apart by its combination.
+    pub with_combinations: bool,
+}
+
+impl Run<'_> {
+    /// Where the output goes.
+    pub fn log(&self, cache: &Cache) -> PathBuf {
+        cache.path(format!("{}.log", self.name))
+    }
+
+    /// Runs it to its end.
+    pub fn start(&self, cache: &Cache) -> anyhow::Result<Results> {
+        let mut command = Command::new("perl");
+        command.current_dir(self.farm.join("mysql-test")).env("LD_LIBRARY_PATH", cache.library_dir());
+        command.args(["mariadb-test-run.pl", "--force", "--max-test-fail=0", "--retry=0", "--nowarnings"]);
+        command.arg(format!("--vardir={}", cache.path(format!("{}-var", self.name)).display()));
+        command.args(&self.options).args(self.tests).envs(self.variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("perl is missing")?;
+        let output = child.stdout.take().context("the run has an output")?;
+        let mut log = fs::File::create(self.log(cache))?;
+        let mut words = Words::new(cache, self.name)?;
+        let mut results = Results::new();
+        let mut begun = BTreeSet::new();
+        for line in BufReader::new(output).split(b'\n') {
+            let line = String::from_utf8_lossy(&line?).into_owned();
+            writeln!(log, "{line}")?;
+            let Some(ended) = parse(&line) else {
+                words.add(&line)?;
+                continue;
+            };
+            begun.insert(ended.test.clone());
+            let name = if self.with_combinations { ended.full_name() } else { ended.test };
+            words.begin(&name, ended.outcome)?;
+            let worst = results.entry(name).or_insert(ended.outcome);
+            *worst = ended.outcome.max(*worst);
+            match self.total {
+                Some(total) => println!("{:>4} of {total}  {line}", begun.len()),
+                None => println!("{line}"),
+            }
+        }
+        child.wait()?;
+        Ok(results)
+    }
+}
+
+/// What the runner says of tests that fail: a file for each.
+struct Words {
+    folder: PathBuf,
+    now: Option<fs::File>,
+}
+
+impl Words {
+    fn new(cache: &Cache, name: &str) -> anyhow::Result<Words> {
+        let folder = cache.path(format!("{name}-failed"));
+        fs::create_dir_all(&folder)?;
+        Ok(Words { folder, now: None })
+    }
+
+    /// What follows is about this test.
+    fn begin(&mut self, test: &str, outcome: Outcome) -> anyhow::Result<()> {
+        let file = self.folder.join(format!("{}.txt", test.replace('/', "+")));
+        self.now = match outcome {
+            Outcome::Fail => Some(fs::File::create(file)?),
+            _ => {
+                let _ = fs::remove_file(file);
+                None
+            }
+        };
+        Ok(())
+    }
+
+    fn add(&mut self, line: &str) -> anyhow::Result<()> {
+        Ok(self.now.as_mut().map_or(Ok(()), |file| writeln!(file, "{line}"))?)
+    }
+}
+
+/// What a line of the runner tells about a test.
+struct Ended {
+    test: String,
+    combination: Option<String>,
+    outcome: Outcome,
+}
+
+impl Ended {
+    fn full_name(&self) -> String {
+        self.combination.as_ref().map_or_else(|| self.test.clone(), |c| format!("{},{c}", self.test))
+    }
+}
+
+fn parse(line: &str) -> Option<Ended> {
+    let (head, tail) = line.split_once(" [ ")?;
+    let outcome = match tail.split_whitespace().next()? {
+        "pass" => Outcome::Pass,
+        "fail" => Outcome::Fail,
+        "skipped" | "disabled" => Outcome::Skipped,
+        _ => return None,
+    };
+    let test = head.split_whitespace().next()?.to_string();
+    let combination = head.split('\'').nth(1).map(String::from);
+    Some(Ended { test, combination, outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_runner_are_understood() {
+        let pass = parse("engines/iuds.update_time 'holdfast'      w1 [ pass ]    322").unwrap();
+        assert_eq!((pass.full_name().as_str(), pass.outcome), ("engines/iuds.update_time,holdfast", Outcome::Pass));
+        assert_eq!(parse("main.x [ skipped ]  no").map(|p| p.outcome), Some(Outcome::Skipped));
+        assert!(parse("The servers were restarted 2 times").is_none());
+    }
+}
