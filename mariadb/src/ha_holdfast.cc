@@ -29,7 +29,8 @@ handler::Table_flags ha_holdfast::table_flags() const
   // Without locks on ranges a statement may see other rows where it is run again, and a row with an equal text may come
   // between the server's look for one and the insert.
   THD *thd= ha_thd();
-  // A table without a primary key is told to read all columns by this flag, large and virtual ones as well, whatever a statement changes.
+  // Without a primary key this flag has all columns read, large and virtual ones as well, whatever a
+  // statement changes.
   if (table_share && table_share->primary_key != MAX_KEY)
     flags|= HA_PRIMARY_KEY_REQUIRED_FOR_DELETE;
   bool locks_ranges= !thd || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ;

@@ -367,7 +367,8 @@ static int savepoint_rollback(handlerton *, THD *thd, void *savepoint)
   return server_error(hf_rollback_to(connection->transaction, point), thd);
 }
 
-/* Tables that were first used after the savepoint are free for others then: what the transaction has locked or changed before it keeps its lock. */
+/* Whether tables that were first used after the savepoint are free for others then. The rollback keeps
+   the locks of rows, so that a table with some has to stay. */
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
 {
   Connection *connection= Connection::existing(thd);

@@ -289,7 +289,8 @@ static ulonglong numbers_ahead(ulonglong next, ulonglong last)
   return next < last ? MY_MIN(MOST, (last - next) / 64) : 0;
 }
 
-/* The least number from `from` on that is `offset` more than a multiple of `increment`; `from` if there is none below the greatest, which the server finds. */
+/* The least number from `from` on that is `offset` more than a multiple of `increment`; `from` if there is
+   none below the greatest, which the server finds. */
 static ulonglong next_in_series(ulonglong from, ulonglong offset, ulonglong increment)
 {
   if (increment <= 1)

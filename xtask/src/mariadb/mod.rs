@@ -1,6 +1,7 @@
 //! The engine inside MariaDB: build, private servers, tests, the Debian package.
 //!
-//! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab uses as well.
+//! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab
+//! uses as well.
 
 mod alters;
 mod backup;
@@ -61,7 +62,8 @@ pub enum What {
     Backup,
     /// Change definitions and rows at random, on this engine and on InnoDB, and compare
     Alters(alters::Options),
-    /// Change rows at random in tables that refer to each other, on this engine and on InnoDB, and compare
+    /// Change rows at random in tables that refer to each other, on this engine and on InnoDB, and
+    /// compare
     References(references::Options),
     /// Random SQL on this engine and on InnoDB, every answer compared
     Compare(compare::Options),
@@ -70,19 +72,22 @@ pub enum What {
         /// How often
         #[arg(default_value_t = 20)]
         rounds: u32,
-        /// With sysbench's oltp_read_write beside, and a replica that has to have the same after each kill
+        /// With sysbench's oltp_read_write beside, and a replica that has to have the same after
+        /// each kill
         #[arg(long)]
         sysbench: bool,
     },
     /// Holdfast beside InnoDB: sysbench in memory, in turns, in one server
     Bench(bench::Options),
-    /// Holdfast beside InnoDB: `ALTER TABLE ... ENGINE` and the import of a dump, in turns, in one server
+    /// Holdfast beside InnoDB: `ALTER TABLE ... ENGINE` and the import of a dump, in turns, in one
+    /// server
     Load(load::Options),
     /// Carry schemas to InnoDB and back by mariadb-dump, at rest and under writers, and compare
     Dump,
     /// A primary under load and a parallel replica, compared at the end
     Replication,
-    /// Tables in two parts on two servers, behind the Spider engine, compared with the same tables in one piece
+    /// Tables in two parts on two servers, behind the Spider engine, compared with the same tables
+    /// in one piece
     Spider,
     /// Run the server's own test suites on this engine
     Mtr {
@@ -172,11 +177,7 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         }
         What::Mtr { suites, tests, rewritten } => {
             build(&cache)?;
-            if rewritten.rewritten {
-                mtr::run_rewritten(&cache, &suites, &tests, &rewritten)
-            } else {
-                mtr::run(&cache, &suites, &tests)
-            }
+            mtr::run_as(&cache, &suites, &tests, &rewritten)
         }
         What::Sanitize { only } => match sanitize(&only)? {
             Some(why) => anyhow::bail!("{why}"),
@@ -189,7 +190,8 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     }
 }
 
-/// Random SQL on both engines, as long as the long suites take. Where the server's packages cannot be had, the reason.
+/// Random SQL on both engines, as long as the long suites take. Where the server's packages cannot
+/// be had, the reason.
 pub fn long_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Some(why) = without_packages(&cache) {
@@ -230,12 +232,14 @@ pub fn rewritten_suite() -> anyhow::Result<Option<String>> {
     }
     build_as(&cache, Profile::Dev)?;
     let days = std::time::UNIX_EPOCH.elapsed()?.as_secs() / (24 * 60 * 60);
-    mtr::run_rewritten(&cache, &[], &[], &mtr::Rewritten { rewritten: true, part: 5, seed: days, parallel: 2 })?;
+    mtr::run_as(&cache, &[], &[], &mtr::Rewritten { rewritten: true, part: 5, seed: days, parallel: 2 })?;
     Ok(None)
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at random, tables that refer to each other, tables of another format, a dump to InnoDB and back, a few tests of the
-/// server's suites, some kills. Where the server's packages cannot be had, the reason.
+/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at
+/// random, tables that refer to each other, tables of another format, a dump to InnoDB and back, a
+/// few tests of the server's suites, some kills. Where the server's packages cannot be had, the
+/// reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Some(why) = without_packages(&cache) {

@@ -1,7 +1,9 @@
-//! The suite storage_engine, whose expected results are out of date: what InnoDB gives today is recorded first and expected of this engine.
+//! The suite storage_engine, whose expected results are out of date: what InnoDB gives today is
+//! recorded first and expected of this engine.
 //!
-//! What is known to be different stands in `mariadb/mtr/storage_engine`, as the difference to InnoDB's result of that test; why, stands in
-//! `mariadb/mtr/differences`. So a test passes if exactly the known lines differ.
+//! What is known to be different stands in `mariadb/mtr/storage_engine`, as the difference to
+//! InnoDB's result of that test; why, stands in `mariadb/mtr/differences`. So a test passes if
+//! exactly the known lines differ.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,8 +13,7 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-use super::plain_run;
-use super::runner::{Outcome, Results};
+use super::runner::{Outcome, Results, Run};
 use crate::run::root;
 use holdfast_server::Cache;
 
@@ -40,7 +41,7 @@ pub fn record(cache: &Cache, farm: &Path) -> anyhow::Result<()> {
         }
     }
     println!("recording what InnoDB gives");
-    let results = plain_run(farm, &PARTS.map(String::from), &tests, Some("InnoDB"), true).start(cache)?;
+    let results = Run::of_suites(farm, &PARTS.map(String::from), &tests, Some("InnoDB"), true).start(cache)?;
     let recorded = results.values().filter(|o| **o == Outcome::Pass).count();
     ensure!(recorded > 0, "nothing was recorded");
     println!("{recorded} results recorded");

@@ -1,27 +1,26 @@
 //! The server's own test suites, run on this engine.
 //!
 //! `mariadb-test-run.pl` wants a tree that it can write to: a farm of links to the unpacked packages. Suites that run the same
-//! tests on several engines get this one by their `combinations` file. A test that is known not to pass stands in
-//! `mariadb/mtr/differences`, with the reason; a run fails if any other one does. For the suite storage_engine see [`baseline`], for
-//! suites that are about InnoDB [`rewritten`].
+//! tests on several engines get this one by their `combinations` file. A test that is known not to
+//! pass stands in `mariadb/mtr/differences`, with the reason; a run fails if any other one does.
+//! For the suite storage_engine see [`baseline`], for suites that are about InnoDB [`rewritten`].
 
 mod baseline;
+mod farm;
 mod rewritten;
 mod runner;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::run::{check, root};
+use crate::run::root;
 use holdfast_server::Cache;
 
+use farm::farm;
 pub use rewritten::Options as Rewritten;
-pub use rewritten::run as run_rewritten;
 use runner::{Outcome, Results, Run};
 
 /// Run when none is named.
@@ -30,7 +29,8 @@ const SUITES: [&str; 2] = ["engines/iuds", "engines/funcs"];
 /// Tests of engines/iuds that take seconds together.
 pub const QUICK: [&str; 6] = ["insert_time", "insert_year", "update_time", "update_year", "delete_time", "delete_year"];
 
-/// What makes a server of the suites use this engine. It opens a file for each table, and some tests make many.
+/// What makes a server of the suites use this engine. It opens a file for each table, and some
+/// tests make many.
 const COMBINATION: &str = "[holdfast]
 plugin-load-add=ha_holdfast.so
 plugin-maturity=experimental
@@ -40,12 +40,10 @@ open-files-limit=8192
 partition
 ";
 
-/// InnoDB is there, which the runner switches off otherwise; a statement that is to fail for a lock fails soon.
-const BOTH_ENGINES: [&str; 3] = [
-    "--mysqld=--innodb",
-    "--mysqld=--loose-innodb-lock-wait-timeout=1",
-    "--mysqld=--loose-holdfast-lock-wait-timeout=1",
-];
+/// Runs suites, or single tests of them, as they are or rewritten.
+pub fn run_as(cache: &Cache, suites: &[String], tests: &[String], options: &Rewritten) -> anyhow::Result<()> {
+    if options.rewritten { rewritten::run(cache, suites, tests, options) } else { run(cache, suites, tests) }
+}
 
 /// Runs suites, or single tests of them.
 pub fn run(cache: &Cache, suites: &[String], tests: &[String]) -> anyhow::Result<()> {
@@ -70,31 +68,11 @@ pub fn run(cache: &Cache, suites: &[String], tests: &[String]) -> anyhow::Result
         let _ = fs::remove_file(&combinations);
         fs::write(&combinations, COMBINATION)?;
     }
-    let results = plain_run(&farm, &suites, tests, baseline.then_some("HOLDFAST"), false).start(cache)?;
+    let results = Run::of_suites(&farm, &suites, tests, baseline.then_some("HOLDFAST"), false).start(cache)?;
     if baseline {
         baseline::show_differences(cache, &farm, &results)?;
     }
     judge(&results, &known, &cache.path("mtr.log"))
-}
-
-/// A run of whole suites, or of single tests of them. Suites that are told which engine to test run with all their tests, also those
-/// that are switched off because their results are out of date. Results are recorded by one worker only.
-fn plain_run<'a>(
-    farm: &'a Path,
-    suites: &[String],
-    tests: &'a [String],
-    engine: Option<&'a str>,
-    record: bool,
-) -> Run<'a> {
-    let mut options = vec![if record { "--record" } else { "--parallel=2" }.to_string()];
-    if engine.is_some() {
-        options.push("--enable-disabled".into());
-        options.extend(BOTH_ENGINES.map(String::from));
-    }
-    options.push(format!("--suite={}", suites.join(",")));
-    let variables = engine.map(|engine| ("ENGINE", engine)).into_iter().collect();
-    let name = if record { "mtr-record" } else { "mtr" };
-    Run { farm, name, options, variables, tests, total: None, with_combinations: false }
 }
 
 fn judge(results: &Results, known: &BTreeMap<String, String>, log: &Path) -> anyhow::Result<()> {
@@ -124,29 +102,4 @@ fn differences() -> anyhow::Result<BTreeMap<String, String>> {
     let lines = text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
     let pair = |line: &str| line.split_once(' ').map(|(test, reason)| (test.to_string(), reason.trim().to_string()));
     lines.map(|l| pair(l).with_context(|| format!("a difference without a reason: {l}"))).collect()
-}
-
-/// The tree that the runner works in. The plugins are copied: a build meanwhile does not disturb a run.
-fn farm(cache: &Cache, name: &str) -> anyhow::Result<PathBuf> {
-    let farm = cache.path(name);
-    if !farm.join("mysql-test").exists() {
-        fs::create_dir_all(farm.join("lib/mysql"))?;
-        for (name, to) in [("bin", "usr/bin"), ("sbin", "usr/sbin"), ("share", "usr/share/mysql")] {
-            let link = farm.join(name);
-            if !link.exists() {
-                symlink(cache.root(to), link)?;
-            }
-        }
-        let tests = cache.root("usr/share/mysql/mysql-test");
-        check(Command::new("cp").arg("-rs").arg(tests).arg(farm.join("mysql-test")))?;
-    }
-    let plugins = farm.join("lib/mysql/plugin");
-    fs::create_dir_all(&plugins)?;
-    for entry in fs::read_dir(cache.root("usr/lib/mysql/plugin"))? {
-        let entry = entry?;
-        if entry.path().is_file() {
-            fs::copy(entry.path(), plugins.join(entry.file_name()))?;
-        }
-    }
-    Ok(farm)
 }

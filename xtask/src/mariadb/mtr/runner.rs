@@ -1,4 +1,5 @@
-//! The server's own runner, `mariadb-test-run.pl`: started, read line by line, and what it says of tests that fail kept.
+//! The server's own runner, `mariadb-test-run.pl`: started, read line by line, and what it says of
+//! tests that fail kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +11,8 @@ use anyhow::Context;
 
 use holdfast_server::Cache;
 
-/// How a test ended. A test that is run several times, on several engines or with several formats of the binary log, ends as the
-/// worst of them.
+/// How a test ended. A test that is run several times, on several engines or with several formats
+/// of the binary log, ends as the worst of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Outcome {
     Skipped,
@@ -19,8 +20,17 @@ pub enum Outcome {
     Fail,
 }
 
-/// Test -> outcome; the name has the combination behind it, as in `rpl.rpl_ddl,row`, if there is more than one.
+/// Test -> outcome; the name has the combination behind it, as in `rpl.rpl_ddl,row`, if there is
+/// more than one.
 pub type Results = BTreeMap<String, Outcome>;
+
+/// InnoDB is there, which the runner switches off otherwise; a statement that is to fail for a lock
+/// fails soon.
+const BOTH_ENGINES: [&str; 3] = [
+    "--mysqld=--innodb",
+    "--mysqld=--loose-innodb-lock-wait-timeout=1",
+    "--mysqld=--loose-holdfast-lock-wait-timeout=1",
+];
 
 /// One run of the server's runner.
 pub struct Run<'a> {
@@ -39,7 +49,28 @@ pub struct Run<'a> {
     pub with_combinations: bool,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// A run of whole suites, or of single tests of them. Suites that are told which engine to test
+    /// run with all their tests, also those that are switched off because their results are out of
+    /// date. Results are recorded by one worker only.
+    pub fn of_suites(
+        farm: &'a Path,
+        suites: &[String],
+        tests: &'a [String],
+        engine: Option<&'a str>,
+        record: bool,
+    ) -> Run<'a> {
+        let mut options = vec![if record { "--record" } else { "--parallel=2" }.to_string()];
+        if engine.is_some() {
+            options.push("--enable-disabled".into());
+            options.extend(BOTH_ENGINES.map(String::from));
+        }
+        options.push(format!("--suite={}", suites.join(",")));
+        let variables = engine.map(|engine| ("ENGINE", engine)).into_iter().collect();
+        let name = if record { "mtr-record" } else { "mtr" };
+        Run { farm, name, options, variables, tests, total: None, with_combinations: false }
+    }
+
     /// Where the output goes.
     pub fn log(&self, cache: &Cache) -> PathBuf {
         cache.path(format!("{}.log", self.name))

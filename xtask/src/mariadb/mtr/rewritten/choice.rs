@@ -1,5 +1,5 @@
-//! Which tests of a suite are run on this engine: those that use tables of InnoDB, by themselves or by what they include, and are not about
-//! InnoDB's own files, tables and variables.
+//! Which tests of a suite are run on this engine: those that use tables of InnoDB, by themselves or
+//! by what they include, and are not about InnoDB's own files, tables and variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -40,7 +40,8 @@ const ABOUT_INNODB: [(&str, &str); 26] = [
     ("innodb-read-only", "starts a server on InnoDB's files that must not be written"),
 ];
 
-/// Ends of the names of tests that another engine has of its own: what they include names InnoDB, they do not use it.
+/// Ends of the names of tests that another engine has of its own: what they include names InnoDB,
+/// they do not use it.
 const OF_OTHERS: [&str; 5] = ["_myisam", "_memory", "_maria", "_aria", "_archive"];
 
 /// The tests of a suite.

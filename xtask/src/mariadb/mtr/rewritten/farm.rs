@@ -1,4 +1,5 @@
-//! The farm of the rewritten suites: the tree of the runner, in which every file that names InnoDB as an engine is a file of its own.
+//! The farm of the rewritten suites: the tree of the runner, in which every file that names InnoDB
+//! as an engine is a file of its own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +29,7 @@ pub const NAME: &str = "mtr-rewritten";
 
 /// Makes the farm, or brings it up to date.
 pub fn make(cache: &Cache) -> anyhow::Result<PathBuf> {
-    let farm = super::super::farm(cache, NAME)?;
+    let farm = super::super::farm::farm(cache, NAME)?;
     let (from, to) = (cache.root("usr/share/mysql/mysql-test"), farm.join("mysql-test"));
     for part in ["include", "main", "suite"] {
         rewrite_folder(&from.join(part), &to.join(part))?;

@@ -1,8 +1,9 @@
 //! The server's suites whose tests use InnoDB, with this engine's name in its place.
 //!
-//! In a farm of their own tests, the files that they include and the expected results are rewritten ([`words`]); of a suite those tests are run
-//! that use tables of InnoDB and are not about InnoDB itself ([`choice`]). A test that does not pass has to stand in
-//! `mariadb/mtr/rewritten`, with the reason ([`table`]).
+//! In a farm of their own tests, the files that they include and the expected results are rewritten
+//! ([`words`]); of a suite those tests are run that use tables of InnoDB and are not about InnoDB
+//! itself ([`choice`]). A test that does not pass has to stand in `mariadb/mtr/rewritten`, with the
+//! reason ([`table`]).
 
 mod choice;
 mod farm;
@@ -34,9 +35,11 @@ const SUITES: [&str; 12] = [
     "rpl",
 ];
 
-/// Both engines are there; a statement that is to fail for a lock fails soon, and so does a test that hangs.
+/// Both engines are there; a statement that is to fail for a lock fails soon, and so does a test
+/// that hangs.
 const OPTIONS: [&str; 12] = [
-    // The second one: a test goes on after an error, so that what follows a missing feature is compared as well.
+    // The second one: a test goes on after an error, so that what follows a missing feature is
+    // compared as well.
     "--force",
     "--testcase-timeout=3",
     "--mysqld=--plugin-load-add=ha_holdfast.so",

@@ -1,4 +1,5 @@
-//! The tests that are known not to pass: `mariadb/mtr/rewritten`, a line for each with its class and the reason.
+//! The tests that are known not to pass: `mariadb/mtr/rewritten`, a line for each with its class
+//! and the reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,7 +50,8 @@ pub struct Known {
     pub reason: String,
 }
 
-/// The tests; one that runs in several combinations stands there by its name alone, or as `suite.test,combination`.
+/// The tests; one that runs in several combinations stands there by its name alone, or as
+/// `suite.test,combination`.
 pub struct Table(BTreeMap<String, Known>);
 
 impl Table {

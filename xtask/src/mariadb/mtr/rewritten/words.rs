@@ -1,14 +1,15 @@
 //! The name of InnoDB in a file of the suites, replaced where it names the engine of a table.
 //!
 //! `InnoDB` stays what it is in names of files, options, variables and tables (`have_innodb.inc`, `--innodb`, `innodb_page_size`), and before
-//! a colon, where it is the beginning of a line of the error log. A few of InnoDB's variables and tables have a counterpart of the same
-//! meaning, which takes their place.
+//! a colon, where it is the beginning of a line of the error log. A few of InnoDB's variables and
+//! tables have a counterpart of the same meaning, which takes their place.
 
 /// The name in `SHOW CREATE TABLE`.
 const ENGINE: &[u8] = b"HOLDFAST";
 const INNODB: &[u8] = b"innodb";
 
-/// What this engine has as well: the rest of the name, behind `innodb_`, of variables also `innodb-`.
+/// What this engine has as well: the rest of the name, behind `innodb_`, of variables also
+/// `innodb-`.
 const VARIABLES: [&str; 2] = ["lock_wait_timeout", "snapshot_isolation"];
 const TABLES: [&str; 3] = ["trx", "locks", "lock_waits"];
 
@@ -87,7 +88,8 @@ fn has_counterpart(before: &[u8], after: &[u8]) -> bool {
     let len = rest.iter().take_while(|b| is_of_name(**b) || **b == b'-').count();
     let name = String::from_utf8_lossy(&rest[..len]).to_ascii_lowercase().replace('-', "_");
     let is_variable = VARIABLES.contains(&name.as_str());
-    // Elsewhere the names of tables are those of options, which switch InnoDB's on, and of views of the schema sys.
+    // Elsewhere the names of tables are those of options, which switch InnoDB's on, and of views of
+    // the schema sys.
     let is_table =
         *separator == b'_' && TABLES.contains(&name.as_str()) && ends_with_word(before, b"information_schema.");
     is_table || is_variable && !before.last().is_some_and(|b| is_of_name(*b))
