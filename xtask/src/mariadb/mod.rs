@@ -213,6 +213,7 @@ pub fn sanitize(only: &[String]) -> anyhow::Result<Option<String>> {
     if only.is_empty() {
         alters::short(&cache)?;
         references::short(&cache)?;
+        compare::short(&cache)?;
     }
     Ok(None)
 }
@@ -237,7 +238,7 @@ pub fn rewritten_suite() -> anyhow::Result<Option<String>> {
 }
 
 /// The part of all this that every run of the tests contains: the smoke scripts, a table altered at
-/// random, tables that refer to each other, tables of another format, a dump to InnoDB and back, a
+/// random, tables that refer to each other, random SQL, tables of another format, a dump to InnoDB and back, a
 /// few tests of the server's suites, some kills. Where the server's packages cannot be had, the
 /// reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
@@ -249,6 +250,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     smoke::run(&cache, &[], false)?;
     alters::short(&cache)?;
     references::short(&cache)?;
+    compare::short(&cache)?;
     check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
