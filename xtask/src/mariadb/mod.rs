@@ -213,7 +213,6 @@ pub fn sanitize(only: &[String]) -> anyhow::Result<Option<String>> {
     if only.is_empty() {
         alters::short(&cache)?;
         references::short(&cache)?;
-        compare::short(&cache)?;
     }
     Ok(None)
 }
