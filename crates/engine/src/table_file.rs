@@ -114,6 +114,9 @@ impl WriterGate {
     /// Admits no further writer and waits until all have left. After an error everything is as before.
     fn close(&self, wait: &Wait<'_>) -> Result<()> {
         self.shut(wait)?;
+        if holdfast_base::planted!("gate-not-waited-for") {
+            return Ok(());
+        }
         let mut wings = self.wings.all();
         let left = wings.try_for_each(|wing| wait.at(&wing.changed, &mut wing.writers.lock(), |w| w.count > 0));
         left.inspect_err(|_| self.reopen())

@@ -141,7 +141,9 @@ impl TxnSystem {
             }
             system.metrics.inc(Counter::TrxRecovered);
             let owner = system.new_owner(&TxnOptions::default(), true);
-            system.adopt_active(found.txn, &owner);
+            if !holdfast_base::planted!("prepared-rows-not-locked") {
+                system.adopt_active(found.txn, &owner);
+            }
             owner.set_undo_records(log.records());
             let loser = Loser { owner, log, xid: None, tried: false };
             if found.state == LogState::Prepared {

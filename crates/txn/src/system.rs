@@ -110,7 +110,7 @@ impl std::ops::Deref for OpenView {
 
 impl Drop for OpenView {
     fn drop(&mut self) {
-        if self.view.let_go() {
+        if self.view.let_go() || holdfast_base::planted!("held-view-closed") {
             self.system.close_view(&self.view);
         }
     }

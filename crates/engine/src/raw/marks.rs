@@ -63,7 +63,7 @@ impl Marks {
     /// Sees to it that the file never lets a number below `next` be given out again.
     fn cover(&self, shared: &Shared, which: usize, next: u64, ahead: u64) -> Result<()> {
         let mut saved = self.saved.lock();
-        if next <= saved[which] {
+        if next <= saved[which] || holdfast_base::planted!("numbers-not-covered") {
             return Ok(());
         }
         self.save(shared, which, next.saturating_add(ahead), &mut saved)

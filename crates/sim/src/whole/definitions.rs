@@ -172,17 +172,17 @@ impl Definer {
     }
 
     fn act(&mut self) -> anyhow::Result<Next> {
-        let kind = self.dice.one_of(&["c", "x"]);
+        let kind = self.dice.one_of(&["c", "x", "x"]);
         let (one, other) = (format!("{kind}{}", self.dice.below(3)), format!("{kind}{}", self.dice.below(3)));
         if !self.tables().contains_key(&one) && self.dice.percent(80) {
             return self.create(&one);
         }
         match self.dice.below(100) {
             0..10 => self.create(&one),
-            10..20 => self.drop_table(&one),
-            20..40 => self.truncate(&one),
-            40..55 => self.rename(&one, &other),
-            55..60 => self.set_options(&one),
+            10..17 => self.drop_table(&one),
+            17..30 => self.truncate(&one),
+            30..42 => self.rename(&one, &other),
+            42..46 => self.set_options(&one),
             _ if kind == "x" => self.alter(&one),
             _ => self.truncate(&one),
         }
@@ -375,9 +375,12 @@ impl Definer {
         } else {
             life.coverage.count("definitions: alter");
         }
+        if alone.is_none() {
+            self.let_others_work();
+        }
         let filled = self.fill(&mut alter, name, &subjects)?;
         if alone.is_none() {
-            thread::sleep(Duration::from_micros(self.dice.below(20_000)));
+            self.let_others_work();
             alone = life.metadata.alone(name, wait);
         }
         let Some(alone) = alone.filter(|_| filled && self.dice.percent(85)) else {
@@ -386,6 +389,11 @@ impl Definer {
         };
         alone.set_added(&[]);
         self.complete(alter, name, definition, &add)
+    }
+
+    fn let_others_work(&mut self) {
+        let most = self.dice.one_of(&[1_000, 50_000, 500_000]);
+        thread::sleep(Duration::from_micros(self.dice.below(most)));
     }
 
     fn new_index(&mut self) -> (String, Subject) {

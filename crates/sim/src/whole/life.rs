@@ -10,6 +10,7 @@ use holdfast::{Builder, Database, VerifyOptions};
 use holdfast_base::{blocking, sim, thread};
 use holdfast_io::{CrashDisk, FaultDisk};
 
+use super::counters::Counters;
 use super::definitions::{self, Definitions};
 use super::disk::{RunClock, SlowDisk};
 use super::history::{Coverage, History, Item, Txn, Version};
@@ -17,7 +18,7 @@ use super::metadata::Metadata;
 use super::plan::{Damage, Dice, Plan};
 use super::session::Session;
 use super::values::table;
-use super::{backups, damage, faults, judge, keeper, opens, operator, places, restart, survivors, tall, xa};
+use super::{backups, damage, faults, judge, keeper, opens, operator, places, restart, survivors, tall, temporary, xa};
 
 /// What is left of a life, and must be there when the next one begins.
 #[derive(Default)]
@@ -26,6 +27,7 @@ struct Kept {
     /// Prepared transactions that wait.
     waiting: Vec<Txn>,
     definitions: Definitions,
+    counters: Counters,
 }
 
 /// What the threads of a life share.
@@ -42,6 +44,7 @@ pub(super) struct Life {
     /// Prepared transactions that no session has, by their numbers.
     pub left: blocking::Mutex<BTreeMap<u64, Txn>>,
     pub definitions: blocking::Mutex<Definitions>,
+    pub counters: blocking::Mutex<Counters>,
     pub metadata: Arc<Metadata>,
     /// Tables that were damaged.
     pub struck: damage::Struck,
@@ -106,6 +109,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<(BTreeMap<&'static str, u64>, sim::Run
     let (scheduler, in_run, of_run) = (plan.scheduler(), plan.clone(), Arc::clone(&coverage));
     let (outcome, run) = sim::run(scheduler, move || lives(&in_run, &of_run));
     outcome?;
+    coverage.count(if plan.has_partitions() { "cache: several partitions" } else { "cache: one partition" });
     coverage.add("switches of threads", run.switches);
     coverage.add("stalls of threads", run.stalls);
     Ok((coverage.all(), run))
@@ -125,6 +129,7 @@ fn lives(plan: &Plan, coverage: &Arc<Coverage>) -> anyhow::Result<()> {
             faulty: FaultDisk::new(Arc::new(disk.clone())),
             left: blocking::Mutex::new(restart::carried(std::mem::take(&mut kept.waiting))),
             definitions: blocking::Mutex::new(std::mem::take(&mut kept.definitions)),
+            counters: blocking::Mutex::new(std::mem::take(&mut kept.counters)),
             metadata: Arc::default(),
             disk,
             room: AtomicU64::new(0),
@@ -157,6 +162,7 @@ fn one_life(
         }
         *created = true;
     }
+    temporary::drop_left(&raw)?;
     let sound = survivors::read_all(&raw, &life.plan)?;
     ensure!(sound == *before, "the rows are not those that were there: {sound:?}, not {before:?}");
     let _ = life.db.set(raw);
@@ -180,6 +186,7 @@ fn one_life(
     let life = Arc::try_unwrap(life).map_err(|_| anyhow!("a thread of the life is left"))?;
     let (disk, plan, definitions) = (life.disk.clone(), life.plan.clone(), life.definitions.into_inner());
     let strikes = life.struck;
+    let counters = life.counters.into_inner();
     let copies = life.copies.into_inner().unwrap_or_else(PoisonError::into_inner);
     let faults = life.faulty.fired();
     coverage.add("faults of the disk", faults);
@@ -194,7 +201,7 @@ fn one_life(
         return Ok((disk.clone(), Kept::default()));
     }
     let seen = opens::look(&disk, &plan, dice, &coverage).context("a read-only open after the life")?;
-    let left = Left { txns: txns.clone(), before, closed, definitions, seen };
+    let left = Left { txns: txns.clone(), before, closed, definitions, counters, seen };
     // Recovery is looked at by a database of its own, which is left to the next power cut.
     let kept = survive(&disk, &plan, dice, &coverage, left)?;
     for copy in copies {
@@ -209,6 +216,7 @@ struct Left<'a> {
     before: &'a BTreeMap<Item, Version>,
     closed: bool,
     definitions: Definitions,
+    counters: Counters,
     /// What a read-only open has shown.
     seen: Option<BTreeMap<Item, Version>>,
 }
@@ -311,7 +319,8 @@ fn survive(
 
 /// Checks what a restart has found of what a life has done.
 fn check_left(raw: &RawDatabase, plan: &Plan, coverage: &Coverage, left: Left<'_>) -> anyhow::Result<Kept> {
-    let Left { mut txns, before, closed, mut definitions, seen } = left;
+    let Left { mut txns, before, closed, mut definitions, counters, seen } = left;
+    temporary::drop_left(raw)?;
     let waiting = restart::settle(&mut txns, &raw.prepared(), closed)?;
     txns.extend(definitions.settle(raw)?);
     let rows = survivors::read_all(raw, plan)?;
@@ -322,7 +331,8 @@ fn check_left(raw: &RawDatabase, plan: &Plan, coverage: &Coverage, left: Left<'_
     let before = before.iter().filter(|(item, _)| stays(item)).map(|(item, version)| (*item, *version)).collect();
     survivors::check(&txns, &before, &rows, closed)?;
     restart::check_locks(raw, &waiting, coverage)?;
-    Ok(Kept { rows, waiting, definitions })
+    let counters = counters.settle(raw, &restart::names(raw), closed)?;
+    Ok(Kept { rows, waiting, definitions, counters })
 }
 
 type Handle = thread::JoinHandle<anyhow::Result<()>>;

@@ -15,14 +15,17 @@
 //! A run takes a process of its own, so that it begins with the same statics and addresses; [`runner`] starts them.
 
 mod backups;
+mod counters;
 mod current;
 mod damage;
 mod definitions;
 mod disk;
 mod faults;
+mod held;
 mod history;
 mod judge;
 mod keeper;
+mod kinds;
 mod life;
 mod metadata;
 mod opens;
@@ -35,6 +38,7 @@ pub mod runner;
 mod session;
 mod survivors;
 mod tall;
+mod temporary;
 mod values;
 mod xa;
 

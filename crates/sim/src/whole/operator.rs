@@ -1,9 +1,10 @@
 //! The operator of a run: tables come and go, cache and log change their sizes, checks and checkpoints run beside the sessions.
 
+use std::ops::Bound;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use holdfast::{Error, ReplacementPolicy, TableDefinition, VerifyOptions};
+use holdfast::{Error, Listing, ReplacementPolicy, TableDefinition, VerifyOptions};
 use holdfast_base::{sim, thread};
 
 use super::disk::ends_life;
@@ -34,7 +35,11 @@ fn tolerate(life: &Life, error: anyhow::Error) -> anyhow::Result<()> {
     let Some(known) = error.downcast_ref::<Error>() else { return Err(error) };
     match known {
         _ if ends_life(known) || life.is_over() => Ok(()),
-        Error::LockTimeout | Error::TableNotFound(_) | Error::TableExists(_) | Error::SnapshotTooOld => Ok(()),
+        Error::LockTimeout
+        | Error::TableMismatch { .. }
+        | Error::TableNotFound(_)
+        | Error::TableExists(_)
+        | Error::SnapshotTooOld => Ok(()),
         Error::Io { .. } | Error::DiskFull(_) if life.faulty.fired() > 0 => Ok(()),
         _ => bail!("the operator: {error}"),
     }
@@ -43,7 +48,7 @@ fn tolerate(life: &Life, error: anyhow::Error) -> anyhow::Result<()> {
 fn act(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
     let db = life.db();
     let count = |what| life.coverage.count(what);
-    match dice.below(14) {
+    match dice.below(15) {
         0 => {
             count("operator: checkpoint");
             db.checkpoint()?;
@@ -74,13 +79,43 @@ fn act(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
         7 => {
             count("operator: status");
             ensure!(!db.status_text().is_empty(), "the status is empty");
-            let _ = db.stats();
+            let _ = (db.stats(), db.metrics_snapshot(), db.latest_deadlock());
+            list(life);
         }
         8 => {
             count("operator: scan hints");
             db.set_scan_hints(dice.percent(50));
         }
+        9 => sizes(life, dice)?,
         _ => tables(life, dice)?,
+    }
+    Ok(())
+}
+
+/// Reads all listings.
+fn list(life: &Life) {
+    life.coverage.count("operator: listings");
+    for listing in Listing::ALL {
+        let mut rows = 0;
+        life.db().list(*listing, &mut |_| {
+            rows += 1;
+            rows < 200
+        });
+    }
+}
+
+/// What is known about the sizes of a table.
+fn sizes(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
+    life.coverage.count("operator: sizes of a table");
+    let names: Vec<String> = life.raw().tables().into_iter().map(|(name, _)| name).collect();
+    let table = life.raw().open_table(&names[dice.below(names.len() as u64) as usize])?;
+    let (_, _, _) = (table.rows(0)?, table.leaves(0)?, table.file_bytes()?);
+    let (low, high) = (5u64.to_be_bytes(), 90u64.to_be_bytes());
+    table.estimate(0, Bound::Included(&low), Bound::Excluded(&high))?;
+    table.sample(0, 3, &mut |_| {})?;
+    let mut first = Vec::new();
+    if table.first_key(0, &low, &mut first)? {
+        ensure!(first[..] >= low[..], "the first key from {low:?} on is {first:?}");
     }
     Ok(())
 }

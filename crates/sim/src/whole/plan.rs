@@ -39,6 +39,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// True if a run may have all that there is.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        let at_least = self.sessions >= 64 && self.transactions >= 40 && self.lives >= 3;
+        at_least && self.arguments().len() == 3
+    }
+
     /// As arguments of a command line.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
@@ -104,6 +111,8 @@ pub enum Damage {
     /// Bits flip, and the checksum fits.
     Forged,
 }
+/// Bytes of a cache that has several partitions.
+const WIDE: u64 = 48 << 20;
 
 /// What a run consists of.
 #[derive(Clone, Debug)]
@@ -138,6 +147,8 @@ pub struct Plan {
     pub keys: u64,
     /// Tables.
     pub tables: usize,
+    /// Whether sessions use temporary tables.
+    pub temporary: bool,
     /// Of 100 values, how many are longer than a page.
     pub long_values: u64,
     /// See [`Damage`].
@@ -155,7 +166,7 @@ impl Plan {
         let wide = dice.percent(10);
         let cores = dice.one_of(&[1, 2, 4, 8, 16, 64]);
         // The smallest pool in most runs; a large one of small pages has several partitions.
-        let cache_bytes = if wide { 48 << 20 } else { dice.one_of(&[5 << 20, 5 << 20, 6 << 20, 8 << 20]) };
+        let cache_bytes = if wide { WIDE } else { dice.one_of(&[5 << 20, 5 << 20, 6 << 20, 8 << 20]) };
         let sessions = dice.one_of(&[1, 2, 2, 3, 4, 4, 6, 8, 12, 24, 64]).min(limits.sessions);
         let transactions = (dice.below(limits.transactions.max(1)) + 1).min(400 / sessions + 2);
         let damage =
@@ -177,6 +188,7 @@ impl Plan {
             version_limit: dice.one_of(&[4 << 20, 64 << 20]),
             keys: dice.one_of(&[4, 16, 64, 200]),
             tables: dice.below(3) as usize + 1,
+            temporary: dice.percent(40),
             long_values: dice.one_of(&[0, 3, 30]),
             damage,
             limits: limits.clone(),
@@ -188,6 +200,12 @@ impl Plan {
     fn larger_than_its_cache(self, dice: &mut Dice) -> Plan {
         let page_size = dice.one_of(&[16384, 32768, 65536]);
         Plan { page_size, lives: 1, cache_bytes: 5 << 20, keys: 200, long_values: 30, ..self }
+    }
+
+    /// True if the cache is so large, for so many cores, that it has several partitions.
+    #[must_use]
+    pub fn has_partitions(&self) -> bool {
+        self.cache_bytes >= WIDE
     }
 
     /// The scheduler's part.

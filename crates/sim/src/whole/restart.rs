@@ -62,7 +62,7 @@ pub(super) fn carried(waiting: Vec<Txn>) -> BTreeMap<u64, Txn> {
 }
 
 /// The names under which items are found.
-fn names(raw: &RawDatabase) -> BTreeMap<usize, String> {
+pub(super) fn names(raw: &RawDatabase) -> BTreeMap<usize, String> {
     let changing = places::changing(raw.database()).into_iter().map(|(name, number)| (number, name));
     let fixed = raw.database().list_tables().into_iter().filter_map(|table| {
         let number = table.name.strip_prefix('t')?.parse().ok()?;

@@ -46,7 +46,10 @@ impl Session {
             }
             let done = match self.dice.below(100) {
                 0..15 => self.read_only(),
-                15..35 if !self.life.damages() => self.raw(),
+                15..50 if self.life.damages() => self.read_write(),
+                15..35 => self.raw(),
+                35..45 => self.held(),
+                45..50 if self.life.plan.temporary => self.temporary(),
                 _ => self.read_write(),
             };
             done.with_context(|| format!("session {}", self.number))?;
@@ -71,7 +74,7 @@ impl Session {
     }
 
     /// A table: one that stays, or now and then one of `others`, if all know its indexes.
-    fn place(&mut self, others: &[Place]) -> Place {
+    pub fn place(&mut self, others: &[Place]) -> Place {
         let others: Vec<&Place> = others.iter().filter(|place| places::is_typed(&place.name)).collect();
         if !others.is_empty() && self.dice.percent(25) {
             return others[self.dice.below(others.len() as u64) as usize].clone();
@@ -211,7 +214,7 @@ impl Session {
         }
     }
 
-    fn finish(&mut self, mut current: Current, txn: WriteTransaction) -> anyhow::Result<()> {
+    pub fn finish(&mut self, mut current: Current, txn: WriteTransaction) -> anyhow::Result<()> {
         if self.dice.percent(12) {
             self.life.coverage.count("end: rollback");
             let result = txn.rollback();
@@ -466,7 +469,12 @@ impl Session {
         value(version, group, tag, len as usize)
     }
 
-    fn change(&mut self, current: &mut Current, no: usize, rows: &Table<'_, u64, &'static [u8]>) -> Result<(), Stop> {
+    pub fn change(
+        &mut self,
+        current: &mut Current,
+        no: usize,
+        rows: &Table<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
         let key = self.dice.below(self.life.plan.keys);
         let item = Item { table: no, key };
         let version = current.version();

@@ -11,6 +11,7 @@ use anyhow::{Context, ensure};
 use holdfast::raw::{Direction, RawLock, RawOptions, RawRead, RawTransaction};
 use holdfast::{Error, FlushAtCommit, Isolation};
 
+use super::counters::Taken;
 use super::current::{Current, Flow, Stop, demand};
 use super::history::{End, Item, Txn};
 use super::life::Life;
@@ -28,6 +29,7 @@ struct User {
     txn: RawTransaction,
     open: Vec<RawRows>,
     shared: Vec<Shared>,
+    taken: Taken,
 }
 
 /// The number of the transaction that a coordinator calls so.
@@ -52,7 +54,7 @@ impl Session {
             Err(error) => return self.sort(&error).map(drop),
         };
         self.life.coverage.count("raw: transaction");
-        let mut user = User { txn, open: Vec::new(), shared: Vec::new() };
+        let mut user = User { txn, open: Vec::new(), shared: Vec::new(), taken: Taken::default() };
         let wait = Duration::from_millis(self.dice.one_of(&[0, 10, 1_000, 50_000]));
         if self.dice.percent(10) {
             user.txn.txn().take_snapshot();
@@ -84,12 +86,15 @@ impl Session {
         let (own, writes) = (current.own.clone(), current.record.writes.len());
         let place = user.txn.statement(wait)?;
         let count = if self.dice.percent(20) { 3 } else { 1 };
-        let User { txn, open, .. } = user;
+        let User { txn, open, taken, .. } = user;
         let mut act = || {
             for _ in 0..count {
                 match self.dice.below(100) {
                     0..35 => self.read_raw(current, txn, &open[at])?,
                     35..50 => self.lock_raw(current, txn, &open[at])?,
+                    50..56 if !read_only => {
+                        taken.take(&self.life, &open[at], &mut self.dice)??;
+                    }
                     _ if read_only => {}
                     _ => self.change_raw(current, txn, &open[at])?,
                 }
@@ -141,7 +146,7 @@ impl Session {
     }
 
     fn raw_place(&mut self) -> Place {
-        if self.dice.percent(55) {
+        if self.dice.percent(40) {
             return self.fixed_place();
         }
         let changing = places::changing(self.life.db());
@@ -266,6 +271,9 @@ impl Session {
         let ordered = if in_two_steps { user.txn.txn().commit_ordered() } else { Ok(()) };
         match ordered.and_then(|()| user.txn.commit(flush)) {
             Ok(()) => {
+                if flush == FlushAtCommit::Sync && !current.record.writes.is_empty() {
+                    user.taken.lasts(&self.life);
+                }
                 self.life.coverage.count(if in_two_steps { "raw: commit in two steps" } else { "raw: commit" });
                 self.end(current, End::Committed(flush));
                 Ok(())
@@ -353,7 +361,8 @@ impl Session {
         let record =
             record.with_context(|| format!("transaction {number} is listed as prepared, but nobody left it"))?;
         ensure!(!life.raw().prepared().contains(xid), "transaction {number} is listed although a session has it");
-        let (current, user) = (Current::new(record), User { txn, open: Vec::new(), shared: Vec::new() });
+        let (current, user) =
+            (Current::new(record), User { txn, open: Vec::new(), shared: Vec::new(), taken: Taken::default() });
         self.pause();
         match self.dice.below(10) {
             0..5 => {

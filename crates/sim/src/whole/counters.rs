@@ -1,0 +1,114 @@
+//! Numbers that tables count up: none is given out twice, and none again that a durable commit came after, also across power cuts.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use holdfast::Result;
+use holdfast::raw::{MARKS, RawDatabase};
+
+use super::life::Life;
+use super::plan::Dice;
+use super::raw_rows::RawRows;
+
+/// A table's number in the history, and which of its marks.
+type Name = (usize, usize);
+
+#[derive(Clone, Debug, Default)]
+struct Counter {
+    /// The first number of each grant, and the one behind its last.
+    given: BTreeMap<u64, u64>,
+    /// What is given out now is not below this.
+    floor: u64,
+    /// Behind all that was given out.
+    next: u64,
+    /// A crash does not take it back behind this.
+    durable: u64,
+    /// A call has failed: what it has taken is not known.
+    failed: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counters(BTreeMap<Name, Counter>);
+
+/// What a transaction has taken.
+#[derive(Debug, Default)]
+pub(super) struct Taken(Vec<(Name, u64)>);
+
+/// Numbers beyond those that were taken that a crash may pass over.
+const AHEAD: u64 = 1000;
+
+impl Taken {
+    /// Takes numbers of a table, or raises what it gives out next.
+    pub fn take(&mut self, life: &Life, rows: &RawRows, dice: &mut Dice) -> anyhow::Result<Result<()>> {
+        let name = (rows.number, dice.below(MARKS as u64) as usize);
+        let floor = life.counters.lock().0.entry(name).or_default().floor;
+        let behind = if dice.percent(75) {
+            life.coverage.count("counter: take");
+            let count = dice.one_of(&[1, 1, 7, 1_500]);
+            rows.table.take_mark(name.1, count).map(|first| (Some(first), first + count))
+        } else {
+            life.coverage.count("counter: raise");
+            let next = floor + dice.below(300);
+            rows.table.raise_mark(name.1, next, dice.below(AHEAD)).map(|()| (None, next))
+        };
+        let mut counters = life.counters.lock();
+        let counter = counters.0.entry(name).or_default();
+        let (first, behind) = match behind {
+            Ok(behind) => behind,
+            Err(error) => {
+                counter.failed = true;
+                return Ok(Err(error));
+            }
+        };
+        if let Some(first) = first {
+            let before = counter.given.range(..behind).next_back();
+            ensure!(
+                first >= floor && before.is_none_or(|(_, end)| *end <= first),
+                "number {first} of {name:?} is given out, after {before:?} and {floor}"
+            );
+            counter.given.insert(first, behind);
+        } else {
+            counter.floor = counter.floor.max(behind);
+        }
+        counter.next = counter.next.max(behind);
+        self.0.push((name, behind));
+        Ok(Ok(()))
+    }
+
+    /// A synced commit came after.
+    pub fn lasts(&self, life: &Life) {
+        let mut counters = life.counters.lock();
+        for (name, behind) in &self.0 {
+            let counter = counters.0.entry(*name).or_default();
+            counter.durable = counter.durable.max(*behind);
+        }
+    }
+}
+
+impl Counters {
+    /// What holds for the next life, of the tables called `names`.
+    ///
+    /// # Errors
+    /// A number that would be given out again, or a gap.
+    pub fn settle(
+        mut self,
+        raw: &RawDatabase,
+        names: &BTreeMap<usize, String>,
+        closed: bool,
+    ) -> anyhow::Result<Counters> {
+        self.0.retain(|(table, _), _| names.contains_key(table));
+        for ((table, which), counter) in &mut self.0 {
+            let next = raw.open_table(&names[table]).context("a table with counters")?.mark(*which);
+            let least = if closed { counter.next } else { counter.durable };
+            ensure!(next >= least, "mark {which} of table {table} is {next} after a restart: {counter:?}");
+            let most = if closed { counter.next.max(1) } else { counter.next + AHEAD };
+            ensure!(
+                counter.failed || next <= most,
+                "mark {which} of table {table} is {next} after a restart: {counter:?}"
+            );
+            *counter = Counter { floor: next, next, durable: least, ..Counter::default() };
+        }
+        Ok(self)
+    }
+}
