@@ -25,7 +25,7 @@ use super::tables::{LOCK_WAIT, begin_raw, definition, delete_raw, insert_raw};
 pub struct Plan {
     pub page_size: usize,
     /// Closed, or killed.
-    closed: bool,
+    pub closed: bool,
     /// Versions that an old snapshot needs are in the version tree.
     history: bool,
     /// Rows of the largest table.

@@ -85,7 +85,7 @@ impl Life<'_> {
         let Some(open) = self.open()? else {
             self.judge.became = Became::Refused;
             self.nothing_is_erased(files)?;
-            return rescue::files(&self.judge, files, self.base.plan.page_size);
+            return rescue::files(&self.judge, files, self.base.plan);
         };
         self.nothing_is_erased(files)?;
         self.teach(&open)?;
