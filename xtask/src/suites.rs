@@ -38,7 +38,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "simulation", budget_minutes: 4.0, long: false, job: simulation_short },
     Suite { name: "model", budget_minutes: 5.0, long: false, job: model_checkers },
     Suite { name: "browser", budget_minutes: 3.0, long: false, job: browser },
-    Suite { name: "mariadb", budget_minutes: 4.0, long: false, job: mariadb_short },
+    Suite { name: "mariadb", budget_minutes: 5.5, long: false, job: mariadb_short },
     Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
     Suite { name: "sanitizers-c", budget_minutes: 15.0, long: true, job: sanitizers_c },
     Suite { name: "sanitizers-threads", budget_minutes: 20.0, long: true, job: sanitizers_threads },

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::limits::key_len_max;
-use holdfast_base::{Error, Result, TxnId};
+use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{Direction, Spot};
@@ -32,6 +32,7 @@ use crate::options::Isolation;
 use crate::put::NewVersion;
 use crate::reread::Rereads;
 use crate::row::{HEADER_LEN, VersionHeader};
+use crate::system::TxnSystem;
 use crate::txn::{Txn, add_delta};
 use crate::values::{self, NewValue, Part};
 use crate::visibility::split;
@@ -94,6 +95,21 @@ impl Seen<'_> {
     /// Whether the change gives a key a live version that has none.
     pub fn comes_to_life(&self, deleted: bool) -> bool {
         !deleted && !self.is_live()
+    }
+}
+
+/// That an inserter has waited for a range, so that later readers of the range let it go first. Ends when the insert is done or given up,
+/// in whichever way.
+struct InsertTurn {
+    system: Arc<TxnSystem>,
+    owner: Arc<Owner>,
+    index: IndexId,
+    key: Box<[u8]>,
+}
+
+impl Drop for InsertTurn {
+    fn drop(&mut self) {
+        self.system.locks.has_inserted(&self.owner, self.index, &self.key);
     }
 }
 
@@ -178,7 +194,7 @@ impl Txn {
         let value = value.into();
         let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
         let system = Arc::clone(&self.system);
-        let mut rereads = Rereads::default();
+        let (mut turn, mut rereads) = (None, Rereads::default());
         loop {
             let stripe = system.unique_stripe(index.id(), prefix).lock();
             if holdfast_base::planted!("unique-not-asked") {
@@ -193,7 +209,7 @@ impl Txn {
                 Step::Done(_) => return Ok(()),
                 Step::Blocked(blocker) => {
                     drop(stripe);
-                    self.clear_way(index, key, blocker, &mut rereads)?;
+                    self.clear_way(index, key, blocker, &mut turn, &mut rereads)?;
                 }
             }
         }
@@ -252,29 +268,22 @@ impl Txn {
     fn change(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, mut old: Option<&mut Vec<u8>>) -> Result<bool> {
         self.check_writable(key)?;
         self.throttle();
-        let (mut stands_in_line, mut rereads) = (false, Rereads::default());
+        let (mut turn, mut rereads) = (None, Rereads::default());
         let begins = self.view.is_none() && !holdfast_base::planted!("view-before-the-wait");
-        let result = loop {
+        loop {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
                 Ok(Step::Blocked(blocker)) => blocker,
-                Ok(Step::Done(existed)) => break Ok(existed),
+                Ok(Step::Done(existed)) => return Ok(existed),
                 // The change found no entry and took the view for that; then an entry came. Nothing else was read at the
                 // view, so the change begins again without one.
                 Err(Error::Conflict) if begins && self.view.is_some() => {
                     self.end_views();
                     continue;
                 }
-                Err(e) => break Err(e),
+                Err(e) => return Err(e),
             };
-            stands_in_line |= matches!(blocker, Blocker::Range);
-            if let Err(e) = self.clear_way(index, key, blocker, &mut rereads) {
-                break Err(e);
-            }
-        };
-        if stands_in_line {
-            self.system.locks.has_inserted(self.owner(), index.id(), key);
+            self.clear_way(index, key, blocker, &mut turn, &mut rereads)?;
         }
-        result
     }
 
     /// Pays for log that the checkpoint cannot keep up with, between two rows, holding nothing.
@@ -287,11 +296,27 @@ impl Txn {
         }
     }
 
-    fn clear_way(&self, index: &TableIndex, key: &[u8], blocker: Blocker, rereads: &mut Rereads) -> Result<()> {
+    /// Waits until `blocker` is gone. `turn` is taken where that is a range, and belongs to the change until it ends.
+    fn clear_way(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        blocker: Blocker,
+        turn: &mut Option<InsertTurn>,
+        rereads: &mut Rereads,
+    ) -> Result<()> {
         match blocker {
             Blocker::Writer(id) => self.wait_for_writer(index, key, id, LockMode::Exclusive),
             Blocker::Lock => self.lock_exclusively(index, key),
-            Blocker::Range => self.system.locks.wait_range(self.owner(), index.id(), key, self.wait_mode()),
+            Blocker::Range => {
+                turn.get_or_insert_with(|| InsertTurn {
+                    system: Arc::clone(&self.system),
+                    owner: Arc::clone(self.owner()),
+                    index: index.id(),
+                    key: key.into(),
+                });
+                self.system.locks.wait_range(self.owner(), index.id(), key, self.wait_mode())
+            }
             Blocker::Changed(read) => rereads.again(index, key, read),
         }
     }

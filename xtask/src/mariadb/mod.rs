@@ -11,6 +11,7 @@ mod crash;
 #[cfg(test)]
 mod docs;
 mod dump;
+mod isolation;
 mod load;
 mod mtr;
 mod package;
@@ -67,6 +68,8 @@ pub enum What {
     References(references::Options),
     /// Random SQL on this engine and on InnoDB, every answer compared
     Compare(compare::Options),
+    /// Random transactions at each isolation level on Holdfast, and a judge of what they saw
+    Isolation(isolation::Options),
     /// Kill a server under load, round after round, and check that nothing is lost
     Crash {
         /// How often
@@ -150,6 +153,10 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Compare(options) => {
             build(&cache)?;
             compare::run(&cache, &options)
+        }
+        What::Isolation(options) => {
+            build(&cache)?;
+            isolation::run(&cache, &options)
         }
         What::Crash { rounds, sysbench } => {
             build(&cache)?;
@@ -250,6 +257,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     alters::short(&cache)?;
     references::short(&cache)?;
     compare::short(&cache)?;
+    isolation::short(&cache)?;
     check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;

@@ -4,15 +4,16 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_base::Result;
 use holdfast_base::sync::Mutex;
+use holdfast_base::{CommitNo, Result, TxnId};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
-use super::{BATCH_MIN, CursorOptions, RowCursor, access, borrow};
+use super::{CursorOptions, RowCursor, access, borrow};
 use crate::change::conflict;
+use crate::commit_map::TxnStatus;
 use crate::index::TableIndex;
-use crate::lock::{CoverId, KeyRange, LockMode, RangeId, WaitMode};
+use crate::lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
 use crate::reads::{ForCursors, is_locked_by_others, lock_and_read, read_covered};
 use crate::row::VersionHeader;
@@ -43,9 +44,40 @@ pub(super) struct Locking {
     locked: usize,
     /// Locks the entries that follow.
     pub(super) cover: Option<CoverId>,
+    batch: BatchMoment,
+}
+
+/// When a batch was read: what others have put into the index since is not in it.
+#[derive(Clone, Copy)]
+struct BatchMoment {
+    last_commit: CommitNo,
+    low: TxnId,
+    /// How often the transaction had waited.
+    waits: u64,
+}
+
+impl BatchMoment {
+    fn now(system: &TxnSystem, owner: &Owner) -> BatchMoment {
+        BatchMoment { last_commit: system.clock.last_commit(), low: system.map.low(), waits: owner.waited() }
+    }
+
+    /// Whether the transaction has committed since.
+    fn is_before_commit_of(self, writer: TxnId, system: &TxnSystem) -> bool {
+        match system.map.status(writer) {
+            TxnStatus::Committed(no) => no > self.last_commit || no.0 == 0 && writer >= self.low,
+            TxnStatus::Active | TxnStatus::RolledBack => false,
+        }
+    }
 }
 
 impl Locking {
+    /// A batch is going to be read.
+    pub(super) fn begin_batch(&mut self, system: &TxnSystem, owner: &Owner) {
+        if !self.keep {
+            self.batch = BatchMoment::now(system, owner);
+        }
+    }
+
     /// Whether entries may be locked as one: not where some are passed over or unlocked again.
     fn may_cover(&self) -> bool {
         self.keep && self.wait != WaitMode::SkipLocked
@@ -87,6 +119,7 @@ impl Txn {
             is_unlocked: false,
             locked: 0,
             cover: None,
+            batch: BatchMoment::now(&self.system, self.owner()),
         })
     }
 }
@@ -133,11 +166,14 @@ impl RowCursor {
         let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
         match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
             Ok(spot) => {
+                let has_gone = self.has_gone_meanwhile(spot, &payload)?;
                 let mut value = mem::take(&mut self.value);
                 let exists = self.value_of_locked(spot, payload, &acc, &mut value);
                 drop(acc);
                 self.value = value;
-                if matches!(exists, Ok(true)) {
+                if has_gone {
+                    self.read_anew();
+                } else if matches!(exists, Ok(true)) {
                     self.count_locked();
                 }
                 exists
@@ -155,6 +191,27 @@ impl RowCursor {
             }
             Err(e) => Err(e),
         }
+    }
+
+    /// Where no range keeps others out, those that the transaction has waited for, for an entry or for the row that it leads to, may have put
+    /// entries behind the place that was reached. They are read anew.
+    pub(super) fn notice_waits(&mut self) {
+        if let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep)
+            && locking.batch.waits != self.owner.waited()
+        {
+            self.read_anew();
+        }
+    }
+
+    /// Whether a cursor without a range finds its entry gone by a transaction that has committed after the batch was read. The row may be
+    /// further on now, under another key.
+    fn has_gone_meanwhile(&self, spot: Spot, payload: &[u8]) -> Result<bool> {
+        let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep) else { return Ok(false) };
+        if !spot.exists() {
+            return Ok(true);
+        }
+        let header = split(&self.index, payload)?.0;
+        Ok(header.deleted && locking.batch.is_before_commit_of(header.txn, &self.system))
     }
 
     /// An entry was locked by itself: after some of them the others are locked as one.
@@ -204,9 +261,7 @@ impl RowCursor {
     /// Waits for the lock of the entry of `self.key`, keeping others out of what was read before it alone, and goes back to there.
     fn wait_for_entry(&mut self) -> Result<()> {
         self.at -= 1;
-        self.forget_batch();
-        self.done = false;
-        self.batch_len = BATCH_MIN;
+        self.read_anew();
         let read = self.last.as_ref().map(|last| self.read_to(last));
         let whole = KeyRange::new(borrow(&self.from), borrow(&self.to));
         let Some(locking) = &mut self.locking else { return Ok(()) };

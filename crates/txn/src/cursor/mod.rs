@@ -385,6 +385,7 @@ impl RowCursor {
             self.changes_seen = changes;
             self.notice_changes();
         }
+        self.notice_waits();
         if self.at == self.batch.len() {
             if self.done {
                 return Ok(false);
@@ -399,9 +400,7 @@ impl RowCursor {
         let changes = self.owner.changes_of(self.index.id());
         if changes.added != self.index_changes_seen.added {
             // There may be entries ahead that the batch lacks. What is read now may be no good for the next row already.
-            self.forget_batch();
-            self.done = false;
-            self.batch_len = BATCH_MIN;
+            self.read_anew();
         }
         self.stale |= changes != self.index_changes_seen;
         self.index_changes_seen = changes;
@@ -419,6 +418,13 @@ impl RowCursor {
         self.count_rows();
     }
 
+    /// Gives up what was read ahead: the entries behind the place that was reached are read again, few at first.
+    fn read_anew(&mut self) {
+        self.forget_batch();
+        self.done = false;
+        self.batch_len = BATCH_MIN;
+    }
+
     fn count_rows(&mut self) {
         if self.index.kind() == IndexKind::Rows && self.rows_read > 0 {
             self.system.metrics.add(Counter::RowsRead, self.rows_read);
@@ -432,6 +438,9 @@ impl RowCursor {
             return Err(Error::Interrupted);
         }
         self.forget_batch();
+        if let Some(locking) = &mut self.locking {
+            locking.begin_batch(&self.system, &self.owner);
+        }
         let scan = self.decide_scan()?;
         let acc = access(&self.system, &self.index, self.statement, self.plan);
         if let Some(pages) = scan {

@@ -368,6 +368,7 @@ impl LockManager {
             observer.begins();
         }
         let outcome = owner.block(limit);
+        owner.has_waited();
         if let Some(observer) = observer {
             observer.ends();
         }

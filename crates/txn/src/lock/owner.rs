@@ -106,6 +106,7 @@ pub struct Owner {
     txn: AtomicU64,
     undo_records: AtomicU64,
     changes: AtomicU64,
+    waited: AtomicU64,
     /// Rollbacks to a savepoint, and the last one.
     undone: AtomicU64,
     /// Cursors that are open: while there is none, nothing asks where the changes were.
@@ -133,6 +134,7 @@ impl Owner {
             txn: AtomicU64::new(0),
             undo_records: AtomicU64::new(0),
             changes: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
             undone: AtomicU64::new(0),
             cursors: AtomicUsize::new(0),
             changed_indexes: Mutex::new(HashMap::default()),
@@ -194,6 +196,16 @@ impl Owner {
     pub(crate) fn undid(&self) {
         self.undone.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it has waited for a lock.
+    pub(crate) fn waited(&self) -> u64 {
+        self.waited.load(Ordering::Relaxed)
+    }
+
+    /// A wait for a lock is over.
+    pub(crate) fn has_waited(&self) {
+        self.waited.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A number that grows with every change it makes or undoes.
