@@ -12,6 +12,14 @@ const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
 
 /// The files of a database that was killed, with the header of the file of `rows` changed; the checksum is right.
 fn killed(change: impl FnOnce(&mut [u8])) -> MemoryDisk {
+    damaged(|header| {
+        change(header);
+        page::seal(header);
+    })
+}
+
+/// The same, with whatever checksum `change` leaves.
+fn damaged(change: impl FnOnce(&mut [u8])) -> MemoryDisk {
     let (disk, db) = common::on_memory_disk();
     db.transact(|txn| (0..100).try_for_each(|i| txn.open_table(&OTHER)?.insert(i, "fine"))).unwrap();
     common::fill(&db, 0, 1_000);
@@ -25,7 +33,6 @@ fn killed(change: impl FnOnce(&mut [u8])) -> MemoryDisk {
     let mut header = vec![0; 4096];
     file.read_at(0, &mut header).unwrap();
     change(&mut header);
-    page::seal(&mut header);
     file.write_at(0, &header).unwrap();
     copy
 }
@@ -61,5 +68,14 @@ fn a_newer_version() {
     let db = common::open_on(&disk);
     let error = db.begin_read().unwrap().open_table(&ROWS).and_then(|rows| rows.get(1).map(drop)).unwrap_err();
     assert!(matches!(&error, Error::Incompatible(what) if what.contains("newer version")), "{error}");
+    other_is_whole(&db);
+}
+
+#[test]
+fn a_flipped_bit_that_looks_like_a_newer_version() {
+    let disk = damaged(|header| header[104] = 0x80);
+    let db = common::open_on(&disk);
+    let error = db.begin_read().unwrap().open_table(&ROWS).and_then(|rows| rows.get(1).map(drop)).unwrap_err();
+    assert!(error.is_damage(), "{error}");
     other_is_whole(&db);
 }

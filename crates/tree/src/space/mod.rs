@@ -67,6 +67,13 @@ pub enum Lifetime {
     Temporary,
 }
 
+/// True if the checksum of the file's first page matches.
+fn is_sound(file: &dyn File, id: SpaceId, page_size: usize) -> Result<bool> {
+    let mut first = AlignedBuf::zeroed(page_size);
+    file.read_at(0, &mut first)?;
+    Ok(page::check(&first, PageId::new(id, PageNo(0))).is_ok())
+}
+
 impl SpaceFile {
     /// Creates the file `name`: header and first bitmap are written and durable when this returns, so they need no
     /// log. The directory entry is durable too.
@@ -150,7 +157,12 @@ impl SpaceFile {
     ) -> Result<Arc<SpaceFile>> {
         let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(read_only))?;
         let found = SpaceFile::read_header(file.as_ref(), store.page_size())?;
-        found.check(name, id, uuid, store.page_size())?;
+        let checked = found.check(name, id, uuid, store.page_size());
+        if matches!(checked, Err(Error::Incompatible(_))) && !is_sound(file.as_ref(), id, store.page_size())? {
+            // A flipped bit names a newer version, too.
+            return Err(Error::damaged_file(name, "the checksum of its header does not match"));
+        }
+        checked?;
         SpaceFile::attach(store, id, file, found.features.incompatible)
     }
 
