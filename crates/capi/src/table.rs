@@ -32,7 +32,7 @@ pub enum Mark {
 
 entry_points! {
     /// Creates a table. `indexes[0]` holds the rows, the others secondary entries. `definition` is kept with it. Nothing of a
-    /// temporary one is made durable: what a crash leaves of it is for the caller to drop.
+    /// temporary one is made durable: it ends with the run of the database, and a backup does not have it.
     fn hf_table_create(
         database: *const Database,
         name: Slice,

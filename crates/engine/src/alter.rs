@@ -306,9 +306,7 @@ pub(crate) fn sweep(shared: &Shared, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Re
     if unused.is_empty() || shared.read_only {
         return Ok(());
     }
-    // One of them may have been about to change the notes.
-    let _ = shared.txns.roll_back_losers();
-    if shared.txns.loser_has_changed(&[shared.catalog.index.id()]).unwrap_or(true) {
+    if !shared.has_free_catalog() {
         return shared.check();
     }
     for (id, indexes) in unused {

@@ -180,7 +180,8 @@ fn spaces_to_copy(
     };
     let (mut spaces, mut left_out) = (vec![Arc::clone(&shared.system), Arc::clone(&shared.undo)], Vec::new());
     spaces.iter().try_for_each(whole)?;
-    for table in schema.tables() {
+    // The open of the copy drops temporary tables, whatever it finds of them.
+    for table in schema.tables().filter(|table| !table.record.temporary) {
         match table.store.space().and_then(|space| whole(space).map(|()| Arc::clone(space))) {
             Ok(space) => spaces.push(space),
             Err(error) if options.leave_out_damaged && is_of_table(&error) => {

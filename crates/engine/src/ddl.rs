@@ -48,7 +48,7 @@ use crate::table_file::{self, Closed, file_name};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
-/// How durable changes of the catalog are. A temporary table that outlives a crash is for the layer above to drop.
+/// How durable changes of the catalog are. An open drops a temporary table that is still there.
 fn durability_of(lifetime: Lifetime) -> Durability {
     match lifetime {
         Lifetime::Lasting => Durability::Sync,
@@ -257,7 +257,7 @@ fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableReco
 
 /// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here on.
 fn open_new(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Arc<TableHandle> {
-    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), Origin::Created(plan.lifetime));
+    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), Origin::Created);
     store.all_indexes().iter().take(1).for_each(|clustered| clustered.set_rows(rows));
     schema::begin_now(shared, plan.lifetime, store.all_indexes());
     Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store)))
@@ -284,6 +284,7 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
         clustered,
         root,
         indexes,
+        temporary: plan.lifetime == Lifetime::Temporary,
     })
 }
 
@@ -379,6 +380,18 @@ pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<
     let_go(shared, &table);
     shared.publish(Some(name), None);
     Ok(())
+}
+
+/// Drops the temporary tables of an earlier run. Their files may be there in part, or not at all.
+///
+/// # Errors
+/// If the database has stopped. A table that cannot be dropped stays until the next open.
+pub(crate) fn drop_temporary_tables(shared: &Shared) -> Result<()> {
+    let names: Vec<_> = shared.schema().tables().filter(|t| t.record.temporary).map(|t| t.name.clone()).collect();
+    if names.is_empty() || !shared.has_free_catalog() {
+        return shared.check();
+    }
+    names.iter().try_for_each(|name| drop_table(shared, name, Duration::ZERO).or_else(|_| shared.check()))
 }
 
 pub(crate) fn truncate_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {

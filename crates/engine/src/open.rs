@@ -312,11 +312,14 @@ pub(crate) fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> R
         let store = Arc::new(TableStore::open(&shared, &record, space, Origin::Found));
         Arc::new(TableHandle::new(name, record, store))
     };
+    // A reader cannot drop what an earlier run left of temporary tables, and passes over it.
+    records.retain(|(_, record)| !(shared.read_only && record.temporary));
     let schema = Schema::new(records.into_iter().map(table));
     for table in schema.tables() {
         // A crash came between a change of the catalog and what the file says of it.
         if let Ok(space) = table.store.space()
             && !shared.read_only
+            && !table.record.temporary
             && table_file::may_go(space).unwrap_or(false)
         {
             shared.check().and_then(|()| table_file::set_may_go(space, false).or_else(|_| shared.check()))?;
@@ -324,6 +327,9 @@ pub(crate) fn start(ground: Ground, mut files: Files, txns: Arc<TxnSystem>) -> R
     }
     shared.publish_schema(schema);
     crate::alter::sweep(&shared, unused)?;
+    if !shared.read_only {
+        crate::ddl::drop_temporary_tables(&shared)?;
+    }
     shared.txns.start()?;
     if shared.settings.warm_up {
         let pool = Arc::downgrade(shared.pool());

@@ -250,6 +250,7 @@ fn unknown(space: SpaceId, file: &str, clustered: Option<IndexId>) -> Known {
         clustered: clustered.unwrap_or(IndexId(0)),
         root: PageNo(0),
         indexes: Vec::new(),
+        temporary: false,
     };
     Known { name: file.into(), record }
 }

@@ -227,7 +227,7 @@ pub(crate) enum Origin {
     /// It was there when the database was opened.
     Found,
     /// It was created since.
-    Created(Lifetime),
+    Created,
 }
 
 /// A place in the gate of a table.
@@ -298,7 +298,7 @@ impl TableStore {
         }
         let known: Vec<bool> = indexes.iter().map(|index| shared.txns.register(index)).collect();
         let counted = origin != Origin::Found || known.first().is_some_and(|&known| known);
-        let lifetime = if let Origin::Created(lifetime) = origin { lifetime } else { Lifetime::Lasting };
+        let lifetime = if record.temporary { Lifetime::Temporary } else { Lifetime::Lasting };
         let file = Arc::new(TableFile::new(Arc::clone(&shared.disk), file_name(record.space), space, lifetime));
         TableStore::of(file, indexes, counted)
     }

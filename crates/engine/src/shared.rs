@@ -75,6 +75,14 @@ impl Shared {
         Arc::clone(&self.schema.mine().read())
     }
 
+    /// For an open: rolls back the transactions that a crash has left, which may have locked records of the catalog. False if one has still.
+    pub fn has_free_catalog(&self) -> bool {
+        let catalog = [self.catalog.index.id()];
+        // What cannot be rolled back in other tables does not matter.
+        let _ = self.txns.roll_back_losers();
+        !self.txns.loser_has_changed(&catalog).unwrap_or(true)
+    }
+
     /// Refuses a database that is closed or has stopped, or that the parent process opened.
     pub(crate) fn check(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) || !self.process.is_current() {

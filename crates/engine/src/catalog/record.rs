@@ -8,7 +8,8 @@
 //! TableRecord: format u8 = 1, space id u32, table id u32, definition version u64,
 //!              key type, value type, options (each a varint length and bytes),
 //!              root page u32 of the clustered index, its index id u32,
-//!              number of indexes (varint), for each: index id u32, root page u32, flags u8 (1 unique), name, key type
+//!              number of indexes (varint), for each: index id u32, root page u32, flags u8 (1 unique), name, key type;
+//!              of a temporary table: u8 = 1
 //! NextIds:     format u8 = 1, space id u32 below which all are given out, next index id u32, next table id u32
 //! UnusedIndexes: format u8 = 1, index ids u32
 //! ```
@@ -37,6 +38,8 @@ pub(crate) struct TableRecord {
     pub root: PageNo,
     /// The secondary indexes.
     pub indexes: Vec<IndexRecord>,
+    /// The table ends with the run of the database that made it.
+    pub temporary: bool,
 }
 
 /// A secondary index in the catalog.
@@ -126,6 +129,7 @@ impl TableRecord {
             clustered: IndexId(0),
             root: PageNo(0),
             indexes: Vec::new(),
+            temporary: false,
         }
     }
 
@@ -159,6 +163,9 @@ impl TableRecord {
             out.bytes_with_len(index.name.as_bytes());
             out.bytes_with_len(index.key_type.as_bytes());
         }
+        if self.temporary {
+            out.u8(1);
+        }
         out
     }
 
@@ -178,6 +185,7 @@ impl TableRecord {
             root: PageNo(r.u32()?),
             clustered: IndexId(r.u32()?),
             indexes: Vec::new(),
+            temporary: false,
         };
         for _ in 0..r.varint()? {
             table.indexes.push(IndexRecord {
@@ -188,6 +196,7 @@ impl TableRecord {
                 key_type: text(&mut r)?,
             });
         }
+        table.temporary = !r.is_empty() && r.u8()? == 1;
         r.is_empty().then_some(table)
     }
 }
@@ -246,8 +255,11 @@ mod tests {
                 name: "by".into(),
                 key_type: "str".into(),
             }],
+            temporary: false,
         };
         let bytes = table.encode();
+        let temporary = TableRecord { temporary: true, ..table.clone() };
+        assert_eq!(TableRecord::decode(&temporary.encode()), Some(temporary));
         assert_eq!(TableRecord::decode(&bytes), Some(table));
         assert!((0..bytes.len()).all(|n| TableRecord::decode(&bytes[..n]).is_none()));
         let ids = NextIds { space: 17, granted: 32, index: 18, table: 3 };

@@ -68,8 +68,8 @@ impl RawDatabase {
     }
 
     /// Creates a table. `indexes`: name of each secondary index, and whether it is unique, for listings. `options` are
-    /// bytes of the caller's that are kept with it in the catalog. Nothing of a temporary table is made durable: one that is there after a
-    /// crash, in part or not at all, is for the caller to drop.
+    /// bytes of the caller's that are kept with it in the catalog. Nothing of a temporary table is made durable: it ends with the run of the
+    /// database that made it, the next open drops what is left, and a backup does not have it.
     ///
     /// # Errors
     /// As [`Database::create_table`].

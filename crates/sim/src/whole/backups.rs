@@ -20,7 +20,7 @@ use super::disk::{SlowDisk, ends_life};
 use super::history::{Coverage, End, Item, Txn, Version};
 use super::life::{Life, settings};
 use super::plan::{Dice, Plan};
-use super::{faults, places, survivors, temporary};
+use super::{faults, places, survivors};
 
 /// A backup that was begun.
 pub(super) struct Copy {
@@ -137,11 +137,6 @@ impl Copy {
                     ensure!(report.is_clean(), "restore says that it is done, and finds {report:?}");
                     self.disk.crash_after(u64::MAX);
                     return Ok(true);
-                }
-                // A temporary table in it is as sound as after a crash.
-                Err(error) if !dead && error.is_damage() && temporary::is_about(&error) => {
-                    coverage.count("backup: a temporary table in part");
-                    return Ok(false);
                 }
                 Err(error) if !dead && faulty.fired() == 0 => {
                     let refused = matches!(error, Error::NotADatabase(_)) || error.is_damage();

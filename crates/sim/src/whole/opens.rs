@@ -12,7 +12,7 @@ use super::disk::ends_life;
 use super::history::{Coverage, Item, Version};
 use super::life::{Life, settings};
 use super::plan::{Dice, Plan};
-use super::{survivors, temporary};
+use super::survivors;
 
 /// Changes settings that may differ from open to open.
 pub(super) fn vary(builder: Builder, plan: &Plan, dice: &mut Dice) -> Builder {
@@ -79,8 +79,7 @@ pub(super) fn look(
     let refused = builder().open("sim").map(drop);
     ensure!(matches!(refused, Err(Error::AlreadyOpen(_))), "an open for writing beside readers: {refused:?}");
     let rows = survivors::read_all(&raw, plan)?;
-    // What a crash leaves of temporary tables is not sound.
-    check_reader(raw.database(), !temporary::any_left(&raw) && dice.percent(50))?;
+    check_reader(raw.database(), dice.percent(50))?;
     if let Some(beside) = beside {
         let beside = RawDatabase::new(beside);
         ensure!(survivors::read_all(&beside, plan)? == rows, "two readers of one database see different rows");

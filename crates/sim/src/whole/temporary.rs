@@ -24,17 +24,7 @@ const WAIT: Duration = Duration::ZERO;
 /// What is in a table.
 type Rows = BTreeMap<u64, Version>;
 
-/// True if there are tables that a crash has left.
-pub(super) fn any_left(raw: &RawDatabase) -> bool {
-    raw.tables().iter().any(|(name, _)| name.starts_with(NAME))
-}
-
-/// True if an error names a temporary table.
-pub(super) fn is_about(error: &Error) -> bool {
-    error.to_string().contains(&format!(": {NAME}"))
-}
-
-/// Drops what a crash has left.
+/// Drops what a crash has left and the open could not drop.
 ///
 /// # Errors
 /// If that cannot be.
