@@ -428,13 +428,15 @@ impl LockManager {
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
         let queue = rows.get(&row);
+        let held = queue.and_then(|queue| queue.mode_of(owner));
+        // A table lock of another leaves the rows alone that were locked before it came.
+        let is_enough = held.is_some_and(|held| held.covers(mode.row()));
         if queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
-            || matches!(self.table_state(owner, index, mode), TableState::Busy)
+            || !is_enough && matches!(self.table_state(owner, index, mode), TableState::Busy)
         {
             return true;
         }
-        let is_own = queue.is_some_and(|queue| queue.mode_of(owner) == Some(Mode::Exclusive));
-        !is_own && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
+        held != Some(Mode::Exclusive) && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
     }
 
     /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if that cannot be had.

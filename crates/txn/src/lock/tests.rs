@@ -270,6 +270,7 @@ fn many_row_locks_become_a_table_lock() {
     assert_eq!(metrics.get(Counter::LockEscalations), 1);
     assert!(m.memory() < 200 * 200);
     // Every key that was free is locked now; the one that another transaction had is still its own.
+    assert!(!m.blocked(&b, T, &7u32.to_be_bytes()), "nothing keeps a transaction from a row that it has locked");
     assert!(m.blocked(&b, T, b"anything") && !m.blocked(&a, T, b"anything"));
     assert!(m.blocked(&a, T, &7u32.to_be_bytes()));
     assert!(matches!(m.lock_row(&b, T, b"x", Shared, WaitMode::NoWait, None), Err(Error::WouldBlock)));
