@@ -219,7 +219,12 @@ pub fn read_chain_of(
     acc: &Access<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let shares = space.header(acc)?.features.incompatible & HEADS != 0;
+    let shares = match space.header(acc) {
+        Ok(header) => header.features.incompatible & HEADS != 0,
+        // Where the header is lost, they may.
+        Err(error) if error.is_damage() => true,
+        Err(error) => return Err(error),
+    };
     let mut newer = None;
     walk_of(space, index, chain, acc, &mut |no, lsn, part| {
         if lsn > upto && (no != chain.first || !shares) {
