@@ -304,8 +304,8 @@ fn frames_of_interest(backtrace: &str) -> String {
     let lines: Vec<&str> = backtrace.lines().collect();
     let mut out = String::new();
     for (i, line) in lines.iter().enumerate() {
-        if line.contains("holdfast") && !line.contains("holdfast_base::sim") && !line.trim_start().starts_with("at ") {
-            let place = lines.get(i + 1).filter(|next| next.trim_start().starts_with("at ")).map_or("", |l| l.trim());
+        let place = lines.get(i + 1).map(|next| next.trim()).filter(|next| next.starts_with("at ./crates/"));
+        if let Some(place) = place.filter(|place| !place.contains("crates/base/src/sim")) {
             out += &format!("     {} {place}\n", line.trim());
         }
     }
