@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
-use holdfast_base::{Error, IndexId, PageNo, SpaceId};
+use holdfast_base::{Error, IndexId, PageNo, SpaceId, page};
 use holdfast_io::{CrashDisk, Disk, Fault, FaultDisk, FaultKind, FaultOp, FileKind, MemoryDisk, OpenOptions};
 use holdfast_tree::{HEADS, SpaceFile, Tree};
 
@@ -141,6 +141,9 @@ fn files_that_do_not_belong_here_are_refused() {
     let file = disk.open(FILE, OpenOptions::new(FileKind::Data)).unwrap();
     file.read_at(0, &mut page).unwrap();
     page[104] = 0x80;
+    junk.write_at(0, &page).unwrap();
+    assert!(message(16, "junk", UUID).contains("checksum"));
+    page::seal(&mut page);
     junk.write_at(0, &page).unwrap();
     assert!(message(16, "junk", UUID).contains("newer version"));
 }

@@ -300,8 +300,11 @@ mod tests {
         let read = |&(item, version, at): &(Item, Option<Version>, u64)| Read { item, version, locking: false, at };
         let write = |&(item, at): &(Item, u64)| Write { item, version: Version::new(number, at), deletes: false, at };
         let (reads, writes) = (reads.iter().map(read).collect(), writes.iter().map(write).collect());
-        Txn { reads, writes, end, ..Txn::new(number, isolation, true, 0) }
+        Txn { reads, writes, end, over: OVER, ..Txn::new(number, isolation, true, 0) }
     }
+
+    /// When every transaction is over that does not say otherwise.
+    const OVER: u64 = 100;
 
     const DONE: End = End::Committed(FlushAtCommit::Sync);
 
@@ -346,6 +349,15 @@ mod tests {
         };
         assert!(verdict(&pair(Isolation::Serializable)).starts_with("G2"));
         assert_eq!(verdict(&pair(Isolation::RepeatableRead)), "sound");
+    }
+
+    #[test]
+    fn a_read_of_what_was_replaced_before_the_transaction_began_is_found() {
+        let writer = txn(10, Isolation::RepeatableRead, DONE, &[], &[(A, 5)]);
+        let reader = txn(11, Isolation::ReadCommitted, DONE, &[(A, Some(Version::new(1, 1)), 9)], &[]);
+        let late = Txn { begun: OVER, ..reader.clone() };
+        assert_eq!(verdict(&[writer.clone(), reader]), "sound");
+        assert!(verdict(&[writer, late]).contains("before it began"));
     }
 
     #[test]
