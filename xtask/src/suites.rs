@@ -29,6 +29,7 @@ struct Suite {
 
 const SUITES: &[Suite] = &[
     Suite { name: "format", budget_minutes: 0.2, long: false, job: format },
+    Suite { name: "tidy", budget_minutes: 0.5, long: false, job: tidy },
     Suite { name: "lints", budget_minutes: 2.5, long: false, job: lints },
     Suite { name: "tests", budget_minutes: 8.0, long: false, job: tests },
     Suite { name: "doc", budget_minutes: 1.0, long: false, job: docs },
@@ -141,6 +142,11 @@ fn passed(result: anyhow::Result<()>) -> anyhow::Result<Outcome> {
 
 fn format() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("fmt --all --check")))
+}
+
+/// The source itself: what is left of each kind of finding only falls.
+fn tidy() -> anyhow::Result<Outcome> {
+    passed(check(&mut cargo("run --quiet --package holdfast-tidy")))
 }
 
 fn lints() -> anyhow::Result<Outcome> {
@@ -257,11 +263,13 @@ fn faults_exhaustive() -> anyhow::Result<Outcome> {
 /// The whole engine under a seeded scheduler.
 fn simulation_short() -> anyhow::Result<Outcome> {
     simulation::unit_tests()?;
-    simulation::run(&["--plants".into()])?;
+    // Those that take many seeds belong to the long suite.
+    simulation::run(&["--plants".into(), "--within=300".into()])?;
     passed(simulation::seeds(300))
 }
 
 fn simulation_long() -> anyhow::Result<Outcome> {
+    simulation::run(&["--plants".into()])?;
     passed(simulation::seeds(100_000))
 }
 

@@ -61,6 +61,9 @@ enum Command {
         /// Plant each fault of a list in turn, and see how many seeds it takes to find it
         #[arg(long)]
         plants: bool,
+        /// With `--plants`: only the faults that are found within so many seeds
+        #[arg(long, default_value_t = u64::MAX)]
+        within: u64,
         #[command(flatten)]
         limits: holdfast_sim::whole::plan::Limits,
     },
@@ -123,7 +126,9 @@ fn main() -> anyhow::Result<()> {
         #[cfg(sim)]
         Command::Whole { seed: Some(seed), limits, .. } => holdfast_sim::whole::runner::one(seed, &limits),
         #[cfg(sim)]
-        Command::Whole { plants: true, jobs, limits, .. } => holdfast_sim::whole::runner::plants(jobs, &limits),
+        Command::Whole { plants: true, jobs, within, limits, .. } => {
+            holdfast_sim::whole::runner::plants(jobs, within, &limits)
+        }
         #[cfg(sim)]
         Command::Whole { seeds, first, seed: None, jobs, limits, .. } => {
             holdfast_sim::whole::runner::many(first..first + seeds, jobs, &limits)

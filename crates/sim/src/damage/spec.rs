@@ -18,7 +18,7 @@ pub struct Trial {
     pub base: usize,
     /// Seed of what is done with the damaged database.
     pub life: u64,
-    /// Kinds, as positions in [`KINDS`], with the seeds of the places.
+    /// Kinds, as positions in `KINDS`, with the seeds of the places.
     pub damages: Vec<(usize, u32)>,
 }
 

@@ -1,6 +1,6 @@
 //! Isolation, proven through SQL: random transactions of several sessions at each isolation level, and a judge of what they saw.
 //!
-//! * [`plan`] decides what the sessions do, [`session`] does it on a private server and writes a [`history`], [`judge`] says
+//! * [`plan`] decides what the sessions do, [`session`] does it on a private server and writes a [`history`], [`mod@judge`] says
 //!   which anomalies are in that. What each level excludes is a table in [`level`].
 //! * A write leaves a token in the row ([`history`]), so that the order of versions is known, also of rows that are
 //!   deleted and inserted again.
