@@ -327,8 +327,7 @@ impl LockManager {
     /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if there is one and `owner` does not
     /// wait.
     fn enter_covered(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>, mode: LockMode, wait: WaitMode) -> bool {
-        let has_enough = |queue: &Queue| queue.mode_of(owner).is_some_and(|held| held.covers(mode.row()));
-        if rows.get(row).is_some_and(has_enough) {
+        if rows.get(row).is_some_and(|queue| queue.holds(owner, mode.row())) {
             return true;
         }
         let holders = self.covers.conflicting(owner, row.index, row.key, mode.row());
@@ -428,15 +427,14 @@ impl LockManager {
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
         let queue = rows.get(&row);
-        let held = queue.and_then(|queue| queue.mode_of(owner));
+        let holds = |mode| queue.is_some_and(|queue| queue.holds(owner, mode));
         // A table lock of another leaves the rows alone that were locked before it came.
-        let is_enough = held.is_some_and(|held| held.covers(mode.row()));
         if queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
-            || !is_enough && matches!(self.table_state(owner, index, mode), TableState::Busy)
+            || !holds(mode.row()) && matches!(self.table_state(owner, index, mode), TableState::Busy)
         {
             return true;
         }
-        held != Some(Mode::Exclusive) && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
+        !holds(Mode::Exclusive) && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
     }
 
     /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if that cannot be had.

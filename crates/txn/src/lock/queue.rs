@@ -87,17 +87,21 @@ impl Queue {
         self.granted.iter().find(|(o, _)| o.serial() == owner.serial()).map(|(_, m)| *m)
     }
 
+    /// True if `owner` holds `mode`, or one that covers it.
+    pub fn holds(&self, owner: &Owner, mode: Mode) -> bool {
+        self.mode_of(owner).is_some_and(|held| held.covers(mode))
+    }
+
     /// True if another transaction holds a mode that is incompatible with `mode`.
     pub fn conflicts(&self, owner: &Owner, mode: Mode) -> bool {
         self.granted.iter().any(|(o, m)| o.serial() != owner.serial() && !m.compatible(mode))
     }
 
     pub fn verdict(&self, owner: &Owner, mode: Mode) -> Verdict {
-        let own = self.mode_of(owner);
-        if own.is_some_and(|m| m.covers(mode)) {
+        if self.holds(owner, mode) {
             return Verdict::Held;
         }
-        let upgrade = own.is_some();
+        let upgrade = self.mode_of(owner).is_some();
         let overtakes = !upgrade && self.waiting.iter().any(|w| w.owner.serial() != owner.serial());
         if self.conflicts(owner, mode) || overtakes { Verdict::Busy { upgrade } } else { Verdict::Free { upgrade } }
     }
