@@ -352,6 +352,10 @@ fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
 /// Says in a table's file that it may go when the catalog does not know it any more. If the file is damaged it stays after a crash in the
 /// middle of a drop: nobody can tell then whose it is.
 fn let_file_go(shared: &Shared, table: &TableHandle) -> Result<()> {
+    if table.store.file.lifetime == Lifetime::Temporary {
+        // It has said so since it was created.
+        return shared.check();
+    }
     match table.store.space().map(|space| table_file::set_may_go(space, true)) {
         Ok(Err(error)) if !error.is_damage() => Err(error),
         _ => shared.check(),
