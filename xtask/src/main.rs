@@ -1,7 +1,8 @@
 //! `cargo xtask ...`: every chore of the project is one command, and CI runs the same ones.
 //!
-//! Each suite has a budget in minutes; a suite that outgrows it is reported at the end, so that the time from a
-//! change to an answer does not creep up unseen. A failed suite ends the run with its own output last.
+//! Each suite has a budget in minutes; a suite that outgrows it is reported at the end, so that the
+//! time from a change to an answer does not creep up unseen. A failed suite ends the run with its
+//! own output last.
 
 #![forbid(unsafe_code)]
 
@@ -25,16 +26,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run all the tests: format, lints, documentation, unit and integration tests, examples, model checkers,
-    /// Miri, fuzz targets, crash simulation
+    /// Run all the tests: format, lints, documentation, unit and integration tests, examples, model
+    /// checkers, Miri, fuzz targets, crash simulation. `test quick` runs what fits into two minutes
     Test {
-        /// The long suites as well: 100,000 crash seeds, 20 minutes of fuzzing, recovery of a 1 GiB log tail
+        /// The long suites as well: 100,000 crash seeds, 20 minutes of fuzzing, recovery of a 1 GiB
+        /// log tail
         #[arg(long)]
         all: bool,
-        /// Only the suites whose name contains one of these words
+        /// Only the suites whose name contains one of these words; `quick` names those for before a
+        /// commit
         only: Vec<String>,
     },
-    /// Run the benchmarks of the engine's own parts (page hit, page miss, log append, tree operations)
+    /// Run the benchmarks of the engine's own parts (page hit, page miss, log append, tree
+    /// operations)
     Bench {
         #[command(subcommand)]
         what: Option<bench::What>,
@@ -47,7 +51,8 @@ enum Command {
         /// The targets; all when none is named
         targets: Vec<String>,
     },
-    /// Simulate the whole engine under a seeded scheduler, e.g. `--seeds 1000`, or `--seed 7` for one run
+    /// Simulate the whole engine under a seeded scheduler, e.g. `--seeds 1000`, or `--seed 7` for
+    /// one run
     Sim {
         /// Passed on to the simulation; `--help` lists its options
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -61,7 +66,8 @@ enum Command {
     },
     /// The engine inside a MariaDB server: build, private servers, tests
     Mariadb {
-        /// Build the engine with debug assertions, from what the tests have built already: for tests, not for benchmarks
+        /// Build the engine with debug assertions, from what the tests have built already: for
+        /// tests, not for benchmarks
         #[arg(long)]
         dev: bool,
         #[command(subcommand)]

@@ -22,40 +22,57 @@ struct Suite {
     name: &'static str,
     /// On 2 cores, from a clean clone with a warm registry.
     budget_minutes: f32,
-    /// Only with `--all`.
-    long: bool,
+    when: When,
     job: Job,
 }
 
+/// Which runs a suite belongs to, if no suite is named.
+#[derive(PartialEq)]
+enum When {
+    /// Before a commit only: a part of what a usual suite does.
+    Quick,
+    /// Before a commit, and in the default run.
+    Always,
+    /// The default run.
+    Usual,
+    /// Only `--all`.
+    Long,
+}
+
+/// The word that stands for all the suites of a run before a commit.
+const QUICK: &str = "quick";
+
 const SUITES: &[Suite] = &[
-    Suite { name: "format", budget_minutes: 0.2, long: false, job: format },
-    Suite { name: "tidy", budget_minutes: 0.5, long: false, job: tidy },
-    Suite { name: "lints", budget_minutes: 2.5, long: false, job: lints },
-    Suite { name: "tests", budget_minutes: 8.0, long: false, job: tests },
-    Suite { name: "doc", budget_minutes: 1.0, long: false, job: docs },
-    Suite { name: "examples", budget_minutes: 1.5, long: false, job: examples },
-    Suite { name: "crash", budget_minutes: 2.0, long: false, job: crash_short },
-    Suite { name: "damage", budget_minutes: 1.5, long: false, job: damage_short },
-    Suite { name: "simulation", budget_minutes: 4.0, long: false, job: simulation_short },
-    Suite { name: "model", budget_minutes: 5.0, long: false, job: model_checkers },
-    Suite { name: "browser", budget_minutes: 3.0, long: false, job: browser },
-    Suite { name: "mariadb", budget_minutes: 5.5, long: false, job: mariadb_short },
-    Suite { name: "miri", budget_minutes: 3.0, long: true, job: miri },
-    Suite { name: "sanitizers-c", budget_minutes: 15.0, long: true, job: sanitizers_c },
-    Suite { name: "sanitizers-threads", budget_minutes: 20.0, long: true, job: sanitizers_threads },
-    Suite { name: "fuzz", budget_minutes: 4.0, long: true, job: fuzz_short },
-    Suite { name: "faults", budget_minutes: 30.0, long: true, job: faults_exhaustive },
-    Suite { name: "crash-long", budget_minutes: 90.0, long: true, job: crash_long },
-    Suite { name: "simulation-long", budget_minutes: 240.0, long: true, job: simulation_long },
-    Suite { name: "random-sql", budget_minutes: 240.0, long: true, job: random_sql },
-    Suite { name: "damage-long", budget_minutes: 15.0, long: true, job: damage_long },
-    Suite { name: "recovery", budget_minutes: 10.0, long: true, job: recovery },
-    Suite { name: "fuzz-long", budget_minutes: 25.0, long: true, job: fuzz_long },
-    Suite { name: "rewritten", budget_minutes: 30.0, long: true, job: rewritten },
-    Suite { name: "lab", budget_minutes: 20.0, long: true, job: lab },
-    Suite { name: "lab-server", budget_minutes: 15.0, long: true, job: lab_server },
-    Suite { name: "lab-historic", budget_minutes: 8.0, long: true, job: lab_historic },
-    Suite { name: "compare", budget_minutes: 15.0, long: true, job: compare_builds },
+    Suite { name: "format", budget_minutes: 0.2, when: When::Always, job: format },
+    Suite { name: "tidy", budget_minutes: 0.5, when: When::Always, job: tidy },
+    Suite { name: "units", budget_minutes: 0.6, when: When::Quick, job: units },
+    Suite { name: "few-seeds", budget_minutes: 0.5, when: When::Quick, job: few_seeds },
+    Suite { name: "lints", budget_minutes: 2.5, when: When::Usual, job: lints },
+    Suite { name: "tests", budget_minutes: 8.0, when: When::Usual, job: tests },
+    Suite { name: "doc", budget_minutes: 1.0, when: When::Usual, job: docs },
+    Suite { name: "examples", budget_minutes: 1.5, when: When::Usual, job: examples },
+    Suite { name: "crash", budget_minutes: 2.0, when: When::Usual, job: crash_short },
+    Suite { name: "damage", budget_minutes: 1.5, when: When::Usual, job: damage_short },
+    Suite { name: "simulation", budget_minutes: 4.0, when: When::Usual, job: simulation_short },
+    Suite { name: "model", budget_minutes: 5.0, when: When::Usual, job: model_checkers },
+    Suite { name: "browser", budget_minutes: 3.0, when: When::Usual, job: browser },
+    Suite { name: "mariadb", budget_minutes: 5.5, when: When::Usual, job: mariadb_short },
+    Suite { name: "miri", budget_minutes: 3.0, when: When::Long, job: miri },
+    Suite { name: "sanitizers-c", budget_minutes: 15.0, when: When::Long, job: sanitizers_c },
+    Suite { name: "sanitizers-threads", budget_minutes: 20.0, when: When::Long, job: sanitizers_threads },
+    Suite { name: "fuzz", budget_minutes: 4.0, when: When::Long, job: fuzz_short },
+    Suite { name: "faults", budget_minutes: 30.0, when: When::Long, job: faults_exhaustive },
+    Suite { name: "crash-long", budget_minutes: 90.0, when: When::Long, job: crash_long },
+    Suite { name: "simulation-long", budget_minutes: 240.0, when: When::Long, job: simulation_long },
+    Suite { name: "random-sql", budget_minutes: 240.0, when: When::Long, job: random_sql },
+    Suite { name: "damage-long", budget_minutes: 15.0, when: When::Long, job: damage_long },
+    Suite { name: "recovery", budget_minutes: 10.0, when: When::Long, job: recovery },
+    Suite { name: "fuzz-long", budget_minutes: 25.0, when: When::Long, job: fuzz_long },
+    Suite { name: "rewritten", budget_minutes: 30.0, when: When::Long, job: rewritten },
+    Suite { name: "lab", budget_minutes: 20.0, when: When::Long, job: lab },
+    Suite { name: "lab-server", budget_minutes: 15.0, when: When::Long, job: lab_server },
+    Suite { name: "lab-historic", budget_minutes: 8.0, when: When::Long, job: lab_historic },
+    Suite { name: "compare", budget_minutes: 15.0, when: When::Long, job: compare_builds },
 ];
 
 /// The default run ends before this many minutes, so that a wait for it is half an hour at most.
@@ -79,17 +96,29 @@ fn needs_of(suite: &Suite) -> &'static [Need] {
     }
 }
 
-/// Runs the suites, all or those whose name contains one of `only`; the long ones when `all` or named.
+/// True if `word` names `suite`: as its whole name, as a part of it, or as one of the run before a
+/// commit.
+fn is_named(suite: &Suite, word: &str) -> bool {
+    if word == QUICK {
+        return matches!(suite.when, When::Quick | When::Always);
+    }
+    // A word that is a suite's whole name means this suite, not the others that have it in theirs.
+    if SUITES.iter().any(|other| other.name == word) { suite.name == word } else { suite.name.contains(word) }
+}
+
+/// Runs the suites, all or those whose name contains one of `only`; the long ones when `all` or
+/// named.
 pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let begun = Instant::now();
     let limited = !all && only.is_empty();
     let is_chosen = |suite: &&Suite| {
-        // A word that is a suite's whole name means this suite, not the others that have it in theirs.
-        let is_name = |word: &String| SUITES.iter().any(|other| other.name == word);
-        let names = |word: &String| if is_name(word) { suite.name == word } else { suite.name.contains(word.as_str()) };
-        let named = only.iter().any(names);
-        named || only.is_empty() && (all || !suite.long)
+        let is_in_run = match suite.when {
+            When::Quick => false,
+            When::Always | When::Usual => true,
+            When::Long => all,
+        };
+        if only.is_empty() { is_in_run } else { only.iter().any(|word| is_named(suite, word)) }
     };
     // What is missing is said now, not after a quarter of an hour.
     for suite in SUITES.iter().filter(is_chosen) {
@@ -114,7 +143,7 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
     }
     if rows.is_empty() {
         let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
-        bail!("no suite has a name like that; there are: {}", names.join(", "));
+        bail!("no suite has a name like that; there are: {QUICK} (those before a commit), {}", names.join(", "));
     }
     summary(&rows);
     Ok(())
@@ -147,6 +176,20 @@ fn format() -> anyhow::Result<Outcome> {
 /// The source itself: what is left of each kind of finding only falls.
 fn tidy() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --package holdfast-tidy")))
+}
+
+/// The unit tests of the crates that are linked into a program with a database.
+fn units() -> anyhow::Result<Outcome> {
+    let crates = ["base", "metrics", "policy", "io", "wal", "pool", "tree", "txn", "engine", "capi"];
+    let packages = crates.map(|name| format!("--package holdfast-{name}")).join(" ");
+    passed(check(&mut cargo(&format!("test --quiet --lib {packages}"))))
+}
+
+/// A few runs of each kind of simulation, built as the default suites build them.
+fn few_seeds() -> anyhow::Result<Outcome> {
+    check(&mut cargo("run --quiet --package holdfast-sim -- crash --seeds 100"))?;
+    check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 50"))?;
+    passed(simulation::seeds(40))
 }
 
 fn lints() -> anyhow::Result<Outcome> {
@@ -213,7 +256,8 @@ fn rewritten() -> anyhow::Result<Outcome> {
     Ok(mariadb::rewritten_suite()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
-/// The lab's experiments on private servers, at a size that says nothing about speed: whether they run to their end.
+/// The lab's experiments on private servers, at a size that says nothing about speed: whether they
+/// run to their end.
 fn lab_server() -> anyhow::Result<Outcome> {
     packages::provide(&[CHROMIUM])?;
     for test in ["scripts_run_on_both_engines", "experiments_run_on_private_servers"] {
@@ -290,8 +334,8 @@ fn recovery() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --release --package holdfast-sim -- recovery")))
 }
 
-/// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger ones. Each has a
-/// target folder of its own, since the flag changes every crate.
+/// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger
+/// ones. Each has a target folder of its own, since the flag changes every crate.
 fn model_checkers() -> anyhow::Result<Outcome> {
     let runs = [
         ("loom", "-p holdfast-pool --lib"),
@@ -323,8 +367,8 @@ fn miri() -> anyhow::Result<Outcome> {
     if let Some(why) = nightly("miri,rust-src", "miri --version") {
         return Ok(Outcome::Skipped(why));
     }
-    // The modules with unsafe code. Threads that contend wait in parking_lot, whose futex call Miri does not know; what
-    // runs here does not contend.
+    // The modules with unsafe code. Threads that contend wait in parking_lot, whose futex call Miri
+    // does not know; what runs here does not contend.
     let runs = [
         "-p holdfast-io --lib -- aligned:: batch::threads:: sparse:: spindle::",
         "-p holdfast-io --test memory_disk",
@@ -337,7 +381,8 @@ fn miri() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The C interface from C, and the shim in the server, with checks of memory accesses and arithmetic.
+/// The C interface from C, and the shim in the server, with checks of memory accesses and
+/// arithmetic.
 fn sanitizers_c() -> anyhow::Result<Outcome> {
     if let Some(why) = sanitizers::lacks_c_sanitizers() {
         return Ok(Outcome::Skipped(why));
@@ -362,7 +407,8 @@ fn fuzz_long() -> anyhow::Result<Outcome> {
     passed(fuzz::run(180, &[]))
 }
 
-/// Every experiment runs and reports. What the figures say depends on the machine and fails nothing.
+/// Every experiment runs and reports. What the figures say depends on the machine and fails
+/// nothing.
 fn lab() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --release --package holdfast-cli -- lab all --quick --dir target/lab")))
 }
