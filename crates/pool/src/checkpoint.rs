@@ -1,8 +1,8 @@
 //! Which log the pages still need, and making page writes durable.
 //!
-//! A page that was written to its file is clean, and may be evicted, at once. But its changes are durable only when
-//! the file has been synced: until then the write's smallest rec_lsn stands in [`Unsynced`] and holds the checkpoint,
-//! and its slots in the double-write file are not reused.
+//! A page that was written to its file is clean, and may be evicted, at once. But its changes are
+//! durable only when the file has been synced: until then the write's smallest rec_lsn stands in
+//! [`Unsynced`] and holds the checkpoint, and its slots in the double-write file are not reused.
 //!
 //! A write that relies on an older image of a page (see `doublewrite`) holds the checkpoint at the
 //! rec_lsn of that image. A checkpoint begins by raising a *floor*: from then on no write relies on
@@ -10,10 +10,17 @@
 //! and holds are under one mutex: a hold is entered before the checkpoint is claimed, or is
 //! refused.
 //!
-//! **Order.** A write enters `Unsynced` before its pages leave the dirty sets, and [`Core::oldest_dirty`] looks at
-//! the dirty sets first. The checkpoint asks the log for its oldest writer before that: a mini-transaction is in a
-//! writer slot until its pages are in the dirty sets. What was claimed is compared with both once more: a failed write may
-//! move its page to an older place in the dirty sets in between.
+//! **No room is waited for in vain.** A checkpoint that stops at a write under way marks that it
+//! has met one; the end of the write then wakes the checkpointer. The end may be the only event
+//! there still is, when every user waits for room in the log. So may be what happens while a
+//! checkpoint is taken: a write that ended after the sync, or failed; then the checkpoint wakes the
+//! checkpointer itself.
+//!
+//! **Order.** A write enters `Unsynced` before its pages leave the dirty sets, and
+//! [`Core::oldest_dirty`] looks at the dirty sets first. The checkpoint asks the log for its oldest
+//! writer before that: a mini-transaction is in a writer slot until its pages are in the dirty
+//! sets. What was claimed is compared with both once more: a failed write may move its page to an
+//! older place in the dirty sets in between.
 
 use std::sync::Arc;
 
@@ -39,9 +46,12 @@ struct UnsyncedState {
     floor: Lsn,
     /// Smallest rec_lsn of each write that is under way.
     writes: HashMap<u64, Lsn>,
-    /// The smallest of those that are done, and of those whose sync is under way; [`Lsn::MAX`] if there are none.
+    /// The smallest of those that are done, and of those whose sync is under way; [`Lsn::MAX`] if
+    /// there are none.
     done: Lsn,
     syncing: Lsn,
+    /// A checkpoint has stopped at a write that is under way.
+    met: bool,
     /// Where the pages of those that are done lie.
     spaces: HashMap<SpaceId, Arc<Space>>,
 }
@@ -49,7 +59,7 @@ struct UnsyncedState {
 impl Default for UnsyncedState {
     fn default() -> UnsyncedState {
         let (writes, spaces) = (HashMap::default(), HashMap::default());
-        UnsyncedState { next: 0, floor: Lsn(0), writes, done: Lsn::MAX, syncing: Lsn::MAX, spaces }
+        UnsyncedState { next: 0, floor: Lsn(0), writes, done: Lsn::MAX, syncing: Lsn::MAX, met: false, spaces }
     }
 }
 
@@ -68,7 +78,8 @@ impl Unsynced {
         self.state.lock().floor
     }
 
-    /// The write that has begun needs the log from `rec_lsn` on until it is durable; whether it will be there.
+    /// The write that has begun needs the log from `rec_lsn` on until it is durable; whether it
+    /// will be there.
     pub(crate) fn hold(&self, id: u64, rec_lsn: Lsn) -> bool {
         let mut state = self.state.lock();
         let granted = rec_lsn >= state.floor;
@@ -78,9 +89,13 @@ impl Unsynced {
         granted
     }
 
-    /// The write will not be done, and has changed nothing.
-    pub(crate) fn cancel(&self, id: u64) {
-        self.state.lock().writes.remove(&id);
+    /// The write will not be done, and has changed nothing. Returns whether a checkpoint has met a
+    /// write.
+    #[must_use = "the checkpointer may wait for a call"]
+    pub(crate) fn cancel(&self, id: u64) -> bool {
+        let mut state = self.state.lock();
+        state.writes.remove(&id);
+        std::mem::take(&mut state.met)
     }
 
     /// From now on no hold of the log before `lsn` is granted.
@@ -94,22 +109,31 @@ impl Unsynced {
         let mut state = self.state.lock();
         let claimed = state.oldest().min(lsn);
         state.floor = state.floor.max(claimed);
+        state.met |= state.under_way() < lsn;
         claimed
     }
 
-    /// The write is done; its pages are in these spaces.
-    pub(crate) fn done<'s>(&self, id: u64, spaces: impl Iterator<Item = &'s Arc<Space>>) {
+    /// The write is done; its pages are in these spaces. Returns whether a checkpoint has met a
+    /// write.
+    #[must_use = "the checkpointer may wait for a call"]
+    pub(crate) fn done<'s>(&self, id: u64, spaces: impl Iterator<Item = &'s Arc<Space>>) -> bool {
         let mut state = self.state.lock();
         let rec_lsn = state.writes.remove(&id).unwrap_or(Lsn::MAX);
         state.done = state.done.min(rec_lsn);
         for space in spaces {
             state.spaces.entry(space.id()).or_insert_with(|| space.clone());
         }
+        std::mem::take(&mut state.met)
     }
 
     /// The space is gone: there is nothing to sync.
     pub(crate) fn forget(&self, space: SpaceId) {
         self.state.lock().spaces.remove(&space);
+    }
+
+    /// Whether writes that are done, but not durable, hold what lies before `lsn`.
+    fn done_before(&self, lsn: Lsn) -> bool {
+        self.state.lock().done < lsn
     }
 
     /// What is held; [`Lsn::MAX`] if nothing is.
@@ -120,15 +144,20 @@ impl Unsynced {
 
 impl UnsyncedState {
     fn oldest(&self) -> Lsn {
-        self.writes.values().copied().fold(self.done.min(self.syncing), Lsn::min)
+        self.under_way().min(self.done).min(self.syncing)
+    }
+
+    /// The smallest of the writes that are under way.
+    fn under_way(&self) -> Lsn {
+        self.writes.values().copied().min().unwrap_or(Lsn::MAX)
     }
 }
 
 /// What is stored with a checkpoint.
 type Provider = Box<dyn Fn(Lsn) -> Vec<u8> + Send + Sync>;
 
-/// The callback that gives a checkpoint its payload; none until the floor above registers it. The mutex is held while a
-/// checkpoint is taken, so there is one at a time.
+/// The callback that gives a checkpoint its payload; none until the floor above registers it. The
+/// mutex is held while a checkpoint is taken, so there is one at a time.
 #[derive(Default)]
 pub(crate) struct CheckpointPayload(Mutex<Option<Provider>>);
 
@@ -144,14 +173,15 @@ impl CheckpointPayload {
 }
 
 impl Core {
-    /// No change logged before this LSN is missing on disk, but for those of mini-transactions that are still in their
-    /// writer slots. [`Lsn::MAX`] if no page is dirty.
+    /// No change logged before this LSN is missing on disk, but for those of mini-transactions that
+    /// are still in their writer slots. [`Lsn::MAX`] if no page is dirty.
     pub(crate) fn oldest_dirty(&self) -> Lsn {
         let dirty = self.oldest_in_memory();
         dirty.min(self.unsynced.oldest())
     }
 
-    /// The same but for writes that are done and not durable: those of the pages that are still to be written.
+    /// The same but for writes that are done and not durable: those of the pages that are still to
+    /// be written.
     pub(crate) fn oldest_in_memory(&self) -> Lsn {
         self.partitions.iter().filter_map(|p| p.oldest_dirty()).min().unwrap_or(Lsn::MAX)
     }
@@ -168,7 +198,8 @@ impl Core {
             if state.done == Lsn::MAX {
                 return Ok(());
             }
-            // If a sync fails it stays there: the database is poisoned, and there is no checkpoint any more.
+            // If a sync fails it stays there: the database is poisoned, and there is no checkpoint
+            // any more.
             state.syncing = std::mem::replace(&mut state.done, Lsn::MAX);
             std::mem::take(&mut state.spaces)
         };
@@ -189,7 +220,8 @@ impl Core {
         result.inspect_err(|e| self.wal.poison(&format!("a sync of {} failed: {e}", space.file.name())))
     }
 
-    /// Takes a checkpoint: makes page writes durable and tells the log where recovery may begin. Writes no pages.
+    /// Takes a checkpoint: makes page writes durable and tells the log where recovery may begin.
+    /// Writes no pages.
     ///
     /// # Errors
     /// Of the syncs and of the log.
@@ -206,10 +238,12 @@ impl Core {
         }
         // In this order: see the module's description.
         let writers = self.wal.oldest_writer();
-        let lsn = self.unsynced.claim(writers.min(self.oldest_in_memory()));
-        // A write that failed makes its page dirty from an older image's rec_lsn on, and may have left `Unsynced` before the claim:
-        // then its page is older than it was at the first look. After the claim no write gets hold of what lies before it.
-        let lsn = lsn.min(self.oldest_dirty());
+        let in_memory = writers.min(self.oldest_in_memory());
+        let claimed = self.unsynced.claim(in_memory);
+        // A write that failed makes its page dirty from an older image's rec_lsn on, and may have
+        // left `Unsynced` before the claim: then its page is older than it was at the first look.
+        // After the claim no write gets hold of what lies before it.
+        let lsn = claimed.min(self.oldest_dirty());
         let lsn = if holdfast_base::planted!("checkpoint-passes-dirty-pages") {
             writers.min(self.wal.next_lsn())
         } else {
@@ -217,6 +251,9 @@ impl Core {
         };
         if lsn > self.wal.checkpoint_lsn() {
             self.wal.set_checkpoint(lsn, &provider(lsn))?;
+        }
+        if lsn < claimed || self.unsynced.done_before(in_memory) {
+            self.signals.wake_checkpointer();
         }
         Ok(lsn)
     }
@@ -233,8 +270,19 @@ mod tests {
         assert!(unsynced.hold(write, Lsn(30)));
         unsynced.raise_floor(Lsn(60));
         assert_eq!(unsynced.claim(Lsn(90)), Lsn(30));
-        unsynced.cancel(write);
+        assert!(unsynced.cancel(write), "the checkpoint has met it");
         assert_eq!(unsynced.claim(Lsn(90)), Lsn(90));
+    }
+
+    /// The checkpointer slept, and all users waited for room in the log.
+    #[test]
+    fn the_end_of_a_write_that_a_checkpoint_has_met_is_told() {
+        let unsynced = Unsynced::default();
+        let [old, young] = [70, 90].map(|lsn| unsynced.begin(Lsn(lsn)));
+        assert_eq!(unsynced.claim(Lsn(80)), Lsn(70));
+        assert!(unsynced.done(old, std::iter::empty()), "a checkpoint has met it");
+        assert!(unsynced.done_before(Lsn(80)), "a checkpoint that is taken now needs another sync");
+        assert!(!unsynced.done(young, std::iter::empty()), "no checkpoint has met a write since");
     }
 
     #[test]

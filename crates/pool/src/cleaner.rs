@@ -1,9 +1,12 @@
-//! The background threads that write pages, and how they are woken: by watermarks, never by a timer.
+//! The background threads that write pages, and how they are woken: by watermarks, never by a
+//! timer.
 //!
-//! - **cleaner**: keeps clean pages ahead of the clock hand, so that threads without a frame find victims. Woken by
-//!   evictions. Its measure is demand: it looks as far ahead as frames are taken during twice the time of a batch. While all is clean
-//!   farther than that, evictions leave it asleep until they come near the end of what it has seen, or meet a dirty page.
-//! - **checkpointer**: advances the checkpoint, oldest pages first. Woken by the growth of the log. See
+//! - **cleaner**: keeps clean pages ahead of the clock hand, so that threads without a frame find
+//!   victims. Woken by evictions. Its measure is demand: it looks as far ahead as frames are taken
+//!   during twice the time of a batch. While all is clean farther than that, evictions leave it
+//!   asleep until they come near the end of what it has seen, or meet a dirty page.
+//! - **checkpointer**: advances the checkpoint, oldest pages first. Woken by the growth of the log,
+//!   by a thread that waits for room in it, and by the end of what a checkpoint has stopped at. See
 //!   [`pacing`](crate::pacing) for its rate.
 //! - **finisher**: writes home what threads without a frame left of their batches.
 //!
@@ -22,7 +25,8 @@ use crate::pacing::{Ages, Pacer};
 
 /// In so many rounds the checkpointer writes what it owes, as long as nothing is overdue.
 const ROUNDS: usize = 32;
-/// How far the cleaner looks while there is nothing for it to do: a partition's mutex is held meanwhile.
+/// How far the cleaner looks while there is nothing for it to do: a partition's mutex is held
+/// meanwhile.
 const SIGHT: usize = 512;
 
 /// How many of the `owed` pages the checkpointer writes at once. On a disk with one arm the sync of
@@ -176,8 +180,8 @@ pub(crate) fn run_finisher(core: &Core) {
 }
 
 impl Core {
-    /// Evictions need clean pages: wakes the cleaner if any page is dirty, unless it has seen that those to come are clean. `met_dirty`:
-    /// they are not.
+    /// Evictions need clean pages: wakes the cleaner if any page is dirty, unless it has seen that
+    /// those to come are clean. `met_dirty`: they are not.
     pub(crate) fn signal_cleaner(&self, met_dirty: bool) {
         let due = met_dirty || self.evicted.load(Ordering::Relaxed) >= self.clean_until.load(Ordering::Relaxed);
         if due && self.config.background && self.dirty_pages() > 0 {
@@ -185,7 +189,8 @@ impl Core {
         }
     }
 
-    /// Writes the dirty pages among the next candidates for eviction; learns how far to look the next time, and when that is.
+    /// Writes the dirty pages among the next candidates for eviction; learns how far to look the
+    /// next time, and when that is.
     fn clean_ahead(&self, outlook: &mut Outlook) {
         let before = self.evicted.load(Ordering::Relaxed);
         let need = outlook.need;
@@ -194,7 +199,8 @@ impl Core {
         let demand = (self.evicted.load(Ordering::Relaxed) - before) as usize;
         let most = (self.active_frames() / 8).max(1);
         let least = BATCH.min(most);
-        // Without a write there was no batch time to measure: keep the estimate, slowly giving it up.
+        // Without a write there was no batch time to measure: keep the estimate, slowly giving it
+        // up.
         let next = if written > 0 { demand * 2 } else { need - need / 8 };
         outlook.need = next.clamp(least, most);
         outlook.clear = if dirty.is_empty() { self.clear_sight(need, outlook.clear) } else { 0 };
@@ -202,7 +208,8 @@ impl Core {
         self.clean_until.store(before + spare as u64, Ordering::Relaxed);
     }
 
-    /// How many candidates are clean, `need` of which are known to be. Looks twice as far as the last time; 0 if there is a dirty one.
+    /// How many candidates are clean, `need` of which are known to be. Looks twice as far as the
+    /// last time; 0 if there is a dirty one.
     fn clear_sight(&self, need: usize, last: usize) -> usize {
         let farther = (2 * need.max(last)).min(SIGHT).min(self.active_frames() / 16);
         if farther > need && self.dirty_among(farther).is_empty() { farther } else { 0 }
@@ -219,14 +226,20 @@ impl Core {
         let now = self.wal.next_lsn();
         let oldest = self.oldest_in_memory().min(now);
         let pages = pacer.step(now, oldest, &self.dirty_ages(), ages);
-        let must = Lsn(now.0.saturating_sub(ages.limit));
+        let wanted = self.wal.age_wanted();
+        let must = Lsn(now.0.saturating_sub(wanted.map_or(ages.limit, |age| age.min(ages.limit))));
         if pages > 0 || oldest < must {
             let below = Lsn(now.0.saturating_sub(ages.counts_from()));
             self.write_oldest(pages, below, must)?;
         }
-        // The age that the log sees falls only with a checkpoint, which costs syncs: in steps of a 64th.
-        let written_to = self.oldest_in_memory().min(now);
-        if self.wal.age() > ages.counts_from() && written_to.since(self.wal.checkpoint_lsn()) > capacity / 64 {
+        // The age that the log sees falls only with a checkpoint, which costs syncs: in steps of a
+        // 64th, unless a thread waits for it.
+        let step = self.oldest_in_memory().min(now).since(self.wal.checkpoint_lsn());
+        let (age, waited_for) = (self.wal.age(), wanted.is_some_and(|wanted| self.wal.age() > wanted));
+        if (waited_for && step > 0) || (age > ages.counts_from() && step > capacity / 64) {
+            if waited_for {
+                self.wal.watch_writers(must);
+            }
             self.checkpoint()?;
         }
         Ok(())
@@ -274,7 +287,8 @@ impl Core {
 mod tests {
     use super::*;
 
-    /// All that a step owed was written at once: on a spinning disk one commit in a hundred waited behind two dozen pages.
+    /// All that a step owed was written at once: on a spinning disk one commit in a hundred waited
+    /// behind two dozen pages.
     #[test]
     fn pages_go_out_one_by_one_unless_the_checkpointer_is_behind() {
         assert_eq!(at_once(ROUNDS, 0), 1);

@@ -45,7 +45,8 @@ pub(crate) struct Batch {
     lsn: Lsn,
 }
 
-/// A batch whose pages have good images in the double-write file (or need none): what is left is to write them home.
+/// A batch whose pages have good images in the double-write file (or need none): what is left is to
+/// write them home.
 pub(crate) struct Secured {
     batch: Batch,
     slots: Option<Slots>,
@@ -56,8 +57,9 @@ pub(crate) struct Secured {
 }
 
 impl Core {
-    /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being written. `wait`: also
-    /// those that are latched exclusively now; the caller holds no latch then.
+    /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being
+    /// written. `wait`: also those that are latched exclusively now; the caller holds no latch
+    /// then.
     ///
     /// # Errors
     /// If there is no memory for the copies.
@@ -89,7 +91,8 @@ impl Core {
         Ok(batch)
     }
 
-    /// A safe batch of these frames' pages; `None` if there is nothing to write. See [`Core::stage`] on `wait`.
+    /// A safe batch of these frames' pages; `None` if there is nothing to write. See
+    /// [`Core::stage`] on `wait`.
     fn stage_and_secure(&self, frames: &[u32], wait: bool, cause: Counter) -> Result<Option<Secured>, Error> {
         let batch = self.stage(frames, wait)?;
         if batch.staged.is_empty() {
@@ -110,7 +113,9 @@ impl Core {
                 for staged in &batch.staged {
                     self.end_failed(staged, None);
                 }
-                self.unsynced.cancel(write);
+                if self.unsynced.cancel(write) {
+                    self.signals.wake_checkpointer();
+                }
                 self.image_memory.give(batch.images);
                 Err(e)
             }
@@ -149,7 +154,8 @@ impl Core {
         }
     }
 
-    /// The write failed. `needed`: from where on the log is needed for what is in the page's file now.
+    /// The write failed. `needed`: from where on the log is needed for what is in the page's file
+    /// now.
     fn end_failed(&self, staged: &Staged, needed: Option<Lsn>) {
         self.partition(staged.id).fail_write(staged.frame, self.frames.header(staged.frame), needed);
         self.supply.event();
@@ -206,14 +212,18 @@ impl Core {
             failure = error.or(failure);
         }
         let Secured { batch, slots, write, failed, .. } = secured;
-        self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
+        let met = self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
+        if met && !holdfast_base::planted!("ended-writes-wake-no-checkpointer") {
+            self.signals.wake_checkpointer();
+        }
         self.doublewrite.finish(slots, batch.staged.iter().map(|s| s.id), &failed);
         self.image_memory.give(batch.images);
         (written, failure)
     }
 
-    /// Writes these frames' pages, as many of them as are dirty and not being written, `at_once` of them at a time. How many were
-    /// written, and the last thing that went wrong. See [`Core::stage`] on `wait`.
+    /// Writes these frames' pages, as many of them as are dirty and not being written, `at_once` of
+    /// them at a time. How many were written, and the last thing that went wrong. See
+    /// [`Core::stage`] on `wait`.
     pub(crate) fn write_all(
         &self,
         frames: &[u32],
@@ -236,8 +246,8 @@ impl Core {
         (written, failure)
     }
 
-    /// Writes these frames' pages and returns as soon as the first is written, if the finisher runs; latched pages are
-    /// left out.
+    /// Writes these frames' pages and returns as soon as the first is written, if the finisher
+    /// runs; latched pages are left out.
     pub(crate) fn write_first(&self, frames: &[u32], cause: Counter) -> (usize, Option<Error>) {
         let mut secured = match self.stage_and_secure(frames, false, cause) {
             Ok(Some(secured)) => secured,

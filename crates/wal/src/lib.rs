@@ -62,5 +62,5 @@ pub mod parts {
     pub use crate::group_commit::GroupCommit;
     pub use crate::ring::Ring;
     pub use crate::slots::WriterSlots;
-    pub use crate::space::{Position, SpaceGate};
+    pub use crate::space::{Log, Position, SpaceGate};
 }

@@ -21,10 +21,14 @@
 //!   the writer's (release) fetch-add, the slot's store happens before the checkpointer's read of
 //!   the slot, and the read could not have missed it. So the start is at or above `w`, which is at
 //!   or above the minimum.
-//! * A value from after the slot was freed. Freeing is a release store (a later writer's bound
-//!   continues its release sequence, being stored by a compare-exchange), so the pages'
+//! * A value from after the slot was freed. Freeing is a release operation (later bounds and marks
+//!   continue its release sequence, being read-modify-writes), so the pages'
 //!   registration happens before the checkpointer looks at the dirty pages: it sees them there,
 //!   unless they have been written since.
+//!
+//! Invariant *a writer that holds up the checkpoint ends with a call*: a checkpointer that needs room
+//! first marks the slots with smaller bounds ([`WriterSlots::watch`]), and then reads them. A writer
+//! whose slot it still sees leaves a marked slot, and calls the checkpointer.
 //!
 //! `tests/loom_slots.rs` explores this.
 
@@ -34,6 +38,9 @@ use holdfast_base::sync::yield_now;
 
 /// The value of a slot that no writer uses.
 const FREE: u64 = u64::MAX;
+/// The bit of a bound that says that the checkpointer waits for the writer. No group starts at an odd
+/// LSN.
+const WATCHED: u64 = 1;
 
 /// The slots of the writers; see the module.
 pub struct WriterSlots {
@@ -59,6 +66,7 @@ impl WriterSlots {
                     continue;
                 }
                 let bound = next_lsn.load(Ordering::Relaxed);
+                debug_assert_eq!(bound & WATCHED, 0, "a group starts at an odd LSN");
                 if slot.compare_exchange(FREE, bound, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     return number;
                 }
@@ -67,16 +75,27 @@ impl WriterSlots {
         }
     }
 
-    /// Frees a slot, after the writer's pages are registered.
-    pub fn leave(&self, number: usize) {
-        self.slots[number].store(FREE, Ordering::Release);
+    /// Frees a slot, after the writer's pages are registered. Returns whether the checkpointer waits
+    /// for that.
+    #[must_use = "the checkpointer may wait for a call"]
+    pub fn leave(&self, number: usize) -> bool {
+        self.slots[number].swap(FREE, Ordering::AcqRel) & WATCHED != 0
+    }
+
+    /// Marks the slots of the writers that may start below `lsn`. Their [`WriterSlots::leave`] returns
+    /// true.
+    pub fn watch(&self, lsn: u64) {
+        for slot in &self.slots {
+            let mark = |bound| (bound < lsn).then_some(bound | WATCHED);
+            let _ = slot.fetch_update(Ordering::AcqRel, Ordering::Relaxed, mark);
+        }
     }
 
     /// Returns a bound below which no writer that still holds a slot can start.
     pub fn oldest(&self, next_lsn: &AtomicU64) -> u64 {
         // `next_lsn` first: the proof in the module needs this order.
         let next = next_lsn.load(Ordering::Acquire);
-        self.slots.iter().fold(next, |oldest, slot| oldest.min(slot.load(Ordering::Acquire)))
+        self.slots.iter().fold(next, |oldest, slot| oldest.min(slot.load(Ordering::Acquire) & !WATCHED))
     }
 }
 
@@ -108,23 +127,37 @@ mod tests {
         next.store(200, Ordering::Relaxed);
         let second = slots.enter(&next);
         assert_eq!(slots.oldest(&next), 100);
-        slots.leave(first);
+        assert!(!slots.leave(first));
         assert_eq!(slots.oldest(&next), 200);
         next.store(300, Ordering::Relaxed);
-        slots.leave(second);
+        assert!(!slots.leave(second));
         assert_eq!(slots.oldest(&next), 300);
     }
 
     #[test]
     fn a_full_table_makes_writers_wait() {
-        let next = AtomicU64::new(1);
+        let next = AtomicU64::new(32);
         let slots = WriterSlots::new(1);
         let held = slots.enter(&next);
         std::thread::scope(|s| {
             let other = s.spawn(|| slots.leave(slots.enter(&next)));
-            slots.leave(held);
-            other.join().unwrap();
+            assert!(!slots.leave(held));
+            assert!(!other.join().unwrap());
         });
-        assert_eq!(slots.oldest(&next), 1);
+        assert_eq!(slots.oldest(&next), 32);
+    }
+
+    #[test]
+    fn a_writer_that_is_watched_says_so_at_its_end() {
+        let next = AtomicU64::new(64);
+        let slots = WriterSlots::new(4);
+        let early = slots.enter(&next);
+        next.store(128, Ordering::Relaxed);
+        let late = slots.enter(&next);
+        slots.watch(128);
+        assert_eq!(slots.oldest(&next), 64);
+        assert!(slots.leave(early));
+        assert!(!slots.leave(late));
+        assert_eq!(slots.oldest(&next), 128);
     }
 }

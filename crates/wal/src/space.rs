@@ -22,6 +22,10 @@
 //! 3. A new user queues while any waiter exists. Rollback and purge queue only if there is no room.
 //! 4. A thread that makes room (the checkpointer, the owner of a dropped ticket) calls the first of
 //!    each queue. No thread polls.
+//! 5. A waiter wakes the checkpointer each time before it sleeps. So does a waiter that is served and
+//!    leaves a first one behind for which there is no room.
+//!    [`SpaceGate::age_wanted`] tells the checkpointer how far to go for the first waiters. What
+//!    still holds it up then has an end that wakes it: see `docs/design/flushing.md`.
 //!
 //! Invariant *no call is lost*: a waiter makes its last attempt under the mutex, after registering
 //! in `waiting`. The checkpointer calls under the mutex, always. The drop of a ticket reads
@@ -32,8 +36,8 @@
 //!
 //! Failure: when the checkpoint cannot be moved, the waiters fail with that error
 //! ([`SpaceGate::fail`]) instead of waiting for a disk that may stay broken. The next thread that
-//! has to wait makes the checkpointer try again. A waiter reads the number of failures *before* it
-//! wakes the checkpointer, so it never misses the failure of that attempt.
+//! has to wait makes the checkpointer try again. A waiter reads the number of failures when it
+//! queues, before the checkpointer is woken for it, so it never misses the failure of that attempt.
 //!
 //! Lock order: the mutex is a leaf; it is not held while segments are prepared.
 //! `tests/loom_space.rs` explores the queues.
@@ -79,6 +83,27 @@ pub struct Position {
     pub checkpoint: u64,
     /// The segments are prepared up to this LSN.
     pub prepared: u64,
+}
+
+/// What the gate asks of the log.
+pub trait Log {
+    /// The ends of the log now.
+    fn position(&self) -> Position;
+
+    /// Prepares the segments up to `lsn`.
+    ///
+    /// # Errors
+    /// If the disk is full, or fails.
+    fn prepare(&self, lsn: u64) -> Result<()>;
+
+    /// Succeeds if `bytes` can be waited for.
+    ///
+    /// # Errors
+    /// If the log is closed or poisoned, or the class can never get so many.
+    fn check(&self, bytes: u64, class: SpaceClass) -> Result<()>;
+
+    /// Makes the checkpointer do what [`SpaceGate::age_wanted`] says.
+    fn wake_checkpointer(&self);
 }
 
 fn limit_of(geometry: &Geometry, class: SpaceClass) -> u64 {
@@ -162,12 +187,7 @@ impl SpaceGate {
     /// Takes a ticket if the class's limit allows it now. A user gets none while another waiter
     /// exists.
     #[inline]
-    pub fn try_take(
-        &self,
-        bytes: u64,
-        class: SpaceClass,
-        position: impl Fn() -> Position,
-    ) -> Result<SpaceTicket<'_>, Refusal> {
+    pub fn try_take(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<SpaceTicket<'_>, Refusal> {
         if class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0 {
             return Err(Refusal::Wait);
         }
@@ -175,7 +195,7 @@ impl SpaceGate {
         // If there is no room, its drop gives the bytes back and calls the first waiters.
         let ticket = self.ticket(bytes);
         // Read after `outstanding`: what a ticket gave back before is part of `next` by now.
-        self.room_for(others + bytes, class, &position()).map(|()| ticket)
+        self.room_for(others + bytes, class, &log.position()).map(|()| ticket)
     }
 
     /// The ticket for bytes that have been promised.
@@ -197,10 +217,10 @@ impl SpaceGate {
     }
 
     /// Promises `bytes` if there is room.
-    fn promise(&self, bytes: u64, class: SpaceClass, position: &impl Fn() -> Position) -> Result<(), Refusal> {
+    fn promise(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<(), Refusal> {
         let mut outstanding = self.outstanding();
         loop {
-            self.room_for(outstanding + bytes, class, &position())?;
+            self.room_for(outstanding + bytes, class, &log.position())?;
             let taken = outstanding + bytes;
             match self.end.outstanding.compare_exchange_weak(outstanding, taken, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
@@ -209,9 +229,19 @@ impl SpaceGate {
         }
     }
 
-    /// How many attempts to move the checkpoint failed.
-    pub fn failures(&self) -> u64 {
-        self.queues.lock().failures
+    /// The age to which the log has to shrink for the first waiters; `None` if none waits. Tickets
+    /// that are out are not counted: the end of each calls the first waiter.
+    pub fn age_wanted(&self) -> Option<u64> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut queues = self.queues.lock();
+        let classes = [SpaceClass::User, SpaceClass::Rollback];
+        let wanted = classes.map(|class| {
+            let first = queues.of(class).front()?;
+            Some(self.limit(class).saturating_sub(first.wants))
+        });
+        wanted.into_iter().flatten().min()
     }
 
     /// Fails all waiters: the checkpoint could not be moved.
@@ -222,32 +252,23 @@ impl SpaceGate {
         queues.call_all();
     }
 
-    /// Waits for a ticket. `failures` is what [`SpaceGate::failures`] returned before the
-    /// checkpointer was woken. `prepare(lsn)` prepares segments up to `lsn`; the caller keeps its
-    /// place in the queue meanwhile. `stop` fails when waiting has become useless; it is asked each
-    /// time that the caller is woken.
+    /// Waits for a ticket. While segments are prepared, the caller keeps its place in the queue. The
+    /// log is [checked](Log::check) each time that the caller is woken.
     ///
     /// # Errors
-    /// Those of `prepare` and `stop`; that of [`SpaceGate::fail`] if there is no room.
-    pub fn wait(
-        &self,
-        bytes: u64,
-        class: SpaceClass,
-        failures: u64,
-        position: impl Fn() -> Position,
-        prepare: impl Fn(u64) -> Result<()>,
-        stop: impl Fn() -> Result<()>,
-    ) -> Result<SpaceTicket<'_>> {
+    /// Those of the log; that of [`SpaceGate::fail`] if there is no room.
+    pub fn wait(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<SpaceTicket<'_>> {
         let waiter = Waiter::new(bytes);
         let mut queues = self.queues.lock();
         self.waiting.fetch_add(1, Ordering::AcqRel);
         queues.of(class).push_back(waiter.clone());
+        let failures = queues.failures;
         loop {
-            if let Err(e) = stop() {
+            if let Err(e) = log.check(bytes, class) {
                 return self.leave(queues, &waiter, class, e);
             }
             if queues.of(class).front().is_some_and(|first| Arc::ptr_eq(first, &waiter)) {
-                let (served, refusal) = self.serve(queues.of(class), class, &position);
+                let (served, refusal) = self.serve(queues.of(class), class, log);
                 if !served.is_empty() {
                     if matches!(refusal, Some(Refusal::Prepare(_))) {
                         queues.call_first();
@@ -255,11 +276,14 @@ impl SpaceGate {
                     drop(queues);
                     // The caller is one of them.
                     served.iter().for_each(|waiter| waiter.wake(Wake::Served));
+                    if refusal == Some(Refusal::Wait) {
+                        log.wake_checkpointer();
+                    }
                     return Ok(self.ticket(bytes));
                 }
                 if let Some(Refusal::Prepare(lsn)) = refusal {
                     drop(queues);
-                    let prepared = prepare(lsn);
+                    let prepared = log.prepare(lsn);
                     queues = self.queues.lock();
                     match prepared {
                         Ok(()) => continue,
@@ -273,6 +297,7 @@ impl SpaceGate {
                 return self.leave(queues, &waiter, class, error);
             }
             drop(queues);
+            log.wake_checkpointer();
             if waiter.sleep() == Wake::Served {
                 return Ok(self.ticket(bytes));
             }
@@ -287,13 +312,13 @@ impl SpaceGate {
         &self,
         queue: &mut VecDeque<Arc<Waiter<u64>>>,
         class: SpaceClass,
-        position: &impl Fn() -> Position,
+        log: &impl Log,
     ) -> (Vec<Arc<Waiter<u64>>>, Option<Refusal>) {
         // A read-modify-write, not a load: the invariant *no call is lost* needs it.
         self.end.outstanding.fetch_add(0, Ordering::AcqRel);
         let (mut served, mut refusal) = (Vec::new(), None);
         while let (Some(first), None) = (queue.front(), refusal) {
-            match self.promise(first.wants, class, position) {
+            match self.promise(first.wants, class, log) {
                 Ok(()) => served.extend(queue.pop_front()),
                 Err(why) => refusal = Some(why),
             }

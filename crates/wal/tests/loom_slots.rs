@@ -20,7 +20,7 @@ impl Model {
         let slot = self.slots.enter(&self.next);
         let start = self.next.fetch_add(32, Ordering::AcqRel);
         self.registered[writer].store(true, Ordering::Relaxed);
-        self.slots.leave(slot);
+        let _ = self.slots.leave(slot);
         start
     }
 }
@@ -52,4 +52,28 @@ fn a_slot_for_each_writer() {
 #[test]
 fn one_slot_for_two_writers() {
     explore(1);
+}
+
+/// A checkpointer that marks the slots and then reads them either sees no writer, or is called at its
+/// end.
+#[test]
+fn a_writer_that_is_seen_calls_at_its_end() {
+    loom::model(|| {
+        let model = Arc::new((WriterSlots::new(1), AtomicU64::new(4096), AtomicBool::new(false)));
+        let writer = model.clone();
+        let writer = thread::spawn(move || {
+            let (slots, next, called) = &*writer;
+            let slot = slots.enter(next);
+            next.fetch_add(32, Ordering::AcqRel);
+            if slots.leave(slot) {
+                called.store(true, Ordering::Relaxed);
+            }
+        });
+        let (slots, next, called) = &*model;
+        let end = next.load(Ordering::Acquire);
+        slots.watch(end);
+        let holds = slots.oldest(next) < end;
+        writer.join().unwrap();
+        assert!(!holds || called.load(Ordering::Relaxed));
+    });
 }

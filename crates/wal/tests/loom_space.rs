@@ -6,41 +6,81 @@
 use std::sync::Arc;
 
 use holdfast_base::{Error, Result};
-use holdfast_wal::parts::{Geometry, Position, Sizes, SpaceGate};
+use holdfast_wal::parts::{Geometry, Log, Position, Sizes, SpaceGate};
 use holdfast_wal::{SpaceClass, SpaceTicket, WalConfig};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
-struct Log {
+struct Model {
     gate: SpaceGate,
+    next: AtomicU64,
     checkpoint: AtomicU64,
     closed: AtomicBool,
+    /// Whether the checkpointer has been woken.
+    woken: Mutex<bool>,
+    wakes: Condvar,
     /// The bytes that users may have at once.
     all: u64,
     held: AtomicU64,
 }
 
-impl Log {
+impl Log for Model {
     fn position(&self) -> Position {
-        Position { next: 0, checkpoint: self.checkpoint.load(Ordering::Acquire), prepared: u64::MAX }
+        let (next, checkpoint) = (self.next.load(Ordering::Acquire), self.checkpoint.load(Ordering::Acquire));
+        Position { next, checkpoint, prepared: u64::MAX }
     }
 
-    fn stop(&self) -> Result<()> {
+    fn prepare(&self, _: u64) -> Result<()> {
+        unreachable!("the segments are prepared")
+    }
+
+    fn check(&self, _: u64, _: SpaceClass) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed("test")) } else { Ok(()) }
     }
 
+    fn wake_checkpointer(&self) {
+        *self.woken.lock().unwrap() = true;
+        self.wakes.notify_one();
+    }
+}
+
+impl Model {
     fn reserve(&self, bytes: u64) -> Result<SpaceTicket<'_>> {
-        let ticket = match self.gate.try_take(bytes, SpaceClass::User, || self.position()) {
+        let ticket = match self.gate.try_take(bytes, SpaceClass::User, self) {
             Ok(ticket) => ticket,
-            Err(_) => {
-                let failures = self.gate.failures();
-                let prepare = |_| unreachable!();
-                self.gate.wait(bytes, SpaceClass::User, failures, || self.position(), prepare, || self.stop())?
-            }
+            Err(_) => self.gate.wait(bytes, SpaceClass::User, self)?,
         };
         let held = self.held.fetch_add(bytes, Ordering::AcqRel) + bytes;
         assert!(held <= self.all, "{held} of {}", self.all);
         Ok(ticket)
+    }
+
+    /// Appends so many bytes.
+    fn append(&self, bytes: u64) {
+        let ticket = self.reserve(bytes).unwrap();
+        self.next.fetch_add(bytes, Ordering::AcqRel);
+        self.give_back(ticket);
+    }
+
+    /// Moves the checkpoint as far as waiters want it, each time that it is woken.
+    fn run_checkpointer(&self) {
+        loop {
+            let mut woken = self.woken.lock().unwrap();
+            while !std::mem::take(&mut *woken) {
+                woken = self.wakes.wait(woken).unwrap();
+            }
+            drop(woken);
+            if self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            if let Some(age) = self.gate.age_wanted() {
+                let wanted = self.next.load(Ordering::Acquire).saturating_sub(age);
+                if self.checkpoint.fetch_max(wanted, Ordering::AcqRel) < wanted {
+                    self.gate.call_first();
+                }
+            }
+        }
     }
 
     fn give_back(&self, ticket: SpaceTicket<'_>) {
@@ -54,7 +94,7 @@ impl Log {
 }
 
 /// Each thread takes that many bytes and gives them back. Returns the results.
-fn take_in_threads(log: &Arc<Log>, bytes: &[u64]) -> Vec<Result<()>> {
+fn take_in_threads(log: &Arc<Model>, bytes: &[u64]) -> Vec<Result<()>> {
     let threads = bytes.iter().map(|&bytes| {
         let log = log.clone();
         thread::spawn(move || log.use_some(bytes))
@@ -63,15 +103,18 @@ fn take_in_threads(log: &Arc<Log>, bytes: &[u64]) -> Vec<Result<()>> {
     threads.into_iter().map(|t| t.join().unwrap()).collect()
 }
 
-fn explore(check: impl Fn(Arc<Log>) + Sync + Send + 'static) {
+fn explore(check: impl Fn(Arc<Model>) + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {
         let geometry = Geometry::new(&WalConfig::default()).unwrap();
-        check(Arc::new(Log {
+        check(Arc::new(Model {
             gate: SpaceGate::new(Arc::new(Sizes::new(geometry)), 0),
+            next: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            woken: Mutex::new(false),
+            wakes: Condvar::new(),
             all: geometry.user_limit,
             held: AtomicU64::new(0),
         }));
@@ -93,13 +136,29 @@ fn a_ticket_given_back_lets_the_line_go_on() {
 fn a_checkpoint_lets_the_line_go_on() {
     explore(|log| {
         // This one is never given back: its bytes are in the log.
-        std::mem::forget(log.gate.try_take(log.all, SpaceClass::User, || log.position()).unwrap());
+        std::mem::forget(log.gate.try_take(log.all, SpaceClass::User, &*log).unwrap());
         let other = log.clone();
         let checkpointer = thread::spawn(move || {
             other.checkpoint.store(other.all, Ordering::Release);
             other.gate.call_first();
         });
         assert!(take_in_threads(&log, &[log.all / 2, log.all / 2]).iter().all(Result::is_ok));
+        checkpointer.join().unwrap();
+    });
+}
+
+/// The log is full, and each thread that appends needs a checkpoint of its own.
+#[test]
+fn the_first_waiter_wakes_the_checkpointer() {
+    explore(|log| {
+        log.append(log.all);
+        let (checkpointer, other) = (log.clone(), log.clone());
+        let checkpointer = thread::spawn(move || checkpointer.run_checkpointer());
+        let appender = thread::spawn(move || other.append(other.all / 4));
+        log.append(log.all / 4);
+        appender.join().unwrap();
+        log.closed.store(true, Ordering::Release);
+        log.wake_checkpointer();
         checkpointer.join().unwrap();
     });
 }
@@ -123,7 +182,7 @@ fn closing_sends_everybody_home() {
 fn who_fails_does_not_hold_up_who_comes_after() {
     explore(|log| {
         // The checker's threads have no scopes, so the gate must outlive them.
-        let log: &'static Arc<Log> = Box::leak(Box::new(log));
+        let log: &'static Arc<Model> = Box::leak(Box::new(log));
         let all = log.reserve(log.all).unwrap();
         let other = log.clone();
         let room = thread::spawn(move || {

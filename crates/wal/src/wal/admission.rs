@@ -7,7 +7,7 @@ use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::{Error, Result, latches};
 use holdfast_metrics::{Counter, WaitClass};
 
-use crate::space::{Position, Refusal};
+use crate::space::{Log, Position, Refusal};
 use crate::{SpaceClass, SpaceTicket, Wal};
 
 /// A hook of [`Wal::on_growth`].
@@ -22,8 +22,8 @@ impl Wal {
     /// promises them.
     ///
     /// To be called before anything is latched. Ask for at least [`Wal::group_bytes`] for each
-    /// group that will be appended. Users queue; a thread that has to wait wakes the checkpointer
-    /// (the hooks of [`Wal::on_growth`]). [`SpaceClass::Checkpoint`] never waits.
+    /// group that will be appended. Users queue; a waiter wakes the checkpointer (the hooks of
+    /// [`Wal::on_growth`]). [`SpaceClass::Checkpoint`] never waits.
     ///
     /// # Errors
     /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no
@@ -37,10 +37,7 @@ impl Wal {
         }
         self.metrics.inc(Counter::LogSpaceWaits);
         let _timer = self.metrics.wait(WaitClass::LogSpace);
-        let failures = self.gate.failures();
-        self.call_all_growth_hooks();
-        let (position, prepare) = (|| self.space_position(), |lsn| self.segments.prepare_to(lsn));
-        self.gate.wait(bytes, class, failures, position, prepare, || self.check_appendable())
+        self.gate.wait(bytes, class, self)
     }
 
     /// As [`Wal::reserve`], but `None` instead of waiting.
@@ -48,14 +45,9 @@ impl Wal {
     /// # Errors
     /// As [`Wal::reserve`].
     pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket<'_>>> {
-        self.check_appendable()?;
-        if bytes > self.gate.limit(class) {
-            let max = self.gate.limit(class);
-            let what = format!("{bytes} bytes of log at once exceed the {max} bytes possible; raise the log capacity");
-            return Err(Error::LimitReached(what));
-        }
+        self.check(bytes, class)?;
         loop {
-            match self.gate.try_take(bytes, class, || self.space_position()) {
+            match self.gate.try_take(bytes, class, self) {
                 Ok(ticket) => return Ok(Some(ticket)),
                 Err(Refusal::Wait) => return Ok(None),
                 Err(Refusal::Prepare(lsn)) => self.segments.prepare_to(lsn)?,
@@ -69,12 +61,10 @@ impl Wal {
         self.gate.fail(error);
     }
 
-    fn space_position(&self) -> Position {
-        Position {
-            next: self.next_lsn().0,
-            checkpoint: self.checkpoint_lsn.load(Ordering::Acquire),
-            prepared: self.segments.prepared_end(),
-        }
+    /// The age to which the log has to shrink for the first waiters for space; `None` if none waits.
+    #[must_use]
+    pub fn age_wanted(&self) -> Option<u64> {
+        self.gate.age_wanted()
     }
 
     /// The delay that the caller should sleep before a row change, so that the log does not fill
@@ -88,9 +78,9 @@ impl Wal {
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }
 
-    /// Calls `callback` each time the log has grown by about `step` bytes, and each time a thread
-    /// starts to wait for space. It runs on that thread, or on an appending thread under its
-    /// latches, so it may only wake another thread.
+    /// Calls `callback` each time the log has grown by about `step` bytes, each time before a waiter
+    /// for space sleeps, and when a writer leaves that is [watched](Wal::watch_writers). It runs on
+    /// that thread, or on an appending thread under its latches, so it may only wake another thread.
     pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
         let mut hooks = self.growth.lock();
         let due = self.next_lsn().0 + step;
@@ -115,5 +105,33 @@ impl Wal {
     pub(super) fn call_all_growth_hooks(&self) {
         let calls: Vec<_> = self.growth.lock().iter().map(|h| h.callback.clone()).collect();
         calls.iter().for_each(|call| call());
+    }
+}
+
+impl Log for Wal {
+    fn position(&self) -> Position {
+        Position {
+            next: self.next_lsn().0,
+            checkpoint: self.checkpoint_lsn.load(Ordering::Acquire),
+            prepared: self.segments.prepared_end(),
+        }
+    }
+
+    fn prepare(&self, lsn: u64) -> Result<()> {
+        self.segments.prepare_to(lsn)
+    }
+
+    fn check(&self, bytes: u64, class: SpaceClass) -> Result<()> {
+        self.check_appendable()?;
+        let max = self.gate.limit(class);
+        if bytes > max {
+            let what = format!("{bytes} bytes of log at once exceed the {max} bytes possible; raise the log capacity");
+            return Err(Error::LimitReached(what));
+        }
+        Ok(())
+    }
+
+    fn wake_checkpointer(&self) {
+        self.call_all_growth_hooks();
     }
 }

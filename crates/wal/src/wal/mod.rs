@@ -106,7 +106,9 @@ pub struct WriterSlot<'a> {
 
 impl Drop for WriterSlot<'_> {
     fn drop(&mut self) {
-        self.wal.slots.leave(self.number);
+        if self.wal.slots.leave(self.number) {
+            self.wal.call_all_growth_hooks();
+        }
     }
 }
 
@@ -279,6 +281,12 @@ impl Wal {
     #[must_use]
     pub fn oldest_writer(&self) -> Lsn {
         Lsn(self.slots.oldest(self.gate.next()))
+    }
+
+    /// The hooks of [`Wal::on_growth`] are called when the writers that may start below `lsn` have
+    /// left. For a checkpointer that needs room; call this *before* [`Wal::oldest_writer`].
+    pub fn watch_writers(&self, lsn: Lsn) {
+        self.slots.watch(lsn.0);
     }
 
     /// The LSN of the next group.
