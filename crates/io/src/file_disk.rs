@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use crate::batch::{BatchMethod, Batcher};
 use crate::disk::check_name;
 use crate::open_files::{DataFile, OpenFiles, Origin, descriptor, most_open_files};
-use crate::os_file::{Direct, OsFile};
+use crate::os_file::{Direct, OsFile, retry};
 use crate::process::Process;
 use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, LockMode, OpenOptions};
 
@@ -149,11 +149,6 @@ impl FileDisk {
     pub fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// Repeats a system call that was interrupted by a signal.
-pub(crate) fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    rustix::io::retry_on_intr(call)
 }
 
 impl Disk for FileDisk {

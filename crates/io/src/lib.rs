@@ -35,6 +35,7 @@ pub use file_disk::{FileDisk, FileDiskOptions, FlushMethod};
 pub use lease::{Lease, LeasedDisk};
 pub use memory::MemoryDisk;
 pub use metered::MeteredDisk;
-pub use model::{DiskModel, FileTraffic, ModelDisk};
+pub use model::{FileTraffic, ModelDisk};
 pub use process::Process;
 pub use rng::SplitMix64;
+pub use spindle::DiskModel;

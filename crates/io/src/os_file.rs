@@ -21,7 +21,6 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::batch::{Batcher, Buffer, Transfer};
 use crate::disk::{SECTOR, check_range, failed, unexpected_eof};
-use crate::file_disk::retry;
 use crate::{AlignedBuf, File, ReadAt, WriteAt};
 
 /// `RWF_ATOMIC`: the device does the write all or none.
@@ -224,6 +223,11 @@ impl Direct {
         let fd = open_at(dir, name, read_only, OFlags::DIRECT).map_err(|e| Error::io("open", name, e.into()))?;
         Ok(Direct { fd, demands: Arc::clone(demands) })
     }
+}
+
+/// Repeats a system call that was interrupted by a signal.
+pub(crate) fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    rustix::io::retry_on_intr(call)
 }
 
 /// Opens a file of the directory with `flags`, and with those that `read_only` asks for.

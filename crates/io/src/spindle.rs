@@ -11,7 +11,40 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::DiskModel;
+/// The speed of the modelled disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskModel {
+    /// Time to move the arm to another place, half a turn of the platter included.
+    pub seek: Duration,
+    /// Bytes transferred per second once the arm is there.
+    pub bytes_per_second: u64,
+}
+
+impl DiskModel {
+    /// A hard disk: 8 ms, 100 MB/s.
+    #[must_use]
+    pub const fn spinning() -> DiskModel {
+        DiskModel { seek: Duration::from_millis(8), bytes_per_second: 100_000_000 }
+    }
+
+    /// The same disk `factor` times as fast, so that an experiment of hours takes minutes.
+    ///
+    /// # Panics
+    /// If `factor` is not greater than 0.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> DiskModel {
+        assert!(factor > 0.0, "a disk cannot be {factor} times as fast");
+        DiskModel {
+            seek: self.seek.div_f64(factor),
+            bytes_per_second: ((self.bytes_per_second as f64 * factor) as u64).max(1),
+        }
+    }
+
+    fn transfer_time(&self, bytes: u64) -> Duration {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
 
 /// A range of a file that is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
