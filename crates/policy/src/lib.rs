@@ -32,7 +32,6 @@
 #![forbid(unsafe_code)]
 
 mod any;
-mod bits;
 mod ghost;
 mod holdfast;
 mod list;
@@ -42,6 +41,7 @@ mod policy;
 mod runs;
 mod scan;
 mod touch;
+mod word;
 
 pub use any::{AnyPolicy, PolicyKind, build};
 pub use holdfast::Holdfast;

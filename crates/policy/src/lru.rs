@@ -1,24 +1,10 @@
 //! `lru`: least recently used, one list. Every hit but one on the most recent page takes the mutex.
-//!
-//! Word: bits 0-1 kind, 32-63 the clock at the page's last move to the front.
 
-use crate::bits;
 use crate::list::{Links, List};
-use crate::policy::{Policy, PolicyStats, Slot, Words};
-use crate::touch::{Touch, TouchEffect, TouchRules};
-
-/// Refusals per call of `victim` while it succeeds; doubled with each call in a row that finds
-/// nothing.
-pub(crate) const REFUSALS: usize = 128;
-
-fn word(clock: u32) -> u64 {
-    u64::from(bits::LRU) | u64::from(clock) << 32
-}
-
-/// The effect of a touch, for the hit path: only the page that moved last needs no move.
-pub(crate) fn touch(word: u64, clock: impl FnOnce() -> u32) -> TouchEffect {
-    if (word >> 32) as u32 == clock() { TouchEffect::None } else { TouchEffect::Locked }
-}
+use crate::policy::{Policy, PolicyStats, REFUSALS, Slot, Words};
+use crate::touch::{Touch, TouchRules};
+use crate::word::kind;
+use crate::word::lru::word;
 
 /// The state of `lru`.
 #[derive(Debug)]
@@ -51,7 +37,7 @@ impl Lru {
 
 impl Policy for Lru {
     fn rules(&self) -> TouchRules {
-        TouchRules::new(bits::LRU, 0, 0)
+        TouchRules::new(kind::LRU, 0, 0)
     }
 
     fn clock(&self) -> u32 {

@@ -11,16 +11,13 @@
 //!
 //! Counters are InnoDB's: *made young* counts moves of old pages, *not young* counts touches of old
 //! pages that came too early.
-//!
-//! Word: bits 0-1 kind, 2 old, 3 accessed, 4-31 tick of the first access, 32-63 the clock
-//! (evictions) when the page moved to the front, 0 if it never did.
 
-use crate::bits;
 use crate::list::{Links, List, NIL};
-use crate::lru::REFUSALS;
-use crate::policy::{Policy, PolicyStats, Slot, Words};
+use crate::policy::{Policy, PolicyStats, REFUSALS, Slot, Words};
 use crate::scan::scan_budget;
-use crate::touch::{Queue, Touch, TouchEffect, TouchRules};
+use crate::touch::{Touch, TouchRules};
+use crate::word::kind;
+use crate::word::midpoint::{ACCESSED, CLOCK_MASK, CLOCK_SHIFT, OLD, TICK_MASK, TICK_SHIFT, Verdict, judge};
 
 /// Shortest list that has an old sublist, in pages (or half of the frames, if that is less).
 const OLD_MIN_LEN: usize = 512;
@@ -30,55 +27,6 @@ const TOLERANCE: usize = 20;
 const YOUNG_MIN_LEN: usize = 5;
 /// A young page moves when it has sunk by one in this many of the young pages.
 const SINK_DIVISOR: usize = 4;
-
-const OLD: u64 = 1 << 2;
-const ACCESSED: u64 = 1 << 3;
-const TICK_SHIFT: u32 = 4;
-const TICK_MASK: u32 = (1 << 28) - 1;
-const CLOCK_SHIFT: u32 = 32;
-const CLOCK_MASK: u64 = !0 << CLOCK_SHIFT;
-
-/// What a touch does.
-#[derive(PartialEq, Eq)]
-enum Verdict {
-    /// Nothing: the page is young and near the front, or no page has been evicted yet.
-    Leave,
-    /// Nothing: the page is old, and its first access is too recent.
-    TooEarly,
-    /// The page moves to the front.
-    Move,
-}
-
-fn judge(rules: TouchRules, word: u64, clock: u32, t: &Touch) -> Verdict {
-    if clock == 0 {
-        return Verdict::Leave;
-    }
-    if word & OLD != 0 && rules.ticks > 0 {
-        let since_first = t.tick.wrapping_sub((word >> TICK_SHIFT) as u32) & TICK_MASK;
-        let late = word & ACCESSED != 0 && since_first >= rules.ticks;
-        return if late { Verdict::Move } else { Verdict::TooEarly };
-    }
-    let moved = (word >> CLOCK_SHIFT) as u32;
-    let near_front = moved != 0 && clock.wrapping_sub(moved) < rules.window;
-    if near_front { Verdict::Leave } else { Verdict::Move }
-}
-
-/// The effect of a touch, for the hit path.
-pub(crate) fn touch(rules: TouchRules, word: u64, clock: impl FnOnce() -> u32, t: &Touch) -> TouchEffect {
-    if word & ACCESSED == 0 {
-        return TouchEffect::Locked;
-    }
-    match judge(rules, word, clock(), t) {
-        Verdict::Leave => TouchEffect::None,
-        Verdict::TooEarly => TouchEffect::NotYoung,
-        Verdict::Move => TouchEffect::Locked,
-    }
-}
-
-/// The sublist that a word names.
-pub(crate) fn queue(word: u64) -> Queue {
-    if word & OLD != 0 { Queue::Old } else { Queue::Young }
-}
 
 /// The state of `midpoint_lru`.
 #[derive(Debug)]
@@ -187,7 +135,7 @@ impl MidpointLru {
 impl Policy for MidpointLru {
     fn rules(&self) -> TouchRules {
         let young = self.capacity * (100 - usize::from(self.old_pct)) / 100;
-        TouchRules::new(bits::MIDPOINT, young / SINK_DIVISOR, self.old_time)
+        TouchRules::new(kind::MIDPOINT, young / SINK_DIVISOR, self.old_time)
     }
 
     fn clock(&self) -> u32 {
@@ -218,7 +166,7 @@ impl Policy for MidpointLru {
     fn insert(&mut self, s: Slot, _: u64, _: &Touch, words: &dyn Words) {
         self.links.reserve(s as usize + 1);
         self.stats.insertions += 1;
-        let word = u64::from(bits::MIDPOINT);
+        let word = u64::from(kind::MIDPOINT);
         if self.old_head == NIL {
             self.push_front(s, word, words);
         } else {

@@ -6,6 +6,10 @@ use crate::touch::{Touch, TouchEffect, TouchRules};
 /// A frame, as the policy sees it. Slots should be dense: memory grows with the largest one.
 pub type Slot = u32;
 
+/// Refusals per call of `victim` while it succeeds; doubled with each call in a row that finds
+/// nothing.
+pub(crate) const REFUSALS: usize = 128;
+
 /// The policy words of all slots, kept by the caller (in the frame headers).
 pub trait Words {
     /// The word of slot `s`; 0 if the slot has never been inserted.

@@ -1,7 +1,7 @@
 //! The common part of all policy words: the two lowest bits name the policy that wrote the word.
 
 /// Mask of the kind.
-pub(crate) const KIND: u64 = 0b11;
+pub(crate) const MASK: u64 = 0b11;
 /// Word of the `holdfast` policy. (Kind 0 is a page in no queue.)
 pub(crate) const HOLDFAST: u8 = 1;
 /// Word of `midpoint_lru`.
