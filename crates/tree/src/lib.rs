@@ -24,12 +24,12 @@ mod store;
 mod tree;
 
 pub use finding::{Finding, PageSet, Severity};
-pub use mtr::{Mtr, PageRef};
+pub use mtr::{Mtr, PageRef, PlannedPut};
 pub use overflow::OverflowRef;
 pub use redo::{FindSpace, Redo};
 pub use space::{ALLOC_FRAMES, FREE_FRAMES, Features, HEADS, Lifetime, SpaceFile, SpaceInfo};
 pub use store::Store;
 pub use tree::{
-    Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, PlannedPut, Spot,
-    SuspendedLoad, Tree, TreeStats, Walk,
+    Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Spot, SuspendedLoad,
+    Tree, TreeStats, Walk,
 };

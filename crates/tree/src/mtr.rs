@@ -25,7 +25,6 @@ use holdfast_wal::SpaceTicket;
 
 use crate::op::PageOp;
 use crate::store::Store;
-use crate::tree::PlannedPut;
 
 /// A page that a mini-transaction has latched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +50,13 @@ pub struct Mtr<'a> {
     reserved: usize,
 }
 
+/// A change that was found possible: [`Mtr::apply_planned`] makes it.
+#[derive(Debug)]
+pub struct PlannedPut<'a> {
+    pub(crate) page: PageRef,
+    pub(crate) op: PageOp<'a>,
+}
+
 /// Longest buffer that is kept for the next mini-transaction of the thread, in bytes.
 const KEEP_BUFFER_MAX: usize = 64 << 10;
 
@@ -59,8 +65,15 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+impl Store {
+    /// Begins a mini-transaction that may log as much as `ticket` promises.
+    pub fn begin<'a>(&'a self, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
+        Mtr::new(self, ticket, acc)
+    }
+}
+
 impl<'a> Mtr<'a> {
-    pub(crate) fn new(store: &'a Store, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
+    fn new(store: &'a Store, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
         let records = SPARE.take();
         Mtr {
             store,

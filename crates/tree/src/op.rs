@@ -17,7 +17,7 @@ use holdfast_base::codec::{Reader, Writer, put_u16, put_u32};
 use holdfast_base::page::{HEADER_LEN, OFF_FLAGS, OFF_INDEX, OFF_LEVEL, OFF_PAGE_NO, OFF_SPACE, OFF_TYPE, PageType};
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result, SpaceId};
 
-use crate::node::{LEVELS_MAX, NodeMut, NodeRef};
+use crate::node::{EntryList, LEVELS_MAX, NodeMut, NodeRef};
 use crate::space::bitmap;
 
 const SAME_PAGE: u8 = 0x80;
@@ -111,6 +111,14 @@ pub enum PageOp<'a> {
         /// The new bytes.
         bytes: &'a [u8],
     },
+}
+
+impl EntryList {
+    /// The operation that gives a node `prefix` and these entries.
+    #[must_use]
+    pub fn as_content<'e>(&'e self, prefix: &'e [u8]) -> PageOp<'e> {
+        PageOp::SetContent { prefix, count: self.count() as u16, entries: self.bytes() }
+    }
 }
 
 impl<'a> PageOp<'a> {

@@ -7,8 +7,6 @@ use holdfast_metrics::Metrics;
 use holdfast_pool::{Access, AccessKind, Pool};
 use holdfast_wal::{SpaceClass, SpaceTicket, Wal};
 
-use crate::mtr::Mtr;
-
 /// Pool, log and counters of one database.
 #[derive(Debug)]
 // In cache lines of its own: every step down a tree comes through here, and must not wait for a thread that writes to what the
@@ -65,11 +63,6 @@ impl Store {
     /// Those of the log: poisoned, closed, or more than it can ever give.
     pub fn reserve(&self, bytes: usize, class: SpaceClass) -> Result<SpaceTicket<'_>> {
         self.wal.reserve(Wal::group_bytes(bytes), class)
-    }
-
-    /// Begins a mini-transaction that may log as much as `ticket` promises.
-    pub fn begin<'a>(&'a self, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
-        Mtr::new(self, ticket, acc)
     }
 
     /// The class of log space for changes under `acc`: purge may use the reserve that is kept for it.

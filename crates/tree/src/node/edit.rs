@@ -1,7 +1,6 @@
 //! Changes of a node. Each has a check that says, before anything is touched, whether it can be done; the change itself
 //! relies on it. What a change does depends on the page's bytes and its arguments only, so redo repeats it exactly.
 
-use crate::op::PageOp;
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u16, put_u32, put_u64};
 
 use super::{
@@ -53,12 +52,6 @@ impl EntryList {
             }
         }
         Some(())
-    }
-
-    /// The operation that gives a node `prefix` and these entries.
-    #[must_use]
-    pub fn as_content<'e>(&'e self, prefix: &'e [u8]) -> PageOp<'e> {
-        PageOp::SetContent { prefix, count: self.count as u16, entries: &self.bytes }
     }
 
     /// Whether a new node on `level` can be given this content, with a prefix of `prefix_len` bytes: what [`EntryList::as_content`] asks

@@ -14,15 +14,14 @@
 //! the bits that change must have the other value, and no page that is in the caller's hands may be marked as free. The second changes
 //! them and cannot fail. Callers with further changes in the same mini-transaction check those in between.
 
-use holdfast_base::codec::get_u32;
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::{OFF_TYPE, PageHeader, PageType};
-use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result};
+use holdfast_base::page::{OFF_TYPE, PageType};
+use holdfast_base::{Error, IndexId, PageNo, Result};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 
-use super::rooms::from_home;
-use super::{FIRST_PAGES, SpaceFile, SpaceInfo, bitmap, header};
+use super::bitmap::{bitmaps, from_home};
+use super::{SpaceFile, bitmap, header};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 
@@ -289,24 +288,6 @@ impl SpaceFile {
         Ok(())
     }
 
-    /// Latches page 0, the first of the space's own pages in the lock order.
-    ///
-    /// # Errors
-    /// [`Error::DamagedPage`] if it is no header; those of reading it.
-    pub(super) fn fix_header(&self, mtr: &mut Mtr<'_>) -> Result<PageRef> {
-        let header = mtr.fix(self.space(), PageNo(0))?;
-        if mtr.bytes(header).get(OFF_TYPE) != Some(&(PageType::SpaceHeader as u8)) {
-            return Err(self.damaged(PageNo(0), "the space header is not one"));
-        }
-        Ok(header)
-    }
-
-    /// The page count in page 0, whose bytes are `head`.
-    pub(super) fn pages_of(&self, head: &[u8]) -> Result<u32> {
-        let pages = get_u32(head, header::OFF_PAGES).filter(|&pages| pages >= FIRST_PAGES);
-        pages.ok_or_else(|| self.damaged(PageNo(0), "the space header counts too few pages"))
-    }
-
     fn plan(&self, mtr: &mut Mtr<'_>, want: Want) -> Result<Plan> {
         let header = self.fix_header(mtr)?;
         let pages = self.pages_of(mtr.bytes(header))?;
@@ -492,84 +473,6 @@ impl SpaceFile {
         }
         Ok(())
     }
-
-    /// Whether a page is allocated.
-    ///
-    /// # Errors
-    /// Those of reading the header and the bitmap.
-    pub fn is_allocated(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
-        if no.0 >= self.header(acc)?.pages {
-            return Ok(false);
-        }
-        let bitmap_no = bitmap::page_for(no, self.page_size());
-        let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
-        Ok(bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
-    }
-
-    /// Whether a page that was last changed at `lsn` has been given back since: what it holds has gone elsewhere.
-    ///
-    /// # Errors
-    /// Those of reading the bitmap.
-    pub fn is_freed_since(&self, no: PageNo, lsn: Lsn, acc: &Access<'_>) -> Result<bool> {
-        let bitmap_no = bitmap::page_for(no, self.page_size());
-        let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
-        let is_newer = PageHeader::decode(&page).is_some_and(|header| header.lsn > lsn);
-        Ok(is_newer && !bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
-    }
-
-    /// Size and free pages.
-    ///
-    /// # Errors
-    /// Those of reading the header and the bitmaps.
-    pub fn info(&self, acc: &Access<'_>) -> Result<SpaceInfo> {
-        let pages = self.header(acc)?.pages;
-        let mut free_pages = 0;
-        for no in bitmaps(pages, self.page_size()) {
-            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
-            let limit = (pages - bitmap::first_covered(no)).min(bitmap::pages_covered(self.page_size()));
-            free_pages += bitmap::count_free(&page, limit);
-        }
-        Ok(SpaceInfo { pages, free_pages })
-    }
-
-    /// The highest allocated page: what keeps the file from being shorter.
-    ///
-    /// # Errors
-    /// Those of reading the header and the bitmaps.
-    pub fn last_allocated(&self, acc: &Access<'_>) -> Result<PageNo> {
-        let pages = self.header(acc)?.pages;
-        let all: Vec<PageNo> = bitmaps(pages, self.page_size()).collect();
-        for no in all.into_iter().rev() {
-            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
-            if let Some(last) = self.last_in(no, &page, pages) {
-                return Ok(last);
-            }
-        }
-        Ok(PageNo(1))
-    }
-
-    /// The highest page that bitmap page `no`, whose bytes these are, says is allocated, but for itself. The file has `pages` pages.
-    pub(super) fn last_in(&self, no: PageNo, bytes: &[u8], pages: u32) -> Option<PageNo> {
-        let first = bitmap::first_covered(no);
-        let words = pages.saturating_sub(first).min(bitmap::pages_covered(self.page_size())).div_ceil(EXTENT_PAGES);
-        (0..words).rev().find_map(|w| {
-            let word = bitmap::word(bytes, w as usize).unwrap_or(0);
-            let own = w == 0 && no.0 > 1 && word == 1;
-            (word != 0 && !own).then(|| PageNo(first + w * EXTENT_PAGES + 63 - word.leading_zeros()))
-        })
-    }
-
-    /// The address of a page of this space.
-    #[must_use]
-    pub fn page_id(&self, no: PageNo) -> PageId {
-        PageId::new(self.id(), no)
-    }
-}
-
-/// The bitmap pages of a file of `pages` pages.
-pub(crate) fn bitmaps(pages: u32, page_size: usize) -> impl Iterator<Item = PageNo> {
-    let covered = bitmap::pages_covered(page_size);
-    (0..pages).step_by(covered as usize).map(|first| if first == 0 { PageNo(1) } else { PageNo(first) })
 }
 
 /// Size that a file of `pages` pages grows to if nothing more is asked for.

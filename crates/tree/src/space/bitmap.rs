@@ -123,3 +123,16 @@ pub(crate) fn count_free(page: &[u8], limit: u32) -> u32 {
     }
     free
 }
+
+/// The bitmap pages of a file of `pages` pages.
+pub(crate) fn bitmaps(pages: u32, page_size: usize) -> impl Iterator<Item = PageNo> {
+    let covered = pages_covered(page_size);
+    (0..pages).step_by(covered as usize).map(|first| if first == 0 { PageNo(1) } else { PageNo(first) })
+}
+
+/// The bitmap pages of a file of `pages` pages, that of page `near` first.
+pub(crate) fn from_home(near: PageNo, pages: u32, page_size: usize) -> impl Iterator<Item = PageNo> {
+    let near = PageNo(near.0.min(pages.saturating_sub(1)));
+    let home = page_for(near, page_size);
+    std::iter::once(home).chain(bitmaps(pages, page_size).filter(move |&no| no != home))
+}

@@ -7,7 +7,7 @@ use holdfast_base::{Lsn, PageNo, Result};
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
-use super::alloc::bitmaps;
+use super::bitmap::bitmaps;
 use super::{FIRST_PAGES, FREE_FRAMES, SpaceFile, bitmap, header};
 use crate::finding::{Finding, PageSet};
 use crate::op::PageOp;

@@ -16,18 +16,20 @@ pub mod bitmap;
 mod check;
 pub mod header;
 mod rooms;
+mod usage;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdfast_base::page::{self, OFF_LSN, PageType};
+use holdfast_base::codec::get_u32;
+use holdfast_base::page::{self, OFF_LSN, OFF_TYPE, PageType};
 use holdfast_base::{Error, IndexId, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, Create, Disk, File, FileKind, OpenOptions};
 use holdfast_pool::{Access, AccessKind, Space};
 use holdfast_wal::SpaceClass;
 
-use crate::mtr::Mtr;
+use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 use crate::store::Store;
 use rooms::Rooms;
@@ -216,6 +218,12 @@ impl SpaceFile {
         &self.store
     }
 
+    /// The address of a page of this space.
+    #[must_use]
+    pub fn page_id(&self, no: PageNo) -> PageId {
+        PageId::new(self.id(), no)
+    }
+
     fn page_size(&self) -> usize {
         self.store.page_size()
     }
@@ -238,6 +246,24 @@ impl SpaceFile {
         let header = header.ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))?;
         self.pages_of(&page)?;
         Ok(header)
+    }
+
+    /// Latches page 0, the first of the space's own pages in the lock order.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] if it is no header; those of reading it.
+    fn fix_header(&self, mtr: &mut Mtr<'_>) -> Result<PageRef> {
+        let header = mtr.fix(self.space(), PageNo(0))?;
+        if mtr.bytes(header).get(OFF_TYPE) != Some(&(PageType::SpaceHeader as u8)) {
+            return Err(self.damaged(PageNo(0), "the space header is not one"));
+        }
+        Ok(header)
+    }
+
+    /// The page count in page 0, whose bytes are `head`.
+    fn pages_of(&self, head: &[u8]) -> Result<u32> {
+        let pages = get_u32(head, header::OFF_PAGES).filter(|&pages| pages >= FIRST_PAGES);
+        pages.ok_or_else(|| self.damaged(PageNo(0), "the space header counts too few pages"))
     }
 
     /// Pages that the header counts, all of which the file has.

@@ -18,7 +18,7 @@ use holdfast_base::{PageNo, Result};
 use holdfast_pool::{Access, PageRead};
 
 use super::Tree;
-use super::cursor::{Cursor, Direction};
+use super::walk::{Direction, Walk};
 use crate::node::NodeRef;
 
 /// Leaves of the window of a walk that has come far: two extents, so that one is read at a time. What a read costs beside its bytes - a
@@ -71,6 +71,40 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// Decides which leaves to look for on the way to the next one. The window grows with the walk: a range of a few leaves must not
+    /// read many that it will not reach. What is known to be a scan goes far from the start. `ends`: where the walk ends is known.
+    pub(super) fn plan(&mut self, walk: Walk, is_scan: bool, ends: bool) {
+        self.together = false;
+        let window = match walk.leaves {
+            _ if is_scan => WINDOW,
+            leaves @ WINDOW_AFTER.. => usize::try_from(leaves * 2).unwrap_or(WINDOW).min(WINDOW),
+            1.. if ends => {
+                self.together = true;
+                self.wanted = 0..TOGETHER - 1;
+                return;
+            }
+            _ => 0,
+        };
+        // The leaf that is entered now is the first of those that were asked for.
+        let asked = walk.ahead.saturating_sub(1);
+        self.wanted = if asked <= window / 2 { asked..window } else { 0..0 };
+    }
+
+    /// Asks the pool for what was found.
+    pub(super) fn ask(&mut self, tree: &Tree, acc: &Access<'_>, course: Course<'_>, walk: &mut Walk) {
+        if self.wanted.is_empty() || self.together {
+            return;
+        }
+        let (pool, space) = (tree.store().pool(), tree.space.space());
+        if let Some(parent) = self.next_parent.filter(|_| self.under_parent < self.wanted.end)
+            && !tree.note_next_parent(parent, self, course, acc)
+        {
+            pool.prefetch_inner(space, parent, acc);
+        }
+        let asked = pool.prefetch(space, &self.leaves, acc);
+        walk.ahead = self.wanted.start + asked;
+    }
+
     /// A descent begins.
     pub(super) fn start(&mut self) {
         self.leaves.clear();
@@ -119,43 +153,6 @@ impl Ahead {
             self.leaves.push(course.child(node, first, n - children.start)?);
         }
         Some(())
-    }
-}
-
-impl Cursor<'_> {
-    /// Decides which leaves to look for on the way to the next one. The window grows with the walk: a range of a few leaves must not
-    /// read many that it will not reach. What is known to be a scan goes far from the start.
-    pub(super) fn look_ahead(&mut self) {
-        self.ahead.together = false;
-        let window = match self.walk.leaves {
-            _ if self.acc.is_ring_scan() => WINDOW,
-            leaves @ WINDOW_AFTER.. => usize::try_from(leaves * 2).unwrap_or(WINDOW).min(WINDOW),
-            1.. if self.end.is_some() => {
-                self.ahead.together = true;
-                self.ahead.wanted = 0..TOGETHER - 1;
-                return;
-            }
-            _ => 0,
-        };
-        // The leaf that is entered now is the first of those that were asked for.
-        let asked = self.walk.ahead.saturating_sub(1);
-        self.ahead.wanted = if asked <= window / 2 { asked..window } else { 0..0 };
-    }
-
-    /// Asks the pool for what was found.
-    pub(super) fn ask_ahead(&mut self, course: Course<'_>) {
-        let (tree, acc, ahead) = (self.tree, self.acc, &mut self.ahead);
-        if ahead.wanted.is_empty() || ahead.together {
-            return;
-        }
-        let (pool, space) = (tree.store().pool(), tree.space.space());
-        if let Some(parent) = ahead.next_parent.filter(|_| ahead.under_parent < ahead.wanted.end)
-            && !tree.note_next_parent(parent, ahead, course, acc)
-        {
-            pool.prefetch_inner(space, parent, acc);
-        }
-        let asked = pool.prefetch(space, &ahead.leaves, acc);
-        self.walk.ahead = ahead.wanted.start + asked;
     }
 }
 

@@ -8,9 +8,10 @@ use std::ops::Bound;
 use holdfast_base::Result;
 use holdfast_pool::PageRead;
 
-use super::cursor::{Cursor, Direction, Seek, first_slot};
+use super::cursor::{Cursor, Seek, first_slot};
 use super::descend::{LeafAt, LeafReader};
 use super::spot::Spot;
+use super::walk::Direction;
 use crate::node::NodeRef;
 
 /// Entries copied from a tree, one behind the other.

@@ -19,17 +19,8 @@ use holdfast_pool::{Access, PageRead};
 use super::Tree;
 use super::ahead::{Ahead, Course};
 use super::descend::{LeafAt, LeafReader, Way};
+use super::walk::{Direction, Walk};
 use crate::node::NodeRef;
-
-/// Which way a cursor goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// Ascending keys.
-    #[default]
-    Forward,
-    /// Descending keys.
-    Reverse,
-}
 
 /// Where to go next. Keys are in [`Cursor::anchor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,27 +44,10 @@ impl Seek {
     }
 }
 
-/// How far a walk has come; what tells a scan from a look at a few rows.
-#[derive(Clone, Copy, Debug)]
-pub struct Walk {
-    /// Leaves visited. One that is entered again, because it has changed or because another cursor goes on there, counts once.
-    pub leaves: u64,
-    /// The last of them.
-    last: PageNo,
-    /// How many of the leaves that follow the pool was asked for.
-    pub(super) ahead: usize,
-}
-
-impl Default for Walk {
-    fn default() -> Walk {
-        Walk { leaves: 0, last: PageNo::NONE, ahead: 0 }
-    }
-}
-
 /// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by [`Cursor::seek`].
 pub struct Cursor<'t> {
-    pub(super) tree: &'t Tree,
-    pub(super) acc: &'t Access<'t>,
+    tree: &'t Tree,
+    acc: &'t Access<'t>,
     pub(super) direction: Direction,
     /// The leaf's bytes; empty: no leaf is held.
     page: Vec<u8>,
@@ -89,9 +63,9 @@ pub struct Cursor<'t> {
     /// The last row returned came from this slot of the copy.
     returned: Option<usize>,
     pub(super) done: bool,
-    pub(super) walk: Walk,
+    walk: Walk,
     per_row_touches: bool,
-    pub(super) ahead: Ahead,
+    ahead: Ahead,
     /// The walk ends here, if it is known where: nothing behind is read ahead.
     pub(super) end: Option<&'t [u8]>,
 }
@@ -359,7 +333,7 @@ impl<'t> Cursor<'t> {
         anchor: &[u8],
         reader: &mut R,
     ) -> Result<(LeafAt, T)> {
-        self.look_ahead();
+        self.ahead.plan(self.walk, self.acc.is_ring_scan(), self.end.is_some());
         let (seek, course) = (self.seek, Course { direction: self.direction, end: self.end });
         let mut way = ToPosition { seek, course, anchor, bounds: &mut self.bounds, ahead: &mut self.ahead };
         let (at, read) = self.tree.read_leaf(&mut way, self.acc, reader)?;
@@ -367,7 +341,7 @@ impl<'t> Cursor<'t> {
             let Walk { leaves, ahead, .. } = self.walk;
             self.walk = Walk { leaves: leaves + 1, last: at.no, ahead: ahead.saturating_sub(1) };
         }
-        self.ask_ahead(course);
+        self.ahead.ask(self.tree, self.acc, course, &mut self.walk);
         Ok((at, read))
     }
 

@@ -84,6 +84,14 @@ enum Walk<'p> {
 }
 
 impl Tree {
+    /// Appends the payload of `key` to the emptied `out`. Returns whether the key exists; `out` is empty if not.
+    ///
+    /// # Errors
+    /// Damage; those of reading pages.
+    pub fn get(&self, key: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        self.read_leaf(&mut ForKey(key), acc, &mut GetPayload { key, out })
+    }
+
     /// Looks at a node on the way: is it the leaf, or which child comes next? `None`: no node of this tree on that level.
     #[inline]
     fn step<W: Way, P: PageRead + ?Sized>(&self, way: &mut W, page: &P, expected: Option<u8>) -> Option<Step> {

@@ -37,6 +37,7 @@ mod split;
 mod spot;
 mod stats;
 mod verify;
+mod walk;
 
 use std::fmt;
 use std::sync::Arc;
@@ -58,10 +59,11 @@ use crate::store::Store;
 pub use batch::{Batch, BatchLimit};
 pub use bulk::{BulkLoader, SuspendedLoad};
 pub use change::Action;
-pub use cursor::{Cursor, Direction, Walk};
-pub use spot::{PlannedPut, Spot};
+pub use cursor::Cursor;
+pub use spot::Spot;
 pub use stats::{Estimate, LevelStats, TreeStats};
 pub use verify::FindOverflow;
+pub use walk::{Direction, Walk};
 
 /// Frames that a structure change reserves for each of its mini-transactions: the parent, a node, a new one, and what its allocation needs.
 /// A merge latches a third node and only gives back.
@@ -119,14 +121,6 @@ impl Tree {
     #[must_use]
     pub fn space(&self) -> &Arc<SpaceFile> {
         &self.space
-    }
-
-    /// Appends the payload of `key` to the emptied `out`. Returns whether the key exists; `out` is empty if not.
-    ///
-    /// # Errors
-    /// Damage; those of reading pages.
-    pub fn get(&self, key: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<bool> {
-        self.read_leaf(&mut descend::ForKey(key), acc, &mut descend::GetPayload { key, out })
     }
 
     fn store(&self) -> &Arc<Store> {

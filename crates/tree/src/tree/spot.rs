@@ -16,9 +16,8 @@ use holdfast_pool::{Access, PageRead};
 use super::Tree;
 use super::change::{change_op, sinks};
 use super::descend::{ForKey, LeafAt, LeafReader};
-use crate::mtr::{Mtr, PageRef};
+use crate::mtr::{Mtr, PageRef, PlannedPut};
 use crate::node::{Found, NodeRef, body_len, payload_len_max};
-use crate::op::PageOp;
 
 /// Where a key was looked for: the leaf, its version, and the slot in it.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +43,6 @@ impl Spot {
     pub fn exists(&self) -> bool {
         self.found.exact
     }
-}
-
-/// A change that was found possible: [`Mtr::apply_planned`] makes it.
-#[derive(Debug)]
-pub struct PlannedPut<'a> {
-    pub(crate) page: PageRef,
-    pub(crate) op: PageOp<'a>,
 }
 
 /// Copies the payload of a key, and remembers where it is.
