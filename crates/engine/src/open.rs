@@ -12,7 +12,8 @@ use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{Error, PageId, PageNo, Result, SpaceId, page};
 use holdfast_io::{
-    AlignedBuf, Clock, Disk, File, FileDisk, FileKind, Lease, LeasedDisk, LockMode, MeteredDisk, OpenOptions, RealClock,
+    AlignedBuf, Clock, DirLockMode, Disk, File, FileDisk, FileKind, Lease, LeasedDisk, MeteredDisk, OpenOptions,
+    RealClock,
 };
 use holdfast_metrics::{Counter, Local, Metrics, Spread, local};
 use holdfast_pool::{AccessKind, Pool, PoolConfig, Space, restore_torn_pages};
@@ -53,7 +54,7 @@ const DOUBLEWRITE_MAX: u64 = 128 << 20;
 
 impl Ground {
     pub fn new(settings: &Builder, disk: Arc<dyn Disk>, read_only: bool) -> Result<Ground> {
-        let disk = LeasedDisk::new(disk, if read_only { LockMode::Shared } else { LockMode::Exclusive })?;
+        let disk = LeasedDisk::new(disk, if read_only { DirLockMode::Shared } else { DirLockMode::Exclusive })?;
         let lease = Arc::clone(disk.lease());
         let clock = settings.clock.clone().unwrap_or_else(|| Arc::new(RealClock::new()));
         let metrics = Metrics::new();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
-use holdfast_io::{AlignedBuf, Create, DirLock, Disk, File, LockMode, OpenOptions};
+use holdfast_io::{AlignedBuf, Create, DirLock, DirLockMode, Disk, File, OpenOptions};
 
 use crate::{Error, Result};
 
@@ -132,8 +132,8 @@ impl Disk for OverlayDisk {
     }
 
     /// The lock below, shared with others that change nothing either.
-    fn lock(&self, _mode: LockMode) -> Result<DirLock> {
-        self.base.lock(LockMode::Shared)
+    fn lock(&self, _mode: DirLockMode) -> Result<DirLock> {
+        self.base.lock(DirLockMode::Shared)
     }
 
     fn location(&self) -> String {

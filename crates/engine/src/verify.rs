@@ -122,7 +122,7 @@ impl VerifyReport {
 
 /// Walks over all that leads from page to page in a space, and counts rows and entries.
 pub(crate) type Walk<'a> =
-    dyn FnMut(&Access<'_>, &mut PageSet, &mut dyn FnMut(holdfast_tree::Finding)) -> Result<(u64, u64)> + 'a;
+    dyn FnMut(&Access<'_>, &mut PageSet, &mut dyn FnMut(holdfast_tree::PageFinding)) -> Result<(u64, u64)> + 'a;
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
@@ -488,10 +488,11 @@ mod tests {
         let (at, report) = (VerifyProgress::default(), VerifyReport::default());
         let mut run = Run { shared, options: &options, progress: &mut progress, at, report };
         let mut walks = 0;
-        let mut walk = |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::Finding)| {
-            walks += 1;
-            if walks <= blind { Ok((0, 0)) } else { check_trees(&shared.txns, &catalog)(access, reached, sink) }
-        };
+        let mut walk =
+            |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::PageFinding)| {
+                walks += 1;
+                if walks <= blind { Ok((0, 0)) } else { check_trees(&shared.txns, &catalog)(access, reached, sink) }
+            };
         run.structure("the catalog", &shared.system, &mut walk).unwrap();
         let pages = run.report.unreached_pages;
         (walks, pages)

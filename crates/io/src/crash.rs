@@ -25,7 +25,7 @@ use holdfast_base::{Error, Result};
 use crate::disk::{SECTOR, check_name, check_range, unexpected_eof};
 use crate::memory::{LockFlag, name_error};
 use crate::sparse::SparseBytes;
-use crate::{Create, DirLock, Disk, File, LockMode, OpenOptions, SplitMix64};
+use crate::{Create, DirLock, DirLockMode, Disk, File, OpenOptions, SplitMix64};
 
 type Inode = u64;
 type Sector = [u8; SECTOR];
@@ -415,7 +415,7 @@ impl Disk for CrashDisk {
         Ok(())
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.state.lock().check_power("lock", "the directory")?;
         self.lock.take(mode, "the simulated database")
     }

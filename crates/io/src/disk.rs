@@ -79,7 +79,7 @@ impl OpenOptions {
 
 /// The mode in which a handle locks a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockMode {
+pub enum DirLockMode {
     /// One handle alone, which may change the files.
     Exclusive,
     /// Any number of handles at a time, none of which changes a file.
@@ -161,7 +161,7 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// [`Error::AlreadyOpen`] if another process, or another handle of this one, holds it in a mode
     /// that excludes `mode`; any error of the system.
-    fn lock(&self, mode: LockMode) -> Result<DirLock>;
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock>;
 
     /// The place of the directory, for messages.
     fn location(&self) -> String;

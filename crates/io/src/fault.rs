@@ -12,7 +12,7 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 
 use crate::disk::SECTOR;
-use crate::{DirLock, Disk, File, FileKind, LockMode, OpenOptions};
+use crate::{DirLock, DirLockMode, Disk, File, FileKind, OpenOptions};
 
 /// Kinds of operations that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +211,7 @@ impl Disk for FaultDisk {
         self.guard(FaultOp::SyncDir, "sync", "the directory", || self.inner.sync_dir())
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.inner.lock(mode)
     }
 

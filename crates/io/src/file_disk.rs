@@ -26,7 +26,7 @@ use crate::disk::check_name;
 use crate::open_files::{DataFile, OpenFiles, Origin, descriptor, most_open_files};
 use crate::os_file::{Direct, OsFile, retry};
 use crate::process::Process;
-use crate::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, LockMode, OpenOptions};
+use crate::{Create, DirLock, DirLockMode, Disk, File, FileKind, LOCK_FILE, OpenOptions};
 
 /// The way data files reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,13 +117,13 @@ impl FileDisk {
 
     /// Opens the lock file. A holder of the exclusive lock creates it if it is missing; a holder of
     /// the shared one writes nothing.
-    fn open_lock_file(&self, mode: LockMode) -> rustix::io::Result<Option<OwnedFd>> {
+    fn open_lock_file(&self, mode: DirLockMode) -> rustix::io::Result<Option<OwnedFd>> {
         let refused = match mode {
-            LockMode::Exclusive => match self.open_in_directory(LOCK_FILE, OFlags::RDWR | OFlags::CREATE) {
+            DirLockMode::Exclusive => match self.open_in_directory(LOCK_FILE, OFlags::RDWR | OFlags::CREATE) {
                 Err(refused @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => Some(refused),
                 other => return other.map(Some),
             },
-            LockMode::Shared => None,
+            DirLockMode::Shared => None,
         };
         match (self.open_in_directory(LOCK_FILE, OFlags::RDONLY), refused) {
             (Err(Errno::NOENT), None) => Ok(None),
@@ -132,10 +132,10 @@ impl FileDisk {
         }
     }
 
-    fn flock(&self, fd: OwnedFd, mode: LockMode) -> Result<Locked> {
+    fn flock(&self, fd: OwnedFd, mode: DirLockMode) -> Result<Locked> {
         let operation = match mode {
-            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
-            LockMode::Shared => FlockOperation::NonBlockingLockShared,
+            DirLockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+            DirLockMode::Shared => FlockOperation::NonBlockingLockShared,
         };
         match retry(|| rustix::fs::flock(&fd, operation)) {
             Ok(()) => Ok(Locked { fd, taker: Process::current() }),
@@ -220,7 +220,7 @@ impl Disk for FileDisk {
         retry(|| rustix::fs::fsync(&self.dir)).map_err(|e| Error::io("sync", self.path.display(), e.into()))
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         let failed = |e: Errno| Error::io("lock", self.path.display(), e.into());
         let directory = self.open_in_directory(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
         let directory = self.flock(directory, mode)?;
@@ -276,9 +276,9 @@ mod tests {
         let of_the_child = fd.try_clone().unwrap();
         let disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
         let held = Locked { fd, taker: Process::current() };
-        assert!(matches!(disk.lock(LockMode::Exclusive), Err(Error::AlreadyOpen(_))));
+        assert!(matches!(disk.lock(DirLockMode::Exclusive), Err(Error::AlreadyOpen(_))));
         drop(held);
-        disk.lock(LockMode::Exclusive).unwrap();
+        disk.lock(DirLockMode::Exclusive).unwrap();
         drop(of_the_child);
     }
 }

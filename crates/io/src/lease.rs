@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{Error, Result};
 
-use crate::{DirLock, Disk, File, LockMode, OpenOptions, Process, ReadAt, WriteAt};
+use crate::{DirLock, DirLockMode, Disk, File, OpenOptions, Process, ReadAt, WriteAt};
 
 /// A lease on a directory; see the module.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl LeasedDisk {
     ///
     /// # Errors
     /// Those of [`Disk::lock`].
-    pub fn new(inner: Arc<dyn Disk>, mode: LockMode) -> Result<LeasedDisk> {
+    pub fn new(inner: Arc<dyn Disk>, mode: DirLockMode) -> Result<LeasedDisk> {
         let lock = Mutex::new(Some(inner.lock(mode)?));
         let lease =
             Lease { taker: Process::current(), revoked: AtomicBool::new(false), changes: RwLock::new(()), lock };
@@ -134,7 +134,7 @@ impl Disk for LeasedDisk {
         self.lease.change(|| self.inner.sync_dir())
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.inner.lock(mode)
     }
 

@@ -29,7 +29,7 @@ pub use aligned::{ALIGNMENT, AlignedBuf};
 pub use batch::BatchMethod;
 pub use clock::{Clock, ManualClock, RealClock};
 pub use crash::CrashDisk;
-pub use disk::{Create, DirLock, Disk, File, FileKind, LOCK_FILE, LockMode, OpenOptions, ReadAt, SECTOR, WriteAt};
+pub use disk::{Create, DirLock, DirLockMode, Disk, File, FileKind, LOCK_FILE, OpenOptions, ReadAt, SECTOR, WriteAt};
 pub use fault::{Fault, FaultDisk, FaultKind, FaultOp};
 pub use file_disk::{FileDisk, FileDiskOptions, FlushMethod};
 pub use lease::{Lease, LeasedDisk};

@@ -13,7 +13,7 @@ use holdfast_base::{Error, Result};
 
 use crate::disk::{check_name, check_range, unexpected_eof};
 use crate::sparse::SparseBytes;
-use crate::{Create, DirLock, Disk, File, LockMode, OpenOptions};
+use crate::{Create, DirLock, DirLockMode, Disk, File, OpenOptions};
 
 type Content = Arc<RwLock<SparseBytes>>;
 
@@ -75,7 +75,7 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.lock.take(mode, "the database in memory")
     }
 
@@ -93,11 +93,11 @@ const ALONE: usize = usize::MAX;
 
 impl LockFlag {
     /// Takes the lock of `what`.
-    pub(crate) fn take(&self, mode: LockMode, what: &str) -> Result<DirLock> {
+    pub(crate) fn take(&self, mode: DirLockMode, what: &str) -> Result<DirLock> {
         let next = |held| match (held, mode) {
-            (0, LockMode::Exclusive) => Some(ALONE),
-            (ALONE, _) | (_, LockMode::Exclusive) => None,
-            (holders, LockMode::Shared) => Some(holders + 1),
+            (0, DirLockMode::Exclusive) => Some(ALONE),
+            (ALONE, _) | (_, DirLockMode::Exclusive) => None,
+            (holders, DirLockMode::Shared) => Some(holders + 1),
         };
         match self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, next) {
             Ok(_) => Ok(DirLock::new(Held { flag: self.clone(), mode })),
@@ -109,14 +109,14 @@ impl LockFlag {
 /// A holder of a [`LockFlag`].
 struct Held {
     flag: LockFlag,
-    mode: LockMode,
+    mode: DirLockMode,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         match self.mode {
-            LockMode::Exclusive => self.flag.0.store(0, Ordering::Release),
-            LockMode::Shared => drop(self.flag.0.fetch_sub(1, Ordering::Release)),
+            DirLockMode::Exclusive => self.flag.0.store(0, Ordering::Release),
+            DirLockMode::Shared => drop(self.flag.0.fetch_sub(1, Ordering::Release)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_base::Result;
 use holdfast_metrics::{Counter, Metrics};
 
-use crate::{DirLock, Disk, File, FileKind, LockMode, OpenOptions, ReadAt, WriteAt};
+use crate::{DirLock, DirLockMode, Disk, File, FileKind, OpenOptions, ReadAt, WriteAt};
 
 /// Any disk, counted.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Disk for MeteredDisk {
         self.inner.sync_dir()
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.inner.lock(mode)
     }
 

@@ -16,7 +16,7 @@ use holdfast_base::Result;
 use holdfast_base::blocking::Mutex;
 
 use crate::spindle::{DiskModel, Extent, Spindle, Ticket};
-use crate::{Clock, DirLock, Disk, File, LockMode, OpenOptions, ReadAt, WriteAt};
+use crate::{Clock, DirLock, DirLockMode, Disk, File, OpenOptions, ReadAt, WriteAt};
 
 /// The requests to one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl Disk for ModelDisk {
         self.inner.sync_dir()
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.inner.lock(mode)
     }
 

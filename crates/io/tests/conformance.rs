@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use holdfast_base::Error;
 use holdfast_io::{
-    AlignedBuf, BatchMethod, CrashDisk, Create, Disk, DiskModel, FaultDisk, File, FileDisk, FileDiskOptions, FileKind,
-    FlushMethod, LockMode, ManualClock, MemoryDisk, MeteredDisk, ModelDisk, OpenOptions, ReadAt, SplitMix64, WriteAt,
+    AlignedBuf, BatchMethod, CrashDisk, Create, DirLockMode, Disk, DiskModel, FaultDisk, File, FileDisk,
+    FileDiskOptions, FileKind, FlushMethod, ManualClock, MemoryDisk, MeteredDisk, ModelDisk, OpenOptions, ReadAt,
+    SplitMix64, WriteAt,
 };
 use holdfast_metrics::Metrics;
 
@@ -170,16 +171,16 @@ fn read_only_handles_refuse_writes(disk: &dyn Disk) {
 
 fn the_lock_excludes_others(disk: &dyn Disk) {
     let refused = |mode| matches!(disk.lock(mode), Err(Error::AlreadyOpen(_)));
-    let held = disk.lock(LockMode::Exclusive).unwrap();
-    assert!(refused(LockMode::Exclusive) && refused(LockMode::Shared));
+    let held = disk.lock(DirLockMode::Exclusive).unwrap();
+    assert!(refused(DirLockMode::Exclusive) && refused(DirLockMode::Shared));
     drop(held);
-    let readers = [LockMode::Shared; 2].map(|mode| disk.lock(mode).unwrap());
-    assert!(refused(LockMode::Exclusive));
+    let readers = [DirLockMode::Shared; 2].map(|mode| disk.lock(mode).unwrap());
+    assert!(refused(DirLockMode::Exclusive));
     let [first, last] = readers;
     drop(first);
-    assert!(refused(LockMode::Exclusive));
+    assert!(refused(DirLockMode::Exclusive));
     drop(last);
-    drop(disk.lock(LockMode::Exclusive).unwrap());
+    drop(disk.lock(DirLockMode::Exclusive).unwrap());
     assert!(!disk.list().unwrap().contains(&"lock".to_string()));
 }
 

@@ -2,35 +2,35 @@
 //! across processes.
 
 use holdfast_base::Error;
-use holdfast_io::{Disk, FileDisk, FlushMethod, LockMode};
+use holdfast_io::{DirLockMode, Disk, FileDisk, FlushMethod};
 
 #[test]
 fn a_second_handle_of_the_same_process_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let first = FileDisk::open(dir.path(), FlushMethod::ODirect).unwrap();
     let second = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
-    let held = first.lock(LockMode::Exclusive).unwrap();
-    let refused = second.lock(LockMode::Exclusive).unwrap_err();
+    let held = first.lock(DirLockMode::Exclusive).unwrap();
+    let refused = second.lock(DirLockMode::Exclusive).unwrap_err();
     assert!(matches!(&refused, Error::AlreadyOpen(path) if *path == dir.path().display().to_string()), "{refused}");
     drop(held);
-    second.lock(LockMode::Exclusive).unwrap();
+    second.lock(DirLockMode::Exclusive).unwrap();
 }
 
 #[test]
 fn the_lock_outlives_the_disk_that_gave_it() {
     let dir = tempfile::tempdir().unwrap();
-    let held = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap().lock(LockMode::Exclusive).unwrap();
+    let held = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap().lock(DirLockMode::Exclusive).unwrap();
     let second = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
-    assert!(matches!(second.lock(LockMode::Exclusive), Err(Error::AlreadyOpen(_))));
+    assert!(matches!(second.lock(DirLockMode::Exclusive), Err(Error::AlreadyOpen(_))));
     drop(held);
-    second.lock(LockMode::Exclusive).unwrap();
+    second.lock(DirLockMode::Exclusive).unwrap();
 }
 
 #[test]
 fn a_lock_of_another_process_is_respected() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
-    drop(disk.lock(LockMode::Exclusive).unwrap());
+    drop(disk.lock(DirLockMode::Exclusive).unwrap());
     // util-linux's flock(1) takes the lock and reports it; without it nothing competes.
     let holder = std::process::Command::new("flock")
         .arg(dir.path().join("lock"))
@@ -41,10 +41,10 @@ fn a_lock_of_another_process_is_respected() {
     let Ok(mut holder) = holder else { return };
     let mut line = [0; 5];
     std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut line).unwrap();
-    assert!(matches!(disk.lock(LockMode::Exclusive), Err(Error::AlreadyOpen(_))));
+    assert!(matches!(disk.lock(DirLockMode::Exclusive), Err(Error::AlreadyOpen(_))));
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    disk.lock(LockMode::Exclusive).unwrap();
+    disk.lock(DirLockMode::Exclusive).unwrap();
 }
 
 #[test]

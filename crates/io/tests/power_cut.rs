@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_io::{CrashDisk, Create, Disk, File, FileKind, LockMode, OpenOptions, SECTOR};
+use holdfast_io::{CrashDisk, Create, DirLockMode, Disk, File, FileKind, OpenOptions, SECTOR};
 
 fn create(disk: &CrashDisk, name: &str) -> std::sync::Arc<dyn File> {
     disk.open(name, OpenOptions::new(FileKind::Data).create(Create::New)).unwrap()
@@ -160,7 +160,7 @@ fn the_power_goes_during_the_operation_after_the_nth() {
         disk.list().map(drop),
         disk.exists("t").map(drop),
         disk.open("t", OpenOptions::default()).map(drop),
-        disk.lock(LockMode::Exclusive).map(drop),
+        disk.lock(DirLockMode::Exclusive).map(drop),
         disk.remove("t"),
         file.len().map(drop),
     ] {
@@ -184,10 +184,10 @@ fn a_sync_that_the_power_cut_hits_syncs_nothing_for_sure() {
 #[test]
 fn a_rebooted_disk_works_and_can_crash_again() {
     let disk = CrashDisk::new();
-    let _held = disk.lock(LockMode::Exclusive).unwrap();
+    let _held = disk.lock(DirLockMode::Exclusive).unwrap();
     durable_file(&disk, "t", &[1; SECTOR]);
     let second = disk.reboot(1);
-    let _held = second.lock(LockMode::Exclusive).unwrap();
+    let _held = second.lock(DirLockMode::Exclusive).unwrap();
     let file = second.open("t", OpenOptions::default()).unwrap();
     file.write_at(0, &[9; SECTOR]).unwrap();
     file.sync().unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Bed, PAGE};
 use holdfast_base::{Error, Result};
-use holdfast_io::{DirLock, Disk, File, LockMode, MemoryDisk, OpenOptions, ReadAt, WriteAt};
+use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions, ReadAt, WriteAt};
 use holdfast_metrics::Counter;
 use holdfast_pool::DoubleWrite;
 
@@ -45,7 +45,7 @@ impl Disk for Promising {
     fn sync_dir(&self) -> Result<()> {
         self.0.sync_dir()
     }
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.0.lock(mode)
     }
     fn location(&self) -> String {

@@ -1,5 +1,5 @@
-//! Time per operation of a tree whose pages are all in the pool: `cargo bench -p holdfast-tree`. One thread, log
-//! and files in memory; each line is the best of three runs.
+//! Time per operation of a tree whose pages are all in the pool: `cargo bench -p holdfast-tree`.
+//! One thread, log and files in memory; each line is the best of three runs.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use holdfast_wal::{Wal, WalConfig};
 
 const ROWS: u64 = 1_000_000;
 const UUID: [u8; 16] = [1; 16];
+const PAYLOAD: [u8; 100] = [7; 100];
 
 struct Bed {
     store: Arc<Store>,
@@ -68,84 +69,98 @@ fn main() {
     let only = std::env::args().nth(1).filter(|a| !a.starts_with("--"));
     let wanted = |name: &str| only.as_deref().is_none_or(|only| name.contains(only));
     let mut bed = bed();
-    let payload = [7u8; 100];
     let tree = bed.tree();
     let acc = bed.store.pool().access(AccessKind::Point);
     let mut loader = tree.bulk_loader(&acc).unwrap();
-    (0..ROWS).for_each(|n| loader.push(&key(n), &payload).unwrap());
+    (0..ROWS).for_each(|n| loader.push(&key(n), &PAYLOAD).unwrap());
     loader.finish().unwrap();
     println!("{:?}", tree.stats(&acc).unwrap());
     drop(acc);
 
     if wanted("get") {
-        let mut out = Vec::new();
-        time("get, random, resident", 500_000, || {
-            let acc = bed.store.pool().access(AccessKind::Point);
-            for n in 0..500_000 {
-                assert!(tree.get(&key(scattered(n)), &acc, &mut out).unwrap());
-            }
-        });
-        time("get, same 100 keys", 500_000, || {
-            let acc = bed.store.pool().access(AccessKind::Point);
-            for n in 0..500_000 {
-                assert!(tree.get(&key(scattered(n % 100)), &acc, &mut out).unwrap());
-            }
-        });
-        time("get, an access each", 500_000, || {
-            for n in 0..500_000 {
-                let acc = bed.store.pool().access(AccessKind::Point);
-                assert!(tree.get(&key(scattered(n)), &acc, &mut out).unwrap());
-            }
-        });
+        time_gets(&bed, &tree);
     }
     if wanted("range") {
-        for (name, direction) in
-            [("range, 100 rows", Direction::Forward), ("range, 100 rows, reverse", Direction::Reverse)]
-        {
-            time(name, 20_000, || {
-                let acc = bed.store.pool().access(AccessKind::Range);
-                let mut cursor = tree.cursor(&acc);
-                for n in 0..20_000 {
-                    cursor.seek(Bound::Included(&key(scattered(n).clamp(200, ROWS - 200))), direction);
-                    for _ in 0..100 {
-                        assert!(cursor.next().unwrap().is_some());
-                    }
-                }
-            });
-        }
-        time("range, whole tree, per row", ROWS, || {
-            let acc = bed.store.pool().access(AccessKind::Range);
-            let mut cursor = tree.cursor(&acc);
-            cursor.seek(Bound::Unbounded, Direction::Forward);
-            while cursor.next().unwrap().is_some() {}
-        });
+        time_ranges(&bed, &tree);
     }
     if wanted("update") {
-        time("update, 100 bytes in place, random", 300_000, || {
+        time_updates(&bed, &tree);
+    }
+    if wanted("insert") {
+        time_inserts(&mut bed);
+    }
+}
+
+fn time_gets(bed: &Bed, tree: &Tree) {
+    let mut out = Vec::new();
+    time("get, random, resident", 500_000, || {
+        let acc = bed.store.pool().access(AccessKind::Point);
+        for n in 0..500_000 {
+            assert!(tree.get(&key(scattered(n)), &acc, &mut out).unwrap());
+        }
+    });
+    time("get, same 100 keys", 500_000, || {
+        let acc = bed.store.pool().access(AccessKind::Point);
+        for n in 0..500_000 {
+            assert!(tree.get(&key(scattered(n % 100)), &acc, &mut out).unwrap());
+        }
+    });
+    time("get, an access each", 500_000, || {
+        for n in 0..500_000 {
             let acc = bed.store.pool().access(AccessKind::Point);
-            for n in 0..300_000u64 {
-                let mut decide = |old: Option<&[u8]>| {
-                    let mut new = old.unwrap().to_vec();
-                    new[50..58].copy_from_slice(&n.to_le_bytes());
-                    Ok(Action::Put(new))
-                };
-                tree.modify(&key(scattered(n)), &acc, &mut decide).unwrap();
+            assert!(tree.get(&key(scattered(n)), &acc, &mut out).unwrap());
+        }
+    });
+}
+
+fn time_ranges(bed: &Bed, tree: &Tree) {
+    for (name, direction) in [("range, 100 rows", Direction::Forward), ("range, 100 rows, reverse", Direction::Reverse)]
+    {
+        time(name, 20_000, || {
+            let acc = bed.store.pool().access(AccessKind::Range);
+            let mut cursor = tree.cursor(&acc);
+            for n in 0..20_000 {
+                cursor.seek(Bound::Included(&key(scattered(n).clamp(200, ROWS - 200))), direction);
+                for _ in 0..100 {
+                    assert!(cursor.next().unwrap().is_some());
+                }
             }
         });
     }
-    if wanted("insert") {
-        for (name, ascending) in [("insert, ascending", true), ("insert, random", false)] {
-            let trees = [bed.tree(), bed.tree(), bed.tree()];
-            let mut trees = trees.iter();
-            time(name, 300_000, || {
-                let tree = trees.next().unwrap();
-                let acc = bed.store.pool().access(AccessKind::Point);
-                for n in 0..300_000 {
-                    let n = if ascending { n } else { scattered(n) };
-                    tree.modify(&key(n), &acc, &mut |_| Ok(Action::Put(payload.to_vec()))).unwrap();
-                }
-                println!("  leaf fill {:.2}", tree.stats(&acc).unwrap().leaf_fill());
-            });
+    time("range, whole tree, per row", ROWS, || {
+        let acc = bed.store.pool().access(AccessKind::Range);
+        let mut cursor = tree.cursor(&acc);
+        cursor.seek(Bound::Unbounded, Direction::Forward);
+        while cursor.next().unwrap().is_some() {}
+    });
+}
+
+fn time_updates(bed: &Bed, tree: &Tree) {
+    time("update, 100 bytes in place, random", 300_000, || {
+        let acc = bed.store.pool().access(AccessKind::Point);
+        for n in 0..300_000u64 {
+            let mut decide = |old: Option<&[u8]>| {
+                let mut new = old.unwrap().to_vec();
+                new[50..58].copy_from_slice(&n.to_le_bytes());
+                Ok(Action::Put(new))
+            };
+            tree.modify(&key(scattered(n)), &acc, &mut decide).unwrap();
         }
+    });
+}
+
+fn time_inserts(bed: &mut Bed) {
+    for (name, ascending) in [("insert, ascending", true), ("insert, random", false)] {
+        let trees = [bed.tree(), bed.tree(), bed.tree()];
+        let mut trees = trees.iter();
+        time(name, 300_000, || {
+            let tree = trees.next().unwrap();
+            let acc = bed.store.pool().access(AccessKind::Point);
+            for n in 0..300_000 {
+                let n = if ascending { n } else { scattered(n) };
+                tree.modify(&key(n), &acc, &mut |_| Ok(Action::Put(PAYLOAD.to_vec()))).unwrap();
+            }
+            println!("  leaf fill {:.2}", tree.stats(&acc).unwrap().leaf_fill());
+        });
     }
 }

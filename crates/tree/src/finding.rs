@@ -10,13 +10,14 @@ use holdfast_base::{PageId, PageNo};
 pub enum Severity {
     /// Stored bytes are wrong: data may be lost.
     Damage,
-    /// Space is lost: pages allocated that nothing leads to. A crash in the middle of a bulk load leaves such pages.
+    /// Space is lost: nothing leads to pages that are allocated. A crash in the middle of a bulk
+    /// load leaves such pages.
     Leak,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct PageFinding {
     /// How bad it is.
     pub severity: Severity,
     /// The page where it shows.
@@ -25,19 +26,19 @@ pub struct Finding {
     pub what: String,
 }
 
-impl Finding {
+impl PageFinding {
     /// Stored bytes of `page` are wrong.
     #[must_use]
-    pub fn damage(page: PageId, what: impl Into<String>) -> Finding {
-        Finding { severity: Severity::Damage, page, what: what.into() }
+    pub fn damage(page: PageId, what: impl Into<String>) -> PageFinding {
+        PageFinding { severity: Severity::Damage, page, what: what.into() }
     }
 
-    pub(crate) fn leak(page: PageId, what: impl Into<String>) -> Finding {
-        Finding { severity: Severity::Leak, page, what: what.into() }
+    pub(crate) fn leak(page: PageId, what: impl Into<String>) -> PageFinding {
+        PageFinding { severity: Severity::Leak, page, what: what.into() }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for PageFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "page {}: {}", self.page, self.what)
     }

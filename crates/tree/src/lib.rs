@@ -1,10 +1,11 @@
 //! Floor 4: mini-transactions, spaces, B+trees.
 //!
-//! * [`Store`]: pool, log and counters, shared by everything here; [`Mtr`]: a mini-transaction, the unit in which pages
-//!   change and redo repeats it; [`Redo`]: applies a logged one again.
+//! * [`Store`]: pool, log and counters, which everything here shares; [`Mtr`]: a mini-transaction,
+//!   the unit in which pages change and which redo repeats; [`Redo`]: applies a logged one again.
 //! * [`op`]: the page operations; [`node`]: slotted B+tree nodes.
 //! * [`SpaceFile`]: a file of pages with its header and allocation bitmaps.
-//! * [`Tree`]: search, change, [`Cursor`], [`BulkLoader`], verification; [`overflow`]: chains for large values.
+//! * [`Tree`]: search, change, [`TreeCursor`], [`BulkLoader`], verification; [`overflow`]: chains
+//!   for large values.
 //!
 //! **Lock order**, for every thread that writes pages: log space ticket, frame reservation,
 //! structure mutex of the index, one page of an undo log, page latches of the tree from the root
@@ -23,13 +24,13 @@ pub mod space;
 mod store;
 mod tree;
 
-pub use finding::{Finding, PageSet, Severity};
+pub use finding::{PageFinding, PageSet, Severity};
 pub use mtr::{Mtr, PageRef, PlannedPut};
 pub use overflow::OverflowRef;
 pub use redo::{FindSpace, Redo};
 pub use space::{ALLOC_FRAMES, FREE_FRAMES, Features, HEADS, Lifetime, SpaceFile, SpaceInfo};
 pub use store::Store;
 pub use tree::{
-    Action, Batch, BatchLimit, BulkLoader, Cursor, Direction, Estimate, FindOverflow, LevelStats, Spot, SuspendedLoad,
-    Tree, TreeStats, Walk,
+    Action, Batch, BatchLimit, BulkLoader, Direction, Estimate, FindOverflow, LevelStats, Spot, SuspendedLoad, Tree,
+    TreeCursor, TreeStats, Walk,
 };

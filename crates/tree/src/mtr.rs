@@ -1,15 +1,18 @@
 //! Mini-transactions: a few pages change together, or not at all.
 //!
-//! Protocol: log space is reserved before anything is latched, and a frame for each page if there is more than one: no wait under a
-//! latch. Each page is latched exclusively as it is fixed and stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its record.
+//! Protocol: log space is reserved before the first latch, and so is a frame for each page if there
+//! is more than one: no wait under a latch. Each page is latched exclusively as it is fixed and
+//! stays latched until the end. [`Mtr::apply`] checks an operation, applies it and encodes its
+//! record.
 //!
-//! *Checked first.* Whatever can fail comes before the first change: every page is latched (and so read), what its bytes say is
-//! checked, each operation is found possible, allocations are planned. After the first change nothing fails, whatever is in the pages: one
-//! page of one table with a right checksum and a wrong content must not take the database along. Debug builds assert it.
+//! *Checked first.* Whatever can fail comes before the first change: every page is latched (and so
+//! read), its bytes are checked, each operation is found possible, allocations are planned. After
+//! the first change nothing fails, whatever the pages contain: a page of one table with a right
+//! checksum and a wrong content must not stop the database. Debug builds assert it.
 //!
-//! [`Mtr::commit`] publishes a writer slot, appends all records as one group, stamps the changed pages with the group's end,
-//! and releases the latches. So no page with a change that is not in the log can be written, and redo sees all records of
-//! the group or none.
+//! [`Mtr::commit`] publishes a writer slot, appends all records as one group, stamps the changed
+//! pages with the group's end, and releases the latches. So no page with a change that is not in
+//! the log can be written, and redo sees all records of the group or none.
 //!
 //! A mini-transaction that has changed something and is dropped instead of committed leaves pages
 //! that cannot be repaired in memory: it poisons the database, and recovery starts from the log. By
@@ -87,7 +90,8 @@ impl<'a> Mtr<'a> {
         }
     }
 
-    /// Checks, in debug builds, that the next page can be latched without waiting for a frame, wherever the pages are.
+    /// Checks, in debug builds, that the next page can be latched without a wait for a frame,
+    /// whether or not its page is resident.
     fn check_reserved(&self) {
         #[cfg(debug_assertions)]
         debug_assert!(
@@ -134,7 +138,8 @@ impl<'a> Mtr<'a> {
         Ok(self.adopt(guard))
     }
 
-    /// Latches a page whose content does not matter: the first operation on it initialises it. Nothing is read.
+    /// Latches a page whose content does not matter, because the first operation initialises it.
+    /// Reads nothing.
     ///
     /// # Errors
     /// Those of finding a frame.
@@ -181,8 +186,9 @@ impl<'a> Mtr<'a> {
     /// Applies `op` to a latched page and adds its record.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::DamagedPage`] if it cannot be applied. The page is as it was, and the mini-transaction can be given up: this is its
-    /// first change, or the caller has checked the operation before the first one.
+    /// [`holdfast_base::Error::DamagedPage`] if it cannot be applied. The page is unchanged, and
+    /// the mini-transaction can be given up: this is its first change, or the caller has checked
+    /// the operation before the first one.
     pub fn apply(&mut self, page: PageRef, op: &PageOp<'_>) -> Result<()> {
         if !self.can_apply(page, op) {
             debug_assert!(!self.has_changes(), "checked first: page {} cannot take {}", self.id(page), op.name());
@@ -212,11 +218,13 @@ impl<'a> Mtr<'a> {
         self.ticket.take().expect("only the end takes the ticket")
     }
 
-    /// Logs the changes as one group and releases all latches. Returns the end of the group: the changes are durable once the
-    /// log is flushed up to there. Nothing changed: nothing is logged, and LSN 0 is returned.
+    /// Logs the changes as one group and releases all latches. Returns the end of the group: the
+    /// changes are durable once the log is flushed up to there. If nothing was changed, logs
+    /// nothing and returns LSN 0.
     ///
     /// # Errors
-    /// If the log refuses the group the database is poisoned: its pages hold changes that are not logged.
+    /// If the log refuses the group, the database is poisoned: its pages hold changes that are not
+    /// logged.
     pub fn commit(mut self) -> Result<Lsn> {
         if self.records.is_empty() {
             return Ok(Lsn(0));

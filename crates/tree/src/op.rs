@@ -1,4 +1,5 @@
-//! Page operations: the one way in which pages change, in normal running and in redo ("redo is do").
+//! Page operations: the one way in which pages change, in normal operation and in redo ("redo is
+//! do").
 //!
 //! A mini-transaction's log payload is a sequence of records:
 //!
@@ -9,9 +10,10 @@
 //! fields of the operation
 //! ```
 //!
-//! Operations are physiological: they name a page, and in it slots rather than bytes. Decoding is total: any bytes give an
-//! operation or `None`. [`PageOp::check`] says whether an operation can be applied to a page as it is, without touching
-//! it; [`PageOp::apply`] checks, then changes the page, and depends on nothing but the page and the operation.
+//! Operations are physiological: they name a page, and slots in it rather than bytes. Decoding is
+//! total: any bytes give an operation or `None`. [`PageOp::check`] says whether an operation can be
+//! applied to a page, and changes nothing. [`PageOp::apply`] checks and then changes the page; it
+//! depends on nothing but the page and the operation.
 
 use holdfast_base::codec::{Reader, Writer, put_u16, put_u32};
 use holdfast_base::page::{HEADER_LEN, OFF_FLAGS, OFF_INDEX, OFF_LEVEL, OFF_PAGE_NO, OFF_SPACE, OFF_TYPE, PageType};
@@ -71,8 +73,8 @@ pub enum PageOp<'a> {
         /// The new bytes.
         bytes: &'a [u8],
     },
-    /// Node: keeps the slots `from..to`, changes the prefix to the first `prefix_len` bytes that all of them share,
-    /// compacts.
+    /// Node: keeps the slots `from..to`, changes the prefix to the first `prefix_len` bytes that
+    /// all of them share, and compacts.
     Rebuild {
         /// First slot that stays.
         from: u16,
@@ -139,7 +141,8 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// Appends the record of this operation on `page`; `last` is the page of the record before, in the same group.
+    /// Appends the record of this operation on `page`. `last` is the page of the record before it
+    /// in the same group.
     pub fn encode(&self, page: PageId, last: Option<PageId>, out: &mut Vec<u8>) {
         if last == Some(page) {
             out.u8(self.kind() | SAME_PAGE);
@@ -283,7 +286,8 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// Applies the operation to `page`, whose address is `id`. LSN and checksum of the page are not its business.
+    /// Applies the operation to `page`, whose address is `id`. Leaves LSN and checksum of the page
+    /// as they are.
     ///
     /// # Errors
     /// [`Error::DamagedPage`] if it cannot be applied; the page is then as it was.

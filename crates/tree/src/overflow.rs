@@ -12,10 +12,11 @@
 //! 80         bytes of the value
 //! ```
 //!
-//! Each page is written by a mini-transaction of its own, the last one first, so that every page that is written leads to pages that
-//! are. A crash before the reference is stored leaves the chain allocated but unreachable; verification lists it. Likewise a reference is
-//! counted before it is stored, and given up after it is gone: a crash in between leaves a chain that is not freed, never one that
-//! is freed too early.
+//! Each page is written by a mini-transaction of its own, the last page of the chain first, so that
+//! every page that is written leads to pages that are. A crash before the reference is stored
+//! leaves the chain allocated but unreachable; verification lists it. Likewise a reference is
+//! counted before it is stored, and given up after it is removed: a crash in between leaves a chain
+//! that is not freed, never one that is freed too early.
 
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u32};
 use holdfast_base::page::{self, HEADER_LEN, OFF_INDEX, OFF_TYPE, PageType};
@@ -24,7 +25,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, PageRead};
 use holdfast_wal::SpaceClass;
 
-use crate::finding::{Finding, PageSet};
+use crate::finding::{PageFinding, PageSet};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 use crate::space::{HEADS, SpaceFile};
@@ -71,7 +72,8 @@ pub const fn data_len(page_size: usize) -> usize {
 /// Writes `value` to a new chain.
 ///
 /// # Errors
-/// [`Error::ValueTooLong`] beyond 4 GiB - 1; [`Error::DiskFull`] and those of the log, with the pages given back.
+/// [`Error::ValueTooLong`] beyond 4 GiB - 1; [`Error::DiskFull`] and errors of the log. The pages
+/// are freed then.
 pub fn write_chain(
     space: &SpaceFile,
     index: IndexId,
@@ -86,7 +88,7 @@ pub fn write_chain(
     let written =
         allocate(space, count, near, acc, &mut pages).and_then(|()| write_pages(space, index, value, &pages, acc));
     if let Err(error) = written {
-        // The first error is what counts; pages that cannot be given back now are found by verification.
+        // The caller gets the first error. Verification finds pages that cannot be freed now.
         let _ = space.free_pages(&pages, Store::class_of(acc), acc);
         return Err(error);
     }
@@ -137,8 +139,9 @@ fn links(page: &[u8], index: IndexId) -> Option<(PageNo, usize)> {
     (fits && len <= page.len() - OFF_DATA).then_some((PageNo(get_u32(page, OFF_NEXT)?), len))
 }
 
-/// Walks over the pages of a chain; `visit` gets each page's number and its part of the value, and says whether to go on. A chain
-/// that is longer, shorter or other than its reference says is damage, so the walk ends also if the links form a ring.
+/// Walks over the pages of a chain. `visit` gets each page's number and its part of the value, and
+/// says whether to go on. A chain that differs from its reference, in length or content, is damage,
+/// so the walk also ends if the links form a ring.
 fn walk(
     space: &SpaceFile,
     index: IndexId,
@@ -205,12 +208,13 @@ pub fn read_chain(
     Ok(())
 }
 
-/// As [`read_chain`], for a reference in a page that was last changed at `upto`, of a file that nobody has recovered: the chain may have
-/// been freed since, and its pages be another one's.
+/// As [`read_chain`], for a reference in a page that was last changed at `upto`, of a file that was
+/// not recovered: the chain may have been freed since, and its pages may have another use.
 ///
 /// # Errors
-/// As [`read_chain`]; damage, if a page of the chain is newer than the reference. Of the first one that may be because references to it were
-/// counted, if versions of this file share chains: then it passes.
+/// As [`read_chain`]; damage, if a page of the chain is newer than the reference. The first page
+/// may be newer because a reference to it was counted, if versions of this file share chains: then
+/// it passes.
 pub fn read_chain_of(
     space: &SpaceFile,
     index: IndexId,
@@ -298,7 +302,7 @@ pub fn share_chain(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &
     Ok(())
 }
 
-/// Gives up a reference to a chain, which is stored nowhere any more. With the last one go the pages.
+/// Gives up a reference to a chain that no page stores any more. The last one frees the pages.
 ///
 /// # Errors
 /// Damage; those of the log and of reading pages. A part of the pages may have been given back.
@@ -344,7 +348,7 @@ pub(crate) fn verify_chain(
     chain: OverflowRef,
     acc: &Access<'_>,
     reached: &mut PageSet,
-    sink: &mut dyn FnMut(Finding),
+    sink: &mut dyn FnMut(PageFinding),
 ) -> Result<()> {
     let mut twice = Vec::new();
     let walked = walk(space, index, chain, acc, &mut |no, _| {
@@ -354,10 +358,10 @@ pub(crate) fn verify_chain(
         true
     });
     for no in twice {
-        sink(Finding::damage(PageId::new(space.id(), no), format!("index {index}: is reached twice")));
+        sink(PageFinding::damage(PageId::new(space.id(), no), format!("index {index}: is reached twice")));
     }
     match walked {
-        Err(Error::DamagedPage { page, what }) => sink(Finding::damage(page, what)),
+        Err(Error::DamagedPage { page, what }) => sink(PageFinding::damage(page, what)),
         other => other?,
     }
     Ok(())

@@ -1,12 +1,13 @@
 //! Redo: applies logged mini-transactions again.
 //!
-//! A group is applied to those of its pages whose LSN is below the group's end; the others have it already. Applying is
-//! the code of normal running. All pages of a group are latched until it is done, because a page may occur in several of
-//! its records and gets the group's end as its LSN only once. Frames for all of them are reserved before.
+//! A group is applied to those of its pages whose LSN is below the group's end; the others have it
+//! already. The code is that of normal operation. All pages of a group stay latched until the group
+//! is applied: a page may occur in several of its records and gets the group's end as its LSN only
+//! once. Frames for all of them are reserved before.
 //!
-//! A page that a group initialises is not read from disk: what it becomes does not depend on what it was, and all that came
-//! later is in the log behind the group. So torn pages and pages beyond the end of the file do no
-//! harm.
+//! A page that a group initialises is not read from disk: its new content does not depend on the
+//! old one, and all later changes are in the log behind the group. So torn pages and pages beyond
+//! the end of the file do no harm.
 //!
 //! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while
 //! all others get their records: one bad page does not keep a database shut. If it cannot be read,
@@ -53,12 +54,13 @@ impl<'a> Redo<'a> {
         Redo { may_pass_over: Box::new(which), ..self }
     }
 
-    /// Applies one group, logged from `start` to `end`, to the pages that do not have it yet. Records of spaces that do not exist
-    /// are skipped. `acc`: of the kind recovery.
+    /// Applies one group, logged from `start` to `end`, to the pages that do not have it yet. Skips
+    /// records of spaces that do not exist. `acc`: an access of the kind recovery.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if `payload` is no sequence of records; [`Error::DamagedPage`] if one does not fit its page, or that is
-    /// damaged, unless it may be passed over; others of reading pages.
+    /// [`Error::DamagedFile`] if `payload` is no sequence of records; [`Error::DamagedPage`] if a
+    /// page is damaged or a record does not fit its page, unless the page may be passed over; other
+    /// errors of reading pages.
     pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8], acc: &Access<'_>) -> Result<()> {
         let store = self.store;
         let count = pages_of(start, payload)?;

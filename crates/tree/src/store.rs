@@ -9,8 +9,8 @@ use holdfast_wal::{SpaceClass, SpaceTicket, Wal};
 
 /// Pool, log and counters of one database.
 #[derive(Debug)]
-// In cache lines of its own: every step down a tree comes through here, and must not wait for a thread that writes to what the
-// allocator has put beside it, or to the count of references.
+// In cache lines of its own: every step down a tree reads it, and must not wait for a thread that
+// writes to a neighbour of the allocation, or to the count of references.
 #[repr(align(128))]
 pub struct Store {
     pool: Arc<Pool>,
@@ -43,8 +43,9 @@ impl Store {
         &self.metrics
     }
 
-    /// The error for a page whose content is not what its place in the database asks for: damage, or that the database has stopped.
-    /// A mini-transaction that broke off leaves pages in memory that look damaged, and are not.
+    /// The error for a page whose content is not what its place in the database asks for. Either
+    /// the page is damaged, or the database has stopped: a mini-transaction that broke off leaves
+    /// pages in memory that look damaged and are not.
     #[cold]
     #[must_use]
     pub fn damaged(&self, page: PageId, what: impl Into<String>) -> Error {
@@ -57,7 +58,8 @@ impl Store {
         self.pool.page_size()
     }
 
-    /// Log space for mini-transactions whose records take `bytes` bytes in all. Waits; the caller holds no latch.
+    /// Reserves log space for mini-transactions whose records take `bytes` bytes in all. Waits; the
+    /// caller holds no latch.
     ///
     /// # Errors
     /// Those of the log: poisoned, closed, or more than it can ever give.
@@ -65,7 +67,8 @@ impl Store {
         self.wal.reserve(Wal::group_bytes(bytes), class)
     }
 
-    /// The class of log space for changes under `acc`: purge may use the reserve that is kept for it.
+    /// The class of log space for changes under `acc`: purge may use the reserve that is kept for
+    /// it.
     #[must_use]
     pub fn class_of(acc: &Access<'_>) -> SpaceClass {
         if acc.kind() == AccessKind::Purge { SpaceClass::Rollback } else { SpaceClass::User }

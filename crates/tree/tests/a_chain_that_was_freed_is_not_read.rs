@@ -1,5 +1,6 @@
-//! A reference in a page of a file that nobody has recovered may lead to a chain that was freed since, whose pages are another one's: what is
-//! newer than the reference is not read as its value.
+//! A reference in a page of a file that was not recovered may lead to a chain that was freed since,
+//! and whose pages have another use: pages that are newer than the reference are not read as its
+//! value.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! An index lets its file grow while less than an eighth of the pages is free. On a full disk that failed with all of these pages free, and
-//! nothing took them. A file that cannot grow gives them out, to rollbacks as well.
+//! An index lets its file grow while less than an eighth of the pages is free. On a full disk that
+//! failed with all of these pages free, and nothing took them. A file that cannot grow gives them
+//! to its indexes, and to rollbacks as well.
 mod common;
 
 use std::sync::Arc;

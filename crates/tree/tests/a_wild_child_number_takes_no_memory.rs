@@ -1,5 +1,6 @@
-//! A child number far beyond the end of the file, in an inner node with a right checksum: verification reports it, and neither the set of
-//! pages that it keeps nor the pool's translation grows by what lies between.
+//! A child number far beyond the end of the file, in an inner node with a right checksum:
+//! verification reports it, and neither the set of pages that it keeps nor the pool's translation
+//! grows by the numbers between.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! A record whose length was damaged takes a byte of its neighbour. What moves records - compaction, splits, a rebuild - finds that
-//! the node does not add up and leaves it alone: otherwise the new node would be sound, and the wrong value in it for good.
+//! A record whose length was damaged takes a byte of its neighbour. Code that moves records -
+//! compaction, splits, a rebuild - finds that the node does not add up and leaves it alone:
+//! otherwise the new node would be sound, and the wrong value would stay in it.
 
 use holdfast_base::IndexId;
 use holdfast_base::codec::{get_u16, put_u16};

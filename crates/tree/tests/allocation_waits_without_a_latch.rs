@@ -1,5 +1,6 @@
-//! An allocation that found no frame for a bitmap waited with the latch of page 0, and might choose page 0's own latch to wait for: a hang
-//! of everything. Frames are reserved before the first latch: while all frames are busy, page 0 is free.
+//! An allocation that found no frame for a bitmap waited with the latch of page 0, and might choose
+//! page 0's own latch to wait for: all threads hung. Frames are reserved before the first latch:
+//! while all frames are busy, page 0 is free.
 mod common;
 
 use std::sync::mpsc::channel;
@@ -11,10 +12,12 @@ use holdfast_tree::{OverflowRef, Tree, overflow};
 use holdfast_wal::SpaceClass;
 
 const FRAMES: usize = 32;
-/// Turns that the worker is given to come to its wait. If it needs more, the test sees less, and does not fail.
+/// Times that the test yields to let the worker come to its wait. If the worker needs more, the
+/// test sees less, and does not fail.
 const TURNS: usize = 20_000;
 
-/// Has `work` done while page 0 is in the pool, no bitmap is, and every other frame is latched, each by a thread of its own.
+/// Runs `work` while page 0 is in the pool, no bitmap is, and every other frame is latched, each by
+/// a thread of its own.
 fn while_all_frames_are_busy(work: fn(&Bed, OverflowRef)) {
     let bed = Arc::new(Bed::new(Setup { frames: FRAMES, ..Setup::default() }));
     let (pool, space) = (bed.store.pool(), bed.space.space());

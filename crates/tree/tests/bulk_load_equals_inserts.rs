@@ -1,4 +1,5 @@
-//! Bulk load: the same entries as by single inserts, full leaves in one run of pages, and a tree that can be changed like any.
+//! Bulk load: the same entries as by single inserts, full leaves in one run of pages, and a tree
+//! that can be changed like any other.
 
 mod common;
 
@@ -79,7 +80,8 @@ fn large_keys_make_a_high_tree() {
     let mut loader = tree.bulk_loader(&acc).unwrap().fill_factor(100);
     let mut model = Model::new();
     for i in 0..600u32 {
-        // Neighbours differ at the end, the next pair at the start: long separators, short prefixes.
+        // Neighbours differ at the end, the next pair at the start: long separators, short
+        // prefixes.
         let mut key = (i / 2).to_be_bytes().to_vec();
         key.extend(vec![b'a'; 1000]);
         key.push(i as u8 % 2);

@@ -1,4 +1,5 @@
-//! A change at the spot where the entry was read, without a descent: it happens if the leaf is as it was, and only then.
+//! A change at the spot where the entry was read, without a descent: it happens if the leaf is as
+//! it was, and only then.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Writers and walkers at the same time: entries that exist all the time are seen by every walk, in order, exactly
-//! once, in both directions, however many splits, merges and evictions happen meanwhile.
+//! Writers and walkers at the same time: every walk sees the entries that exist all the time, in
+//! order, exactly once, in both directions, however many splits, merges and evictions happen
+//! meanwhile.
 
 mod common;
 

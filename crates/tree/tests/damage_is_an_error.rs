@@ -1,5 +1,6 @@
-//! Pages whose checksum is right but whose content is nonsense: every operation ends with a result or with an error that
-//! names the page; nothing panics, nothing loops, and verification finds the page.
+//! Pages with a right checksum and a nonsensical content: every operation ends with a result or
+//! with an error that names the page. Nothing panics, no loop is endless, and verification finds
+//! the page.
 
 mod common;
 
@@ -16,7 +17,8 @@ use holdfast_tree::{Batch, BatchLimit, Direction, Tree};
 const PAGE: usize = 4096;
 const SETUP: Setup = Setup { page_size: PAGE, frames: 256, background: false, log_bytes: 16 << 20 };
 
-/// A closed database with a tree of three levels, made once per test; returns the disk and the tree's root.
+/// A closed database with a tree of three levels, made once per test; returns the disk and the
+/// tree's root.
 fn database() -> (Arc<dyn Disk>, PageNo) {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let bed = Bed::create(disk.clone(), SETUP).unwrap();
@@ -49,7 +51,8 @@ fn accept<T>(result: Result<T, Error>, seed: u64) {
     }
 }
 
-/// Far more entries than the tree has, also if every inner node leads to the same leaf over and over.
+/// Far more entries than the tree has, also if every inner node leads to the same leaf over and
+/// over.
 const ENTRIES_MAX: usize = 200_000;
 
 fn walk_entries(tree: &Tree, direction: Direction, acc: &Access<'_>) -> Result<(), Error> {

@@ -1,5 +1,6 @@
-//! One page with a right checksum and a wrong content: a change that meets it fails with an error that names a page, and has changed
-//! nothing. The database is not poisoned by it, so all other tables go on.
+//! One page with a right checksum and a wrong content: a change that meets it fails with an error
+//! that names a page, and has changed nothing. It does not poison the database, so all other tables
+//! stay usable.
 
 mod common;
 
@@ -21,7 +22,8 @@ fn filled(rows: u32) -> (Bed, Tree) {
     (bed, tree)
 }
 
-/// Changes the bytes of a page behind the back of the log, as an error in memory before the checksum is taken would.
+/// Changes the bytes of a page without the log, as a memory error before the checksum is computed
+/// would.
 fn spoil(bed: &Bed, no: PageNo, change: impl FnOnce(&mut [u8])) {
     let acc = bed.access();
     change(bed.store.pool().fix_exclusive(bed.space.space(), no, &acc).unwrap().bytes_mut());
@@ -143,7 +145,7 @@ fn a_page_count_that_is_too_small_cuts_nothing_off() {
     assert_eq!(bed.verify(&[&tree]), []);
 }
 
-/// Any page, any field: whatever is done afterwards ends with a result or with damage of this table.
+/// Any page, any field: every later operation ends with a result or with damage of this table.
 #[test]
 fn no_damage_poisons_the_database() {
     for seed in 0..soak(60) {
@@ -178,7 +180,8 @@ fn no_damage_poisons_the_database() {
     }
 }
 
-/// One or two fields get another value: of the common header, of the body's header, of a slot, or any bytes.
+/// Gives one or two fields another value: of the common header, of the body's header, of a slot, or
+/// any bytes.
 fn damage(bytes: &mut [u8], rng: &mut Rng) {
     for _ in 0..1 + rng.below(2) {
         let slots = u64::from(u16::from_le_bytes([bytes[64], bytes[65]])).clamp(1, 400);

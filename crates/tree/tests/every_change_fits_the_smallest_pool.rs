@@ -1,5 +1,6 @@
-//! A structure change reserved a frame for each level, and a pool sets a quarter of its frames aside: pools of 16 to 36 frames could be
-//! opened, and failed at their first split. What one change reserves has a bound now, and the smallest pool has four times that.
+//! A structure change reserved a frame for each level, and a pool sets a quarter of its frames
+//! aside: pools of 16 to 36 frames could be opened, and failed at their first split. The
+//! reservation of one change has a bound now, and the smallest pool has four times that.
 mod common;
 
 use common::{Bed, INDEX, Model, Rng, Setup, UUID, assert_equals, put, remove};

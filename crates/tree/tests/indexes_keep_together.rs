@@ -1,8 +1,9 @@
 //! Indexes of one space keep their pages together, although they grow at the same time.
 //!
-//! The story behind: a page split in an index that grows everywhere took a free extent for itself alone, and when there was none,
-//! the next pages of the extent that the index beside it was filling; for the file grew only when it was full. A table filled by INSERTs
-//! had two or three pages of its rows in a row, and a dump of it on a spinning disk sought for each of these.
+//! A page that split in an index that grows everywhere once took a free extent for itself alone.
+//! When there was none, it took the next pages of the extent that the index beside it was filling,
+//! because the file grew only when it was full. A table filled by INSERTs had two or three pages of
+//! its rows in sequence, and a dump of it on a spinning disk made a seek for each of these groups.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Overflow chains: values of every length round trip, freed chains give their pages back, damage and a full disk are errors.
+//! Overflow chains: values of every length are read as they were written, freed chains free their
+//! pages, damage and a full disk are errors.
 
 mod common;
 

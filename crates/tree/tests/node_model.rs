@@ -1,5 +1,6 @@
-//! A node against a sorted vector: inserts, removals, replacements, patches, rebuilds, at every page size, with keys
-//! and payloads up to the limits; a full node always splits so that the new record fits.
+//! A node against a sorted vector: inserts, removals, replacements, patches, rebuilds, at every
+//! page size, with keys and payloads up to the limits; a full node always splits so that the new
+//! record fits.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +50,8 @@ fn put(page: &mut [u8], key: &[u8], payload: &[u8]) -> bool {
     op.is_welcome(page) && op.apply(ID, page).is_ok()
 }
 
-/// Every row of a table grew by a byte, twice: there was room for that in each leaf after a compaction, and the next row's byte took
-/// another one. It was slower than splitting them all.
+/// Every row of a table grew by a byte, twice: each leaf had room for that after a compaction, and
+/// the next row's byte needed another one. To split all leaves would have been faster.
 #[test]
 fn a_crowded_leaf_is_split_rather_than_compacted_for_every_change() {
     let page_size = 16 << 10;

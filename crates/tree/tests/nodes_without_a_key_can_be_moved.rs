@@ -1,5 +1,6 @@
-//! An inner node with one child, and an empty leaf, have no key by which they could be found. They can be moved to the front of the file all the
-//! same: otherwise a compaction would stop at them for good.
+//! An inner node with one child, and an empty leaf, have no key by which they could be found. They
+//! can be moved to the front of the file all the same: otherwise a compaction would stop at them
+//! for good.
 
 mod common;
 

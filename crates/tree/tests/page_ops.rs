@@ -1,5 +1,5 @@
-//! Page operations: encoding and decoding are inverse, any bytes decode without a panic, and applying whatever came out
-//! of random bytes to a page never panics either.
+//! Page operations: encoding and decoding are inverse, any bytes decode without a panic, and no
+//! operation decoded from random bytes panics when it is applied to a page.
 
 use holdfast_base::codec::Reader;
 use holdfast_base::page::PageType;

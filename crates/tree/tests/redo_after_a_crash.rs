@@ -1,5 +1,6 @@
-//! Power cuts: random changes of a tree, a crash at a random disk operation, redo from the checkpoint. Afterwards the tree
-//! holds exactly the changes up to some point that is not before the last one known durable, and is undamaged.
+//! Power cuts: random changes of a tree, a crash at a random disk operation, redo from the
+//! checkpoint. Afterwards the tree holds exactly the changes up to some point that is not before
+//! the last one known durable, and is undamaged.
 
 mod common;
 
@@ -34,7 +35,8 @@ fn apply(model: &mut Model, change: &Change) {
     };
 }
 
-/// Works until the power goes. Returns the root, all changes tried, and how many of them are known to be durable.
+/// Works until the power cut. Returns the root, all changes tried, and how many of them are known
+/// to be durable.
 fn work(disk: &CrashDisk, setup: Setup, rng: &mut Rng, operations: u64) -> (PageNo, Vec<Change>, usize) {
     let bed = Bed::create(Arc::new(disk.clone()), setup).unwrap();
     let tree = bed.new_tree();

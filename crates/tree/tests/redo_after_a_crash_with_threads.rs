@@ -1,6 +1,6 @@
-//! Power cuts while several threads change one tree and the pool writes and checkpoints in the background: afterwards each
-//! thread's keys hold a prefix of that thread's changes, not shorter than what it knew to be durable, and the tree is
-//! undamaged.
+//! Power cuts while several threads change one tree and the pool writes and checkpoints in the
+//! background: afterwards each thread's keys hold a prefix of that thread's changes, not shorter
+//! than the part that it knew to be durable, and the tree is undamaged.
 
 mod common;
 

@@ -37,7 +37,8 @@ fn is_leaf(bytes: &[u8]) -> bool {
     bytes[OFF_TYPE] == PageType::Tree as u8 && bytes[page::OFF_LEVEL] == 0
 }
 
-/// A disk as a crash leaves it: 500 rows behind the checkpoint have other payloads than before it. With the root.
+/// A disk as a crash leaves it, and the root of its tree: behind the checkpoint, 500 rows have
+/// other payloads than before it.
 fn crashed() -> (Arc<dyn Disk>, PageNo) {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let bed = Bed::create(disk.clone(), setup()).unwrap();

@@ -1,4 +1,5 @@
-//! Space: pages freed by merges are used again, files grow in steps and shrink again, a full disk changes nothing.
+//! Space: pages freed by merges are used again, files grow in steps and shrink again, a full disk
+//! changes nothing.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A tree against a `BTreeMap`: random operations with keys and payloads of all sizes, in pools so small that pages are
-//! evicted all the time, and again after the database was closed and opened.
+//! A tree against a `BTreeMap`: random operations with keys and payloads of all sizes, in pools so
+//! small that pages are evicted all the time, and again after the database was closed and opened.
 
 mod common;
 
@@ -111,7 +111,8 @@ fn random_bound<'k>(rng: &mut Rng, key: &'k [u8]) -> Bound<&'k [u8]> {
     }
 }
 
-/// Ranges that are read in batches of any size have what the model has, also where there is nothing.
+/// Ranges that are read in batches of any size have the content of the model, also where there is
+/// nothing.
 fn batches_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
     let acc = bed.access();
     for _ in 0..12 {

@@ -1,4 +1,5 @@
-//! A long walk has the pages ahead of it read in time; a short one, and what lies behind a walk's end, costs nothing.
+//! A long walk has the pages ahead of it read in time. A short one reads no page that it does not
+//! visit, and no walk reads behind its end.
 //!
 //! The story behind: rows are read in batches, each with a cursor of its own that enters the last
 //! leaf of the batch before once more. Counted again each time, these leaves made a range of a
@@ -43,8 +44,25 @@ fn pages_read(bed: &Bed) -> u64 {
     bed.store.metrics().get(Counter::PagesRead)
 }
 
-/// Walks from `from` for `rows` rows, in batches of `batch`, as rows are read; returns the leaves that it counted.
-fn walk(bed: &Bed, tree: &Tree, direction: Direction, from: u32, rows: u32, batch: u32, end: Option<&[u8]>) -> u64 {
+/// The rows of a walk.
+#[derive(Clone, Copy)]
+struct Range<'e> {
+    direction: Direction,
+    from: u32,
+    rows: u32,
+    /// The last key, if the walk is to know it.
+    end: Option<&'e [u8]>,
+}
+
+impl Range<'_> {
+    fn new(direction: Direction, from: u32, rows: u32) -> Range<'static> {
+        Range { direction, from, rows, end: None }
+    }
+}
+
+/// Walks over a range in batches of `batch`, as rows are read. Returns the number
+/// of leaves that it counted.
+fn walk(bed: &Bed, tree: &Tree, Range { direction, from, rows, end }: Range<'_>, batch: u32) -> u64 {
     let (mut so_far, mut left) = (Walk::default(), rows);
     let mut last: Option<[u8; 4]> = None;
     while left > 0 {
@@ -70,10 +88,10 @@ fn walk(bed: &Bed, tree: &Tree, direction: Direction, from: u32, rows: u32, batc
 fn leaves_are_counted_once_however_small_the_batches_are() {
     let (bed, root, n) = cold_tree();
     let tree = bed.tree(root);
-    let at_once = walk(&bed, &tree, Direction::Forward, 0, n, n, None);
+    let at_once = walk(&bed, &tree, Range::new(Direction::Forward, 0, n), n);
     assert!(at_once > 500, "{at_once}");
-    assert_eq!(walk(&bed, &tree, Direction::Forward, 0, n, 7, None), at_once);
-    assert_eq!(walk(&bed, &tree, Direction::Reverse, n - 1, n, 7, None), at_once);
+    assert_eq!(walk(&bed, &tree, Range::new(Direction::Forward, 0, n), 7), at_once);
+    assert_eq!(walk(&bed, &tree, Range::new(Direction::Reverse, n - 1, n), 7), at_once);
 }
 
 #[test]
@@ -81,9 +99,9 @@ fn a_short_walk_reads_only_what_it_visits() {
     for direction in [Direction::Forward, Direction::Reverse] {
         let (bed, root, n) = cold_tree();
         let tree = bed.tree(root);
-        walk(&bed, &tree, direction, n / 2, 1, 1, None);
+        walk(&bed, &tree, Range::new(direction, n / 2, 1), 1);
         let before = pages_read(&bed);
-        let leaves = walk(&bed, &tree, direction, n / 2, 60, 3, None);
+        let leaves = walk(&bed, &tree, Range::new(direction, n / 2, 60), 3);
         assert!((2..=3).contains(&leaves), "{leaves}");
         assert_eq!(pages_read(&bed) - before, leaves - 1, "the first leaf was there");
     }
@@ -96,14 +114,14 @@ fn a_long_walk_reads_nothing_behind_its_end() {
         let tree = bed.tree(root);
         let (rows, from) = (1000, n / 2);
         let end = if direction == Direction::Forward { key(from + rows - 1) } else { key(from - rows + 1) };
-        walk(&bed, &tree, direction, from, 1, 1, None);
+        walk(&bed, &tree, Range::new(direction, from, 1), 1);
         let before = pages_read(&bed);
-        let leaves = walk(&bed, &tree, direction, from, rows, 50, Some(&end));
+        let leaves = walk(&bed, &tree, Range { end: Some(&end), ..Range::new(direction, from, rows) }, 50);
         assert!(leaves > 20, "{leaves}");
         let read = pages_read(&bed) - before;
         // A parent or two may be crossed.
         assert!((leaves - 1..=leaves + 1).contains(&read), "{read} pages for {leaves} leaves");
-        let unbounded = walk(&bed, &tree, direction, from, rows, 50, None);
+        let unbounded = walk(&bed, &tree, Range::new(direction, from, rows), 50);
         assert_eq!(unbounded, leaves);
         assert!(pages_read(&bed) - before > leaves + 4, "without an end the walk reads on ahead");
     }

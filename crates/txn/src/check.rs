@@ -6,7 +6,7 @@
 
 use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{Finding, OverflowRef, PageSet};
+use holdfast_tree::{OverflowRef, PageFinding, PageSet};
 
 use crate::index::TableIndex;
 use crate::row::VersionHeader;
@@ -22,7 +22,7 @@ const WALKS: usize = 64;
 const ENTRIES_REPORTED: usize = 100;
 
 /// The receiver of what is wrong.
-type Sink<'a> = dyn FnMut(Finding) + 'a;
+type Sink<'a> = dyn FnMut(PageFinding) + 'a;
 
 impl TxnSystem {
     /// Walks over everything in the undo space. Adds the pages that lead somewhere to `reached`, tells `sink` what is wrong. Returns the
@@ -154,7 +154,7 @@ impl TxnSystem {
 /// Tells `sink` of damage.
 fn report(error: Error, sink: &mut Sink<'_>) -> Result<()> {
     match error {
-        Error::DamagedPage { page, what } => sink(Finding::damage(page, what)),
+        Error::DamagedPage { page, what } => sink(PageFinding::damage(page, what)),
         error => return Err(error),
     }
     Ok(())
@@ -252,7 +252,7 @@ impl UndoSpace {
         }
     }
 
-    fn finding(&self, no: PageNo, what: impl Into<String>) -> Finding {
-        Finding::damage(PageId::new(self.file().id(), no), what)
+    fn finding(&self, no: PageNo, what: impl Into<String>) -> PageFinding {
+        PageFinding::damage(PageId::new(self.file().id(), no), what)
     }
 }

@@ -20,7 +20,7 @@ fn lost(db: &Db) -> Vec<String> {
     let acc = db.store.pool().access(AccessKind::Maintenance);
     let (mut reached, mut lost) = (PageSet::new(), Vec::new());
     // What is freed after it was met is in use and free at once: a matter of looking again.
-    let mut note = |finding: holdfast_tree::Finding| {
+    let mut note = |finding: holdfast_tree::PageFinding| {
         if finding.severity == Severity::Leak {
             lost.push(finding.to_string());
         }

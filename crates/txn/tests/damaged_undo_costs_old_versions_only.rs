@@ -61,7 +61,7 @@ fn assert_purged(db: &Db) {
     assert_eq!((db.sys.history_length(), db.physical(&db.other)), (0, before - 50));
     let findings = db.verify();
     let is_of_undo =
-        |finding: &holdfast_tree::Finding| finding.page.space == UNDO || finding.what.contains("undo record");
+        |finding: &holdfast_tree::PageFinding| finding.page.space == UNDO || finding.what.contains("undo record");
     assert!(findings.iter().all(is_of_undo), "only the undo logs are damaged: {findings:?}");
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast::io::{Clock, DirLock, Disk, File, LockMode, OpenOptions};
+use holdfast::io::{Clock, DirLock, DirLockMode, Disk, File, OpenOptions};
 use holdfast::{Error, Result};
 use holdfast_base::{sim, thread};
 use holdfast_io::{CrashDisk, FaultDisk};
@@ -99,7 +99,7 @@ impl Disk for SlowDisk {
         self.below.note(SYNC_DIR, self.inner.sync_dir())
     }
 
-    fn lock(&self, mode: LockMode) -> Result<DirLock> {
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
         self.inner.lock(mode)
     }
 

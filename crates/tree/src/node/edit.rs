@@ -1,5 +1,6 @@
-//! Changes of a node. Each has a check that says, before anything is touched, whether it can be done; the change itself
-//! relies on it. What a change does depends on the page's bytes and its arguments only, so redo repeats it exactly.
+//! Changes of a node. Each has a check that says, before any byte changes, whether the change is
+//! possible; the change relies on that check. The effect of a change depends on the page's bytes
+//! and its arguments only, so redo repeats it exactly.
 
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u16, put_u32, put_u64};
 
@@ -8,7 +9,8 @@ use super::{
     OFF_SLOTS, RECORD_HEADER, SLOT_LEN, Slot, body_len, head,
 };
 
-/// Entries for [`NodeMut::set_content`] in their compact form: { suffix with length, payload with length } each.
+/// Entries for [`NodeMut::set_content`] in their compact form: { suffix with length, payload with
+/// length } each.
 #[derive(Clone, Debug, Default)]
 pub struct EntryList {
     bytes: Vec<u8>,
@@ -29,9 +31,9 @@ impl EntryList {
         self.count += 1;
     }
 
-    /// Appends slots `from..to` of `node`, as entries of a node with this prefix. In an inner node slot `from` has its key
-    /// replaced by `first_key`, or by none (minus infinity). `None`: the node is damaged, or one of its keys does not begin
-    /// with the prefix.
+    /// Appends slots `from..to` of `node`, as entries of a node with this prefix. In an inner node
+    /// the key of slot `from` is replaced by `first_key`, or by none (minus infinity). `None`: the
+    /// node is damaged, or one of its keys does not begin with the prefix.
     pub fn push_from(
         &mut self,
         node: NodeRef<'_, [u8]>,
@@ -54,8 +56,9 @@ impl EntryList {
         Some(())
     }
 
-    /// Whether a new node on `level` can be given this content, with a prefix of `prefix_len` bytes: what [`EntryList::as_content`] asks
-    /// of a page that is not initialised yet. It cannot if the nodes that the entries come from are damaged.
+    /// True if a new node on `level` can be given this content with a prefix of `prefix_len` bytes.
+    /// This is the check of [`EntryList::as_content`] for a page that is not initialised yet. It
+    /// fails if the nodes that the entries come from are damaged.
     #[must_use]
     pub fn suits_node(&self, level: u8, prefix_len: usize, page_size: usize) -> bool {
         level < LEVELS_MAX && is_content(level > 0, body_len(page_size), prefix_len, self.count, &self.bytes)
@@ -84,15 +87,16 @@ fn next_entry<'e>(entries: &mut Reader<'e>) -> Option<(&'e [u8], &'e [u8])> {
     Some((entries.bytes_with_len()?, entries.bytes_with_len()?))
 }
 
-/// A node is not compacted for a change that leaves less than this share of its body free, as a divisor: the next changes
-/// would have it compacted again, each of them. It is split instead.
+/// A node is not compacted for a change that leaves less than this share of its body free, as a
+/// divisor: each of the next changes would compact it again. It is split instead.
 const SPARE: usize = 16;
 /// With fewer entries there is not much to move, and it may be that nothing can be split.
 const CROWD: usize = 8;
 
 /// What can be done to a node.
 impl NodeRef<'_, [u8]> {
-    /// Whether [`NodeMut::insert`] can be done; if it `spares` the node, without a compaction that a split is better than.
+    /// True if [`NodeMut::insert`] is possible. With `spares`, a compaction that is worse than a
+    /// split does not count as possible.
     #[must_use]
     pub fn can_insert(&self, slot: usize, suffix_len: usize, payload_len: usize, spares: bool) -> bool {
         self.count().is_some_and(|count| slot <= count)
@@ -105,9 +109,10 @@ impl NodeRef<'_, [u8]> {
         if self.count().is_some_and(|count| count >= CROWD) { self.body_len() / SPARE } else { 0 }
     }
 
-    /// Whether `more` bytes fit once `less` bytes of a record are gone: into the free space as it is, or after a compaction, one that
-    /// leaves something to spare if it `spares`. What that gains is added up from the records, not taken from the header, so
-    /// that a damaged page cannot make a change run out of the page.
+    /// True if `more` bytes fit once `less` bytes of a record are gone: into the free space as it
+    /// is, or after a compaction. With `spares`, the compaction has to leave [`NodeRef::spare`]
+    /// bytes. The gain of the compaction is added up from the records and not taken from the
+    /// header, so that a damaged page cannot make a change write outside of the page.
     fn has_room(&self, more: usize, less: usize, spares: bool) -> bool {
         let (Some(heap), Some(count)) = (self.heap(), self.count()) else { return false };
         if self.free_space().is_some() && OFF_SLOTS + count * SLOT_LEN + more <= heap {
@@ -117,8 +122,9 @@ impl NodeRef<'_, [u8]> {
         self.adds_up() && self.live_space().is_some_and(|live| live + more + spare <= self.body_len() + less)
     }
 
-    /// Whether the records take as many bytes as the header says: if not, a length is wrong, and whatever moves the records would make one
-    /// that adds up of a node that does not, and of a wrong value one that nobody notices.
+    /// True if the records take as many bytes as the header says. If they do not, a length is
+    /// wrong. To move the records would turn the node into one that adds up, and a wrong value into
+    /// one that no check finds.
     fn adds_up(&self) -> bool {
         self.used_space().is_some_and(|used| self.live_space() == Some(used))
     }
@@ -129,7 +135,8 @@ impl NodeRef<'_, [u8]> {
         self.count().is_some_and(|count| slot < count) && self.record(slot).is_some() && self.free_space().is_some()
     }
 
-    /// Whether [`NodeMut::replace`] can be done; if it `spares` the node, as with [`NodeRef::can_insert`].
+    /// True if [`NodeMut::replace`] is possible. `spares` has the meaning that it has in
+    /// [`NodeRef::can_insert`].
     #[must_use]
     pub fn can_replace(&self, slot: usize, payload_len: usize, spares: bool) -> bool {
         let Some(record) = self.record(slot) else { return false };
@@ -145,8 +152,8 @@ impl NodeRef<'_, [u8]> {
         self.can_remove(slot) && self.record(slot).is_some_and(|r| offset + len <= r.payload_len)
     }
 
-    /// Whether [`NodeMut::rebuild`] can be done: a longer prefix has to be common to the entries that stay, a shorter
-    /// one has to leave them room.
+    /// True if [`NodeMut::rebuild`] is possible: a longer prefix has to be common to the entries
+    /// that stay, and a shorter one has to leave room for them.
     #[must_use]
     pub fn can_rebuild(&self, from: usize, to: usize, prefix_len: usize) -> bool {
         let (Some(count), Some(old), true) = (self.count(), self.prefix(), self.adds_up()) else { return false };
@@ -179,15 +186,16 @@ impl NodeRef<'_, [u8]> {
         used + common.map_or(0, <[u8]>::len) <= self.body_len()
     }
 
-    /// Whether [`NodeMut::set_content`] can be done: `entries` decodes to `count` entries in ascending order that fit
-    /// beside the prefix.
+    /// True if [`NodeMut::set_content`] is possible: `entries` decodes to `count` entries in
+    /// ascending order that fit beside the prefix.
     #[must_use]
     pub fn can_set_content(&self, prefix_len: usize, count: usize, entries: &[u8]) -> bool {
         is_content(self.is_leaf() == Some(false), self.body_len(), prefix_len, count, entries)
     }
 }
 
-/// Whether `entries` decodes to `count` entries in ascending order that fit a body of `body` bytes beside the prefix.
+/// True if `entries` decodes to `count` entries in ascending order that fit into a body of `body`
+/// bytes beside the prefix.
 fn is_content(inner: bool, body: usize, prefix_len: usize, count: usize, entries: &[u8]) -> bool {
     let mut rest = Reader::new(entries);
     let mut used = prefix_len;
@@ -349,8 +357,9 @@ impl<'p> NodeMut<'p> {
         }
     }
 
-    /// Keeps the slots `from..to`, gives the node a prefix of `prefix_len` bytes (of at most the present length if no
-    /// entry stays to take more from) and compacts it. Only after [`NodeRef::can_rebuild`].
+    /// Keeps the slots `from..to`, gives the node a prefix of `prefix_len` bytes and compacts it.
+    /// If no entry stays, the new prefix is at most as long as the present one. Only after
+    /// [`NodeRef::can_rebuild`].
     pub fn rebuild(&mut self, from: usize, to: usize, prefix_len: usize) {
         let old = self.page.to_vec();
         let node = NodeRef::assume(old.as_slice());

@@ -16,20 +16,22 @@
 //!            prefix
 //! ```
 //!
-//! A key is prefix ++ suffix. The head is the suffix's first four bytes as a big-endian number, padded with zeros: most
-//! comparisons of a search end there. An inner node's payload is a child page number (u32); its slot 0 stands for
-//! minus infinity and has no key, so its suffix is empty and the prefix does not apply to it.
+//! A key is prefix ++ suffix. The head is the suffix's first four bytes as a big-endian number,
+//! padded with zeros: most comparisons of a search need no more. An inner node's payload is a child
+//! page number (u32). Its slot 0 is minus infinity and has no key: its suffix is empty and the
+//! prefix does not apply to it.
 //!
 //! Invariants:
 //! * *Fences.* The stored prefix is a prefix of every key that the node may ever hold: an operation
 //!   that widens a node's key range rewrites the node. So an insert never has to shorten a prefix,
 //!   and the sizes that a split computes hold.
-//! * *Free space.* contiguous free bytes + garbage = body - slots - live records - prefix, whatever the layout of the
-//!   heap. An operation that fits by this sum may compact the node on the way; it means the same in redo.
+//! * *Free space.* contiguous free bytes + garbage = body - slots - live records - prefix, whatever
+//!   the layout of the heap. An operation that fits by this sum may compact the node; redo does the
+//!   same.
 //!
-//! Readers are generic over [`PageRead`]: a page in an optimistic read may be torn. Every accessor checks its bounds and
-//! answers `None` for bytes that no node can hold; the caller validates its latch version and then either restarts
-//! or reports a damaged page.
+//! Readers are generic over [`PageRead`]: a page in an optimistic read may be torn. Every accessor
+//! checks its bounds and returns `None` for bytes that no node can hold. The caller then validates
+//! its latch version and either restarts or reports a damaged page.
 
 mod edit;
 mod split;
@@ -68,8 +70,8 @@ pub const fn body_len(page_size: usize) -> usize {
     page_size - OFF_SLOTS
 }
 
-/// Most bytes that one leaf record (slot, header, key, payload) may take: any two of them fit into one leaf, therefore
-/// every leaf can be split.
+/// The most bytes that one leaf record (slot, header, key, payload) may take. Any two records fit
+/// into one leaf, so every leaf can be split.
 #[must_use]
 pub const fn record_len_max(page_size: usize) -> usize {
     body_len(page_size) / 2
@@ -265,8 +267,8 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
             }
         }
         let wanted = head(rest);
-        // First by heads alone; only slots whose head equals the one sought need their suffixes looked at, and mostly
-        // that is one at most.
+        // First by heads alone. Only slots with the head of the key need a comparison of suffixes:
+        // in most nodes that is one slot at most.
         let (at, len) = (OFF_SLOTS + first * SLOT_LEN, count.saturating_sub(first));
         let mut low = first + self.page.count_below(at, len, wanted)?;
         if low >= count {
@@ -300,7 +302,8 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
     fn compare_tail(&self, slot: &Slot, rest: &[u8]) -> Option<Ordering> {
         const HEAD: usize = 4;
         let Some(rest) = rest.get(HEAD..).filter(|_| slot.suffix_len > HEAD) else {
-            // Equal padded heads: the shorter one's padding equals the other's zeros, so lengths decide.
+            // Padded heads are equal: the padding of the shorter one equals zeros of the other, so
+            // lengths decide.
             return Some(slot.suffix_len.cmp(&rest.len()));
         };
         if slot.offset < OFF_SLOTS {
@@ -319,7 +322,8 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         Some(if found.exact { found.slot } else { found.slot - 1 })
     }
 
-    /// The slot of the child that holds the greatest key less than `key`, if the tree has one. For inner nodes.
+    /// The slot of the child with the greatest key less than `key`, if the tree has one. For inner
+    /// nodes.
     pub fn child_slot_before(&self, key: &[u8]) -> Option<usize> {
         if self.count()? == 0 {
             return None;
@@ -354,7 +358,8 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         self.page.copy_to(record.suffix_at, record.suffix_len, out)
     }
 
-    /// Appends key and payload of slot `i` of a leaf to `out`; returns where in it the payload begins.
+    /// Appends key and payload of slot `i` of a leaf to `out`. Returns the offset of the payload in
+    /// it.
     #[inline]
     pub(crate) fn entry_to(&self, i: usize, out: &mut Vec<u8>) -> Option<usize> {
         let prefix_len = self.prefix_len()?;
@@ -432,8 +437,8 @@ impl<'p> NodeRef<'p, [u8]> {
         Some(key)
     }
 
-    /// Checks every part of the node: header, slots in bounds, keys strictly ascending, heads, free space.
-    /// Returns what is wrong.
+    /// Checks every part of the node: header, bounds of slots, strictly ascending keys, heads, free
+    /// space. Returns what is wrong.
     ///
     /// # Errors
     /// A message for people.

@@ -1,16 +1,19 @@
-//! Where to split a node, with which separator, and what merging two would take. Pure functions of the bytes.
+//! The place and the separator of a split, and the size of a merged node. Pure functions of the
+//! bytes.
 
 use super::{NO_SLOT, NodeRef, RECORD_HEADER, SLOT_LEN};
 
 /// Inserts in a row that make the next one "part of a run".
 const RUN_MIN: i16 = 3;
-/// The balanced split may be off the middle by this part of the body, if that gives a shorter separator.
+/// A balanced split may differ from the middle by this part of the body if that gives a shorter
+/// separator.
 const SLACK_DIV: usize = 16;
 
 /// How to split a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitPlan {
-    /// Slots `at..` move to the new right node (in an inner node slot `at` loses its key to the parent).
+    /// Slots `at..` move to the new right node (in an inner node slot `at` loses its key to the
+    /// parent).
     pub at: usize,
     /// Keys less than this stay left. The parent's new key.
     pub separator: Vec<u8>,
@@ -83,12 +86,13 @@ impl Sequence<'_> {
     }
 }
 
-/// Plans the split of a leaf that has no room for a record of `key` with `payload_len` bytes, so that afterwards the
-/// side that the key belongs to has. `rightmost`: the leaf has no right neighbour. `None`: the node is damaged.
+/// Plans the split of a leaf that has no room for a record of `key` with `payload_len` bytes.
+/// Afterwards the half that the key belongs to has the room. `rightmost`: the leaf has no right
+/// neighbour. `None`: the node is damaged.
 ///
-/// A run of inserts at ascending (descending) positions splits at the end (start) of the run, so that the nodes it
-/// leaves behind stay full; the new node may then be empty until the record comes. Everything else splits near the
-/// middle, where the separator is shortest.
+/// A run of inserts at ascending (descending) positions splits at the end (start) of the run, so
+/// that the nodes that it leaves behind stay full. The new node may then be empty until the record
+/// is inserted. Every other split is near the middle, where the separator is shortest.
 #[must_use]
 pub fn plan_leaf_split(node: NodeRef<'_, [u8]>, key: &[u8], payload_len: usize, rightmost: bool) -> Option<SplitPlan> {
     let sequence = Sequence::new(node, key, payload_len)?;
@@ -149,8 +153,9 @@ fn balanced_cuts(sizes: &[usize], fits: impl Fn(usize) -> bool) -> Vec<usize> {
     candidates.into_iter().take_while(|&(off, _)| off <= slack).map(|(_, cut)| cut).collect()
 }
 
-/// Plans the split of an inner node that has no room for one more child, to come behind the child in `slot`.
-/// `rightmost`: the node has no right neighbour. `None`: the node is damaged, or has fewer than two children.
+/// Plans the split of an inner node that has no room for one more child behind the child in `slot`.
+/// `rightmost`: the node has no right neighbour. `None`: the node is damaged, or has fewer than two
+/// children.
 #[must_use]
 pub fn plan_inner_split(node: NodeRef<'_, [u8]>, slot: usize, rightmost: bool) -> Option<SplitPlan> {
     let count = node.count()?;
@@ -175,8 +180,9 @@ pub fn plan_inner_split(node: NodeRef<'_, [u8]>, slot: usize, rightmost: bool) -
     best
 }
 
-/// Bytes of the body that one node with the entries of `left` and `right` would take, with a prefix of `prefix_len`
-/// bytes. `separator`: the key between them, which an inner node takes down from the parent.
+/// The bytes of the body that one node with the entries of `left` and `right` would take, with a
+/// prefix of `prefix_len` bytes. `separator`: the key between them, which a merged inner node takes
+/// over from the parent.
 #[must_use]
 pub fn merged_size(
     left: NodeRef<'_, [u8]>,

@@ -1,18 +1,21 @@
-//! Allocation: near a hint, first in its extent, then in a free extent, then wherever there is room; the file grows only
-//! when it is full.
+//! Allocation: near a hint, first in its extent, then in a free extent, then in any place with
+//! room. The file grows only when it is full.
 //!
-//! An index says besides where it took its last page, and fills that extent before it takes another one: pages split in random
-//! order would each begin an extent of their own, and soon there would be none left for an index that grows at its end. For an
-//! index the file also grows before it is full, as long as less than one page in [`SPARE_DIV`] is free: pages taken one by one between
-//! those of other indexes cost a scan a seek each. Where the file cannot grow, an index takes these pages, too.
+//! An index names also its last new page, and fills that extent before it takes another one.
+//! Otherwise pages that split in random order would each begin an extent, and no free extent would
+//! be left for an index that grows at its end. For an index the file also grows before it is full,
+//! as long as less than one page in [`SPARE_DIV`] is free: single pages between those of other
+//! indexes cost a scan one seek each. Where the file cannot grow, an index takes these pages, too.
 //!
-//! **Frames.** An allocation latches page 0 and at most four bitmaps: [`ALLOC_FRAMES`] frames, which the caller reserves before it latches
-//! anything ([`SpaceFile::reserve_alloc`]). Which bitmaps have room is known beforehand (see [`rooms`](super::rooms)), so no more than
-//! [`LOOKS`] of them are looked at: those of the two hints, and one more.
+//! **Frames.** An allocation latches page 0 and at most four bitmaps: [`ALLOC_FRAMES`] frames,
+//! which the caller reserves before its first latch ([`SpaceFile::reserve_alloc`]). It is known
+//! beforehand which bitmaps have room (see [`rooms`](super::rooms)), so an allocation reads at most
+//! [`LOOKS`] of them: those of the two hints, and one more.
 //!
-//! Allocating and giving back have two halves. The first latches page 0, the bitmaps and the new pages, and looks at all of them:
-//! the bits that change must have the other value, and no page that is in the caller's hands may be marked as free. The second changes
-//! them and cannot fail. Callers with further changes in the same mini-transaction check those in between.
+//! To allocate and to free have two halves. The first latches page 0, the bitmaps and the new
+//! pages, and checks all of them: the bits that change must have the other value, and no page that
+//! the caller has latched may be marked as free. The second changes them and cannot fail. Callers
+//! with further changes in the same mini-transaction check those in between.
 
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{OFF_TYPE, PageType};
@@ -29,14 +32,15 @@ use crate::op::PageOp;
 const GROWTH_MAX_EXTENTS: u32 = 64;
 /// A file grows by this part of its size.
 const GROWTH_DIV: u32 = 8;
-/// With this part of the pages free, and an extent more, an index takes single pages rather than let the file grow.
+/// While fewer pages than this part, and an extent, are free, an index lets the file grow rather
+/// than take single pages.
 const SPARE_DIV: u32 = 8;
 /// Pages at which a file begins to grow by whole extents.
 const SMALL: u32 = EXTENT_PAGES;
 /// Bitmaps that one allocation looks at.
 const LOOKS: usize = 3;
-/// Frames that an allocation may need beside those of the new pages: page 0, the bitmaps of two hints, and one with room, or the last
-/// one and a new one if the file grows.
+/// Frames that an allocation may need beside those of the new pages: page 0, the bitmaps of two
+/// hints, and one with room; or the last one and a new one if the file grows.
 pub const ALLOC_FRAMES: usize = 5;
 /// Frames that giving a page back may need: page 0 and a bitmap.
 pub const FREE_FRAMES: usize = 2;
@@ -51,7 +55,8 @@ struct Want {
     least: usize,
 }
 
-/// What an allocation will do, with page 0 and the bitmaps latched and the file long enough, nothing changed yet.
+/// What an allocation will do. Page 0 and the bitmaps are latched, the file is long enough, nothing
+/// is changed yet.
 struct Plan {
     header: PageRef,
     /// What will be allocated.
@@ -62,7 +67,7 @@ struct Plan {
     grown: Option<(u32, Vec<PageRef>)>,
 }
 
-/// Pages that [`SpaceFile::take`] will allocate, latched for being initialised. Nothing is changed yet.
+/// Pages that [`SpaceFile::take`] will allocate, latched to be initialised. Nothing is changed yet.
 pub struct NewPages {
     plan: Plan,
     latched: Vec<PageRef>,
@@ -91,7 +96,8 @@ impl FreeingPage {
     }
 }
 
-/// A bitmap that is being looked at: pages are counted from its first one, and those of the plan are not free any more.
+/// A bitmap in the search for free pages. Pages are counted from its first one, and those of the
+/// plan count as taken.
 struct Looked<'m> {
     bytes: &'m [u8],
     first: u32,
@@ -123,8 +129,9 @@ impl Looked<'_> {
 }
 
 impl SpaceFile {
-    /// Reserves what an allocation near `near` needs, and `beside` frames for pages that are latched with it, the new ones included.
-    /// To be called before anything is latched, after log space was reserved.
+    /// Reserves the frames of an allocation near `near`, and `beside` frames for pages that are
+    /// latched with it, the new ones included. The caller has reserved log space and holds no
+    /// latch.
     ///
     /// # Errors
     /// As [`Pool::reserve_frames`](holdfast_pool::Pool::reserve_frames); those of reading bitmaps.
@@ -133,22 +140,25 @@ impl SpaceFile {
         self.store.pool().reserve_frames(ALLOC_FRAMES + beside, acc)
     }
 
-    /// The same for a mini-transaction after the one that `frames` were reserved for. Nothing is latched.
+    /// The same for a mini-transaction after the one that `frames` were reserved for. The caller
+    /// holds no latch.
     pub(crate) fn refill_alloc(&self, near: PageNo, frames: &Reserved<'_>, acc: &Access<'_>) -> Result<()> {
         self.look_around(near, |room| room.extents > 0, acc)?;
         frames.refill()
     }
 
-    /// Allocates a page, near `near` if there is room. The page is neither latched nor initialised: [`Mtr::fix_new`].
+    /// Allocates a page, near `near` if there is room. The page is neither latched nor initialised:
+    /// [`Mtr::fix_new`].
     ///
     /// # Errors
-    /// [`Error::DiskFull`] if the file cannot grow; those of reading bitmaps. Nothing has changed then.
+    /// [`Error::DiskFull`] if the file cannot grow; errors of reading bitmaps. Nothing has changed
+    /// then.
     pub fn alloc_page(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageNo> {
         Ok(self.alloc_pages(mtr, near, 1)?[0])
     }
 
-    /// Allocates a page near `near` and latches it for being initialised. Everything that can fail comes before the
-    /// first change.
+    /// Allocates a page near `near` and latches it to be initialised. Everything that can fail
+    /// comes before the first change.
     ///
     /// # Errors
     /// As [`SpaceFile::alloc_page`]; those of finding a frame.
@@ -195,13 +205,14 @@ impl SpaceFile {
     /// Allocates what was planned.
     ///
     /// # Errors
-    /// None, as long as nothing else has changed the bitmaps: the plan has found the change possible.
+    /// None, as long as nothing else has changed the bitmaps: the plan has found the change
+    /// possible.
     pub fn take(&self, mtr: &mut Mtr<'_>, new: NewPages) -> Result<()> {
         self.carry_out(mtr, new.plan)
     }
 
-    /// Allocates up to `count` pages near `near`, ascending as far as possible: at least one, and fewer than asked for where they would
-    /// have to be looked for in many places.
+    /// Allocates up to `count` pages near `near`, ascending as far as possible: at least one, and
+    /// fewer than `count` if the search for more would take many places.
     ///
     /// # Errors
     /// As [`SpaceFile::alloc_page`].
@@ -212,8 +223,8 @@ impl SpaceFile {
         Ok(pages)
     }
 
-    /// Latches the lowest free page, if it is below `limit`, for [`SpaceFile::take`]: for moving pages to the front of the file. See
-    /// `SpaceFile::refill_below`.
+    /// Latches the lowest free page, if it is below `limit`, for [`SpaceFile::take`]: to move pages
+    /// to the front of the file. See `SpaceFile::refill_below`.
     ///
     /// # Errors
     /// Damage; those of reading bitmaps and of finding a frame.
@@ -229,7 +240,7 @@ impl SpaceFile {
         self.latch_new(mtr, plan).map(Some)
     }
 
-    /// To be called before the mini-transaction of [`SpaceFile::plan_new_below`], with nothing latched.
+    /// Call it before the mini-transaction of [`SpaceFile::plan_new_below`], with no latch held.
     pub(crate) fn refill_below(&self, frames: &Reserved<'_>, acc: &Access<'_>) -> Result<()> {
         self.look_around(PageNo(0), |room| room.free > 0, acc)?;
         frames.refill()
@@ -245,10 +256,12 @@ impl SpaceFile {
         self.give_back(mtr, &freeing)
     }
 
-    /// Gives pages back without looking at them: their bytes stay what they are until they are allocated again.
+    /// Frees pages without a latch on them: their bytes stay as they are until they are allocated
+    /// again.
     ///
     /// # Errors
-    /// [`Error::DamagedPage`] if one of them was not allocated, or is named twice; those of reading bitmaps. Nothing has changed then.
+    /// [`Error::DamagedPage`] if one of them was not allocated, or is named twice; errors of
+    /// reading bitmaps. Nothing has changed then.
     pub fn free_unlatched(&self, mtr: &mut Mtr<'_>, pages: &[PageNo]) -> Result<()> {
         let mut freeing = Vec::with_capacity(pages.len());
         for (i, &no) in pages.iter().enumerate() {
@@ -323,7 +336,8 @@ impl SpaceFile {
         Ok(())
     }
 
-    /// A free page that is not in the plan: in the extent of `near` or of `last`, at the start of a free one, or anywhere.
+    /// A free page that is not in the plan: in the extent of `near` or of `last`, at the start of a
+    /// free extent, or in any place.
     fn pick(
         &self,
         mtr: &mut Mtr<'_>,
@@ -394,8 +408,9 @@ impl SpaceFile {
         Ok(bytes)
     }
 
-    /// Makes the file longer by at least `more` pages that are no bitmaps, and latches the bitmaps that come with
-    /// them. Returns the new pages but the bitmaps, ascending. A file that is longer than its page count says does no harm.
+    /// Makes the file longer by at least `more` pages that are no bitmaps, and latches the bitmaps
+    /// that come with them. Returns the new pages without the bitmaps, ascending. A file that is
+    /// longer than its page count says does no harm.
     fn grow<'m>(
         &self,
         mtr: &mut Mtr<'m>,
@@ -418,7 +433,8 @@ impl SpaceFile {
         Ok((pages..target).map(PageNo).filter(move |&no| !bitmap::is_bitmap(no, size)))
     }
 
-    /// Makes the file, which has `pages` pages, long enough for `wanted` pages, in whole extents if it is not small. For how many it is then.
+    /// Makes the file, which has `pages` pages, long enough for `wanted` pages, in whole extents if
+    /// it is not small. Returns its new number of pages.
     fn lengthen(&self, mtr: &mut Mtr<'_>, pages: u32, wanted: u64) -> Result<u32> {
         let size = mtr.page_size();
         let target = u32::try_from(wanted)
@@ -427,7 +443,8 @@ impl SpaceFile {
             .ok_or_else(|| Error::LimitReached("the table's file has the largest size possible".to_string()))?;
         let target = if target <= SMALL { target } else { target.next_multiple_of(EXTENT_PAGES) };
         for no in bitmaps(target, size).filter(|no| no.0 < pages) {
-            // The old ones get bits set in the range that is new. A page count that is too small shows here.
+            // The old bitmaps get bits set in the new range. A page count that is too small is
+            // found here.
             let (first, covered) = (bitmap::first_covered(no), bitmap::pages_covered(size));
             let (from, end) = (pages - first, covered.min(target - first));
             if from < end && !bitmap::all_equal(self.fix_bitmap(mtr, no)?, from, end - from, false) {

@@ -7,8 +7,9 @@
 //! 80         words: bit b of word w is page first + 64 w + b; 1: allocated
 //! ```
 //!
-//! A bitmap page covers `pages_covered(page size)` pages. The first one is page 1 and covers the pages from 0 on; each
-//! other one is the first page of the range that it covers, so its own bit is the first.
+//! A bitmap page covers `pages_covered(page size)` pages. The first one is page 1 and covers the
+//! pages from 0 on; each other one is the first page of the range that it covers, so its own bit is
+//! the first.
 
 use holdfast_base::PageNo;
 use holdfast_base::codec::{get_u64, put_u64};
@@ -49,7 +50,7 @@ pub fn word(page: &[u8], word: usize) -> Option<u64> {
     get_u64(page, OFF_WORDS.checked_add(word.checked_mul(8)?)?)
 }
 
-/// Bits `first..first + count` of the word that `bit` lies in, as a mask, and how many of them lie in that word.
+/// The bits of `first..first + count` that are in the word of `bit`, as a mask, and their number.
 fn mask(bit: u32, count: u32) -> (u64, u32) {
     let from = bit % 64;
     let n = count.min(64 - from);
@@ -90,7 +91,8 @@ pub(crate) fn fill(page: &mut [u8], first: u32, count: u32, value: bool) {
     }
 }
 
-/// The lowest free page at or after `from` and below `limit`, all counted from the bitmap's first bit.
+/// The lowest free page at or after `from` and below `limit`, all counted from the bitmap's first
+/// bit.
 #[must_use]
 pub(crate) fn first_free(page: &[u8], from: u32, limit: u32) -> Option<u32> {
     let mut bit = from;

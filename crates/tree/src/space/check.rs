@@ -1,5 +1,5 @@
-//! Verification of a space: its header, its bitmaps, and whether the pages that trees and chains reach are the pages
-//! that are allocated. Shortening of a file whose end is free.
+//! Verification of a space: its header, its bitmaps, and whether the pages that trees and chains
+//! reach are the allocated pages. Shortening of a file whose end is free.
 
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{OFF_TYPE, PageType};
@@ -9,7 +9,7 @@ use holdfast_wal::SpaceClass;
 
 use super::bitmap::bitmaps;
 use super::{FIRST_PAGES, FREE_FRAMES, SpaceFile, bitmap, header};
-use crate::finding::{Finding, PageSet};
+use crate::finding::{PageFinding, PageSet};
 use crate::op::PageOp;
 
 /// Pages that are given back by one mini-transaction.
@@ -22,11 +22,11 @@ impl SpaceFile {
     ///
     /// # Errors
     /// Those of reading pages other than damage, which is reported.
-    pub fn verify(&self, reached: &PageSet, acc: &Access<'_>, sink: &mut dyn FnMut(Finding)) -> Result<()> {
+    pub fn verify(&self, reached: &PageSet, acc: &Access<'_>, sink: &mut dyn FnMut(PageFinding)) -> Result<()> {
         let found = match self.header(acc) {
             Ok(found) => found,
             Err(error) if error.is_damage() => {
-                sink(Finding::damage(self.page_id(PageNo(0)), error.to_string()));
+                sink(PageFinding::damage(self.page_id(PageNo(0)), error.to_string()));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -35,14 +35,14 @@ impl SpaceFile {
         let len = self.space().file().len()?;
         if len < u64::from(found.pages) * page_size as u64 {
             let what = format!("the header counts {} pages, the file has {len} bytes", found.pages);
-            sink(Finding::damage(self.page_id(PageNo(0)), what));
+            sink(PageFinding::damage(self.page_id(PageNo(0)), what));
         }
         let there = found.pages.min(u32::try_from(len.div_ceil(page_size as u64)).unwrap_or(u32::MAX));
         for no in bitmaps(there, page_size) {
             let page = match self.store.pool().fix_shared(self.space(), no, acc) {
                 Ok(page) => page.to_vec(),
                 Err(error) if error.is_damage() => {
-                    sink(Finding::damage(self.page_id(no), error.to_string()));
+                    sink(PageFinding::damage(self.page_id(no), error.to_string()));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -52,10 +52,10 @@ impl SpaceFile {
         Ok(())
     }
 
-    fn verify_bitmap(&self, page: &[u8], no: PageNo, pages: u32, reached: &PageSet, sink: &mut dyn FnMut(Finding)) {
+    fn verify_bitmap(&self, page: &[u8], no: PageNo, pages: u32, reached: &PageSet, sink: &mut dyn FnMut(PageFinding)) {
         let first = bitmap::first_covered(no);
         if page.get(holdfast_base::page::OFF_TYPE) != Some(&(PageType::Allocation as u8)) {
-            sink(Finding::damage(self.page_id(no), "it should be an allocation bitmap"));
+            sink(PageFinding::damage(self.page_id(no), "it should be an allocation bitmap"));
             return;
         }
         let covered = bitmap::pages_covered(self.page_size());
@@ -74,18 +74,18 @@ impl SpaceFile {
                 (!allocated).then_some("in use, but not allocated")
             } else {
                 if allocated {
-                    sink(Finding::leak(self.page_id(at), "allocated, but nothing leads to it"));
+                    sink(PageFinding::leak(self.page_id(at), "allocated, but nothing leads to it"));
                 }
                 None
             };
             if let Some(what) = what {
-                sink(Finding::damage(self.page_id(at), what));
+                sink(PageFinding::damage(self.page_id(at), what));
             }
         }
     }
 
-    /// The pages that are allocated but not in `reached`: what an interrupted bulk load or a crash left behind. The same condition
-    /// as for [`SpaceFile::verify`] holds.
+    /// The pages that are allocated but not in `reached`: an interrupted bulk load or a crash
+    /// leaves such pages. The condition of [`SpaceFile::verify`] holds here, too.
     ///
     /// # Errors
     /// Those of reading pages.
@@ -102,7 +102,7 @@ impl SpaceFile {
     /// Gives pages back to which nothing leads any more, in batches.
     ///
     /// # Errors
-    /// As [`SpaceFile::free_unlatched`]; those of the log. Some of the pages may have been given back.
+    /// As [`SpaceFile::free_unlatched`]; errors of the log. Some of the pages may be free then.
     pub fn free_pages(&self, pages: &[PageNo], class: SpaceClass, acc: &Access<'_>) -> Result<()> {
         let size = self.page_size();
         // One bitmap for each mini-transaction.
@@ -118,9 +118,9 @@ impl SpaceFile {
         Ok(())
     }
 
-    /// Lowers the page count to just behind the last allocated page. The file itself becomes shorter with
-    /// [`SpaceFile::truncate_file`], after the next checkpoint. Returns the pages given up, and the log position
-    /// that the checkpoint must have passed.
+    /// Lowers the page count to just behind the last allocated page. [`SpaceFile::truncate_file`]
+    /// makes the file itself shorter after the next checkpoint. Returns the number of pages given
+    /// up, and the log position that the checkpoint has to pass.
     ///
     /// # Errors
     /// Those of the log and of reading pages.
@@ -132,8 +132,8 @@ impl SpaceFile {
         Ok((given_up, end))
     }
 
-    /// Gives up what is free at the end of the file, as far as the last bitmap tells, and that bitmap with it if all of it is free.
-    /// Returns the pages given up, if there were any.
+    /// Gives up the free pages at the end of the file that the last bitmap covers, and the bitmap
+    /// with them if all of it is free. Returns the number of pages given up, if there were any.
     fn shrink_by_a_bitmap(&self, acc: &Access<'_>) -> Result<Option<(u32, Lsn)>> {
         let ticket = self.store.reserve(256, SpaceClass::User)?;
         let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
@@ -160,8 +160,9 @@ impl SpaceFile {
         Ok(Some((pages - target, end)))
     }
 
-    /// Cuts the file off behind its last page, if `checkpoint`, the LSN of the last checkpoint, has passed `shrunk`, the
-    /// position that [`SpaceFile::shrink`] returned. Returns whether it did.
+    /// Truncates the file behind its last page, if `checkpoint`, the LSN of the last checkpoint,
+    /// has passed `shrunk`, the position that [`SpaceFile::shrink`] returned. Returns whether it
+    /// did.
     ///
     /// # Errors
     /// Those of the disk and of reading the header.
@@ -177,11 +178,12 @@ impl SpaceFile {
         Ok(true)
     }
 
-    /// To be called once after redo: makes the file as long as its page count says. That the file grew may have been lost
-    /// although the log knows of it.
+    /// Called once after redo: makes the file as long as its page count says. A crash may have
+    /// undone that the file grew, although the log knows of it.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::DiskFull`] and others of the disk; damage, if the header is none or counts pages that have no bitmap.
+    /// [`holdfast_base::Error::DiskFull`] and other errors of the disk; damage, if the header is
+    /// not valid or counts pages that have no bitmap.
     pub fn finish_recovery(&self, acc: &Access<'_>) -> Result<()> {
         let (pages, page_size) = (self.header(acc)?.pages, self.page_size());
         let (file, wanted) = (self.space().file(), u64::from(pages) * page_size as u64);

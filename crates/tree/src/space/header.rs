@@ -24,11 +24,12 @@ pub const MAGIC: &[u8; 8] = b"HOLDFAST";
 /// The format that this version writes, and the only one that it reads.
 pub const FORMAT_VERSION: u32 = 1;
 /// Numbers kept for the floors above.
-pub const MARKS: usize = 16;
+pub const HEADER_MARKS: usize = 16;
 
-/// The mark that says, while it is not 0, that the file may be removed if nothing refers to it. A new file has it; who refers to the
-/// file takes it away, and sets it again before the reference goes.
-pub const MAY_GO: usize = MARKS - 1;
+/// The mark that says, while it is not 0, that the file may be removed if nothing refers to it. A
+/// new file has it. Code that stores a reference to the file clears it, and sets it again before it
+/// removes the reference.
+pub const MAY_GO: usize = HEADER_MARKS - 1;
 
 const OFF_MAGIC: usize = 64;
 const OFF_UUID: usize = 72;
@@ -40,7 +41,7 @@ pub(crate) const OFF_INCOMPATIBLE: usize = 104;
 pub(crate) const OFF_PAGES: usize = 108;
 pub(crate) const OFF_MARKS: usize = 128;
 /// Where it ends.
-pub(crate) const END: usize = OFF_MARKS + MARKS * 8;
+pub(crate) const END: usize = OFF_MARKS + HEADER_MARKS * 8;
 
 /// Feature bits of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +52,8 @@ pub struct Features {
     pub incompatible: u32,
 }
 
-/// Incompatible feature: large values may have a head that is with their entry, and several versions the same chain.
+/// Incompatible feature: a large value may have a head in its entry, and several versions may share
+/// a chain.
 pub const HEADS: u32 = 1;
 /// Incompatible features that this version knows.
 const KNOWN_INCOMPATIBLE: u32 = HEADS;
@@ -72,7 +74,7 @@ pub struct SpaceHeader {
     /// Pages of the file.
     pub pages: u32,
     /// Numbers kept for the floors above.
-    pub marks: [u64; MARKS],
+    pub marks: [u64; HEADER_MARKS],
 }
 
 impl SpaceHeader {
@@ -86,7 +88,7 @@ impl SpaceHeader {
             version: FORMAT_VERSION,
             features: Features::default(),
             pages,
-            marks: [0; MARKS],
+            marks: [0; HEADER_MARKS],
         }
     }
 
@@ -96,7 +98,7 @@ impl SpaceHeader {
         if page.get(OFF_MAGIC..OFF_MAGIC + 8)? != MAGIC {
             return None;
         }
-        let mut marks = [0; MARKS];
+        let mut marks = [0; HEADER_MARKS];
         for (i, mark) in marks.iter_mut().enumerate() {
             *mark = get_u64(page, OFF_MARKS + i * 8)?;
         }
@@ -119,7 +121,7 @@ impl SpaceHeader {
     /// # Panics
     /// If there is no such mark, or `page` is shorter than the header.
     pub fn mark(page: &mut [u8], which: usize, value: u64) {
-        assert!(which < MARKS);
+        assert!(which < HEADER_MARKS);
         put_u64(page, OFF_MARKS + 8 * which, value);
     }
 
@@ -141,7 +143,8 @@ impl SpaceHeader {
         }
     }
 
-    /// Whether file `name` with this header is space `id` of database `uuid`, readable by this version.
+    /// Checks that file `name` with this header is space `id` of database `uuid`, and readable by
+    /// this version.
     ///
     /// # Errors
     /// What does not fit.

@@ -1,15 +1,17 @@
 //! Spaces: one file of pages each, with its header and its allocation bitmaps.
 //!
-//! Page 0 is the [`header`], page 1 the first allocation [`bitmap`]; further bitmaps follow at fixed distances. A page is
-//! allocated when its bit is set. Pages at and beyond the header's page count do not exist: the file grows, its storage
-//! allocated, before the count is raised.
+//! Page 0 is the [`header`], page 1 the first allocation [`bitmap`]; further bitmaps follow at
+//! fixed distances. A page is allocated when its bit is set. Pages at and beyond the header's page
+//! count do not exist: the file grows, and its storage is allocated, before the count is raised.
 //!
-//! Protocol: allocating and giving back happen within the caller's mini-transaction. Both latch page 0 first, then bitmap
-//! pages; so page 0 serialises them, whatever bitmaps they touch, and all of them come last in the lock order. The caller has
-//! reserved frames for them: [`ALLOC_FRAMES`] or [`FREE_FRAMES`]. Everything that can fail (a full disk) happens before the first change.
+//! Protocol: pages are allocated and freed within the caller's mini-transaction. Both latch page 0
+//! first, then bitmap pages. So page 0 serialises them, and all of them are last in the lock order.
+//! The caller has reserved frames for them: [`ALLOC_FRAMES`] or [`FREE_FRAMES`]. Everything that
+//! can fail (a full disk) happens before the first change.
 //!
-//! Free pages are used again by the same space. Their storage goes back to the file system where they lie at the end of the file
-//! ([`SpaceFile::shrink`], [`SpaceFile::truncate_file`]), or with the file.
+//! The same space uses free pages again. Their storage goes back to the file system when the file
+//! is removed, or, if they are at the end of the file, by [`SpaceFile::shrink`] and
+//! [`SpaceFile::truncate_file`].
 
 mod alloc;
 pub mod bitmap;
@@ -35,7 +37,7 @@ use crate::store::Store;
 use rooms::Rooms;
 
 pub use alloc::{ALLOC_FRAMES, FREE_FRAMES, FreeingPage, NewPages};
-pub use header::{Features, HEADS, MARKS, MAY_GO, SpaceHeader};
+pub use header::{Features, HEADER_MARKS, HEADS, MAY_GO, SpaceHeader};
 
 /// Pages of a file that was just created.
 const FIRST_PAGES: u32 = 8;
@@ -77,11 +79,12 @@ fn is_sound(file: &dyn File, id: SpaceId, page_size: usize) -> Result<bool> {
 }
 
 impl SpaceFile {
-    /// Creates the file `name`: header and first bitmap are written and durable when this returns, so they need no
-    /// log. The directory entry is durable too.
+    /// Creates the file `name`. Header and first bitmap are written and durable when this returns,
+    /// so they need no log. The directory entry is durable too.
     ///
     /// # Errors
-    /// If the file exists; [`Error::DiskFull`], with the file removed again; other failures of the disk.
+    /// If the file exists; [`Error::DiskFull`], with the file removed again; other errors of the
+    /// disk.
     pub fn create(
         store: &Arc<Store>,
         disk: &dyn Disk,
@@ -118,7 +121,7 @@ impl SpaceFile {
         });
         if let Err(error) = made {
             drop(file);
-            // What counts is the first error; an orphan file is removed when the database is opened.
+            // The caller gets the first error. An open of the database removes an orphan file.
             let _ = disk.remove(name);
             return Err(error);
         }
@@ -132,8 +135,9 @@ impl SpaceFile {
         Ok(space)
     }
 
-    /// The first pages as a mini-transaction, in the pool alone: most temporary spaces are dropped before anything of them is written. What
-    /// a crash leaves of the file is made whole by the log, or is no space at all.
+    /// Makes the first pages by a mini-transaction, in the pool alone: most temporary spaces are
+    /// dropped before any of their pages is written. After a crash redo makes the file whole, or
+    /// the file is no space.
     fn log_first_pages(&self, uuid: [u8; 16]) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let ticket = self.store.reserve(512, SpaceClass::User)?;
@@ -144,11 +148,12 @@ impl SpaceFile {
         mtr.commit().map(drop)
     }
 
-    /// Opens the file `name` after checking that it is space `id` of the database `uuid`, in a format that this version
-    /// can read.
+    /// Opens the file `name` after a check that it is space `id` of the database `uuid`, in a
+    /// format that this version can read.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`], [`Error::Incompatible`], [`Error::DamagedFile`] with what does not fit; failures of the disk.
+    /// [`Error::NotADatabase`], [`Error::Incompatible`], [`Error::DamagedFile`] with what does not
+    /// fit; errors of the disk.
     pub fn open(
         store: &Arc<Store>,
         disk: &dyn Disk,
@@ -180,7 +185,8 @@ impl SpaceFile {
     /// Reads and decodes the header page of a file, which need not belong to a known database.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] if it is no space file; [`Error::DamagedFile`] if it was one; failures of the disk.
+    /// [`Error::NotADatabase`] if it is no space file; [`Error::DamagedFile`] if it was one; errors
+    /// of the disk.
     pub fn read_header(file: &dyn File, page_size: usize) -> Result<SpaceHeader> {
         if file.len()? < page_size as u64 {
             return Err(Error::NotADatabase(file.name().to_string()));
@@ -228,7 +234,7 @@ impl SpaceFile {
         self.store.page_size()
     }
 
-    /// Closes the file. `discard`: its dirty pages are dropped unwritten, because the table was dropped.
+    /// Closes the file. `discard`: drops its dirty pages unwritten, because the table was dropped.
     ///
     /// # Errors
     /// Those of writing the dirty pages.
@@ -271,7 +277,8 @@ impl SpaceFile {
     /// # Errors
     /// [`Error::DamagedFile`] if the file ends before; those of reading the header and of the disk.
     pub fn whole_pages(&self, acc: &Access<'_>) -> Result<u32> {
-        // The file grows before the header counts more pages, and is cut after it counts less: with page 0 latched neither is half done.
+        // The file grows before the header counts more pages, and is truncated after it counts
+        // fewer. With page 0 latched neither is half done.
         let header = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
         let damaged = || Error::damaged_page(header.id(), "the space header is not one");
         let pages = SpaceHeader::decode(&header).ok_or_else(damaged)?.pages;
@@ -284,8 +291,8 @@ impl SpaceFile {
         Ok(pages)
     }
 
-    /// Sees to it that the header names an incompatible feature, before that is used: a version that does not know it refuses the file
-    /// from then on. The first call writes.
+    /// Makes the header name an incompatible feature before its first use: a version that does not
+    /// know the feature refuses the file from then on. The first call writes.
     ///
     /// # Errors
     /// Those of the log and of reading the page.
@@ -305,7 +312,8 @@ impl SpaceFile {
         Ok(())
     }
 
-    /// One of the [`MARKS`] numbers that the header keeps for the floors above (an AUTO_INCREMENT's high-water mark).
+    /// One of the [`HEADER_MARKS`] numbers that the header keeps for the floors above (an
+    /// AUTO_INCREMENT's high-water mark).
     ///
     /// # Errors
     /// Those of reading the page.
@@ -313,7 +321,7 @@ impl SpaceFile {
     /// # Panics
     /// If there is no such mark.
     pub fn mark(&self, which: usize, acc: &Access<'_>) -> Result<u64> {
-        assert!(which < MARKS);
+        assert!(which < HEADER_MARKS);
         Ok(self.header(acc)?.marks[which])
     }
 
@@ -325,13 +333,14 @@ impl SpaceFile {
     /// # Panics
     /// If there is no such mark.
     pub fn set_mark_in(&self, mtr: &mut Mtr<'_>, which: usize, value: u64) -> Result<()> {
-        assert!(which < MARKS);
+        assert!(which < HEADER_MARKS);
         let page = self.fix_header(mtr)?;
         let offset = (header::OFF_MARKS + which * 8) as u16;
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &value.to_le_bytes() })
     }
 
-    /// Sets a mark in a mini-transaction of its own. Returns the log position to flush to for it to be durable.
+    /// Sets a mark in a mini-transaction of its own. Returns the log position to flush to, to make
+    /// it durable.
     ///
     /// # Errors
     /// Those of the log and of reading the page.

@@ -1,7 +1,8 @@
 //! What the bitmaps of a space are known to hold, so that an allocation looks at few of them.
 //!
-//! A thread that sets or clears bits holds page 0 exclusively, and changes what is known with them: so that stays right. What is not
-//! known yet is read before page 0 is latched, one bitmap at a time; it counts only if the file has the same number of pages afterwards.
+//! A thread that sets or clears bits holds page 0 exclusively, and updates these numbers with the
+//! bits, so they stay right. Numbers that are not known yet are read before page 0 is latched, one
+//! bitmap at a time; they count only if the file has the same number of pages afterwards.
 //!
 //! Lock order: the mutex is a leaf, below all page latches.
 
@@ -63,7 +64,8 @@ impl Rooms {
         }
     }
 
-    /// What was read of a bitmap while the file had `pages` pages, if that is still so and nothing is known.
+    /// Takes over the room that was read of a bitmap while the file had `pages` pages, if it still
+    /// has as many and nothing is known.
     pub(super) fn learn(&self, ordinal: usize, room: Room, pages: u32) {
         let mut state = self.0.lock();
         if state.pages == pages
@@ -73,7 +75,7 @@ impl Rooms {
         }
     }
 
-    /// Pages that were taken of a bitmap (`by` below 0) or given back, and extents that are no more, or again, wholly free.
+    /// Adds `by` free pages (below 0: pages were taken), and `extents` wholly free extents.
     pub(super) fn change(&self, ordinal: usize, by: i32, extents: i32) {
         if let Some(Some(known)) = self.0.lock().of.get_mut(ordinal) {
             known.free = known.free.saturating_add_signed(by);

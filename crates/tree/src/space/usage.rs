@@ -1,4 +1,4 @@
-//! Which pages are allocated: the questions of callers, and what the allocator knows of the bitmaps.
+//! Which pages are allocated: questions of callers, and what the allocator knows of the bitmaps.
 
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::PageHeader;
@@ -33,7 +33,8 @@ impl SpaceFile {
         self.rooms.set(self.ordinal(no), Room::of(bytes, self.limit(no, pages)));
     }
 
-    /// The bit of page `no` was set (`taken`) or cleared; `word`: the bits of its extent now. The caller has page 0 latched.
+    /// Notes that the bit of page `no` was set (`taken`) or cleared. `word`: the bits of its extent
+    /// now. The caller has page 0 latched.
     pub(super) fn note_change(&self, no: PageNo, taken: bool, word: u64) {
         let ordinal = self.ordinal(bitmap::page_for(no, self.page_size()));
         let bit = 1 << (no.0 % EXTENT_PAGES);
@@ -42,7 +43,8 @@ impl SpaceFile {
         self.rooms.change(ordinal, by, if alone { by } else { 0 });
     }
 
-    /// Looks at bitmaps, that of `near` first, until one is known for which `enough` holds, or all are known. Nothing is latched.
+    /// Reads bitmaps, that of `near` first, until `enough` holds for one, or all are known. No
+    /// latch is held before or after.
     pub(super) fn look_around(&self, near: PageNo, enough: impl Fn(Room) -> bool, acc: &Access<'_>) -> Result<()> {
         let size = self.page_size();
         if self.room(bitmap::page_for(near, size)).is_some_and(&enough) {
@@ -81,7 +83,8 @@ impl SpaceFile {
         Ok(bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
     }
 
-    /// Whether a page that was last changed at `lsn` has been given back since: what it holds has gone elsewhere.
+    /// True if a page that was last changed at `lsn` has been freed since: its content is in
+    /// another place.
     ///
     /// # Errors
     /// Those of reading the bitmap.
@@ -123,7 +126,8 @@ impl SpaceFile {
         Ok(PageNo(1))
     }
 
-    /// The highest page that bitmap page `no`, whose bytes these are, says is allocated, but for itself. The file has `pages` pages.
+    /// The highest page that is allocated according to bitmap page `no`, whose bytes these are,
+    /// except for that page itself. The file has `pages` pages.
     pub(super) fn last_in(&self, no: PageNo, bytes: &[u8], pages: u32) -> Option<PageNo> {
         let first = bitmap::first_covered(no);
         let words = pages.saturating_sub(first).min(bitmap::pages_covered(self.page_size())).div_ceil(EXTENT_PAGES);

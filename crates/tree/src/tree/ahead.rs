@@ -1,16 +1,19 @@
 //! Which leaves a walk comes to next, so that the pool brings them in before they are asked for.
 //!
-//! A walk has a window of leaves before it that the pool was asked for. When half of the window is used up, the pool is asked
-//! for another half, in one call: a disk that seeks goes there once for all of them, and works while the walk does. The
-//! window belongs to the walk, not to a cursor: rows are read in batches of a few leaves, each with a cursor of its own.
+//! A walk has a window of leaves before it that the pool was asked for. When half of the window is
+//! used up, the walk asks the pool for another half, in one call: a disk that seeks goes there once
+//! for all of them, and works while the walk does. The window belongs to the walk, not to a cursor:
+//! rows are read in batches of a few leaves, each with a cursor of its own.
 //!
-//! A short walk has no window. But if it is known where it ends, and it has come to its second leaf, then it comes to those between,
-//! too; so when one is missing, those that follow are brought in with it, in one batch that the walk waits for. To hand that over to
-//! other threads would cost more than it brings: a range of a thousand rows has fifteen leaves.
+//! A short walk has no window. But a walk with a known end that has come to its second leaf will
+//! visit the leaves up to that end. So when one of them is missing, those that follow are loaded
+//! with it, in one batch that the walk waits for. To hand them to other threads would cost more
+//! than it gains: a range of a thousand rows has fifteen leaves.
 //!
-//! What follows under the leaf's parent is noted on the way down, with the bounds; where that is less than the window,
-//! the children of the next parent are, too, if that is resident. (If not, it is asked for, to be there when the
-//! window reaches it again.) All of this is advice: what changes meanwhile costs a page read in vain, or waited for.
+//! The descent notes the leaves that follow under the same parent, together with the bounds. Where
+//! they are fewer than the window, the walk adds the children of the next parent, if that is
+//! resident. (If it is not, the pool is asked for it, so that it is there when the window reaches
+//! it again.) All of this is advice: a change in the meantime costs a page read in vain, or a wait.
 
 use std::ops::Range;
 
@@ -21,10 +24,11 @@ use super::Tree;
 use super::walk::{Direction, Walk};
 use crate::node::NodeRef;
 
-/// Leaves of the window of a walk that has come far: two extents, so that one is read at a time. What a read costs beside its bytes - a
-/// call, a request, two switches - is then half of what it is with half as many.
+/// Leaves of the window of a walk that has come far: two extents, so that one is read at a time.
+/// The fixed cost of a read - a call, a request, two switches - is then half of that with half as
+/// many.
 const WINDOW: usize = 128;
-/// Leaves that a walk must have visited before it has a window: a range of a hundred rows ends before.
+/// Leaves that a walk has to visit before it has a window: a range of a hundred rows ends before.
 const WINDOW_AFTER: u64 = 4;
 /// Leaves of a walk with a known end that come in together.
 const TOGETHER: usize = 16;
@@ -71,8 +75,9 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Decides which leaves to look for on the way to the next one. The window grows with the walk: a range of a few leaves must not
-    /// read many that it will not reach. What is known to be a scan goes far from the start. `ends`: where the walk ends is known.
+    /// Decides which leaves the next descent notes. The window grows with the walk, because a range
+    /// of a few leaves must not read many that it does not reach. A declared scan has the full
+    /// window from its start. `ends`: the end of the walk is known.
     pub(super) fn plan(&mut self, walk: Walk, is_scan: bool, ends: bool) {
         self.together = false;
         let window = match walk.leaves {

@@ -1,14 +1,15 @@
-//! Reading many entries at once, straight out of the leaves: no copy of the page, and each entry is copied once.
+//! Reads many entries at once, straight out of the leaves: without a copy of the page, and each
+//! entry is copied once.
 //!
-//! A leaf's entries are copied while it is read optimistically; if it changed meanwhile, what was copied of it is dropped and
-//! the descent starts over. So the entries of one leaf are those of one moment.
+//! A leaf's entries are copied while it is read optimistically. If it changed meanwhile, the copies
+//! are dropped and the descent starts over. So the entries of one leaf are those of one moment.
 
 use std::ops::Bound;
 
 use holdfast_base::Result;
 use holdfast_pool::PageRead;
 
-use super::cursor::{Cursor, Seek, first_slot};
+use super::cursor::{Seek, TreeCursor, first_slot};
 use super::descend::{LeafAt, LeafReader};
 use super::spot::Spot;
 use super::walk::Direction;
@@ -33,7 +34,8 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct CopiedLeaf {
     at: LeafAt,
-    /// The first entry of the batch that comes from here, and the slot it was in; the others follow in the direction of the walk.
+    /// The first entry of the batch that comes from this leaf, and its slot; the others follow in
+    /// the direction of the walk.
     entry: usize,
     slot: usize,
     direction: Direction,
@@ -116,13 +118,14 @@ impl Batch {
 pub struct BatchLimit {
     /// Entries.
     pub entries: usize,
-    /// Bytes after which no further leaf is begun. What a leaf has is taken whole if it can be, for it would have to be looked for
-    /// again: up to four times these bytes, exceeded by one entry at most.
+    /// Bytes after which no further leaf is begun. The entries of a leaf are taken whole if
+    /// possible, because the rest would need another descent: up to four times these bytes,
+    /// exceeded by one entry at most.
     pub bytes: usize,
 }
 
-/// See [`BatchLimit::bytes`]. Keys are longer than what a leaf keeps of them, and a leaf that is changed while it is read can look as if it
-/// had any number of bytes.
+/// See [`BatchLimit::bytes`]. Keys are longer than what a leaf stores of them, and a leaf that
+/// changes while it is read can appear to have any number of bytes.
 const WITHIN_LEAF: usize = 4;
 
 impl BatchLimit {
@@ -159,7 +162,7 @@ struct CopyEntries<'c> {
 }
 
 impl CopyEntries<'_> {
-    /// The slots that the range leaves of the `count` that there are, as far as its end is concerned.
+    /// The slots, of the `count` slots of the leaf, that are before the end of the range.
     fn within<P: PageRead + ?Sized>(&self, node: NodeRef<'_, P>, count: usize) -> Option<(usize, usize)> {
         // The first slot not less than the end, or the first one greater.
         let (end, behind_equal) = match (self.end, self.direction) {
@@ -172,8 +175,9 @@ impl CopyEntries<'_> {
         Some(if self.direction == Direction::Forward { (0, slot) } else { (slot, count) })
     }
 
-    /// Copies the entries in `slots`, as many as there is room for. Returns whether these were all. Leaves of a large pool are in no
-    /// cache of the processor, and it does not guess where the next entry lies: it is told a few entries before.
+    /// Copies the entries in `slots`, as many as there is room for. Returns whether these were all.
+    /// The leaves of a large pool are in no cache of the processor, which cannot guess the place of
+    /// the next entry: the loop prefetches it a few entries before.
     #[inline]
     fn copy<P, S>(&mut self, node: NodeRef<'_, P>, slots: S) -> Option<bool>
     where
@@ -222,12 +226,13 @@ impl LeafReader for CopyEntries<'_> {
     }
 }
 
-impl Cursor<'_> {
-    /// Appends to `batch` the entries from where the cursor stands, up to `end`, as many as `limit` allows the batch to hold in
-    /// all. Returns whether there may be more. Under policies that count rows each entry is a touch.
+impl TreeCursor<'_> {
+    /// Appends to `batch` the entries from the cursor's position up to `end`, as many as `limit`
+    /// allows the batch to hold in all. Returns whether there may be more. Under policies that
+    /// count rows each entry is a touch.
     ///
     /// # Errors
-    /// As [`Cursor::next`].
+    /// As [`TreeCursor::next`].
     pub fn fill(&mut self, batch: &mut Batch, limit: BatchLimit, end: Bound<&[u8]>) -> Result<bool> {
         while !self.done && limit.has_room(batch) {
             let before = batch.mark();

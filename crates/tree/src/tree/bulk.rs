@@ -1,9 +1,11 @@
-//! Bulk load: sorted entries into an empty tree, leaves filled to a chosen degree and laid out in extents of their own.
+//! Bulk load: sorted entries into an empty tree, with leaves filled to a chosen degree and laid out
+//! in extents of their own.
 //!
-//! Pages are built in memory, level by level, and each is allocated and written once, complete, by a mini-transaction of its own; the
-//! last one gives the root its content and thereby attaches everything. Until then nothing leads to the new pages: a crash
-//! leaves them allocated but unreachable, and verification lists them. But they say whose they are: there is no moment at which
-//! one is allocated and not initialised.
+//! Pages are built in memory, level by level. Each is allocated and written once, complete, by a
+//! mini-transaction of its own. The last one gives the root its content and so attaches the whole
+//! tree. Until then nothing leads to the new pages: a crash leaves them allocated but unreachable,
+//! and verification lists them. Each page names its index from the moment of its allocation: no
+//! page is allocated and not initialised.
 
 use holdfast_base::{Error, PageNo, Result};
 use holdfast_pool::Access;
@@ -28,13 +30,14 @@ struct Level {
 }
 
 impl Level {
-    /// Bytes that the first `count` entries take, which have `size` bytes, with a prefix of `prefix_len` bytes.
+    /// The bytes that the first `count` of the entries with these sizes take with a prefix of
+    /// `prefix_len` bytes.
     fn compressed(&self, count: usize, size: usize, prefix_len: usize) -> usize {
         (size + prefix_len).saturating_sub(count * prefix_len)
     }
 
-    /// The most entries from the start that fit into a body of `body` bytes as a node of their own, and where its range ends
-    /// then. `None` if not even one does.
+    /// The most entries from the start that fit into a body of `body` bytes as a node of their own,
+    /// and the end of that node's range. `None` if not even one fits.
     fn longest_start(&self, level: usize, body: usize) -> Option<(usize, Vec<u8>)> {
         let mut size = 0;
         let mut longest = None;
@@ -62,7 +65,8 @@ fn entry_len((key, payload): &(Vec<u8>, Vec<u8>)) -> usize {
     SLOT_LEN + RECORD_HEADER + key.len() + payload.len()
 }
 
-/// Where a node ends whose last key is `last` if the next key is `next`. Inner nodes end at a separator as it is.
+/// The end of the range of a node whose last key is `last` if the next key is `next`. Inner nodes
+/// end at a separator as it is.
 fn bound_between(level: usize, last: Option<&[u8]>, next: &[u8]) -> Vec<u8> {
     match last {
         Some(last) if level == 0 => separator(last, next),
@@ -77,7 +81,8 @@ pub struct BulkLoader<'t> {
     load: SuspendedLoad,
 }
 
-/// A bulk load that rests, for callers that cannot hold on to a tree and an access: the state of a [`BulkLoader`].
+/// The state of a [`BulkLoader`] between two calls, for callers that cannot keep a tree and an
+/// access.
 #[derive(Default)]
 pub struct SuspendedLoad {
     /// Leaves first.
@@ -134,9 +139,9 @@ impl BulkLoader<'_> {
     /// Appends an entry.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if `key` equals the one before, [`Error::InvalidArgument`] if it is less;
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], those of the log. After an error only
-    /// [`BulkLoader::abort`] makes sense.
+    /// [`Error::DuplicateKey`] if `key` equals the one before, [`Error::InvalidArgument`] if it is
+    /// less; [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], errors of the
+    /// log. After an error only [`BulkLoader::abort`] is valid.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         self.tree.check_key(key)?;
         let max = payload_len_max(self.tree.page_size(), key.len());
@@ -155,15 +160,16 @@ impl BulkLoader<'_> {
         Ok(())
     }
 
-    /// Appends an entry to the node under construction on `level`; writes that node first if it is full.
+    /// Appends an entry to the node under construction on `level`. If that node is full, it is
+    /// written first.
     fn add(&mut self, level: usize, key: &[u8], payload: &[u8]) -> Result<()> {
         if self.load.levels.len() == level {
             self.load.levels.push(Level::default());
         }
         let size = SLOT_LEN + RECORD_HEADER + key.len() + payload.len();
         let node = &self.load.levels[level];
-        // The prefix as it would be if the node ended near this key. If the end turns out to be another one, which
-        // leaves a shorter prefix, `write_node` makes two nodes of it.
+        // The prefix if the node ended near this key. If it ends elsewhere, with a shorter prefix,
+        // `write_node` makes two nodes of it.
         let prefix_len = fence_prefix_len(node.low.as_deref(), Some(key));
         let with = node.compressed(node.entries.len() + 1, node.size + size, prefix_len);
         let least = if level == 0 { 1 } else { 2 };
@@ -178,8 +184,9 @@ impl BulkLoader<'_> {
         Ok(())
     }
 
-    /// Writes the node under construction, whose range ends at `high`, and hands it to the level above. If it does not fit
-    /// with the prefix that this end leaves it, as many of its entries as do go first, into a node of their own.
+    /// Writes the node under construction, whose range ends at `high`, and hands it to the level
+    /// above. If it does not fit with the prefix that this end gives it, as many of its entries as
+    /// fit become a node of their own first.
     fn write_node(&mut self, level: usize, high: Option<&[u8]>) -> Result<()> {
         let body = body_len(self.tree.page_size());
         loop {
@@ -223,7 +230,8 @@ impl BulkLoader<'_> {
         Ok(no)
     }
 
-    /// Writes what is still under construction and attaches everything to the root. Returns the pages written.
+    /// Writes the nodes still under construction and attaches the tree to the root. Returns the
+    /// number of pages written.
     ///
     /// # Errors
     /// [`Error::DiskFull`], those of the log.

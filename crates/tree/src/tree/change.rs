@@ -1,5 +1,5 @@
-//! Changing one entry. The common case latches one leaf; a leaf without room is split first, a leaf that has become nearly
-//! empty is merged afterwards.
+//! Changes of one entry. The common case latches one leaf. A leaf without room is split first; a
+//! leaf that has become nearly empty is merged afterwards.
 
 use holdfast_base::{Error, Lsn, Result};
 use holdfast_pool::{Access, ExclusiveGuard};
@@ -22,8 +22,9 @@ pub enum Action {
     Remove,
 }
 
-/// Shares of the body, as divisors, that a leaf must sink below for its neighbours to be looked at. Several, so that a leaf
-/// that could not be merged is tried again later, but not with every removal.
+/// Shares of the body, as divisors. When a leaf sinks below one of them, a merge with a neighbour
+/// is tried. There are several, so that a merge that was not possible is tried again later, but not
+/// with every removal.
 const MERGE_BELOW: [usize; 3] = [4, 16, 64];
 /// A patch is logged instead of the whole payload if it saves at least so many bytes.
 const PATCH_SAVES_MIN: usize = 8;
@@ -35,14 +36,15 @@ enum Outcome {
 }
 
 impl Tree {
-    /// Finds `key`, shows its payload (or that there is none) to `decide`, and does what that says. `decide` runs under the
-    /// exclusive latch of the leaf, so nothing happens to the key in between; it must be quick, must not touch pages, and may
-    /// run again if the leaf had to be split first. Returns the end of the change in the log, `None` if nothing
-    /// was changed.
+    /// Finds `key`, shows its payload (or that there is none) to `decide`, and does what `decide`
+    /// returns. `decide` runs under the exclusive latch of the leaf, so the key cannot change in
+    /// between. It must be quick and must not fix pages, and may run again if the leaf had to be
+    /// split first. Returns the end of the change in the log, `None` if nothing was changed.
     ///
     /// # Errors
-    /// Those of `decide`; [`Error::KeyTooLong`]; [`Error::ValueTooLong`] beyond [`payload_len_max`];
-    /// [`Error::DiskFull`], damage, those of the log. Nothing has changed then.
+    /// Errors of `decide`; [`Error::KeyTooLong`]; [`Error::ValueTooLong`] beyond
+    /// [`payload_len_max`]; [`Error::DiskFull`], damage, errors of the log. Nothing has changed
+    /// then.
     pub fn modify(
         &self,
         key: &[u8],
@@ -52,7 +54,8 @@ impl Tree {
         self.modify_as(Store::class_of(acc), key, acc, decide)
     }
 
-    /// As [`Tree::modify`], with log space of the given class: rollback and purge may use a reserve that users may not.
+    /// As [`Tree::modify`], with log space of the given class: rollback and purge may use a reserve
+    /// that users may not.
     ///
     /// # Errors
     /// As [`Tree::modify`].
@@ -70,8 +73,8 @@ impl Tree {
             match self.change(leaf, ticket, key, acc, decide)? {
                 Outcome::Done { end, sank } => {
                     if sank {
-                        // The entry is gone and logged; that its leaf could not be merged is nothing the caller could act on,
-                        // and a later removal tries again.
+                        // The removal is complete and logged. The caller could do nothing about a
+                        // merge that failed, and a later removal tries again.
                         let _ = self.merge_at(key, acc, class);
                     }
                     return Ok(end);
@@ -149,7 +152,7 @@ pub(super) fn change_op<'a>(
     })
 }
 
-/// The bytes of `new` that differ from `old`, and where they are, if logging them alone is worth it.
+/// The bytes of `new` that differ from `old`, and their offset, if it pays to log them alone.
 fn difference<'a>(old: &[u8], new: &'a [u8]) -> Option<(u16, &'a [u8])> {
     if old.len() != new.len() {
         return None;

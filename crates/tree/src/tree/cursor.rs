@@ -1,14 +1,15 @@
 //! Cursors: ordered walks, in both directions, that hold nothing between two calls.
 //!
-//! A cursor keeps a private copy of the leaf it stands on, the version that the copy was taken of, and the bounds of the
-//! leaf's key range, which it took from the parents on its way down. While the version is current, rows come from the copy. When
-//! it has changed, the cursor seeks again behind the last key it returned. At the end of the copy it seeks the bound:
-//! the first key not below the upper one, or the last key below the lower one. So whatever splits and merges do to the
-//! pages, each key that exists all the time is returned exactly once, in order. Every seek leads further in the cursor's direction
-//! than the one before: what a damaged page says to the contrary is an error, so that each walk ends.
+//! A cursor keeps a private copy of its leaf, the version of the copy, and the bounds of the leaf's
+//! key range, which the descent took from the parents. While the version is current, rows come from
+//! the copy. When it has changed, the cursor seeks again behind the last key that it returned. At
+//! the end of the copy it seeks the bound: the first key not below the upper one, or the last key
+//! below the lower one. So each key that exists all the time is returned exactly once, in order,
+//! whatever splits and merges do to the pages. Every seek leads further in the cursor's direction
+//! than the one before: a damaged page that says the contrary is an error, so that each walk ends.
 //!
-//! Each visit of a leaf is one touch for the replacement policy, however many rows are read there, unless the policy wants
-//! one per row.
+//! Each visit of a leaf is one touch for the replacement policy, however many rows the cursor reads
+//! there, unless the policy counts rows.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -22,7 +23,7 @@ use super::descend::{LeafAt, LeafReader, Way};
 use super::walk::{Direction, Walk};
 use crate::node::NodeRef;
 
-/// Where to go next. Keys are in [`Cursor::anchor`].
+/// Where to go next. Keys are in [`TreeCursor::anchor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seek {
     /// To the very first (forward) or last (reverse) entry.
@@ -44,8 +45,9 @@ impl Seek {
     }
 }
 
-/// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by [`Cursor::seek`].
-pub struct Cursor<'t> {
+/// A position in a tree that moves in one direction. Made by [`Tree::cursor`], placed by
+/// [`TreeCursor::seek`].
+pub struct TreeCursor<'t> {
     tree: &'t Tree,
     acc: &'t Access<'t>,
     pub(super) direction: Direction,
@@ -158,9 +160,9 @@ impl LeafReader for CopyLeaf<'_> {
 }
 
 impl Tree {
-    /// A cursor that counts what it reads in `acc`. It stands nowhere until it is placed with [`Cursor::seek`].
-    pub fn cursor<'t>(&'t self, acc: &'t Access<'t>) -> Cursor<'t> {
-        Cursor {
+    /// A cursor that counts its reads in `acc`. It has no position until [`TreeCursor::seek`].
+    pub fn cursor<'t>(&'t self, acc: &'t Access<'t>) -> TreeCursor<'t> {
+        TreeCursor {
             tree: self,
             acc,
             direction: Direction::Forward,
@@ -182,10 +184,10 @@ impl Tree {
     }
 }
 
-impl<'t> Cursor<'t> {
-    /// Places the cursor so that [`Cursor::next`] returns the first entry of `from` and beyond in `direction`: with
-    /// `Included` the key itself counts, with `Excluded` it does not, `Unbounded` begins at the end of the tree that the
-    /// cursor comes from.
+impl<'t> TreeCursor<'t> {
+    /// Places the cursor so that [`TreeCursor::next`] returns the first entry of `from` and beyond
+    /// in `direction`. `Included`: the key itself counts. `Excluded`: it does not. `Unbounded`:
+    /// from the first entry of the tree in that direction.
     pub fn seek(&mut self, from: std::ops::Bound<&[u8]>, direction: Direction) {
         let (seek, anchor) = match from {
             std::ops::Bound::Included(key) => (Seek::At, key),
@@ -205,8 +207,8 @@ impl<'t> Cursor<'t> {
         self.walk
     }
 
-    /// Says that this cursor, which has just been placed, goes on with a walk that others began, and where the walk ends, if
-    /// that is known: leaves behind it are not read ahead.
+    /// Says that this cursor, which has just been placed, continues a walk of other cursors, and
+    /// where the walk ends, if that is known: leaves behind the end are not read ahead.
     pub fn continues(&mut self, walk: Walk, end: Option<&'t [u8]>) {
         (self.walk, self.end) = (walk, end);
     }
@@ -215,7 +217,8 @@ impl<'t> Cursor<'t> {
         (self.at, self.returned) = (None, None);
     }
 
-    /// The next entry: key and payload. They stay readable until the next call. `None` at the end, and from then on.
+    /// The next entry: key and payload. They stay readable until the next call. `None` at the end,
+    /// and from then on.
     ///
     /// # Errors
     /// Damage; those of reading pages. The cursor stays where it was and may be asked again.
@@ -276,7 +279,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Makes the last entry returned the anchor to go on behind, if one was returned from this leaf.
+    /// Makes the last entry returned the anchor, to continue behind it, if it came from this leaf.
     fn anchor_at_last(&mut self) -> Result<()> {
         if self.current()?.is_some() {
             std::mem::swap(&mut self.anchor, &mut self.key);
@@ -327,7 +330,8 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
-    /// Goes down to where the cursor is to go, reads the leaf there, and asks for the next ones ahead.
+    /// Descends to the position of the seek, reads the leaf there, and asks for the next ones
+    /// ahead.
     pub(super) fn visit<T, R: LeafReader<Out = (LeafAt, T)>>(
         &mut self,
         anchor: &[u8],
@@ -364,9 +368,9 @@ impl<'t> Cursor<'t> {
     }
 }
 
-impl fmt::Debug for Cursor<'_> {
+impl fmt::Debug for TreeCursor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor")
+        f.debug_struct("TreeCursor")
             .field("tree", self.tree)
             .field("direction", &self.direction)
             .field("leaf", &self.at.map(|at| at.no))

@@ -1,4 +1,5 @@
-//! Descending from the root to a leaf: optimistically, and with shared latches when that fails too often.
+//! The descent from the root to a leaf: optimistic, and with shared latches when that fails too
+//! often.
 
 use holdfast_base::{PageNo, Result};
 use holdfast_metrics::Counter;
@@ -12,7 +13,8 @@ const OPTIMISTIC_ATTEMPTS: u32 = 16;
 /// Frames for a descent with latches: it gets down so many levels of which no node is in the pool.
 const LATCHED_FRAMES: usize = RESERVED_MAX;
 
-/// Chooses the way down. What it notes on the way counts only if the descent succeeds; it is told of each new start.
+/// Chooses the way down. Its notes count only if the descent succeeds; [`Way::start`] tells it of
+/// each new start.
 pub(super) trait Way {
     /// A descent begins, anew perhaps.
     fn start(&mut self) {}
@@ -84,7 +86,8 @@ enum Walk<'p> {
 }
 
 impl Tree {
-    /// Appends the payload of `key` to the emptied `out`. Returns whether the key exists; `out` is empty if not.
+    /// Copies the payload of `key` into `out`, whose old content is dropped. Returns whether the
+    /// key exists; `out` is empty if not.
     ///
     /// # Errors
     /// Damage; those of reading pages.
@@ -92,7 +95,8 @@ impl Tree {
         self.read_leaf(&mut ForKey(key), acc, &mut GetPayload { key, out })
     }
 
-    /// Looks at a node on the way: is it the leaf, or which child comes next? `None`: no node of this tree on that level.
+    /// Reads a node on the way: it is the leaf, or names the next child. `None`: no node of this
+    /// tree on that level.
     #[inline]
     fn step<W: Way, P: PageRead + ?Sized>(&self, way: &mut W, page: &P, expected: Option<u8>) -> Option<Step> {
         let node = NodeRef::new(page, self.index)?;
@@ -107,7 +111,8 @@ impl Tree {
         Some(Step::Child(node.child(slot)?, level))
     }
 
-    /// One optimistic descent. `None`: something changed or was not resident (it is now); start over.
+    /// One optimistic descent. `None`: a page changed, or was not resident (it is now); the caller
+    /// starts over.
     #[inline]
     fn try_descend<'p, W: Way>(&'p self, way: &mut W, acc: &Access<'_>) -> Result<Option<OptimisticGuard<'p>>> {
         match self.walk_down(way, acc)? {
@@ -146,7 +151,8 @@ impl Tree {
                     let Some(child) = pool.fix_optimistic(space, no, acc) else {
                         return Ok(Walk::Missing(no, level == 1));
                     };
-                    // The child's version is known: if the parent is unchanged, it is that of the right child.
+                    // The child's version is known: if the parent is unchanged, it is the version
+                    // of the right child.
                     if !guard.validate() {
                         return Ok(Walk::Changed);
                     }
@@ -162,8 +168,9 @@ impl Tree {
         self.count(Counter::IndexRestarts);
     }
 
-    /// Goes down with shared latches and calls `last` for the leaf while its parent is held. Starts over, with what it has loaded
-    /// in the pool, when the reserved frames are used up before it is down.
+    /// Descends with shared latches and calls `last` for the leaf while its parent is latched.
+    /// Starts over, with the pages that it has loaded in the pool, when the reserved frames are
+    /// used up before it is down.
     fn descend_latched<'p, W: Way, G>(
         &'p self,
         way: &mut W,
@@ -196,7 +203,8 @@ impl Tree {
                         parent = Some(guard);
                     }
                     Some(Step::Leaf) => {
-                        // The root is the leaf. It has no parent to hold: look again when it is latched for good.
+                        // The root is the leaf and has no parent to latch: it is checked again
+                        // under its final latch.
                         drop(guard);
                         let leaf = last(no)?;
                         match self.step(way, bytes(&leaf), None) {

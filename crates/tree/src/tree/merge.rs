@@ -1,6 +1,6 @@
-//! Merges: a node that has become nearly empty goes together with a neighbour under the same parent, if both fit into one
-//! with room to spare; the parent may follow. A root with one child takes that child's place. Like splits, one level
-//! per mini-transaction.
+//! Merges: a node that has become nearly empty is merged with a neighbour under the same parent, if
+//! both fit into one with room to spare; the parent may follow. A root with one child takes over
+//! the content of that child. As with splits, one level per mini-transaction.
 
 use holdfast_base::Result;
 use holdfast_metrics::Counter;
@@ -15,7 +15,8 @@ use crate::op::PageOp;
 
 /// A node is worth merging below this share of the body.
 const UNDERFULL_DIV: usize = 4;
-/// Two nodes are merged if the result takes at most this share (of 16) of the body: the next inserts should not split it again.
+/// Two nodes are merged if the result takes at most this share (of 16) of the body, so that the
+/// next inserts do not split it again.
 const MERGED_MAX_16THS: usize = 13;
 
 /// What a step came to.
@@ -39,8 +40,8 @@ struct Pair {
 }
 
 impl Tree {
-    /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and what has become nearly
-    /// empty above.
+    /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and
+    /// then each node above that has become nearly empty.
     pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
         let mut level = 0;
         loop {
@@ -106,8 +107,9 @@ impl Tree {
         Ok(Step::Nothing)
     }
 
-    /// Latches the children in `left_slot` and behind it, left before right, and plans their merger. `None`: the node on the path
-    /// is not underfull (any more), or they do not fit together.
+    /// Latches the child in `left_slot` and the one behind it, left before right, and plans their
+    /// merge. `None`: the node on the path is not nearly empty (any more), or they do not fit into
+    /// one.
     fn pair<'p>(
         &'p self,
         mtr: &mut Mtr<'p>,
@@ -165,7 +167,7 @@ impl Tree {
         if !mtr.can_apply(pair.left, &content) || !mtr.can_apply(parent, &remove) {
             return Err(self.damaged(mtr.id(pair.left).no, "a node that cannot take its neighbour in"));
         }
-        // Giving the page back comes first: it may find the bitmap damaged, and nothing is changed yet.
+        // The page is freed first: that may find the bitmap damaged, and nothing is changed yet.
         self.space.free_latched(mtr, pair.right)?;
         mtr.apply(pair.left, &content)?;
         mtr.apply(parent, &remove)?;

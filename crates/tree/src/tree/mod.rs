@@ -1,8 +1,8 @@
 //! B+trees over pages of the pool.
 //!
-//! A tree is its root page, whose number never changes, and what it leads to. Leaves hold the entries, all on level 0;
-//! inner nodes hold separators. There are no links between siblings: cursors find the next leaf by descending again with a
-//! bound that they took from the parents.
+//! A tree is its root page, whose number never changes, and the pages that it leads to. Leaves hold
+//! the entries, all on level 0; inner nodes hold separators. There are no links between siblings: a
+//! cursor finds the next leaf by another descent, with a bound that it took from the parents.
 //!
 //! **Readers** descend optimistically: they latch nothing, read a child's version before they
 //! validate its parent's, and start over when a version has changed or a page has to be loaded.
@@ -19,10 +19,11 @@
 //! whose key range changes is rewritten, so a leaf whose version is unchanged still covers the
 //! range that it covered.
 //!
-//! **Why no reader misses a key.** A key moves from node A to node B only while both and their parent are latched
-//! exclusively, and their versions change. A reader that took B's predecessor from the parent validates the parent after it
-//! has A's version: if the parent is unchanged then, A was still the right child when its version was read, and the
-//! later validation of A shows that it has not been split since.
+//! **Why no reader misses a key.** A key moves from node A to node B only while both and their
+//! parent are latched exclusively, and their versions change. A reader that took B's predecessor
+//! from the parent validates the parent after it has A's version. If the parent is unchanged then,
+//! A was still the right child when its version was read, and the later validation of A shows that
+//! it has not been split since.
 
 mod ahead;
 mod batch;
@@ -59,14 +60,14 @@ use crate::store::Store;
 pub use batch::{Batch, BatchLimit};
 pub use bulk::{BulkLoader, SuspendedLoad};
 pub use change::Action;
-pub use cursor::Cursor;
+pub use cursor::TreeCursor;
 pub use spot::Spot;
 pub use stats::{Estimate, LevelStats, TreeStats};
 pub use verify::FindOverflow;
 pub use walk::{Direction, Walk};
 
-/// Frames that a structure change reserves for each of its mini-transactions: the parent, a node, a new one, and what its allocation needs.
-/// A merge latches a third node and only gives back.
+/// Frames that a structure change reserves for each of its mini-transactions: the parent, a node, a
+/// new one, and those of its allocation. A merge latches a third node and only frees.
 const STRUCTURE_FRAMES: usize = ALLOC_FRAMES + 3;
 const _: () = assert!(STRUCTURE_FRAMES <= RESERVED_MAX && FREE_FRAMES + 4 <= STRUCTURE_FRAMES);
 
@@ -77,7 +78,8 @@ pub struct Tree {
     root: PageNo,
     /// Held while the structure is changed.
     structure: Mutex<()>,
-    /// The page that was allocated last: the next one is to be near it where its neighbours leave no room.
+    /// The page that was allocated last: the next one is to be near it where its neighbours leave
+    /// no room.
     last_new: AtomicU32,
 }
 
@@ -98,8 +100,8 @@ impl Tree {
         Ok(root)
     }
 
-    /// The tree of `index` whose root is page `root`. There is to be one `Tree` per index: it holds the mutex that serialises
-    /// structure changes.
+    /// The tree of `index` whose root is page `root`. There is one `Tree` per index, because it
+    /// holds the mutex that serialises structure changes.
     #[must_use]
     pub fn open(space: &Arc<SpaceFile>, index: IndexId, root: PageNo) -> Tree {
         Tree { space: space.clone(), index, root, structure: Mutex::new(()), last_new: AtomicU32::new(root.0) }
@@ -156,7 +158,8 @@ impl Tree {
         })
     }
 
-    /// Allocates a page of this tree and latches it for being initialised, near `near` if there is room.
+    /// Allocates a page of this tree, near `near` if there is room, and latches it to be
+    /// initialised.
     fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
         let last = PageNo(self.last_new.load(Ordering::Relaxed));
         let page = self.space.alloc_new_of_index(mtr, near, last)?;

@@ -1,5 +1,6 @@
-//! The way from the root to a key as a structure change sees it: while the structure mutex is held, inner nodes and key
-//! ranges stand still, so the path can be looked at with one shared latch at a time and stays true.
+//! The way from the root to a key as a structure change sees it. While the structure mutex is held,
+//! inner nodes and key ranges do not change, so the path can be read with one shared latch at a
+//! time and stays true.
 
 use holdfast_base::{PageNo, Result};
 use holdfast_pool::Access;
@@ -45,8 +46,8 @@ impl Path {
 }
 
 impl Tree {
-    /// The nodes on the way to `key`, down to `level` or, if the tree is lower, as far as it goes. Holds no latch afterwards;
-    /// the caller holds the structure mutex.
+    /// The nodes on the way to `key`, down to `level` or, if the tree is lower, to its leaf. No
+    /// latch is held afterwards; the caller holds the structure mutex.
     pub(super) fn path(&self, key: &[u8], level: u8, acc: &Access<'_>) -> Result<Path> {
         let (pool, space) = (self.store().pool(), self.space.space());
         let mut hops: Vec<Hop> = Vec::new();

@@ -10,8 +10,9 @@ use crate::node::{EntryList, LEVELS_MAX};
 use crate::op::PageOp;
 
 impl Tree {
-    /// Moves the node in page `no` to the lowest free page, if there is one before it. Returns the new page; `None` if
-    /// there is none, or `no` is not (any more) a node of this tree, or the root.
+    /// Moves the node in page `no` to the lowest free page, if there is one before it. Returns the
+    /// new page. `None` if there is no such page, or `no` is the root, or is not (any more) a node
+    /// of this tree.
     ///
     /// # Errors
     /// Damage; those of the log and of reading pages.
@@ -63,7 +64,8 @@ impl Tree {
         Ok(Some(new_no))
     }
 
-    /// Level of the node in page `no`, its parent, and its slot there; `None` if the page is no node of this tree that has a parent.
+    /// The level of the node in page `no`, its parent, and its slot there; `None` if the page is no
+    /// node of this tree that has a parent.
     fn place_of(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<(u8, PageNo, usize)>> {
         let page = self.store().pool().fix_shared(self.space.space(), no, acc)?;
         let Ok(node) = self.node(&page, no) else { return Ok(None) };
@@ -80,8 +82,8 @@ impl Tree {
         Ok(Some((level, above.no, above.slot)))
     }
 
-    /// The same for a node that has no key to find it by, an empty leaf or an inner node with one child: looks at all nodes above its
-    /// level. Such nodes are few.
+    /// The same for a node without a key by which it could be found, an empty leaf or an inner node
+    /// with one child: reads all nodes above its level. Such nodes are few.
     fn search_parent(&self, no: PageNo, level: u8, acc: &Access<'_>) -> Result<Option<(u8, PageNo, usize)>> {
         let (mut seen, mut todo) = (PageSet::new(), vec![(self.root, LEVELS_MAX)]);
         while let Some((at, below)) = todo.pop() {

@@ -1,5 +1,6 @@
-//! Splits. One level per mini-transaction: a node is split only when its parent has room for the separator; if it has
-//! not, the parent is split first. The root's content moves into a new child, which is then split like any other node.
+//! Splits, one level per mini-transaction. A node is split only when its parent has room for the
+//! separator; if it has not, the parent is split first. The root's content moves into a new child,
+//! which is then split like any other node.
 
 use holdfast_base::{PageNo, Result};
 use holdfast_metrics::Counter;
@@ -24,8 +25,8 @@ enum Step {
 }
 
 impl Tree {
-    /// Makes room for a record of `key` with `payload_len` bytes in the leaf that the key belongs to. Others may take
-    /// the room before the caller does; it then asks again.
+    /// Makes room for a record of `key` with `payload_len` bytes in the leaf that the key belongs
+    /// to. Other threads may take the room before the caller does; it then asks again.
     pub(super) fn make_room(&self, key: &[u8], payload_len: usize, acc: &Access<'_>, class: SpaceClass) -> Result<()> {
         if self.room_was_made(key, payload_len, acc)? {
             return Ok(());
@@ -39,9 +40,10 @@ impl Tree {
         }
     }
 
-    /// Waits for the structure change that is under way, and looks whether that made the room. When a leaf at the end of an index is
-    /// full, hundreds may find it so while one of them splits it: they need not reserve what a split takes, and wait for each
-    /// other's reservations, to find that nothing is left to do.
+    /// Waits for the structure change in progress, and checks whether that has made the room. When
+    /// a leaf at the end of an index is full, hundreds of threads may find it full while one of
+    /// them splits it. They need not reserve the frames of a split, and wait for each other's
+    /// reservations, to find that nothing is left to do.
     fn room_was_made(&self, key: &[u8], payload_len: usize, acc: &Access<'_>) -> Result<bool> {
         if self.structure.try_lock().is_some() {
             return Ok(false);
@@ -85,13 +87,15 @@ impl Tree {
         }
     }
 
-    /// Latches the node on `level` of the path and its parent, the parent first. Returns (parent, node).
+    /// Latches the node on `level` of the path and its parent, the parent first. Returns (parent,
+    /// node).
     pub(super) fn latch_pair<'p>(&'p self, mtr: &mut Mtr<'p>, path: &Path, level: u8) -> Result<(PageRef, PageRef)> {
         let parent = self.latch_node(mtr, path.at(level + 1).no, level + 1)?;
         Ok((parent, self.latch_node(mtr, path.at(level).no, level)?))
     }
 
-    /// Latches a page that has to be a node of this tree on `level`: so nodes of two levels are two pages.
+    /// Latches a page that has to be a node of this tree on `level`: so nodes of two levels are two
+    /// pages.
     pub(super) fn latch_node<'p>(&'p self, mtr: &mut Mtr<'p>, no: PageNo, level: u8) -> Result<PageRef> {
         let page = mtr.fix(self.space.space(), no)?;
         if self.node(mtr.bytes(page), no)?.level() != Some(level) {
@@ -134,8 +138,8 @@ impl Tree {
         Ok(if matches!(step, Step::Done) { Step::Again } else { step })
     }
 
-    /// Splits `page` as planned: the upper part of its entries moves to a new node, behind the child in `slot` of the
-    /// parent. Everything that can fail comes before the first change.
+    /// Splits `page` as planned: the upper part of its entries moves to a new node, behind the
+    /// child in `slot` of the parent. Everything that can fail comes before the first change.
     fn split<'p>(
         &'p self,
         mtr: &mut Mtr<'p>,
@@ -175,7 +179,8 @@ impl Tree {
         Ok(Step::Done)
     }
 
-    /// Moves the root's content into a new node, the root's only child: the tree is one level higher.
+    /// Moves the root's content into a new node, the root's only child: the tree is one level
+    /// higher.
     fn push_down_root<'p>(&'p self, mtr: &mut Mtr<'p>, level: u8, key: &[u8], payload_len: usize) -> Result<Step> {
         let page = self.latch_node(mtr, self.root, level)?;
         let root = self.node(mtr.bytes(page), self.root)?;

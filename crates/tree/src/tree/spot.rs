@@ -1,8 +1,10 @@
-//! Changing an entry where it was read: one descent for the read and for the change that follows it.
+//! Changes of an entry where it was read: one descent for the read and for the change that follows
+//! it.
 //!
-//! A [`Spot`] remembers a leaf in the version in which it was read. As long as the leaf has that version it holds what it held, and
-//! covers the keys that it covered: every node whose key range changes is rewritten (see the module above). So what was read
-//! needs not be read again, and the change needs no descent: it latches the leaf if its version is still that one.
+//! A [`Spot`] remembers a leaf in the version in which it was read. As long as the leaf has that
+//! version, its entries and its key range are those that were read: every node whose key range
+//! changes is rewritten (see the module above). So the entry need not be read again, and the change
+//! needs no descent: it latches the leaf if its version is still the same.
 //!
 //! The change is part of a mini-transaction of the caller's, which may have latched other pages by
 //! then. Therefore nothing is loaded here and no structure is changed: for a leaf that has left the
@@ -85,8 +87,8 @@ impl Tree {
         }
     }
 
-    /// `None` if the page has left the pool, or does not hold the key in that slot any more. Which leaf a key belongs to needs
-    /// not be asked: a key is in no other leaf than its own.
+    /// `None` if the page has left the pool, or does not hold the key in that slot any more. The
+    /// check needs no descent, because a key is in no other leaf than its own.
     fn read_where_it_was(&self, key: &[u8], seen: &Spot, acc: &Access<'_>, out: &mut Vec<u8>) -> Option<Spot> {
         let guard = self.store().pool().fix_optimistic(self.space.space(), seen.leaf.no, acc)?;
         let page = guard.page();
@@ -107,7 +109,8 @@ impl Tree {
         self.store().pool().is_current(spot.leaf.stamp)
     }
 
-    /// Latches the leaf of `spot` within `mtr`. `None` if it is not as it was any more, or not in the pool.
+    /// Latches the leaf of `spot` within `mtr`. `None` if its version has changed, or it is not in
+    /// the pool.
     pub fn latch_at<'a>(&'a self, spot: &Spot, mtr: &mut Mtr<'a>) -> Option<PageRef> {
         let guard = self.store().pool().fix_optimistic(self.space.space(), spot.leaf.no, mtr.access())?;
         if guard.stamp() != spot.leaf.stamp {
@@ -116,8 +119,9 @@ impl Tree {
         guard.upgrade().ok().map(|leaf| mtr.adopt(leaf))
     }
 
-    /// Plans to give `key` this payload, in the leaf that [`Tree::latch_at`] has latched for the spot where `key` was looked for.
-    /// `None` if that takes more than a change of this leaf. Nothing else may change the leaf before the plan is applied.
+    /// Plans to give `key` this payload, in the leaf that [`Tree::latch_at`] has latched for the
+    /// key's spot. `None` if the change needs more than this leaf. Nothing else may change the leaf
+    /// before the plan is applied.
     ///
     /// # Errors
     /// [`Error::ValueTooLong`] beyond [`payload_len_max`]; damage.

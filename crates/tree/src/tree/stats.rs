@@ -166,7 +166,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Estimates the number of entries between two bounds by one descent to each; exact if both lie in one leaf.
+    /// Estimates the number of entries between two bounds by one descent to each; exact if both are
+    /// in one leaf.
     ///
     /// # Errors
     /// Damage; those of reading pages.
@@ -229,8 +230,8 @@ impl Tree {
     }
 }
 
-/// Entries between two trails of equal length: the slots between them where they part, multiplied by the mean fan-out
-/// of what was seen below.
+/// The entries between two trails of equal length: the slots between them where they part,
+/// multiplied by the mean fan-out of the nodes seen below.
 fn combine(low: &[(usize, usize)], high: &[(usize, usize)]) -> Estimate {
     let depth = low.len();
     let fan = |i: usize| ((low[i].1 + high[i].1) as f64 / 2.0).max(1.0);
@@ -242,7 +243,8 @@ fn combine(low: &[(usize, usize)], high: &[(usize, usize)]) -> Estimate {
     if low[parts].0 > high[parts].0 {
         return Estimate { entries: 0, total: total as u64, leaves: 0 };
     }
-    // Whole subtrees strictly between, then the right part of the low side and the left part of the high side.
+    // Whole subtrees strictly between, then the right part of the low side and the left part of the
+    // high side.
     let between = |i: usize, n: usize| n as f64 * below(i);
     let last = depth - 1;
     let mut entries = 0.0;

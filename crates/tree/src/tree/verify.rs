@@ -1,10 +1,11 @@
-//! Verification: walks over all nodes, with the key range that the parents give each, and reports what does not fit.
+//! Verification: walks over all nodes, with the key range that the parents give each, and reports
+//! what does not fit.
 
 use holdfast_base::{PageId, PageNo, Result};
 use holdfast_pool::Access;
 
 use super::Tree;
-use crate::finding::{Finding, PageSet};
+use crate::finding::{PageFinding, PageSet};
 use crate::node::{NodeRef, fence_prefix_len};
 use crate::overflow::OverflowRef;
 
@@ -20,10 +21,11 @@ struct Task {
 }
 
 impl Tree {
-    /// Checks the whole tree: every node's layout, levels, the order of all keys against the bounds in the parents, that no
-    /// page is reached twice. Reached pages are added to `reached`, those of overflow chains that `overflow` knows included.
-    /// Damage goes to `sink`; what lies behind it is not reached. Returns the number of entries seen. Structure
-    /// changes wait meanwhile, others do not.
+    /// Checks the whole tree: every node's layout, levels, the order of all keys against the bounds
+    /// in the parents, and that no page is reached twice. Adds the reached pages to `reached`,
+    /// those of overflow chains that `overflow` knows included. Damage goes to `sink`; pages behind
+    /// it are not reached. Returns the number of entries seen. Structure changes wait meanwhile,
+    /// other changes do not.
     ///
     /// # Errors
     /// Those of reading pages other than damage.
@@ -32,7 +34,7 @@ impl Tree {
         acc: &Access<'_>,
         reached: &mut PageSet,
         overflow: &mut FindOverflow<'_>,
-        sink: &mut dyn FnMut(Finding),
+        sink: &mut dyn FnMut(PageFinding),
     ) -> Result<u64> {
         let _structure = self.lock_structure();
         let mut todo = vec![Task { no: self.root, level: None, low: None, high: None }];
@@ -73,8 +75,8 @@ impl Tree {
         Ok(u64::from(no.0) * (self.page_size() as u64) < self.space.space().file().len()?)
     }
 
-    fn finding(&self, no: PageNo, what: impl std::fmt::Display) -> Finding {
-        Finding::damage(PageId::new(self.space.id(), no), format!("index {}: {what}", self.index))
+    fn finding(&self, no: PageNo, what: impl std::fmt::Display) -> PageFinding {
+        PageFinding::damage(PageId::new(self.space.id(), no), format!("index {}: {what}", self.index))
     }
 
     /// The node itself, and against its parent. Returns its level.
@@ -107,7 +109,7 @@ impl Tree {
         acc: &Access<'_>,
         reached: &mut PageSet,
         overflow: &mut FindOverflow<'_>,
-        sink: &mut dyn FnMut(Finding),
+        sink: &mut dyn FnMut(PageFinding),
     ) -> Result<u64> {
         let count = node.count().unwrap_or(0);
         for slot in 0..count {

@@ -15,7 +15,8 @@ pub enum Direction {
 /// How far a walk has come; what tells a scan from a look at a few rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
-    /// Leaves visited. One that is entered again, because it has changed or because another cursor goes on there, counts once.
+    /// Leaves visited. A leaf that is entered again, because it has changed or because another
+    /// cursor continues there, counts once.
     pub leaves: u64,
     /// The last of them.
     pub(super) last: PageNo,

@@ -1,4 +1,5 @@
-//! What the tests of this floor share: a store on some disk, one space, and ways to close, crash and reopen it.
+//! The common part of the tests of this crate: a store on some disk, one space, and ways to close,
+//! crash and reopen it.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use holdfast_base::{IndexId, Lsn, PageNo, Result, SpaceId};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{Access, AccessKind, Pool, PoolConfig, restore_torn_pages};
-use holdfast_tree::{Action, Direction, Finding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
+use holdfast_tree::{Action, Direction, PageFinding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
 use holdfast_wal::{Wal, WalConfig};
 
 pub const UUID: [u8; 16] = [7; 16];
@@ -142,7 +143,7 @@ impl Bed {
     }
 
     /// Verifies trees and space; returns the findings.
-    pub fn verify(&self, trees: &[&Tree]) -> Vec<Finding> {
+    pub fn verify(&self, trees: &[&Tree]) -> Vec<PageFinding> {
         let acc = self.store.pool().access(AccessKind::Maintenance);
         let (mut reached, mut findings) = (PageSet::new(), Vec::new());
         for tree in trees {

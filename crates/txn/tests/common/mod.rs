@@ -10,7 +10,7 @@ use holdfast_base::{Error, IndexId, PageNo, Result, SpaceId};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{AccessKind, Pool, PoolConfig, restore_torn_pages};
-use holdfast_tree::{Finding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
+use holdfast_tree::{PageFinding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
 use holdfast_txn::*;
 use holdfast_wal::{Wal, WalConfig};
 
@@ -245,7 +245,7 @@ impl Db {
         n
     }
 
-    pub fn verify(&self) -> Vec<Finding> {
+    pub fn verify(&self) -> Vec<PageFinding> {
         let acc = self.store.pool().access(AccessKind::Maintenance);
         let (mut reached, mut findings) = (PageSet::new(), Vec::new());
         for index in [&self.rows, &self.entries, &self.other, &self.secondary] {
