@@ -10,6 +10,7 @@ mod bench;
 mod fuzz;
 mod mariadb;
 mod packages;
+mod release;
 mod run;
 mod sanitizers;
 mod simulation;
@@ -75,6 +76,9 @@ enum Command {
     },
     /// Build the documentation, warnings are errors
     Doc,
+    /// Write the small databases of the present version of the file format, which every later
+    /// version has to open
+    Fixtures,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -89,5 +93,6 @@ fn main() -> anyhow::Result<()> {
             mariadb::run(what, if dev { holdfast_server::Profile::Dev } else { holdfast_server::Profile::Release })
         }
         Command::Doc => suites::doc(),
+        Command::Fixtures => release::fixtures(),
     }
 }
