@@ -11,6 +11,7 @@
 #include "foreign_keys.h"
 #include "ha_holdfast.h"
 #include "others.h"
+#include "variables.h"
 
 #include <algorithm>
 #include <map>
@@ -49,6 +50,12 @@ int ha_holdfast::open(const char *path, int, uint)
     my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads formats %u to %u: dump it with the "
                     "version that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG), name.c_str(), (uint) share->format(),
                     (uint) Definition::FORMAT, (uint) Definition::FORMAT_WITH_REFERENCES);
+    return HA_ERR_INCOMPATIBLE_DEFINITION;
+  }
+  if (!share->is_of_version() && definitions_must_agree())
+  {
+    my_printf_error(ER_TABLE_DEF_CHANGED, "Holdfast: the .frm file of table %s is not that of the definition by which its rows are kept: put the one "
+                    "that belongs to them back in its place", MYF(ME_ERROR_LOG), name.c_str());
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
   if (!share->has_all_indexes())
@@ -191,13 +198,25 @@ static References with_new_name(References references, const std::string &from, 
   return references;
 }
 
-/* A table that refers to one called `before` refers to it under its new name, from the same moment on. */
-static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to)
+/* The version of the definition whose file is there already, under the new name of a table: the table
+   takes the place of another one, or is a partition that becomes a table. Empty if there is none. */
+static std::string version_under(THD *thd, const std::string &to, const char *path)
+{
+  bool is_partition= to.find("#P#") != std::string::npos;
+  if (is_partition || is_in_passing(to) || access((std::string(path) + reg_ext).c_str(), F_OK))
+    return "";
+  Read_definition there(thd, to);
+  return there.table() ? Definition(there.table()->s, false).version : "";
+}
+
+/* A table that refers to one called `before` refers to it under its new name, from the same moment on.
+   If `version` is not empty, it becomes the version of the renamed table's definition. */
+static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to, const std::string &version)
 {
   Definitions definitions;
   std::map<std::string, References> changed;
   References own= with_new_name(references_of(from), before, to);
-  if (!own.empty())
+  if (!own.empty() || !version.empty())
     changed[to]= own;
   if (!before.empty())
   {
@@ -210,7 +229,8 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   for (const auto &one : changed)
   {
     const std::string &now= one.first == to ? from : one.first;
-    if (hf_code code= definitions.add(now, one.second, one.first); code != HF_OK)
+    const std::string &of_version= one.first == to ? version : std::string();
+    if (hf_code code= definitions.add(now, one.second, one.first, of_version); code != HF_OK)
       return code;
   }
   hf_code code= hf_table_rename(database, slice(from), slice(to), definitions.all(), definitions.count());
@@ -236,7 +256,7 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   std::string before= name_for_others(thd, name_from, name_to);
   if (!before.empty() && !keep_children(thd, before))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
-  hf_code code= rename_with_references(before, name_from, name_to);
+  hf_code code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
   // Of errors that it does not expect here, the server says no more than their numbers.
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));

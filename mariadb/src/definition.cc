@@ -95,13 +95,16 @@ void Definitions::add(const std::string &table, const Definition &definition)
   kept.emplace_back(table, definition.bytes());
 }
 
-hf_code Definitions::add(const std::string &table, const References &references, const std::string &kept_for)
+hf_code Definitions::add(const std::string &table, const References &references, const std::string &kept_for,
+                         const std::string &version)
 {
   Definition definition;
   hf_code code= read_definition(table, &definition);
   if (code != HF_OK)
     return code;
   definition.references= references;
+  if (!version.empty())
+    definition.version= version;
   add(kept_for, definition);
   return HF_OK;
 }

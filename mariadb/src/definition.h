@@ -64,8 +64,9 @@ public:
   Definitions();
   void add(const std::string &table, const Definition &definition);
 
-  /* The one that `table` has now with other references; it may be kept for another name. */
-  hf_code add(const std::string &table, const References &references, const std::string &kept_for);
+  /* The one that `table` has now with other references and, if `version` is not empty, with that;
+     it may be kept for another name. */
+  hf_code add(const std::string &table, const References &references, const std::string &kept_for, const std::string &version= "");
 
   /* Has the engine keep them. */
   hf_code write();

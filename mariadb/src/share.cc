@@ -43,7 +43,16 @@ size_t key_limit(const TABLE *table, uint key_no)
   return key_no == primary_key ? row_key.cut_at() : limit - row_key.max_length();
 }
 
-Share::Share(const TABLE *table) : primary_key(table->s->primary_key), layout(table), keys(keys_of(table))
+/* The version of the server's definition of a table; none if the table is partitioned, or its file is
+   too old to have one. */
+static std::string version_of(const TABLE_SHARE *share)
+{
+  bool is_partitioned= share->partition_info_str_len != 0;
+  return share->tabledef_version.length && !is_partitioned ? Definition(share, false).version : "";
+}
+
+Share::Share(const TABLE *table)
+  : primary_key(table->s->primary_key), layout(table), keys(keys_of(table)), server_version(version_of(table->s))
 {
   for (uint i= 0; i < table->s->keys; i++)
   {
@@ -71,6 +80,7 @@ hf_code Share::open(const std::string &name)
   hf_code code= read_definition(name, &definition);
   if (code != HF_OK)
     return code;
+  version_agrees= server_version.empty() || definition.version == server_version;
   format_found= layout.set_history(definition.history) ? definition.format : Definition::NO_FORMAT;
   if (!load_statistics(definition))
     known= std::make_shared<Statistics>();

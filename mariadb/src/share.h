@@ -72,6 +72,11 @@ public:
   /* Whether the engine has them all, and no others. */
   bool has_all_indexes() const { return indexes_found; }
 
+  /* Whether the server's definition is the one that the rows are kept by. Nothing is known of two kinds:
+     the server changes the definition of a partitioned table without a word to the partitions that stay,
+     and a file that is older than versions has none. */
+  bool is_of_version() const { return version_agrees; }
+
   /* Of keys and rows. */
   uchar format() const { return format_found; }
 
@@ -119,6 +124,8 @@ private:
 
   std::mutex statistics_mutex;
   std::shared_ptr<const Statistics> known;
+  const std::string server_version;  // of the definition; empty if it has none
+  bool version_agrees= true;
   std::vector<std::string> key_names;
   std::vector<uint> index_numbers;  // by the server's key numbers
   bool indexes_found= true;

@@ -17,7 +17,7 @@ static ulonglong buffer_pool_size, log_file_size, log_buffer_size, buffer_pool_s
 static ulonglong backup_rate_limit;
 static ulong page_size, flush_log_at_trx_commit, replacement_policy, flush_method;
 static uint old_blocks_pct, old_blocks_time;
-static my_bool scan_hints, buffer_pool_load_at_startup, print_all_deadlocks_to_log;
+static my_bool check_definitions, scan_hints, buffer_pool_load_at_startup, print_all_deadlocks_to_log;
 static char *data_home_dir, *backup_dir;
 
 enum Policy { POLICY_HOLDFAST, POLICY_MIDPOINT_LRU, POLICY_LRU };
@@ -157,6 +157,9 @@ static MYSQL_SYSVAR_BOOL(buffer_pool_load_at_startup, buffer_pool_load_at_startu
   "Remember the hot pages at shutdown and load them in the background at startup", nullptr, nullptr, true);
 static MYSQL_SYSVAR_BOOL(print_all_deadlocks, print_all_deadlocks_to_log, PLUGIN_VAR_OPCMDARG,
   "Write every deadlock to the error log", nullptr, nullptr, false);
+static MYSQL_SYSVAR_BOOL(check_definitions, check_definitions, PLUGIN_VAR_OPCMDARG,
+  "Whether a table is opened only with the .frm file of the definition by which its rows are kept; off, also with one that was made "
+  "anew for a file that is lost", nullptr, nullptr, true);
 static MYSQL_SYSVAR_ULONGLONG(version_limit, version_limit, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "Bytes of old row versions kept for long snapshots; beyond it the oldest snapshot is given up",
   nullptr, nullptr, 1ULL << 30, 1ULL << 20, ULLONG_MAX >> 1, 0);
@@ -189,6 +192,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(scan_hints),
   MYSQL_SYSVAR(buffer_pool_load_at_startup),
   MYSQL_SYSVAR(print_all_deadlocks),
+  MYSQL_SYSVAR(check_definitions),
   MYSQL_SYSVAR(version_limit),
   MYSQL_SYSVAR(undo_limit),
   MYSQL_SYSVAR(backup_dir),
@@ -269,6 +273,11 @@ hf_flush flush_at_commit()
 bool print_all_deadlocks()
 {
   return print_all_deadlocks_to_log;
+}
+
+bool definitions_must_agree()
+{
+  return check_definitions;
 }
 
 uint64_t lock_wait_timeout_ms(THD *thd)

@@ -238,6 +238,8 @@ impl<'c> Server<'c> {
     pub fn test_command(&self) -> Command {
         let mut command = self.cache.program("usr/bin/mariadb-test");
         command.arg("--no-defaults").arg(self.socket()).arg("--user=root");
+        // A script may change files below it only.
+        command.env("MYSQLTEST_VARDIR", self.data_dir());
         command.arg(format!("--basedir={}", self.cache.root("usr/share/mysql/mysql-test/").display()));
         command
     }
