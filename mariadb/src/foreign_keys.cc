@@ -50,6 +50,17 @@ enum_fk_option action_of(enum_fk_option option)
   return option == FK_OPTION_UNDEF ? FK_OPTION_RESTRICT : option;
 }
 
+/* Writes names of columns as the table does, where it has them. */
+void spell_as(const TABLE *table, std::vector<std::string> *names)
+{
+  for (std::string &name : *names)
+  {
+    std::vector<Field *> fields;
+    if (find_columns(table, {name}, &fields))
+      name= text_of(fields[0]->field_name);
+  }
+}
+
 Reference reference_of(const Foreign_key &key, const TABLE *form, const Alter_info *info, const std::string &child)
 {
   Reference reference;
@@ -65,6 +76,9 @@ Reference reference_of(const Foreign_key &key, const TABLE *form, const Alter_in
   for (const Key_part_spec &column : const_cast<List<Key_part_spec> &>(key.ref_columns))
     reference.parent_columns.push_back(key.old && is_own ? new_name(info, text_of(column.field_name))
                                        : text_of(column.field_name));
+  spell_as(form, &reference.columns);
+  if (is_own)
+    spell_as(form, &reference.parent_columns);
   return reference;
 }
 
@@ -185,8 +199,8 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
   return 0;
 }
 
-/* Of the new references, where they lead. */
-static int check_new(THD *thd, const Reference &reference, const TABLE *form)
+/* Of the new references, where they lead. Gives them the spelling of what is there. */
+static int check_new(THD *thd, Reference &reference, const TABLE *form)
 {
   if (reference.parent == reference.child)
     return check_parent(thd, reference, form, form);
@@ -200,14 +214,17 @@ static int check_new(THD *thd, const Reference &reference, const TABLE *form)
   if (code != HF_OK)
     return server_error(code, thd);
   Read_definition parent(thd, reference.parent);
-  return parent.table() ? check_parent(thd, reference, form, parent.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
+  if (!parent.table())
+    return HA_ERR_CANNOT_ADD_FOREIGN;
+  spell_as(parent.table(), &reference.parent_columns);
+  return check_parent(thd, reference, form, parent.table());
 }
 
-int check_references(THD *thd, const References &references, const TABLE *form)
+int check_references(THD *thd, References &references, const TABLE *form)
 {
   for (size_t i= 0; i < references.size(); i++)
   {
-    const Reference &reference= references[i];
+    Reference &reference= references[i];
     bool is_twice= i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str());
     if (is_twice && reference.is_new && references[i - 1].is_new)
       return cannot_add(thd, reference, "there is another of the name", reference.name);
