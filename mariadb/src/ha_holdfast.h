@@ -217,6 +217,7 @@ private:
   void range_bytes(uint index, const key_range *min, const key_range *max, holdfast::Bytes *from,
                    holdfast::Bytes *to) const;
   void show_sizes(const holdfast::Statistics &counted, uint64_t rows);
+  void show_large_values();
   void set_rec_per_key(const holdfast::Statistics &counted);
   template <class Each> int each_entry(uint index, Each each);
   template <class Each> int each_row(Each each);
@@ -283,6 +284,7 @@ private:
   bool links_known= false;
   String refusing;             // the reference for which a row was refused
   hf_buffer *linked_row= nullptr;
+  ulonglong leaf_pages= 0;                          // of rows
   std::shared_ptr<const holdfast::Statistics> seen;  // by the optimiser's numbers
   uint rows_read= 0;
   DsMrr_impl mrr;

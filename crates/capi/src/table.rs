@@ -182,9 +182,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Bytes of the table's file.
+    /// Bytes of the pages that its indexes and large values have.
     fn hf_table_bytes(table: *const Table, out: *mut u64) {
-        let bytes = take!(shared(table))?.0.file_bytes()?;
+        let bytes = take!(shared(table))?.0.used_bytes()?;
         take!(put(out, bytes));
         Ok(Code::Ok)
     }

@@ -55,6 +55,18 @@ impl RawTable {
         self.handle.store.space()?.space().file().len()
     }
 
+    /// Bytes of the pages that the table's indexes and large values have. It reads the pages that
+    /// manage the file: one for about 1 GB with pages of 16 KiB.
+    ///
+    /// # Errors
+    /// Damage of the table; those of reading pages.
+    pub fn used_bytes(&self) -> Result<u64> {
+        let space = self.handle.store.space()?;
+        let info = space.info(&self.shared.pool().access(AccessKind::Point))?;
+        let pages = info.pages.saturating_sub(info.free_pages).saturating_sub(info.own_pages);
+        Ok(u64::from(pages) * self.shared.pool().page_size() as u64)
+    }
+
     /// About how many entries of an index lie within bounds: from two descents.
     ///
     /// # Errors

@@ -49,6 +49,8 @@ pub struct SpaceInfo {
     pub pages: u32,
     /// Pages not allocated.
     pub free_pages: u32,
+    /// Pages that manage the others: the header and the bitmaps.
+    pub own_pages: u32,
 }
 
 /// An open space: the pool's view of the file, and the allocation of its pages.

@@ -95,19 +95,20 @@ impl SpaceFile {
         Ok(is_newer && !bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
     }
 
-    /// Size and free pages.
+    /// Size, free pages, and pages that manage the file. It reads every bitmap.
     ///
     /// # Errors
     /// Those of reading the header and the bitmaps.
     pub fn info(&self, acc: &Access<'_>) -> Result<SpaceInfo> {
         let pages = self.header(acc)?.pages;
-        let mut free_pages = 0;
+        let (mut free_pages, mut own_pages) = (0, 1);
         for no in bitmaps(pages, self.page_size()) {
+            own_pages += 1;
             let page = self.store.pool().fix_shared(self.space(), no, acc)?;
             let limit = (pages - bitmap::first_covered(no)).min(bitmap::pages_covered(self.page_size()));
             free_pages += bitmap::count_free(&page, limit);
         }
-        Ok(SpaceInfo { pages, free_pages })
+        Ok(SpaceInfo { pages, free_pages, own_pages })
     }
 
     /// The highest allocated page: what keeps the file from being shorter.
