@@ -180,7 +180,7 @@ fn tidy() -> anyhow::Result<Outcome> {
 
 /// The unit tests of the crates that are linked into a program with a database.
 fn units() -> anyhow::Result<Outcome> {
-    let crates = ["base", "metrics", "policy", "io", "wal", "pool", "tree", "txn", "engine", "capi"];
+    let crates = ["base", "metrics", "lock", "policy", "io", "wal", "pool", "tree", "txn", "engine", "capi"];
     let packages = crates.map(|name| format!("--package holdfast-{name}")).join(" ");
     passed(check(&mut cargo(&format!("test --quiet --lib {packages}"))))
 }
@@ -341,6 +341,7 @@ fn model_checkers() -> anyhow::Result<Outcome> {
         ("loom", "-p holdfast-pool --lib"),
         ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit --test loom_space"),
         ("shuttle", "-p holdfast-pool --lib"),
+        ("shuttle", "-p holdfast-lock --lib"),
         ("shuttle", "-p holdfast-txn --lib"),
     ];
     for (checker, what) in runs {

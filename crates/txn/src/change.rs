@@ -27,7 +27,6 @@ use holdfast_tree::{Direction, Spot};
 
 use crate::commit_map::Moment;
 use crate::index::{IndexKind, TableIndex};
-use crate::lock::{Implicit, LockMode, Owner, WaitMode};
 use crate::options::Isolation;
 use crate::put::NewVersion;
 use crate::reread::Rereads;
@@ -36,6 +35,7 @@ use crate::system::TxnSystem;
 use crate::txn::{Txn, add_delta};
 use crate::values::{self, NewValue, Part};
 use crate::visibility::split;
+use holdfast_lock::{Implicit, LockMode, Owner, WaitMode};
 
 /// What to do with an entry.
 #[derive(Clone, Copy, Debug)]
@@ -530,7 +530,7 @@ pub(crate) fn conflict(system: &crate::system::TxnSystem, owner: &Owner, index: 
 /// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again afterwards.
 pub(crate) fn wait_for_writer(
     system: &crate::system::TxnSystem,
-    owner: &Arc<crate::lock::Owner>,
+    owner: &Arc<holdfast_lock::Owner>,
     index: &TableIndex,
     key: &[u8],
     writer: TxnId,

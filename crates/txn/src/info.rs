@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use holdfast_base::{CommitNo, TxnId};
 
-use crate::lock::{Serial, Session, WantedLock};
 use crate::open::OpenTxn;
 use crate::options::Isolation;
 use crate::system::TxnSystem;
+use holdfast_lock::{Serial, Session, WantedLock};
 
 /// One open transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,7 @@
 //! * [`TxnSystem`]: one per database. Opens and creates the undo space, begins transactions, purges, recovers.
 //! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s, savepoints, two-phase commit.
 //! * [`TableIndex`]: a tree of versioned entries; rows and secondary entries alike.
-//! * [`lock`]: row, range and table locks, deadlock detection. [`clock`], [`commit_map`], [`view`]:
-//!   visibility.
+//! * [`clock`], [`commit_map`], [`view`]: visibility. Locks are in crate [`holdfast_lock`].
 //! * `undo`: records, pages, logs. `history`: commits that wait for purge. [`shelf`]: what views need of small transactions, in memory. [`versions`]: old versions kept for long views.
 //! * [`purge`], [`rollback`], [`recovery`].
 //!
@@ -18,7 +17,7 @@
 
 #![forbid(unsafe_code)]
 
-// The lock manager is model-checked alone: the rest of the crate is left out under shuttle.
+// The commit map is model-checked alone: the rest of the crate is left out under shuttle.
 #[cfg(not(shuttle))]
 mod background;
 #[cfg(not(shuttle))]
@@ -41,8 +40,6 @@ mod index;
 mod info;
 #[cfg(not(shuttle))]
 mod load;
-#[cfg_attr(shuttle, allow(dead_code))]
-pub mod lock;
 #[cfg(not(shuttle))]
 mod losers;
 #[cfg(not(shuttle))]
@@ -90,7 +87,7 @@ mod visibility;
 #[cfg(not(shuttle))]
 mod wait;
 
-pub use lock::{
+pub use holdfast_lock::{
     DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, Session,
     WaitInterest, WaitMode, WaitObserver, WantedLock,
 };

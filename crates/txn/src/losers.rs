@@ -13,10 +13,10 @@ use std::sync::Arc;
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Error, IndexId, Result};
 
-use crate::lock::Owner;
 use crate::system::TxnSystem;
 use crate::undo::UndoLog;
 use crate::wait::Wait;
+use holdfast_lock::Owner;
 
 /// A transaction whose user is gone and that is not ended.
 #[derive(Debug)]

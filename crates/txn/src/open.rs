@@ -15,8 +15,8 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, TxnId};
 use holdfast_metrics::{GROUPS, Spread, thread_group};
 
-use crate::lock::{Owner, Serial};
 use crate::options::{Isolation, TxnOptions};
+use holdfast_lock::{Owner, Serial};
 
 /// Numbers that a group takes at a time.
 const BLOCK: u64 = 64;

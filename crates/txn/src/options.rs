@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lock::WaitMode;
+use holdfast_lock::WaitMode;
 
 /// How much of other transactions a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

@@ -139,7 +139,7 @@ impl TxnSystem {
     }
 
     /// The end of a rollback: the log is free, the id is gone from all rows.
-    pub(crate) fn finish_rollback(&self, owner: &Arc<crate::lock::Owner>, mut log: UndoLog) {
+    pub(crate) fn finish_rollback(&self, owner: &Arc<holdfast_lock::Owner>, mut log: UndoLog) {
         let acc = self.store.pool().access(AccessKind::Point);
         let id = log.txn();
         // If the pages cannot be freed now, recovery will do it: the log is empty, there is nothing to undo in it.

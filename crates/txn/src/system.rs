@@ -27,7 +27,6 @@ use crate::clock::Clock;
 use crate::commit_map::CommitMap;
 use crate::history::{CommittedLog, History, Phase};
 use crate::index::TableIndex;
-use crate::lock::{LockManager, Owner, Serial};
 use crate::losers::Losers;
 use crate::lost::LostVersions;
 use crate::open::{OpenTxn, OpenTxns};
@@ -40,6 +39,7 @@ use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
 use crate::versions::VersionTree;
 use crate::view::{View, Views};
+use holdfast_lock::{LockManager, Owner, Serial};
 
 /// Stripes of the mutex that makes a check for a duplicate and the insert that follows it one step.
 const UNIQUE_STRIPES: usize = 256;

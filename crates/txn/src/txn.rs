@@ -18,7 +18,6 @@ use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
-use crate::lock::{Owner, Serial, WaitMode};
 use crate::losers::Loser;
 use crate::options::{Durability, Isolation, TxnOptions};
 use crate::reads::{ForCursors, LastRead};
@@ -26,6 +25,7 @@ use crate::row::VersionHeader;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
 use crate::visibility::Reader;
+use holdfast_lock::{Owner, Serial, WaitMode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {

@@ -30,13 +30,13 @@ use holdfast_pool::{Access, AccessKind};
 
 use crate::commit_map::CommitMap;
 use crate::index::TableIndex;
-use crate::lock::Owner;
 use crate::reread::{Circle, Rereads};
 use crate::row::{HEADER_LEN, VersionHeader, row_key_begin};
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
 use crate::values::{self, Part};
 use crate::view::View;
+use holdfast_lock::Owner;
 
 /// What is in the payload of a version that can be shown.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use holdfast_base::blocking::{Condvar, MutexGuard};
 use holdfast_base::time::Instant;
 use holdfast_base::{Error, Result};
 
-use crate::lock::WaitObserver;
+use holdfast_lock::WaitObserver;
 
 /// Until when the calling thread waits, and what can make it give up.
 pub struct Wait<'a> {

@@ -13,7 +13,6 @@ use super::{CursorOptions, RowCursor, access, borrow};
 use crate::change::conflict;
 use crate::commit_map::TxnStatus;
 use crate::index::TableIndex;
-use crate::lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
 use crate::options::Isolation;
 use crate::reads::{ForCursors, is_locked_by_others, lock_and_read, read_covered};
 use crate::row::VersionHeader;
@@ -21,6 +20,7 @@ use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::values::Part;
 use crate::visibility::{Reader, split};
+use holdfast_lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
 
 /// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue, of which others wait for single ones.
 const COVER_AFTER: usize = 64;

@@ -16,7 +16,7 @@
 //! the lock could not insert because of those that wait for it.)
 //!
 //! After some entries it locks those that follow as one, by a cover (see
-//! [`CoverId`](crate::lock::CoverId)), up to one that another transaction has locked or waits for.
+//! [`CoverId`](holdfast_lock::CoverId)), up to one that another transaction has locked or waits for.
 
 mod locking;
 
@@ -35,7 +35,6 @@ use holdfast_tree::{Batch, BatchLimit, Walk};
 use self::locking::Locking;
 use crate::buffers::Buffers;
 use crate::index::{IndexKind, TableIndex};
-use crate::lock::{IndexChanges, KeyRange, LockMode, Owner, WaitMode};
 use crate::options::Isolation;
 use crate::reads::lock_and_read;
 use crate::row::HEADER_LEN;
@@ -43,6 +42,7 @@ use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
 use crate::values::{self, Part};
 use crate::visibility::{Reader, Seen, split};
+use holdfast_lock::{IndexChanges, KeyRange, LockMode, Owner, WaitMode};
 
 /// Entries of the first batch.
 const BATCH_MIN: usize = 16;

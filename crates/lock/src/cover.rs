@@ -25,10 +25,11 @@ use holdfast_base::IndexId;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 
-use super::by_index::ByIndex;
-use super::interval::KeyRange;
-use super::owner::{Owner, Serial};
-use super::queue::Mode;
+use crate::by_index::ByIndex;
+use crate::info::Serial;
+use crate::interval::KeyRange;
+use crate::mode::Mode;
+use crate::owner::Owner;
 
 /// Maximum covers per index: every lock request scans them linearly.
 const COVERS_MAX: usize = 8;

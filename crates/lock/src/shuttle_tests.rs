@@ -9,8 +9,8 @@ use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::Metrics;
 use shuttle::thread::spawn;
 
-use super::LockMode::{Exclusive, Shared};
-use super::{Implicit, KeyRange, LockManager, Owner, WaitMode};
+use crate::LockMode::{Exclusive, Shared};
+use crate::{Implicit, KeyRange, LockManager, Owner, WaitMode};
 
 const T: IndexId = IndexId(1);
 const LONG: WaitMode = WaitMode::For(Duration::from_secs(3600));

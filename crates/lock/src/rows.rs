@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use holdfast_base::IndexId;
 
-use super::queue::Queue;
+use crate::queue::Queue;
 
 /// A shard that has no locks any more keeps memory for so many.
 const CAPACITY_KEPT: usize = 64;
@@ -96,9 +96,9 @@ impl Rows {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
-    use super::super::owner::Owner;
-    use super::super::queue::Mode;
     use super::*;
+    use crate::mode::Mode;
+    use crate::owner::Owner;
 
     #[test]
     fn a_lock_stays_as_long_as_its_queue_holds_somebody() {

@@ -2,7 +2,7 @@
 //!
 //! Edges are computed while the search walks: from a waiting transaction to the transactions that
 //! its request waits for in a row queue, a table queue, or a list of ranges; of a queue, to the
-//! holders of what it waits for, past other waiters ([`super::queue::Queue::obstacles`]). The graph
+//! holders of what it waits for, past other waiters ([`Queue::obstacles`]). The graph
 //! mutex serialises searches. A search begins after the searcher's request can be seen, so the last
 //! transaction of a cycle that starts to wait finds the cycle. One kind of edge appears without a
 //! transaction that starts to wait: a lock that is entered on behalf of a row's writer blocks the
@@ -11,61 +11,26 @@
 //! still waits becomes a victim.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use holdfast_base::HashSet;
-use holdfast_base::TxnId;
 use holdfast_metrics::Counter;
 
-use super::owner::{Outcome, Owner, Target};
-use super::queue::Queue;
-use super::{LockManager, Serial, Session, WantedLock};
-
-/// The latest deadlock, as it was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadlockReport {
-    /// When.
-    pub at: SystemTime,
-    /// The transaction that was rolled back.
-    pub victim: Serial,
-    /// The transactions of the cycle, each waiting for the next, the last for the first.
-    pub cycle: Vec<DeadlockParty>,
-}
-
-/// A transaction in a deadlock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadlockParty {
-    /// Its number.
-    pub serial: Serial,
-    /// Its transaction id; [`TxnId::NONE`] while it has changed nothing.
-    pub txn: TxnId,
-    /// For how long it had existed.
-    pub age: Duration,
-    /// Undo records that it had written.
-    pub undo_records: u64,
-    /// Row locks that it held explicitly.
-    pub row_locks: usize,
-    /// The session that ran it.
-    pub session: Option<Session>,
-    /// What it waited for; `None` if that was granted just then.
-    pub wanted: Option<WantedLock>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Graph {
-    latest: Option<DeadlockReport>,
-}
+use crate::info::{DeadlockParty, DeadlockReport};
+use crate::manager::LockManager;
+use crate::owner::{Outcome, Owner, Target};
+use crate::queue::Queue;
 
 impl LockManager {
     /// The latest deadlock.
     #[must_use]
     pub fn latest_deadlock(&self) -> Option<DeadlockReport> {
-        self.graph.lock().latest.clone()
+        self.graph.lock().clone()
     }
 
     /// Breaks every cycle through `start`, which has just begun to wait, or is waited for by more than before.
     pub(super) fn detect(&self, start: &Arc<Owner>) {
-        let mut graph = self.graph.lock();
+        let mut latest = self.graph.lock();
         while let Some(cycle) = self.find_cycle(start) {
             if let Some(polite) = cycle.iter().find(|owner| owner.gives_way()) {
                 polite.end_wait(Outcome::Granted);
@@ -77,7 +42,7 @@ impl LockManager {
             let report = self.describe(&cycle, victim);
             if victim.end_wait(Outcome::Deadlock) {
                 self.metrics.inc(Counter::LockDeadlocks);
-                graph.latest = Some(report);
+                *latest = Some(report);
             }
         }
     }

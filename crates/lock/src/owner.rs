@@ -13,12 +13,9 @@ use holdfast_base::sync::{Condvar, Mutex};
 use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result, TxnId, latches};
 
-use super::interval::KeyRange;
-use super::queue::Mode;
-use super::report::WantedLock;
-
-/// Number of a transaction as listings and `kill` know it; every transaction has one, readers too.
-pub type Serial = u64;
+use crate::info::{Serial, WantedLock};
+use crate::interval::KeyRange;
+use crate::mode::Mode;
 
 /// What a transaction waits for.
 #[derive(Clone, Debug)]
@@ -92,7 +89,7 @@ impl Held {
 
 /// What a transaction has changed in an index since a moment when it had a cursor open: numbers that grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IndexChanges {
+pub struct IndexChanges {
     /// Entries that there were not before, or that were deleted.
     pub added: u64,
     /// All others, and what was undone.
@@ -183,7 +180,7 @@ impl Owner {
     }
 
     /// It changed an entry of `index`. `added`: there was none before, or a deleted one.
-    pub(crate) fn changed(&self, index: IndexId, added: bool) {
+    pub fn changed(&self, index: IndexId, added: bool) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         if self.cursors.load(Ordering::Relaxed) > 0 {
             let mut indexes = self.changed_indexes.lock();
@@ -193,13 +190,13 @@ impl Owner {
     }
 
     /// It undid changes, to whichever indexes.
-    pub(crate) fn undid(&self) {
+    pub fn undid(&self) {
         self.undone.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often it has waited for a lock.
-    pub(crate) fn waited(&self) -> u64 {
+    pub fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }
 
@@ -210,23 +207,23 @@ impl Owner {
 
     /// A number that grows with every change it makes or undoes.
     #[inline]
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
     /// A cursor opens: from here on it is noted which index a change was made to.
-    pub(crate) fn cursor_opens(&self) {
+    pub fn cursor_opens(&self) {
         self.cursors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A cursor closes.
-    pub(crate) fn cursor_closes(&self) {
+    pub fn cursor_closes(&self) {
         self.cursors.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// What it has changed in `index` while cursors were open, and what it has undone. With a row whose version it replaced without
     /// seeing it, the row's entries have become visible, or not any more, in whichever index they are.
-    pub(crate) fn changes_of(&self, index: IndexId) -> IndexChanges {
+    pub fn changes_of(&self, index: IndexId) -> IndexChanges {
         let mut changes = self.changed_indexes.lock().get(&index).copied().unwrap_or_default();
         changes.added += self.unseen_replacements.load(Ordering::Relaxed);
         changes.altered += self.undone.load(Ordering::Relaxed);
@@ -234,13 +231,13 @@ impl Owner {
     }
 
     /// Whether cursors are open.
-    pub(crate) fn has_cursors(&self) -> bool {
+    pub fn has_cursors(&self) -> bool {
         self.cursors.load(Ordering::Relaxed) > 0
     }
 
     /// It is about to replace a version of a row of `rows` that a view of its own does not see. Once said, this stays: it is true of
     /// too many transactions, at worst, if nothing comes of the change or it is undone.
-    pub(crate) fn replaces_unseen(&self, rows: IndexId) {
+    pub fn replaces_unseen(&self, rows: IndexId) {
         let mut tables = self.replaced_unseen.lock();
         if !tables.contains(&rows) {
             tables.push(rows);
@@ -249,24 +246,24 @@ impl Owner {
     }
 
     /// It met an entry whose newest version it does not see, though the first one to change it wins.
-    pub(crate) fn conflicts_on(&self, index: IndexId, key: &[u8]) {
+    pub fn conflicts_on(&self, index: IndexId, key: &[u8]) {
         *self.conflict.lock() = Some((index, key.to_vec()));
     }
 
     /// The last such entry.
-    pub(crate) fn conflict(&self) -> Option<(IndexId, Vec<u8>)> {
+    pub fn conflict(&self) -> Option<(IndexId, Vec<u8>)> {
         self.conflict.lock().clone()
     }
 
     /// Whether it has ever replaced such a version of a row of `rows`.
-    pub(crate) fn has_replaced_unseen(&self, rows: IndexId) -> bool {
+    pub fn has_replaced_unseen(&self, rows: IndexId) -> bool {
         self.unseen_replacements.load(Ordering::Relaxed) > 0
             && self.replaced_unseen.lock().contains(&rows)
             && !holdfast_base::planted!("own-rows-at-the-view")
     }
 
     /// Orders owners by when they began, the oldest first.
-    pub(crate) fn seniority(&self) -> (Instant, Serial) {
+    pub fn seniority(&self) -> (Instant, Serial) {
         (self.begun, self.serial)
     }
 
@@ -277,7 +274,7 @@ impl Owner {
     }
 
     /// A savepoint is taken: what is locked now stays so if the transaction goes back to it.
-    pub(crate) fn keep_locks(&self) {
+    pub fn keep_locks(&self) {
         let mut held = self.held.lock();
         held.since_savepoint = held.rows.len();
     }

@@ -10,12 +10,16 @@ use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::Counter;
 
-use super::owner::{Owner, Target};
-use super::queue::{Mode, Queue, Verdict};
-use super::{ESCALATION_MIN, LockManager, LockMode, WaitMode, wait_limit};
+use crate::manager::LockManager;
+use crate::mode::{LockMode, Mode, WaitMode};
+use crate::owner::{Owner, Target};
+use crate::queue::{Queue, Verdict};
+
+/// A transaction with fewer row locks in an index is not worth a table lock.
+const ESCALATION_MIN: usize = 64;
 
 /// What a lock on a whole table means for a transaction that wants a row.
-pub(super) enum TableState {
+pub(crate) enum TableState {
     /// Nothing.
     Free,
     /// It is the transaction's own, and stands for the row's.
@@ -26,7 +30,7 @@ pub(super) enum TableState {
 
 impl LockManager {
     /// How the locks on the table stand towards a lock of `owner` on a row.
-    pub(super) fn table_state(&self, owner: &Owner, index: IndexId, mode: LockMode) -> TableState {
+    pub(crate) fn table_state(&self, owner: &Owner, index: IndexId, mode: LockMode) -> TableState {
         if self.table_locks.load(Ordering::SeqCst) == 0 {
             return TableState::Free;
         }
@@ -55,7 +59,7 @@ impl LockManager {
                     self.grant_table(queue, owner, index, mode.row());
                     return Ok(());
                 }
-                Verdict::Busy { .. } if wait_limit(wait).is_none() => return Err(Error::WouldBlock),
+                Verdict::Busy { .. } if wait.limit().is_none() => return Err(Error::WouldBlock),
                 Verdict::Busy { .. } => {}
             }
         }
@@ -72,7 +76,7 @@ impl LockManager {
     }
 
     /// Queues up for a lock on the table; `keep`: what the owner has of it stays.
-    pub(super) fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, keep: bool) -> Result<()> {
+    pub(crate) fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, keep: bool) -> Result<()> {
         let mut tables = self.tables.lock();
         let queue = tables.entry(index).or_default();
         owner.start_wait(Target::Table { index, mode })?;
@@ -90,7 +94,7 @@ impl LockManager {
     }
 
     /// Takes back a waiting request or a granted intent of `owner`.
-    pub(super) fn cancel_table(&self, owner: &Owner, index: IndexId) {
+    pub(crate) fn cancel_table(&self, owner: &Owner, index: IndexId) {
         let mut tables = self.tables.lock();
         let Some(queue) = tables.get_mut(&index) else { return };
         queue.remove_waiter(owner);
@@ -106,7 +110,7 @@ impl LockManager {
     }
 
     /// Gives the owner's lock on the table back.
-    pub(super) fn release_table(&self, owner: &Owner, index: IndexId) {
+    pub(crate) fn release_table(&self, owner: &Owner, index: IndexId) {
         let mut tables = self.tables.lock();
         let Some(queue) = tables.get_mut(&index) else { return };
         if queue.release(owner) {
@@ -119,7 +123,7 @@ impl LockManager {
     }
 
     /// Replaces the owner's row locks in `index` by a table lock, if it holds enough of them.
-    pub(super) fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
+    pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
         let rows: Vec<Arc<[u8]>> = {
             let held = owner.held.lock();
             if held.rows.len() < 2 * held.escalation_refused_at {

@@ -26,9 +26,10 @@ use holdfast_base::sync::MutexGuard;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
 use holdfast_base::{IndexId, Result};
 
-use super::by_index::ByIndex;
-use super::interval::{End, Intervals, KeyRange};
-use super::owner::{Outcome, Owner, Serial, Target};
+use crate::by_index::ByIndex;
+use crate::info::Serial;
+use crate::interval::{End, Intervals, KeyRange};
+use crate::owner::{Outcome, Owner, Target};
 
 /// Bytes that a range lock is taken to cost beside its bounds.
 const RANGE_COST: usize = 224;

@@ -2,75 +2,13 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{IndexId, TxnId};
+use holdfast_base::IndexId;
 
-use super::owner::{Owner, Serial, Target};
-use super::queue::Queue;
-use super::{KeyRange, LockManager};
-
-/// What is locked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    /// One key.
-    Row(Box<[u8]>),
-    /// Inserts into a range; or, in a mode of rows, all rows in it, up to the one that a scan has reached.
-    Range(KeyRange),
-    /// The keys of the index that no other transaction has locked.
-    Table,
-}
-
-/// One explicit lock, held or waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockInfo {
-    /// The transaction.
-    pub owner: Serial,
-    /// Its transaction id, if it has one.
-    pub txn: TxnId,
-    /// Where.
-    pub index: IndexId,
-    /// What.
-    pub kind: LockKind,
-    /// "S", "X", "IS", "IX", or "GAP" for ranges.
-    pub mode: &'static str,
-    /// Held, or waited for.
-    pub granted: bool,
-}
-
-/// A lock that is waited for. A range is that of a key to be inserted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WantedLock {
-    /// Where.
-    pub index: IndexId,
-    /// What.
-    pub kind: LockKind,
-    /// As in [`LockInfo`].
-    pub mode: &'static str,
-}
-
-/// One edge of the waits-for graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockWaitInfo {
-    /// The waiter.
-    pub waiting: Serial,
-    /// The transaction that it waits for.
-    pub blocking: Serial,
-    /// What for.
-    pub wanted: WantedLock,
-}
-
-/// What the layer above knows of the session that runs a transaction.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Session {
-    /// Its number there.
-    pub id: u64,
-    /// Its statement; empty if it runs none.
-    pub query: String,
-    /// What the session is and does, in words.
-    pub description: String,
-}
-
-/// Finds the session of a transaction by its number.
-pub type FindSession = dyn Fn(Serial) -> Option<Session> + Send + Sync;
+use crate::info::{FindSession, LockInfo, LockKind, LockWaitInfo, Serial, Session, WantedLock};
+use crate::interval::KeyRange;
+use crate::manager::LockManager;
+use crate::owner::{Owner, Target};
+use crate::queue::Queue;
 
 /// The mode of range locks.
 const GAP: &str = "GAP";

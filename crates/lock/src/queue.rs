@@ -10,49 +10,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::owner::{Outcome, Owner};
-
-/// Modes of a queue. Rows know shared and exclusive; the intent modes exist only while a
-/// transaction waits for a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mode {
-    IntentShared,
-    IntentExclusive,
-    Shared,
-    Exclusive,
-}
-
-impl Mode {
-    /// Whether two owners may hold these at the same time.
-    pub fn compatible(self, other: Mode) -> bool {
-        use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
-        match (self, other) {
-            (IntentShared | IntentExclusive, IntentShared | IntentExclusive) => true,
-            (Exclusive, _) | (_, Exclusive) => false,
-            (Shared, Shared | IntentShared) | (IntentShared, Shared) => true,
-            (Shared, IntentExclusive) | (IntentExclusive, Shared) => false,
-        }
-    }
-
-    /// Whether a holder of `self` needs nothing more for `other`.
-    pub fn covers(self, other: Mode) -> bool {
-        match self {
-            Mode::Exclusive => true,
-            Mode::Shared => matches!(other, Mode::Shared | Mode::IntentShared),
-            Mode::IntentExclusive => matches!(other, Mode::IntentExclusive | Mode::IntentShared),
-            Mode::IntentShared => other == Mode::IntentShared,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::IntentShared => "IS",
-            Mode::IntentExclusive => "IX",
-            Mode::Shared => "S",
-            Mode::Exclusive => "X",
-        }
-    }
-}
+use crate::mode::Mode;
+use crate::owner::{Outcome, Owner};
 
 #[derive(Debug)]
 pub(crate) struct Waiter {
@@ -197,12 +156,12 @@ impl Queue {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
-    use super::Mode::{Exclusive, Shared};
     use super::*;
+    use crate::mode::Mode::{Exclusive, Shared};
 
     fn waits(queue: &mut Queue, owner: &Arc<Owner>, mode: Mode) {
         let Verdict::Busy { upgrade } = queue.verdict(owner, mode) else { panic!("it is free") };
-        owner.start_wait(crate::lock::owner::Target::Table { index: holdfast_base::IndexId(1), mode }).unwrap();
+        owner.start_wait(crate::owner::Target::Table { index: holdfast_base::IndexId(1), mode }).unwrap();
         queue.enqueue(owner, mode, upgrade);
     }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 use holdfast_base::{Error, IndexId};
 use holdfast_metrics::{Counter, Metrics};
 
-use super::LockMode::{Exclusive, Shared};
-use super::owner::Outcome;
-use super::{
-    Implicit, KeyRange, LockKind, LockManager, Owner, Session, Step, WaitInterest, WaitMode, WaitObserver, WantedLock,
+use crate::LockMode::{Exclusive, Shared};
+use crate::owner::Outcome;
+use crate::row_locks::Step;
+use crate::{
+    Implicit, KeyRange, LockKind, LockManager, Owner, Session, WaitInterest, WaitMode, WaitObserver, WantedLock,
 };
 
 const T: IndexId = IndexId(1);

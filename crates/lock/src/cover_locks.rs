@@ -1,0 +1,44 @@
+//! Locks on many rows as one, which a cursor extends as it reads.
+
+use std::sync::Arc;
+
+use holdfast_base::IndexId;
+use holdfast_base::sync::atomic::Ordering;
+
+use crate::cover::CoverId;
+use crate::manager::LockManager;
+use crate::mode::LockMode;
+use crate::owner::Owner;
+use crate::queue::Verdict;
+
+impl LockManager {
+    /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if that cannot be had.
+    pub fn begin_cover(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, key: &[u8]) -> Option<CoverId> {
+        let id = self.covers.begin(owner, index, mode.row(), key)?;
+        let mut held = owner.held.lock();
+        if !held.covers.contains(&index) {
+            held.covers.push(index);
+        }
+        Some(id)
+    }
+
+    /// Locks `key`, the next one in the direction of a cover of `owner`. To be called before it is read. False, and nothing is locked, if
+    /// that takes more than a look.
+    pub fn cover_row(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> bool {
+        let Some(mode) = self.covers.extend(owner, index, id, key) else { return false };
+        let row = self.row(index, key);
+        let rows = self.shard(&row).lock();
+        let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode), Verdict::Busy { .. }));
+        drop(rows);
+        if busy || self.table_locks.load(Ordering::SeqCst) > 0 {
+            self.uncover_row(index, id);
+            return false;
+        }
+        true
+    }
+
+    /// Takes the last [`LockManager::cover_row`] back.
+    pub fn uncover_row(&self, index: IndexId, id: CoverId) {
+        self.covers.go_back(index, id);
+    }
+}

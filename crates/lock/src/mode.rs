@@ -1,0 +1,91 @@
+//! Modes of locks, and what a request does about a lock in its way.
+
+use std::time::Duration;
+
+/// Shared or exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockMode {
+    /// Compatible with other shared locks.
+    Shared,
+    /// Compatible with nothing.
+    Exclusive,
+}
+
+impl LockMode {
+    pub(crate) fn row(self) -> Mode {
+        match self {
+            LockMode::Shared => Mode::Shared,
+            LockMode::Exclusive => Mode::Exclusive,
+        }
+    }
+
+    pub(crate) fn intent(self) -> Mode {
+        match self {
+            LockMode::Shared => Mode::IntentShared,
+            LockMode::Exclusive => Mode::IntentExclusive,
+        }
+    }
+}
+
+/// What to do about a lock that another transaction has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitMode {
+    /// Wait for at most so long, then [`Error::LockTimeout`].
+    For(Duration),
+    /// [`Error::WouldBlock`] at once.
+    NoWait,
+    /// As [`WaitMode::NoWait`]; a cursor passes over the row instead of reporting it.
+    SkipLocked,
+}
+
+impl WaitMode {
+    /// For how long at most a request waits; `None` if it does not.
+    pub(crate) fn limit(self) -> Option<Duration> {
+        match self {
+            WaitMode::For(limit) => Some(limit),
+            WaitMode::NoWait | WaitMode::SkipLocked => None,
+        }
+    }
+}
+
+/// Modes of a queue. Rows know shared and exclusive; the intent modes exist only while a
+/// transaction waits for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    IntentShared,
+    IntentExclusive,
+    Shared,
+    Exclusive,
+}
+
+impl Mode {
+    /// Whether two owners may hold these at the same time.
+    pub fn compatible(self, other: Mode) -> bool {
+        use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
+        match (self, other) {
+            (IntentShared | IntentExclusive, IntentShared | IntentExclusive) => true,
+            (Exclusive, _) | (_, Exclusive) => false,
+            (Shared, Shared | IntentShared) | (IntentShared, Shared) => true,
+            (Shared, IntentExclusive) | (IntentExclusive, Shared) => false,
+        }
+    }
+
+    /// Whether a holder of `self` needs nothing more for `other`.
+    pub fn covers(self, other: Mode) -> bool {
+        match self {
+            Mode::Exclusive => true,
+            Mode::Shared => matches!(other, Mode::Shared | Mode::IntentShared),
+            Mode::IntentExclusive => matches!(other, Mode::IntentExclusive | Mode::IntentShared),
+            Mode::IntentShared => other == Mode::IntentShared,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::IntentShared => "IS",
+            Mode::IntentExclusive => "IX",
+            Mode::Shared => "S",
+            Mode::Exclusive => "X",
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Locks on rows.
+
+use std::sync::Arc;
+
+use holdfast_base::{Error, IndexId, Result};
+
+use crate::manager::LockManager;
+use crate::mode::{LockMode, Mode, WaitMode};
+use crate::owner::{Owner, Target};
+use crate::queue::Verdict;
+use crate::rows::{Row, RowLock, Rows};
+use crate::table::TableState;
+
+/// Bytes that one lock is taken to cost beside its key.
+const LOCK_COST: usize = 160;
+
+/// A lock that is held by the transaction id in the row, as the requester found it.
+pub struct Implicit<'a> {
+    /// Whose id is in the row.
+    pub owner: &'a Arc<Owner>,
+    /// Whether that transaction is still active; asked under the shard's mutex.
+    pub active: &'a (dyn Fn() -> bool + Sync),
+}
+
+pub(crate) enum Step {
+    Done,
+    WaitRow,
+    WaitTable,
+}
+
+impl LockManager {
+    /// Locks `key` of `index`, there or not, for `owner`. `implicit` names the transaction whose id the row carried.
+    /// Returns whether it had to wait: then the row must be read again. No latch may be held.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], [`Error::LockTimeout`], [`Error::Deadlock`] (roll the transaction back),
+    /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database stopped.
+    pub fn lock_row(
+        &self,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+        mode: LockMode,
+        wait: WaitMode,
+        implicit: Option<&Implicit<'_>>,
+    ) -> Result<bool> {
+        let mut waited = false;
+        loop {
+            let step = self.try_row(owner, index, key, mode, wait, implicit);
+            if let Some(implicit) = implicit {
+                self.detect_beyond(owner, implicit.owner);
+            }
+            match step? {
+                Step::Done => break,
+                Step::WaitRow => {
+                    waited = true;
+                    self.wait(owner, wait, &|| self.cancel_row(owner, index, key))?;
+                    break;
+                }
+                Step::WaitTable => {
+                    waited = true;
+                    let result = self.wait(owner, wait, &|| self.cancel_table(owner, index));
+                    self.cancel_table(owner, index); // The intent was only there to be waited with.
+                    result?;
+                }
+            }
+        }
+        if self.memory() > self.budget {
+            self.escalate(owner, index, wait)?;
+        }
+        Ok(waited)
+    }
+
+    pub(crate) fn try_row(
+        &self,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+        mode: LockMode,
+        wait: WaitMode,
+        implicit: Option<&Implicit<'_>>,
+    ) -> Result<Step> {
+        let row = self.row(index, key);
+        let mut rows = self.shard(&row).lock();
+        if let Some(implicit) = implicit
+            && implicit.owner.serial() != owner.serial()
+            && (implicit.active)()
+        {
+            if wait.limit().is_none() {
+                return Err(Error::WouldBlock); // A request that does not wait leaves no trace.
+            }
+            self.enter_implicit(&mut rows, owner, implicit.owner, &row);
+        }
+        if !self.enter_covered(&mut rows, owner, &row, mode, wait) {
+            return Err(Error::WouldBlock);
+        }
+        let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
+        match verdict {
+            Verdict::Held => Ok(Step::Done),
+            Verdict::Free { .. } => match self.table_state(owner, index, mode) {
+                TableState::Covered => Ok(Step::Done),
+                TableState::Free => {
+                    self.grant_row(&mut rows, owner, &row, mode.row());
+                    Ok(Step::Done)
+                }
+                TableState::Busy if wait.limit().is_none() => Err(Error::WouldBlock),
+                TableState::Busy => self.enqueue_table(owner, index, mode.intent(), false).map(|()| Step::WaitTable),
+            },
+            Verdict::Busy { .. } if wait.limit().is_none() => Err(Error::WouldBlock),
+            Verdict::Busy { upgrade } => {
+                let Some(lock) = rows.get_mut(&row) else { return Ok(Step::Done) };
+                owner.start_wait(Target::Row { index, key: Arc::clone(&lock.key), mode: mode.row() })?;
+                lock.queue.enqueue(owner, mode.row(), upgrade);
+                Ok(Step::WaitRow)
+            }
+        }
+    }
+
+    /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A
+    /// lock that `owner` was granted on the key came too late - the row was written before, or the
+    /// writer would have seen it - and is released, whatever lock `holder` has on the key already:
+    /// an owner that kept it would never wait, and never be found in a deadlock.
+    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) {
+        if let Some(lock) = rows.get_mut(row)
+            && lock.queue.release(owner)
+        {
+            owner.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
+            self.account(-lock_cost(row.key));
+        }
+        self.grant_row(rows, holder, row, Mode::Exclusive);
+        // If `holder` has just ended, what `owner` gave back may be another one's turn.
+        rows.change(row, |lock| self.regrant_row(lock));
+    }
+
+    /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if there is one and `owner` does not
+    /// wait.
+    fn enter_covered(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>, mode: LockMode, wait: WaitMode) -> bool {
+        if rows.get(row).is_some_and(|queue| queue.holds(owner, mode.row())) {
+            return true;
+        }
+        let holders = self.covers.conflicting(owner, row.index, row.key, mode.row());
+        if !holders.is_empty() && wait.limit().is_none() {
+            return false;
+        }
+        for (holder, mode) in holders {
+            if !rows.get(row).is_some_and(|queue| queue.conflicts(&holder, mode)) {
+                self.grant_row(rows, &holder, row, mode);
+            }
+        }
+        true
+    }
+
+    fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
+        let mut held = owner.held.lock();
+        if held.closed {
+            return;
+        }
+        let lock = rows.enter(row);
+        if lock.queue.grant(owner, mode) {
+            held.rows.push((row.index, Arc::clone(&lock.key)));
+            self.account(lock_cost(row.key));
+        }
+    }
+
+    pub(crate) fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        let row = self.row(index, key);
+        self.shard(&row).lock().change(&row, |lock| {
+            lock.queue.remove_waiter(owner);
+            self.regrant_row(lock);
+        });
+    }
+
+    fn regrant_row(&self, lock: &mut RowLock) {
+        let RowLock { index, key, queue, .. } = lock;
+        queue.regrant(|owner, _| {
+            owner.held.lock().rows.push((*index, Arc::clone(key)));
+            self.account(lock_cost(key));
+        });
+    }
+
+    /// True if an explicit lock (or table lock) of another transaction forbids `owner` to change
+    /// `key`. Asked under the latch of the key's leaf; the caller checks locks by transaction id.
+    #[must_use]
+    pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        self.blocked_for(owner, index, key, LockMode::Exclusive)
+    }
+
+    /// As [`LockManager::blocked`], for a lock of this `mode`.
+    #[must_use]
+    pub fn blocked_for(&self, owner: &Owner, index: IndexId, key: &[u8], mode: LockMode) -> bool {
+        let row = self.row(index, key);
+        let rows = self.shard(&row).lock();
+        let queue = rows.get(&row);
+        let holds = |mode| queue.is_some_and(|queue| queue.holds(owner, mode));
+        // A table lock of another leaves the rows alone that were locked before it came.
+        if queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
+            || !holds(mode.row()) && matches!(self.table_state(owner, index, mode), TableState::Busy)
+        {
+            return true;
+        }
+        !holds(Mode::Exclusive) && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
+    }
+
+    /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index.
+    #[must_use]
+    pub fn holds_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        let row = self.row(index, key);
+        let rows = self.shard(&row).lock();
+        rows.get(&row).is_some_and(|queue| queue.mode_of(owner).is_some())
+            || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
+    }
+
+    /// Gives up a row lock early (READ COMMITTED: the row did not match).
+    pub fn unlock_row(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
+        let mut held = owner.held.lock();
+        let Some(at) = held.rows.iter().rposition(|(i, k)| *i == index && **k == *key) else { return };
+        held.rows.swap_remove(at);
+        drop(held);
+        self.release_row(owner, index, key);
+    }
+
+    pub(crate) fn release_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        let row = self.row(index, key);
+        self.shard(&row).lock().change(&row, |lock| self.release_in(lock, owner));
+    }
+
+    /// Releases a row lock unless others wait for it. Returns whether it did.
+    pub(crate) fn release_uncontended(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        let row = self.row(index, key);
+        let mut contended = false;
+        self.shard(&row).lock().change(&row, |lock| {
+            contended = !lock.queue.waiting.is_empty();
+            if !contended {
+                self.release_in(lock, owner);
+            }
+        });
+        !contended
+    }
+
+    fn release_in(&self, lock: &mut RowLock, owner: &Owner) {
+        if lock.queue.release(owner) {
+            self.account(-lock_cost(&lock.key));
+        }
+        self.regrant_row(lock);
+    }
+
+    /// `owner` has changed a row, which carries its id now: the lock that it has just entered for that is not needed any more.
+    /// It is kept if others wait for it, or if it is older than the last savepoint: then the change may be undone without it.
+    pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        if let Some(lock) = owner.take_just_entered(index, key)
+            && !self.release_uncontended(owner, index, key)
+        {
+            owner.held.lock().rows.push(lock);
+        }
+    }
+
+    /// `owner` has found no row where it has just entered a lock, and a range of its covers the place: the lock goes to the next in line.
+    /// It is kept if it is older than the last savepoint.
+    pub fn leave_to_range(&self, owner: &Owner, index: IndexId, key: &[u8]) {
+        if owner.take_just_entered(index, key).is_some() {
+            self.release_row(owner, index, key);
+        }
+    }
+
+    /// Releases a row lock unless its mode `stays`. Returns whether it did.
+    pub(crate) fn release_row_unless(
+        &self,
+        owner: &Owner,
+        index: IndexId,
+        key: &[u8],
+        stays: impl Fn(Mode) -> bool,
+    ) -> bool {
+        let row = self.row(index, key);
+        let mut released = false;
+        self.shard(&row).lock().change(&row, |lock| {
+            released = lock.queue.mode_of(owner).is_some_and(|mode| !stays(mode));
+            if released {
+                self.release_in(lock, owner);
+            }
+        });
+        released
+    }
+}
+
+/// Bytes that a lock on `key` is taken to cost.
+fn lock_cost(key: &[u8]) -> isize {
+    (LOCK_COST + key.len()) as isize
+}
