@@ -1,4 +1,5 @@
-//! Something for each index that is asked for with every change, and is rarely there: range locks, covers.
+//! Something for each index that is asked for with every change, and is rarely there: range locks,
+//! covers.
 
 use holdfast_base::HashMap;
 use holdfast_base::IndexId;

@@ -15,9 +15,10 @@
 //! * No two covers that conflict reach over one row: that is looked at and decided under one mutex.
 //! * A transaction that locks a row reads the covers under the mutex of the row's shard; the cursor
 //!   reads the shard after it has extended its cover: one of the two sees the other.
-//! * Writers look at the covers under the latch of the leaf, the cursor reads the leaf after it has extended its cover: ditto.
-//! * A lock is entered for the owner of a cover only where it does not conflict with those that are there: then the cover
-//!   is just going back.
+//! * Writers look at the covers under the latch of the leaf, the cursor reads the leaf after it has
+//!   extended its cover: ditto.
+//! * A lock is entered for the owner of a cover only where it does not conflict with those that are
+//!   there: then the cover is just going back.
 
 use std::sync::Arc;
 
@@ -101,7 +102,8 @@ impl Covers {
         Covers { by_index: ByIndex::new(), next_id: AtomicU64::new(1) }
     }
 
-    /// A cover that begins at `key`, which `owner` has locked; `None` if the index has enough of them.
+    /// A cover that begins at `key`, which `owner` has locked; `None` if the index has enough of
+    /// them.
     pub fn begin(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, key: &[u8]) -> Option<CoverId> {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
@@ -119,7 +121,8 @@ impl Covers {
         Some(id)
     }
 
-    /// Extends a cover to `key`, unless another one that conflicts reaches over it. Returns its mode.
+    /// Extends a cover to `key`, unless another one that conflicts reaches over it. Returns its
+    /// mode.
     pub fn extend(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> Option<Mode> {
         let mut indexes = self.by_index.shard(index).indexes.lock();
         let covers = indexes.get_mut(&index)?;
@@ -141,8 +144,8 @@ impl Covers {
         }
     }
 
-    /// Whose covers keep `owner` from locking `key`, with their modes. To be called under the mutex of the row's shard, or
-    /// the latch of its leaf.
+    /// Whose covers keep `owner` from locking `key`, with their modes. To be called under the mutex
+    /// of the row's shard, or the latch of its leaf.
     pub fn conflicting(
         &self,
         owner: &Owner,

@@ -12,7 +12,8 @@ use crate::owner::Owner;
 use crate::queue::Verdict;
 
 impl LockManager {
-    /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if that cannot be had.
+    /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if
+    /// that cannot be had.
     pub fn begin_cover(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, key: &[u8]) -> Option<CoverId> {
         let id = self.covers.begin(owner, index, mode.row(), key)?;
         let mut held = owner.held.lock();
@@ -22,8 +23,8 @@ impl LockManager {
         Some(id)
     }
 
-    /// Locks `key`, the next one in the direction of a cover of `owner`. To be called before it is read. False, and nothing is locked, if
-    /// that takes more than a look.
+    /// Locks `key`, the next one in the direction of a cover of `owner`. To be called before it is
+    /// read. False, and nothing is locked, if that takes more than a look.
     pub fn cover_row(&self, owner: &Owner, index: IndexId, id: CoverId, key: &[u8]) -> bool {
         let Some(mode) = self.covers.extend(owner, index, id, key) else { return false };
         let row = self.row(index, key);

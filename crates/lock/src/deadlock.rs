@@ -28,7 +28,8 @@ impl LockManager {
         self.graph.lock().clone()
     }
 
-    /// Breaks every cycle through `start`, which has just begun to wait, or is waited for by more than before.
+    /// Breaks every cycle through `start`, which has just begun to wait, or is waited for by more
+    /// than before.
     pub(super) fn detect(&self, start: &Arc<Owner>) {
         let mut latest = self.graph.lock();
         while let Some(cycle) = self.find_cycle(start) {
@@ -57,7 +58,8 @@ impl LockManager {
         }
     }
 
-    /// A cycle through `start`, or `None`. Depth first without recursion: the path is a stack of frames.
+    /// A cycle through `start`, or `None`. Depth first without recursion: the path is a stack of
+    /// frames.
     pub(super) fn find_cycle(&self, start: &Arc<Owner>) -> Option<Vec<Arc<Owner>>> {
         let mut seen = HashSet::from_iter([start.serial()]);
         let mut path = vec![(Arc::clone(start), self.obstacles(start, start))];
@@ -87,7 +89,8 @@ impl LockManager {
         self.awaited(owner, |queue| queue.obstacles(owner, start))
     }
 
-    /// What `of` says of the queue that `owner` waits in; the owners of ranges in its way if it waits for those.
+    /// What `of` says of the queue that `owner` waits in; the owners of ranges in its way if it
+    /// waits for those.
     fn awaited(&self, owner: &Owner, of: impl Fn(&Queue) -> Vec<Arc<Owner>>) -> Vec<Arc<Owner>> {
         match owner.waiting_for() {
             None => Vec::new(),

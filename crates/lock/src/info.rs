@@ -14,7 +14,8 @@ pub type Serial = u64;
 pub enum LockKind {
     /// One key.
     Row(Box<[u8]>),
-    /// Inserts into a range; or, in a mode of rows, all rows in it, up to the one that a scan has reached.
+    /// Inserts into a range; or, in a mode of rows, all rows in it, up to the one that a scan has
+    /// reached.
     Range(KeyRange),
     /// The keys of the index that no other transaction has locked.
     Table,

@@ -1,9 +1,10 @@
 //! Ranges of keys, and a set of them that finds those over a key: what range locks are made of.
 //!
-//! The set is a treap (Seidel and Aragon 1996) ordered by lower end and number, in which every node knows the highest
-//! upper end beneath it (Cormen et al., "Interval trees"). Entering, removing and the search for one range over a key take
-//! a number of steps that grows with the logarithm of the number of ranges; a search that passes over ranges (those of
-//! the searcher itself) takes that for each.
+//! The set is a treap (Seidel and Aragon 1996) ordered by lower end and number, in which every node
+//! knows the highest upper end beneath it (Cormen et al., "Interval trees"). Entering, removing and
+//! the search for one range over a key take a number of steps that grows with the logarithm of the
+//! number of ranges; a search that passes over ranges (those of the searcher itself) takes that for
+//! each.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -48,7 +49,8 @@ impl KeyRange {
         order_from(borrow(&self.from), key).is_le() && order_to(borrow(&self.to), key).is_ge()
     }
 
-    /// Whether it covers all of `other`. May say no where the answer is yes (an excluded bound beside an included).
+    /// Whether it covers all of `other`. May say no where the answer is yes (an excluded bound
+    /// beside an included).
     #[must_use]
     pub fn covers(&self, other: &KeyRange) -> bool {
         order_from(borrow(&self.from), borrow(&other.from)).is_le()
@@ -155,8 +157,8 @@ impl<T> Intervals<T> {
         remove(&mut self.root, (borrow(from), id)).map(|node| (node.range, node.value))
     }
 
-    /// Changes the value of the range number `id`, whose lower end is `from`, and lets it end at `to`, which is not behind its
-    /// end, if one is given. Returns the range as it was.
+    /// Changes the value of the range number `id`, whose lower end is `from`, and lets it end at
+    /// `to`, which is not behind its end, if one is given. Returns the range as it was.
     pub fn narrow(&mut self, from: &End, id: u64, to: Option<End>, change: impl FnOnce(&mut T)) -> Option<KeyRange> {
         narrow(&mut self.root, (borrow(from), id), to, change)
     }

@@ -7,11 +7,13 @@
 //! locks at a time. A cursor that reads many rows holds one lock over all of them (see `cover`).
 //!
 //! # Protocol
-//! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id into the row.
-//!   **Locking readers** enter their lock first and read the row afterwards. One of the two sees the other.
-//! * A waiter enters the owner's implicit lock under the shard's mutex after asking again whether the owner is still
-//!   active; an owner that ends publishes its end first and closes its list of locks then. So either the waiter sees
-//!   the end, or the owner finds the lock in its list, or the list is closed and the waiter starts over.
+//! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id
+//!   into the row. **Locking readers** enter their lock first and read the row afterwards. One of
+//!   the two sees the other.
+//! * A waiter enters the owner's implicit lock under the shard's mutex after asking again whether
+//!   the owner is still active; an owner that ends publishes its end first and closes its list of
+//!   locks then. So either the waiter sees the end, or the owner finds the lock in its list, or the
+//!   list is closed and the waiter starts over.
 //! * A transaction that starts to wait searches for a cycle, one at a time, after the next searcher
 //!   can see its request. So does a thread that enters a lock for an owner that waits itself: the
 //!   waiters in that queue have begun to wait for that owner without a search of theirs.

@@ -98,7 +98,8 @@ impl LockManager {
         self.metrics.adjust(Gauge::MemoryLocks, bytes as i64);
     }
 
-    /// Blocks the owner, whose request stands in a queue, until it is granted. `cancel` takes the request back.
+    /// Blocks the owner, whose request stands in a queue, until it is granted. `cancel` takes the
+    /// request back.
     pub(crate) fn wait(&self, owner: &Arc<Owner>, wait: WaitMode, cancel: &dyn Fn()) -> Result<()> {
         let limit = wait.limit().unwrap_or_default();
         self.metrics.inc(Counter::RowLockWaits);
@@ -142,8 +143,8 @@ impl LockManager {
         observer.waits_for(owner.serial(), &others);
     }
 
-    /// Releases the locks by which `owner` keeps what it has only read: ranges, shared locks on rows
-    /// and tables, and locks on rows that are not there (`is_there`). `owner` reads no more.
+    /// Releases the locks by which `owner` keeps what it has only read: ranges, shared locks on
+    /// rows and tables, and locks on rows that are not there (`is_there`). `owner` reads no more.
     pub fn release_reads(&self, owner: &Owner, mut is_there: impl FnMut(IndexId, &[u8]) -> bool) {
         let (rows, ranges, covers, tables) = {
             let mut held = owner.held.lock();
@@ -169,8 +170,8 @@ impl LockManager {
         held.covers = kept;
     }
 
-    /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction must have been
-    /// published in the commit map before.
+    /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction
+    /// must have been published in the commit map before.
     pub fn release_all(&self, owner: &Owner) {
         let held = owner.held.lock().close();
         for index in held.covers {

@@ -13,8 +13,8 @@ pub enum WaitInterest {
     All,
 }
 
-/// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must not wait for a
-/// transaction itself.
+/// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must
+/// not wait for a transaction itself.
 pub trait WaitObserver: Send + Sync {
     /// Of which transactions it wants to hear if this thread is going to wait: with hundreds in the
     /// queue the list may be long.
@@ -25,7 +25,8 @@ pub trait WaitObserver: Send + Sync {
     fn begins(&self);
     /// It has woken up.
     fn ends(&self);
-    /// True if this thread is to end a wait that is not for a lock with [`holdfast_base::Error::Interrupted`]. The thread asks before it sleeps and whenever it is
+    /// True if this thread is to end a wait that is not for a lock with
+    /// [`holdfast_base::Error::Interrupted`]. The thread asks before it sleeps and whenever it is
     /// woken, and holds the mutex of what it waits at.
     fn gives_up(&self) -> bool;
 }

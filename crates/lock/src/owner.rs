@@ -1,8 +1,9 @@
 //! The lock side of a transaction: its identity, the locks that it holds, the lock that it waits
 //! for.
 //!
-//! An `Owner` exists for every open transaction, also before it has a transaction id and for those that recovery
-//! found unfinished. Other transactions reach it through lock queues and through the map of active ids.
+//! An `Owner` exists for every open transaction, also before it has a transaction id and for those
+//! that recovery found unfinished. Other transactions reach it through lock queues and through the
+//! map of active ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +64,8 @@ pub(crate) struct WaitState {
     pub stopped: Option<Error>,
 }
 
-/// A lock that was entered a moment ago is one of so many that were entered last: there is a row for each table of a join.
+/// A lock that was entered a moment ago is one of so many that were entered last: there is a row
+/// for each table of a join.
 const JUST_ENTERED: usize = 8;
 
 /// What an owner holds. `closed`: the transaction has ended, nothing may be added any more.
@@ -73,7 +75,8 @@ pub(crate) struct Held {
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
     /// Those of `rows` at places from here on were entered after the last savepoint.
     pub since_savepoint: usize,
-    /// How many of `rows` there were when they could not become a table lock at once: there is no use in asking again for each row.
+    /// How many of `rows` there were when they could not become a table lock at once: there is no
+    /// use in asking again for each row.
     pub escalation_refused_at: usize,
     pub tables: Vec<(IndexId, Mode)>,
     pub ranges: Vec<IndexId>,
@@ -87,7 +90,8 @@ impl Held {
     }
 }
 
-/// What a transaction has changed in an index since a moment when it had a cursor open: numbers that grow.
+/// What a transaction has changed in an index since a moment when it had a cursor open: numbers
+/// that grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexChanges {
     /// Entries that there were not before, or that were deleted.
@@ -221,8 +225,9 @@ impl Owner {
         self.cursors.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What it has changed in `index` while cursors were open, and what it has undone. With a row whose version it replaced without
-    /// seeing it, the row's entries have become visible, or not any more, in whichever index they are.
+    /// What it has changed in `index` while cursors were open, and what it has undone. With a row
+    /// whose version it replaced without seeing it, the row's entries have become visible, or not
+    /// any more, in whichever index they are.
     pub fn changes_of(&self, index: IndexId) -> IndexChanges {
         let mut changes = self.changed_indexes.lock().get(&index).copied().unwrap_or_default();
         changes.added += self.unseen_replacements.load(Ordering::Relaxed);
@@ -235,8 +240,9 @@ impl Owner {
         self.cursors.load(Ordering::Relaxed) > 0
     }
 
-    /// It is about to replace a version of a row of `rows` that a view of its own does not see. Once said, this stays: it is true of
-    /// too many transactions, at worst, if nothing comes of the change or it is undone.
+    /// It is about to replace a version of a row of `rows` that a view of its own does not see.
+    /// Once said, this stays: it is true of too many transactions, at worst, if nothing comes of
+    /// the change or it is undone.
     pub fn replaces_unseen(&self, rows: IndexId) {
         let mut tables = self.replaced_unseen.lock();
         if !tables.contains(&rows) {
@@ -245,7 +251,8 @@ impl Owner {
         self.unseen_replacements.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It met an entry whose newest version it does not see, though the first one to change it wins.
+    /// It met an entry whose newest version it does not see, though the first one to change it
+    /// wins.
     pub fn conflicts_on(&self, index: IndexId, key: &[u8]) {
         *self.conflict.lock() = Some((index, key.to_vec()));
     }
@@ -300,7 +307,8 @@ impl Owner {
         self.held.lock().rows.len()
     }
 
-    /// Ends a wait for a lock, or a long walk of a cursor, with `Interrupted`: now or when the next one begins.
+    /// Ends a wait for a lock, or a long walk of a cursor, with `Interrupted`: now or when the next
+    /// one begins.
     pub fn kill(&self) {
         let mut wait = self.wait.lock();
         wait.killed = true;
@@ -361,8 +369,8 @@ impl Owner {
         if wait.outcome == Outcome::Waiting { wait.on.clone() } else { None }
     }
 
-    /// Says that it waits for `target`. Called before the queue that holds the request is unlocked, so that a grant
-    /// cannot come too early.
+    /// Says that it waits for `target`. Called before the queue that holds the request is unlocked,
+    /// so that a grant cannot come too early.
     ///
     /// # Errors
     /// [`Error::Interrupted`] if it was killed meanwhile; that of [`Owner::stop`].

@@ -65,7 +65,8 @@ impl Queue {
         if self.conflicts(owner, mode) || overtakes { Verdict::Busy { upgrade } } else { Verdict::Free { upgrade } }
     }
 
-    /// Grants without asking; raises the mode if the owner is there already. Returns whether the entry is new.
+    /// Grants without asking; raises the mode if the owner is there already. Returns whether the
+    /// entry is new.
     pub fn grant(&mut self, owner: &Arc<Owner>, mode: Mode) -> bool {
         for (o, m) in &mut self.granted {
             if o.serial() == owner.serial() {
@@ -98,8 +99,8 @@ impl Queue {
         self.granted.len() < before
     }
 
-    /// Grants from the front as far as possible. `granted` is told of every new entry, under the waiter's own mutex
-    /// and before it can wake.
+    /// Grants from the front as far as possible. `granted` is told of every new entry, under the
+    /// waiter's own mutex and before it can wake.
     pub fn regrant(&mut self, mut granted: impl FnMut(&Arc<Owner>, Mode)) {
         while let Some(front) = self.waiting.front() {
             if self.conflicts(&front.owner, front.mode) {

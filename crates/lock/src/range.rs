@@ -6,16 +6,18 @@
 //! its row in the leaf (or the leaf latched) when the reader comes. Ranges never conflict with each
 //! other.
 //!
-//! A waiting inserter stands among the index's waiters, in the order of keys, and is woken when no range of others covers
-//! its key; a range that goes looks at those within it. Where the order of commits is given, a range that comes wakes them, too:
-//! an inserter waits for its owner now, and its observer has to hear of that.
+//! A waiting inserter stands among the index's waiters, in the order of keys, and is woken when no
+//! range of others covers its key; a range that goes looks at those within it. Where the order of
+//! commits is given, a range that comes wakes them, too: an inserter waits for its owner now, and
+//! its observer has to hear of that.
 //!
 //! A reader of a range into which others already wait to insert lets them insert first, once:
 //! otherwise they might wait without end, while one reader follows the other. The reader's wait
 //! ends when it would close a cycle of waits, or takes too long.
 //!
-//! A range that is still being read may shrink to what was read, so it spares the owner no other range; a settled one
-//! does. Invariant: what is in the list of an owner is in the set of the index, and the other way round.
+//! A range that is still being read may shrink to what was read, so it spares the owner no other
+//! range; a settled one does. Invariant: what is in the list of an owner is in the set of the
+//! index, and the other way round.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -120,7 +122,8 @@ impl IndexRanges {
         cost
     }
 
-    /// Where in the list of `owner` its range is. Near the end as a rule: few ranges are being read at a time.
+    /// Where in the list of `owner` its range is. Near the end as a rule: few ranges are being read
+    /// at a time.
     fn place_of(&self, owner: &Owner, id: RangeId) -> Option<usize> {
         self.owners.get(&owner.serial())?.iter().rposition(|place| place.id == id.0)
     }
@@ -141,7 +144,8 @@ impl IndexRanges {
         self.locks.remove(&place.from, place.id).map(|(range, _)| range)
     }
 
-    /// Grants the waiters whose keys lie in `range`, which has just been given up, and that no range covers.
+    /// Grants the waiters whose keys lie in `range`, which has just been given up, and that no
+    /// range covers.
     fn wake(&mut self, range: &KeyRange) {
         if self.waiting.is_empty() {
             return;
@@ -209,7 +213,8 @@ impl RangeLocks {
         let is_crowded = !entry.waiting.is_empty();
         shard.count.fetch_add(1, Ordering::SeqCst);
         drop(indexes);
-        // Pairs with the fence of `used_shard`: the pages are read after the registration can be seen.
+        // Pairs with the fence of `used_shard`: the pages are read after the registration can be
+        // seen.
         fence(Ordering::SeqCst);
         Some((RangeId(id), cost, is_crowded))
     }
@@ -292,8 +297,8 @@ impl RangeLocks {
         waiting.filter(|inserter| inserter.serial() != owner.serial()).collect()
     }
 
-    /// The reader of a registered range is done: it narrows it to `read`, if that is less. Does nothing if the range is
-    /// gone. Returns by how much its cost changed.
+    /// The reader of a registered range is done: it narrows it to `read`, if that is less. Does
+    /// nothing if the range is gone. Returns by how much its cost changed.
     pub fn settle(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) -> isize {
         let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
@@ -364,8 +369,8 @@ impl RangeLocks {
         std::iter::from_fn(|| self.release_some(owner, index)).sum()
     }
 
-    /// Removes a few of the ranges of `owner`: inserts of others should not have to wait until thousands are gone. `None`
-    /// if it has none.
+    /// Removes a few of the ranges of `owner`: inserts of others should not have to wait until
+    /// thousands are gone. `None` if it has none.
     fn release_some(&self, owner: &Owner, index: IndexId) -> Option<usize> {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
@@ -430,8 +435,9 @@ mod tests {
         assert!(locks.parts().all(|part| part.is_empty()));
     }
 
-    /// A statement that joins a table with itself has a cursor open over all of it while another one reads a part; the
-    /// first stops early. The part was not registered, because all of it was, and was open to inserts after that.
+    /// A statement that joins a table with itself has a cursor open over all of it while another
+    /// one reads a part; the first stops early. The part was not registered, because all of it was,
+    /// and was open to inserts after that.
     #[test]
     fn a_range_that_may_still_shrink_spares_no_other() {
         let locks = RangeLocks::new();

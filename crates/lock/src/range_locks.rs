@@ -34,12 +34,14 @@ impl LockManager {
         }
     }
 
-    /// `owner`, which has waited in [`LockManager::wait_range`] for `key`, has inserted it, or has given up.
+    /// `owner`, which has waited in [`LockManager::wait_range`] for `key`, has inserted it, or has
+    /// given up.
     pub fn has_inserted(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         self.ranges.remove_inserter(owner, index, key);
     }
 
-    /// Keeps inserts of others out of `range` until the owner ends. To be called before the range is read.
+    /// Keeps inserts of others out of `range` until the owner ends. To be called before the range
+    /// is read.
     pub fn lock_range(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<RangeId> {
         let (id, cost, is_crowded) = self.ranges.register(owner, index, range)?;
         if is_crowded && self.is_ordered() {
@@ -62,7 +64,8 @@ impl LockManager {
     /// As [`LockManager::lock_range`], after those that already wait to insert into it.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database stopped.
+    /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database
+    /// stopped.
     pub fn lock_range_in_turn(
         &self,
         owner: &Arc<Owner>,
@@ -82,7 +85,8 @@ impl LockManager {
         Ok(self.lock_range(owner, index, range))
     }
 
-    /// The reader of a range goes on behind what it had read: `range` is all of it. To be called before it reads.
+    /// The reader of a range goes on behind what it had read: `range` is all of it. To be called
+    /// before it reads.
     pub fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) {
         let (change, is_crowded) = self.ranges.widen(owner, index, id, range);
         self.account(change);
@@ -97,7 +101,8 @@ impl LockManager {
         self.account(-(freed as isize));
     }
 
-    /// The reader of a range is done with it and has read all of it, or only `read`. To be called before the owner ends.
+    /// The reader of a range is done with it and has read all of it, or only `read`. To be called
+    /// before the owner ends.
     pub fn settle_range(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) {
         let change = self.ranges.settle(owner, index, id, read);
         self.account(change);

@@ -32,8 +32,9 @@ impl Target {
 }
 
 impl LockManager {
-    /// Lets `find` say which sessions run the transactions, for listings and deadlock reports. It is called without any
-    /// lock of the lock manager but that of the graph, and must not wait for a transaction. The first one stays.
+    /// Lets `find` say which sessions run the transactions, for listings and deadlock reports. It
+    /// is called without any lock of the lock manager but that of the graph, and must not wait for
+    /// a transaction. The first one stays.
     pub fn set_sessions(&self, find: Box<FindSession>) {
         let _ = self.sessions.set(find);
     }

@@ -29,12 +29,14 @@ pub(crate) enum Step {
 }
 
 impl LockManager {
-    /// Locks `key` of `index`, there or not, for `owner`. `implicit` names the transaction whose id the row carried.
-    /// Returns whether it had to wait: then the row must be read again. No latch may be held.
+    /// Locks `key` of `index`, there or not, for `owner`. `implicit` names the transaction whose id
+    /// the row carried. Returns whether it had to wait: then the row must be read again. No latch
+    /// may be held.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], [`Error::LockTimeout`], [`Error::Deadlock`] (roll the transaction back),
-    /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database stopped.
+    /// [`Error::WouldBlock`], [`Error::LockTimeout`], [`Error::Deadlock`] (roll the transaction
+    /// back), [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the
+    /// database stopped.
     pub fn lock_row(
         &self,
         owner: &Arc<Owner>,
@@ -132,8 +134,8 @@ impl LockManager {
         rows.change(row, |lock| self.regrant_row(lock));
     }
 
-    /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if there is one and `owner` does not
-    /// wait.
+    /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if
+    /// there is one and `owner` does not wait.
     fn enter_covered(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>, mode: LockMode, wait: WaitMode) -> bool {
         if rows.get(row).is_some_and(|queue| queue.holds(owner, mode.row())) {
             return true;
@@ -244,8 +246,9 @@ impl LockManager {
         self.regrant_row(lock);
     }
 
-    /// `owner` has changed a row, which carries its id now: the lock that it has just entered for that is not needed any more.
-    /// It is kept if others wait for it, or if it is older than the last savepoint: then the change may be undone without it.
+    /// `owner` has changed a row, which carries its id now: the lock that it has just entered for
+    /// that is not needed any more. It is kept if others wait for it, or if it is older than the
+    /// last savepoint: then the change may be undone without it.
     pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         if let Some(lock) = owner.take_just_entered(index, key)
             && !self.release_uncontended(owner, index, key)
@@ -254,8 +257,8 @@ impl LockManager {
         }
     }
 
-    /// `owner` has found no row where it has just entered a lock, and a range of its covers the place: the lock goes to the next in line.
-    /// It is kept if it is older than the last savepoint.
+    /// `owner` has found no row where it has just entered a lock, and a range of its covers the
+    /// place: the lock goes to the next in line. It is kept if it is older than the last savepoint.
     pub fn leave_to_range(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         if owner.take_just_entered(index, key).is_some() {
             self.release_row(owner, index, key);

@@ -1,8 +1,9 @@
 //! The row locks of one shard: queues by index and key, in one hash table.
 //!
-//! A statement over many rows enters and gives up a lock for each, so what a lock costs is counted in looks at memory that is in no
-//! cache: the hash of a row is computed once per request and kept with the lock, a queue of one holder takes no memory of its own, and
-//! rows whose keys differ in nothing but the last byte - neighbours, as a rule - lie side by side in the table.
+//! A statement over many rows enters and gives up a lock for each, so what a lock costs is counted
+//! in looks at memory that is in no cache: the hash of a row is computed once per request and kept
+//! with the lock, a queue of one holder takes no memory of its own, and rows whose keys differ in
+//! nothing but the last byte - neighbours, as a rule - lie side by side in the table.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -26,13 +27,15 @@ pub(crate) struct Row<'a> {
 
 impl<'a> Row<'a> {
     pub fn new(hasher: &impl BuildHasher, index: IndexId, key: &'a [u8]) -> Row<'a> {
-        // Consecutive hashes are consecutive places; the highest bits, by which a table tells those in one group apart, must differ.
+        // Consecutive hashes are consecutive places; the highest bits, by which a table tells those
+        // in one group apart, must differ.
         let (last, others) = key.split_last().map_or((0, key), |(last, others)| (u64::from(*last), others));
         let hash = hasher.hash_one((index.0, others)).wrapping_add(last) ^ (last << 57);
         Row { hash, index, key }
     }
 
-    /// Which of `shards` shards it is in: bits of the hash that the tables of the shards do not look at.
+    /// Which of `shards` shards it is in: bits of the hash that the tables of the shards do not
+    /// look at.
     pub fn shard(&self, shards: usize) -> usize {
         (self.hash >> 32) as usize % shards
     }

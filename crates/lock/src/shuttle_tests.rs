@@ -1,4 +1,5 @@
-//! The protocols of the module's description under random interleavings. Run with `RUSTFLAGS="--cfg shuttle"`.
+//! The protocols of the module's description under random interleavings. Run with `RUSTFLAGS="--cfg
+//! shuttle"`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,8 +64,9 @@ fn write_under_latch(m: &LockManager, leaf: &Mutex<u64>, writer: &Arc<Owner>) {
     }
 }
 
-/// The writer's check under the leaf's latch against the locking reader's "lock first, read afterwards". Before it changes the row
-/// a writer that `reads_first` has entered a lock, which it gives up when the row has its id.
+/// The writer's check under the leaf's latch against the locking reader's "lock first, read
+/// afterwards". Before it changes the row a writer that `reads_first` has entered a lock, which it
+/// gives up when the row has its id.
 fn read_beside_a_writer(reads_first: bool) {
     shuttle::check_random(
         move || {
@@ -169,8 +171,8 @@ fn readers_that_insert_where_all_have_read_get_through() {
     shuttle::check_random(move || three_sessions(1 << 20, read_and_insert), RUNS);
 }
 
-/// Three threads, each with a transaction that begins anew, with another owner, until it is no deadlock victim. It is given the number of its
-/// thread.
+/// Three threads, each with a transaction that begins anew, with another owner, until it is no
+/// deadlock victim. It is given the number of its thread.
 fn three_sessions(
     budget: usize,
     transaction: impl Fn(&LockManager, usize, &Arc<Owner>) -> Result<()> + Copy + Send + 'static,
@@ -260,7 +262,8 @@ fn who_has_a_key_under_a_cover_has_it_alone() {
     }
 }
 
-/// As a locked row: the writer's check under the leaf's latch against "cover first, read afterwards".
+/// As a locked row: the writer's check under the leaf's latch against "cover first, read
+/// afterwards".
 #[test]
 fn a_row_under_a_cover_does_not_change() {
     shuttle::check_random(
@@ -308,7 +311,8 @@ struct Id {
     active: AtomicBool,
 }
 
-/// Changes a row: locks it, reads it afterwards, locks it again if it has the id of another, and leaves the lock to the id that it puts in.
+/// Changes a row: locks it, reads it afterwards, locks it again if it has the id of another, and
+/// leaves the lock to the id that it puts in.
 fn change(m: &LockManager, leaf: &Mutex<Option<Arc<Id>>>, key: &[u8], me: &Arc<Id>) -> Result<()> {
     let mut found: Option<Arc<Id>> = None;
     loop {

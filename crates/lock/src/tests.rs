@@ -182,7 +182,8 @@ fn who_waits_to_insert_goes_before_the_readers_that_come() {
     assert_eq!((m.memory(), m.locks().len()), (0, 0));
 }
 
-/// The inserter waits for a range whose owner waits for a row of the reader that lets the inserter go first.
+/// The inserter waits for a range whose owner waits for a row of the reader that lets the inserter
+/// go first.
 #[test]
 fn nobody_is_a_victim_of_a_courtesy() {
     let m = manager();
