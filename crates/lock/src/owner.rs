@@ -330,7 +330,8 @@ impl Owner {
     }
 
     /// The error of [`Owner::stop`].
-    pub(crate) fn stopped(&self) -> Option<Error> {
+    #[must_use]
+    pub fn stopped(&self) -> Option<Error> {
         self.wait.lock().stopped.clone()
     }
 
