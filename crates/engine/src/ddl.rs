@@ -13,9 +13,11 @@
 //! and rollback release its indexes, a new version of the definitions is published, and the file is
 //! removed with the last transaction or backup that holds an older one.
 //!
-//! **Cost.** A create waits for the disk three times (the file, its directory entry, the commit), a drop once (the commit): a removed directory
-//! entry need not be durable, since the next open removes the file again. Versions of the definitions share what does not differ, so that the rest does
-//! not grow with the number of tables. An empty table has a file of eight pages.
+//! **Cost.** A create waits for the disk three times (the file, its directory entry, the commit), a
+//! drop twice (the commit, the mark in the file that it may go): the removed directory entry need
+//! not be durable, since the next open removes a marked file. Versions of the definitions share
+//! what does not differ, so that the rest does not grow with the number of tables. An empty table
+//! has a file of eight pages.
 //!
 //! **Temporary tables.** But for granting space ids, which is done for several at a time, none of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
 //! nor the commits in the catalog. So a crash may leave such a table in the catalog with a file that lacks parts, or without one:
