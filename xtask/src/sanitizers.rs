@@ -17,9 +17,10 @@ const FOLDER: &str = "target/sanitizers";
 const MEANT: &str = "xtask/thread-sanitizer.supp";
 
 /// The tests in which threads meet, by package: names of integration tests, then of unit tests; all of the package if none is named.
-const THREADS: [(&str, &[&str], &str); 6] = [
+const THREADS: [(&str, &[&str], &str); 7] = [
     ("holdfast-wal", &["threads_append_and_flush", "space_is_promised_before_use", "a_failed_sync_poisons"], ""),
-    ("holdfast-pool", &["stress", "close_space", "reservation", "resize"], "latch:: translation::"),
+    ("holdfast-latch", &[], ""),
+    ("holdfast-pool", &["stress", "close_space", "reservation", "resize"], "translation::"),
     ("holdfast-tree", &["concurrent_changes_and_walks", "allocation_waits_without_a_latch"], ""),
     ("holdfast-lock", &[], ""),
     ("holdfast-txn", &["concurrent_transfers_keep_the_sum", "scans_lock_rows_as_one"], ""),

@@ -180,7 +180,7 @@ fn tidy() -> anyhow::Result<Outcome> {
 
 /// The unit tests of the crates that are linked into a program with a database.
 fn units() -> anyhow::Result<Outcome> {
-    let crates = ["base", "metrics", "lock", "policy", "io", "wal", "pool", "tree", "txn", "engine", "capi"];
+    let crates = ["base", "metrics", "latch", "lock", "policy", "io", "wal", "pool", "tree", "txn", "engine", "capi"];
     let packages = crates.map(|name| format!("--package holdfast-{name}")).join(" ");
     passed(check(&mut cargo(&format!("test --quiet --lib {packages}"))))
 }
@@ -338,9 +338,9 @@ fn recovery() -> anyhow::Result<Outcome> {
 /// ones. Each has a target folder of its own, since the flag changes every crate.
 fn model_checkers() -> anyhow::Result<Outcome> {
     let runs = [
-        ("loom", "-p holdfast-pool --lib"),
+        ("loom", "-p holdfast-latch --lib"),
         ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit --test loom_space"),
-        ("shuttle", "-p holdfast-pool --lib"),
+        ("shuttle", "-p holdfast-latch --lib"),
         ("shuttle", "-p holdfast-lock --lib"),
         ("shuttle", "-p holdfast-txn --lib"),
     ];

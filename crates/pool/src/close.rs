@@ -14,7 +14,6 @@ use holdfast_metrics::Counter;
 
 use crate::core::Core;
 use crate::header::WRITING;
-use crate::parking;
 use crate::space::Space;
 use crate::translation::{CLAIMED, CLAIMED_WAITED};
 
@@ -85,5 +84,5 @@ fn wait_for_claim(space: &Space, no: PageNo) {
     let Some(entry) = space.translation.entry(no) else { return };
     let _ = entry.compare_exchange(CLAIMED, CLAIMED_WAITED, Ordering::SeqCst, Ordering::SeqCst);
     let waited = || entry.load(Ordering::Relaxed) == CLAIMED_WAITED;
-    parking::sleep_at(std::ptr::from_ref(entry) as usize, waited);
+    holdfast_latch::sleep_at(std::ptr::from_ref(entry) as usize, waited);
 }

@@ -14,7 +14,7 @@ use holdfast_base::{Lsn, PageId, page};
 use crate::access::OptPage;
 use crate::core::Core;
 use crate::header::FrameHeader;
-use crate::latch::Stamp;
+use holdfast_latch::Stamp;
 
 /// What was read optimistically does not count; start over from a point that is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use holdfast_base::{PageId, PageNo, SpaceId};
 
-use crate::latch::Latch;
+use holdfast_latch::Latch;
 
 /// A copy of the page is on its way to disk.
 pub(crate) const WRITING: u32 = 1;

@@ -20,7 +20,6 @@ use holdfast_policy::{ScanHint, Touch};
 
 use crate::core::Core;
 use crate::header::READ_AHEAD;
-use crate::parking;
 use crate::request::Access;
 use crate::space::Space;
 use crate::translation::{CLAIMED, CLAIMED_WAITED};
@@ -72,7 +71,7 @@ impl Claim<'_> {
     fn set(entry: &AtomicU32, value: u32) {
         // Sequentially consistent: see `close` on spaces that are closed meanwhile.
         if entry.swap(value, Ordering::SeqCst) == CLAIMED_WAITED {
-            parking::wake_all_at(std::ptr::from_ref(entry) as usize);
+            holdfast_latch::wake_all_at(std::ptr::from_ref(entry) as usize);
         }
     }
 }
@@ -235,7 +234,7 @@ impl Core {
         if claimed {
             let _wait = self.metrics.wait(WaitClass::ReadIo);
             let waited = || entry.load(Ordering::Relaxed) == CLAIMED_WAITED;
-            parking::sleep_at(std::ptr::from_ref(entry) as usize, waited);
+            holdfast_latch::sleep_at(std::ptr::from_ref(entry) as usize, waited);
         }
         None
     }

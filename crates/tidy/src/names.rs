@@ -6,7 +6,7 @@ use crate::Finding;
 use crate::source::{Tree, is_test};
 
 /// The crates whose names are one vocabulary.
-const KERNEL: [&str; 10] = ["base", "metrics", "lock", "policy", "io", "wal", "pool", "tree", "txn", "engine"];
+const KERNEL: [&str; 11] = ["base", "metrics", "latch", "lock", "policy", "io", "wal", "pool", "tree", "txn", "engine"];
 
 /// A finding for each definition of a public type, trait or constant beyond its first.
 pub fn names(tree: &Tree) -> Vec<Finding> {

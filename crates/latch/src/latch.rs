@@ -10,8 +10,9 @@
 //!                                         held exclusively
 //! ```
 //!
-//! **Optimistic readers** store nothing: they load the word ([`Latch::optimistic`]), read the page, and compare
-//! version and X again ([`Latch::validate`]). What they read counts only if both are unchanged.
+//! **Optimistic readers** store nothing: they load the word ([`Latch::optimistic`]), read the page,
+//! and compare version and X again ([`Latch::validate`]). What they read counts only if both are
+//! unchanged.
 //!
 //! **Shared and exclusive holders** change the word by compare-exchange. A thread that does not get
 //! the latch spins for a moment, sets P and parks on the latch's address; the parking lot checks
@@ -19,8 +20,9 @@
 //! missed. A holder that leaves the latch free while P is set clears P and wakes all parked
 //! threads, which start over.
 //!
-//! **Fairness.** P with shared holders present means that an exclusive request waits; new shared requests then park
-//! behind it. So a stream of readers cannot starve a writer. A thread must not take a latch twice.
+//! **Fairness.** P with shared holders present means that an exclusive request waits; new shared
+//! requests then park behind it. So a stream of readers cannot starve a writer. A thread must not
+//! take a latch twice.
 //!
 //! **A waiter waits for a page.** While a thread waits for the latch of one page, the frame may be
 //! given to another page, whose holder may be waiting for a latch that this thread holds: the order
@@ -28,8 +30,9 @@
 //! page that it is about has left. The evictor takes the page out before it releases the latch, and
 //! the release wakes all parked threads.
 //!
-//! **Memory order.** Acquiring is `Acquire`, releasing `Release`. After X is set a release fence keeps the holder's
-//! writes to the page from becoming visible before X; `validate` has the matching acquire fence (a seqlock).
+//! **Memory order.** Acquiring is `Acquire`, releasing `Release`. After X is set a release fence
+//! keeps the holder's writes to the page from becoming visible before X; `validate` has the
+//! matching acquire fence (a seqlock).
 
 use holdfast_base::latches;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering, fence};
@@ -50,12 +53,12 @@ const SPINS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 100 };
 
 /// What an optimistic reader remembers: the version, with X clear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stamp(u64);
+pub struct Stamp(u64);
 
 /// See the module's description.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(crate) struct Latch {
+pub struct Latch {
     parking: Parking,
     word: AtomicU64,
 }
@@ -63,15 +66,16 @@ pub(crate) struct Latch {
 impl Latch {
     /// Begins an optimistic read; `None` while the latch is held exclusively.
     #[inline]
-    pub(crate) fn optimistic(&self) -> Option<Stamp> {
+    pub fn optimistic(&self) -> Option<Stamp> {
         let word = self.word.load(Ordering::Acquire);
         if word & EXCLUSIVE == 0 { Some(Stamp(word & STAMP)) } else { None }
     }
 
-    /// Like [`Latch::optimistic`], and looks a bounded number of times for a short exclusive holder to leave.
+    /// Like [`Latch::optimistic`], and looks a bounded number of times for a short exclusive holder
+    /// to leave.
     #[cold]
     #[inline(never)]
-    pub(crate) fn optimistic_spin(&self) -> Option<Stamp> {
+    pub fn optimistic_spin(&self) -> Option<Stamp> {
         for _ in 0..SPINS {
             if let Some(stamp) = self.optimistic() {
                 return Some(stamp);
@@ -83,13 +87,14 @@ impl Latch {
 
     /// Whether nothing was changed since `stamp` was taken: what was read in between counts.
     #[inline]
-    pub(crate) fn validate(&self, stamp: Stamp) -> bool {
+    pub fn validate(&self, stamp: Stamp) -> bool {
         fence(Ordering::Acquire);
         self.word.load(Ordering::Relaxed) & STAMP == stamp.0 || holdfast_base::planted!("stale-page-believed")
     }
 
-    /// Takes the latch exclusively if it is free and still at `stamp`, waiting for shared holders only.
-    pub(crate) fn upgrade(&self, stamp: Stamp) -> bool {
+    /// Takes the latch exclusively if it is free and still at `stamp`, waiting for shared holders
+    /// only.
+    pub fn upgrade(&self, stamp: Stamp) -> bool {
         loop {
             let word = self.word.load(Ordering::Relaxed);
             if word & STAMP != stamp.0 {
@@ -114,7 +119,7 @@ impl Latch {
 
     /// Takes the latch shared if that is possible at once.
     #[inline]
-    pub(crate) fn try_shared(&self) -> bool {
+    pub fn try_shared(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while Self::admits_shared(word) {
             match self.word.compare_exchange_weak(word, word + SHARED_ONE, Ordering::Acquire, Ordering::Relaxed) {
@@ -130,7 +135,7 @@ impl Latch {
 
     /// Takes the latch exclusively if it is free.
     #[inline]
-    pub(crate) fn try_exclusive(&self) -> bool {
+    pub fn try_exclusive(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & HELD == 0 {
             match self.word.compare_exchange_weak(word, word | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed) {
@@ -146,28 +151,29 @@ impl Latch {
     }
 
     /// Takes the latch shared; waits. For threads that hold no other latch.
-    #[cfg(any(test, miri))]
-    pub(crate) fn shared(&self) {
+    pub fn shared(&self) {
         self.shared_while(|| true);
     }
 
     /// Takes the latch exclusively; waits. For threads that hold no other latch.
-    pub(crate) fn exclusive(&self) {
+    pub fn exclusive(&self) {
         self.exclusive_while(|| true);
     }
 
-    /// Takes the latch shared; waits as long as `there` says that the page is. Returns whether it has the latch.
-    pub(crate) fn shared_while(&self, there: impl Fn() -> bool) -> bool {
+    /// Takes the latch shared; waits as long as `there` says that the page is. Returns whether it
+    /// has the latch.
+    pub fn shared_while(&self, there: impl Fn() -> bool) -> bool {
         self.acquire(Latch::try_shared, |word| !Self::admits_shared(word), there)
     }
 
-    /// Takes the latch exclusively; waits as long as `there` says that the page is. Returns whether it has the latch.
-    pub(crate) fn exclusive_while(&self, there: impl Fn() -> bool) -> bool {
+    /// Takes the latch exclusively; waits as long as `there` says that the page is. Returns whether
+    /// it has the latch.
+    pub fn exclusive_while(&self, there: impl Fn() -> bool) -> bool {
         self.acquire(Latch::try_exclusive, |word| word & HELD != 0, there)
     }
 
     /// Gives a shared hold back.
-    pub(crate) fn release_shared(&self) {
+    pub fn release_shared(&self) {
         let before = self.word.fetch_sub(SHARED_ONE, Ordering::Release);
         debug_assert!(before & SHARED_MASK != 0, "released a shared latch that no thread held");
         latches::gave();
@@ -176,19 +182,20 @@ impl Latch {
         }
     }
 
-    /// Gives the exclusive hold back. `changed`: the page was changed, so optimistic readers must fail.
-    pub(crate) fn release_exclusive(&self, changed: bool) {
+    /// Gives the exclusive hold back. `changed`: the page was changed, so optimistic readers must
+    /// fail.
+    pub fn release_exclusive(&self, changed: bool) {
         self.leave_exclusive(changed, 0);
         latches::gave();
     }
 
     /// Turns the exclusive hold into a shared one without letting a writer in between.
-    pub(crate) fn downgrade(&self, changed: bool) {
+    pub fn downgrade(&self, changed: bool) {
         self.leave_exclusive(changed, SHARED_ONE);
     }
 
     /// The current version, for a holder.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> Stamp {
         Stamp(self.word.load(Ordering::Relaxed) & STAMP & !EXCLUSIVE)
     }
 
@@ -314,7 +321,8 @@ mod tests {
     }
 }
 
-/// The same scenarios under loom (all interleavings up to a bound) and under shuttle (random ones, more threads).
+/// The same scenarios under loom (all interleavings up to a bound) and under shuttle (random ones,
+/// more threads).
 #[cfg(all(test, any(loom, shuttle)))]
 mod checked {
     use super::*;
@@ -387,8 +395,8 @@ mod checked {
         });
     }
 
-    /// The story behind: two threads, each with a latch, waited for pages whose frames had meanwhile been given to the page that
-    /// the other one held.
+    /// The story behind: two threads, each with a latch, waited for pages whose frames had
+    /// meanwhile been given to the page that the other one held.
     #[test]
     fn a_wait_ends_when_the_page_has_left_and_the_frame_is_held_for_another() {
         explore(|| {
@@ -401,7 +409,8 @@ mod checked {
                     waiter.latch.release_shared();
                 }
             });
-            // Evicted; then the frame is another page's, which is held until the waiter has gone its way.
+            // Evicted; then the frame is another page's, which is held until the waiter has gone
+            // its way.
             page.increment();
             page.latch.release_exclusive(true);
             page.latch.exclusive();
