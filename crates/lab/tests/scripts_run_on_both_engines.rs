@@ -3,7 +3,7 @@
 
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::load::prepare;
-use holdfast_lab::server::turns::side::script;
+use holdfast_lab::server::turns::workload::script;
 use holdfast_server::{Cache, Server, apt};
 use holdfast_workload::dbstress::{self, Table};
 use holdfast_workload::scripts::Script;

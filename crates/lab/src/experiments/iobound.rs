@@ -264,8 +264,18 @@ fn case(
     let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
     let mut case = Case { mode, method, turns: Vec::new(), memory, pool_bytes, visited_bytes, charts: Vec::new() };
     let in_pool = in_pool(WIDTHS[1]);
-    beside(&mut case, &db, &sessions, &in_pool, &path, options, progress)?;
-    drop((sessions, in_pool));
+    let scratch = control::scratch(&path)?;
+    let frames = case.pool_bytes as usize / PAGE_BYTES;
+    let surroundings = Surroundings {
+        in_pool: &in_pool,
+        path: &path,
+        scratch: scratch.path(),
+        direct: case.is_direct(),
+        frames,
+        options,
+    };
+    beside(&mut case, &db, &sessions, &surroundings, progress)?;
+    drop((sessions, in_pool, scratch));
     db.close()?;
     twin_db.close()?;
     Ok(case)
@@ -291,16 +301,11 @@ fn beside(
     case: &mut Case,
     db: &Database,
     load: &Load<'_>,
-    in_pool: &Load<'_>,
-    path: &Path,
-    options: &Options,
+    surroundings: &Surroundings<'_, '_>,
     progress: &mut Progress,
 ) -> Result<()> {
+    let options = surroundings.options;
     let mut sampler = Sampler::new(db);
-    let scratch = control::scratch(path)?;
-    let frames = case.pool_bytes as usize / PAGE_BYTES;
-    let surroundings =
-        Surroundings { in_pool, path, scratch: scratch.path(), direct: case.is_direct(), frames, options };
     let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
         let before = db.metrics_snapshot();
         let engine = sampler.run(name, load, options.turn, progress)?;

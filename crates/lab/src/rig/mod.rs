@@ -11,9 +11,7 @@
 //! | [`control`] | loops without an engine: processor, reads past the system's cache, syncs |
 //! | [`fio`] | fio, where the disk is in question |
 //! | [`cpu`] | processor time |
-//! | [`cli`] | their arguments |
 
-pub mod cli;
 pub mod control;
 pub mod cpu;
 pub mod fio;

@@ -28,7 +28,8 @@ use super::data::{self, SCHEMA};
 use super::load::Oltp;
 use super::named::ServerWithSchema;
 use super::turns::cell::{Cell, Column, grid, p95};
-use super::turns::side::{Data, Side, Turn, script};
+use super::turns::side::{Data, Running, Side, Turn};
+use super::turns::workload::script;
 use super::turns::{self, Findings, Place, Plan, engine_name};
 use crate::document::{Bar, Document, Verdict, metrics};
 use crate::experiments::sideload::HOT;
@@ -187,8 +188,8 @@ fn on_private(
     for &contender in &plan.contenders {
         let mut conn = Conn::new(address.options()).context("connect to the server")?;
         load(&mut conn, contender, options, progress)?;
-        let (name, pid) = (engine_name(contender), Some(server.pid()?));
-        sides.push(Side::of_running_server(cache, &plan.cores, &name, contender, address.clone(), conn, pid));
+        let running = Running { address: address.clone(), conn, pid: Some(server.pid()?) };
+        sides.push(Side::of_running_server(cache, &plan.cores, &engine_name(contender), contender, running));
     }
     let mut cells = Vec::new();
     for asking in Asking::CELLS {

@@ -3,12 +3,12 @@
 //! The turns of a cell alternate with turns of a loop that only reads. So a disk that is faster for
 //! some seconds, or that has other users, is measured as the engine had it.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use holdfast::Database;
 use holdfast::metrics::Counter;
 
-use super::references::PageMap;
-use super::{Options, mix, simulated};
+use super::options::{Options, mix};
+use super::references::{PageMap, Plan, misses_per_transaction};
 use crate::figures::Chart;
 use crate::measure::Figure;
 use crate::progress::Progress;
@@ -162,6 +162,15 @@ impl Bench<'_> {
     fn bare(&self, threads: usize, size: Size) -> Result<Option<Rate>> {
         size.tight.then(|| self.bare.run(threads, self.options.turn / SHORTER)).transpose()
     }
+}
+
+/// The misses per transaction of the policy for the same references, simulated.
+fn simulated(map: &PageMap, options: &Options, sessions: usize, frames: usize, pages: usize) -> Result<f64> {
+    // Enough to fill the cache several times before the measurement.
+    let warm = (pages / 8).clamp(400, 20_000);
+    let plan = Plan { mix: mix(), rows: options.rows, sessions, transactions: [warm, 1500], seed: options.seed };
+    let misses = misses_per_transaction(map, &plan, &[frames])?;
+    misses.first().copied().ok_or_else(|| anyhow!("nothing was simulated"))
 }
 
 /// The rates without an engine around a turn.

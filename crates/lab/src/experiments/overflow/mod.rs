@@ -15,20 +15,20 @@
 //! bound.
 
 mod cell;
+mod options;
 mod price;
 mod references;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use anyhow::{Context, Result, anyhow};
 use holdfast::FlushMethod;
-use holdfast_workload::sysbench::Mix;
 use serde_json::json;
 
 use self::cell::{Bench, Cell, Size, Turn};
+pub use self::options::Options;
+pub(crate) use self::options::RANGE;
+use self::options::SMALLEST;
 use self::price::Price;
-use self::references::{PageMap, Plan};
+use self::references::PageMap;
 use crate::document::{Bar, Document, Run, Verdict, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
@@ -36,39 +36,6 @@ use crate::measure::human;
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
-
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Rows of the table.
-    pub rows: u32,
-    /// Pools, as shares of the data; 5 MB comes first in any case.
-    pub shares: Vec<f64>,
-    /// Threads.
-    pub threads: Vec<usize>,
-    /// Length of a turn.
-    pub turn: Duration,
-    /// Directory of the disk.
-    pub dir: PathBuf,
-    /// Seed of data and load.
-    pub seed: u64,
-}
-
-impl Options {
-    /// An upper bound of the table's size.
-    fn data_bytes_at_most(&self) -> u64 {
-        u64::from(self.rows) * 260
-    }
-}
-
-/// The smallest pool.
-const SMALLEST: u64 = 5 << 20;
-/// Rows of a range, as published.
-pub(crate) const RANGE: u32 = 1000;
-
-fn mix() -> Mix {
-    Mix { range_size: RANGE, ..Mix::READ_ONLY }
-}
 
 /// The results.
 struct Outcome {
@@ -134,14 +101,6 @@ fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Ou
         outcome.charts.extend(charts);
     }
     Ok(outcome)
-}
-
-fn simulated(map: &PageMap, options: &Options, sessions: usize, frames: usize, pages: usize) -> Result<f64> {
-    // Enough to fill the cache several times before the measurement.
-    let warm = (pages / 8).clamp(400, 20_000);
-    let plan = Plan { mix: mix(), rows: options.rows, sessions, transactions: [warm, 1500], seed: options.seed };
-    let misses = references::misses_per_transaction(map, &plan, &[frames])?;
-    misses.first().copied().ok_or_else(|| anyhow!("nothing was simulated"))
 }
 
 fn document_run(cell: &Cell) -> Run {

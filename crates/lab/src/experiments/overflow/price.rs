@@ -6,7 +6,7 @@ use anyhow::Result;
 use holdfast::metrics::Counter;
 use holdfast_workload::sysbench::Mix;
 
-use super::{Options, SMALLEST};
+use super::options::{Options, SMALLEST};
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::control::{PageLoop, Rate};

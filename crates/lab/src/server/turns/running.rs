@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use holdfast_server::{Cache, apt};
 use serde_json::{Map, Value, json};
 
-use super::side::Side;
+use super::side::{Running, Side};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
 use crate::pin::Cores;
@@ -134,8 +134,8 @@ fn measure(
     let plan = what.plan().clone();
     let mut sides = Vec::new();
     for name in what.sides(engine_name(on_server.contender)) {
-        let (address, conn) = (on_server.address.clone(), on_server.connect()?);
-        sides.push(Side::of_running_server(cache, &plan.cores, &name, on_server.contender, address, conn, place.pid));
+        let running = Running { address: on_server.address.clone(), conn: on_server.connect()?, pid: place.pid };
+        sides.push(Side::of_running_server(cache, &plan.cores, &name, on_server.contender, running));
     }
     let mut findings: Findings = match what {
         What::Sessions(options) => sessions::on_running_server(options, on_server, place, cache, &mut sides, progress)?,

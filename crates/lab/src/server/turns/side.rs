@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use holdfast_server::{Cache, Server};
-use holdfast_workload::scripts::Script;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::meters::{self, Meter, Values};
-use super::workload::Workload;
+use super::workload::{Workload, script};
 use crate::experiments::sideload::HOT;
 use crate::figures::Span;
 use crate::measure::human;
@@ -122,6 +121,16 @@ pub struct Side<'c> {
     pub spans: Vec<Span>,
 }
 
+/// A server that runs already, with the schema of the tables.
+pub struct Running {
+    /// The address for clients.
+    pub address: Address,
+    /// A connection for queries.
+    pub conn: Conn,
+    /// Its process, if it is known.
+    pub pid: Option<u32>,
+}
+
 /// A private server.
 struct Own<'c> {
     /// The folder of its files in the cache folder.
@@ -171,21 +180,17 @@ impl<'c> Side<'c> {
         Ok(Side::new(cache, cores, name, contender, address, Some(Own { folder, server })))
     }
 
-    /// Returns a running server that the user names, queried over `conn`. Its schema exists, and
-    /// its process is `pid`, if that is known. It is neither started nor stopped, and is not
-    /// paused.
+    /// Returns a running server. It is neither started nor stopped, and is not paused.
     #[must_use]
     pub fn of_running_server(
         cache: &'c Cache,
         cores: &'c Cores,
         name: &str,
         contender: Contender,
-        address: Address,
-        conn: Conn,
-        pid: Option<u32>,
+        running: Running,
     ) -> Side<'c> {
-        let mut side = Side::new(cache, cores, name, contender, address, None);
-        side.up = Some(Up::new(conn, pid));
+        let mut side = Side::new(cache, cores, name, contender, running.address, None);
+        side.up = Some(Up::new(running.conn, running.pid));
         side
     }
 
@@ -466,16 +471,6 @@ impl Drop for Side<'_> {
             let _ = own.server.remove();
         }
     }
-}
-
-/// Writes one of the lab's scripts and returns its path.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn script(cache: &Cache, script: Script) -> Result<String> {
-    let folder: PathBuf = cache.path("lab/scripts");
-    let path = script.write_into(&folder).with_context(|| format!("write a script into {}", folder.display()))?;
-    Ok(path.to_string_lossy().into_owned())
 }
 
 fn delta(from: &Values, to: &Values, meter: Meter) -> f64 {

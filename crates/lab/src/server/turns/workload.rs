@@ -1,13 +1,14 @@
 //! The workloads of the sessions, each by one of the lab's scripts for sysbench, with its tables
 //! and their sizes.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 use holdfast_server::Cache;
 use holdfast_workload::rng::Rng;
 use holdfast_workload::scripts::Script;
 use serde_json::{Value, json};
 
-use super::side;
 use crate::document::metrics;
 use crate::server::data::SCHEMA;
 use crate::server::load::Oltp;
@@ -79,7 +80,7 @@ impl Workload {
         if matches!(self, Workload::DbStress { .. }) {
             asked.push(format!("--rw-ratio={rw_ratio}"));
         }
-        let script = side::script(cache, self.script())?;
+        let script = script(cache, self.script())?;
         Ok(Oltp { script, asked, ..Oltp::read_only(0, SCHEMA, sessions as usize, seed) })
     }
 
@@ -147,6 +148,16 @@ impl Workload {
             }),
         }
     }
+}
+
+/// Writes one of the lab's scripts and returns its path.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn script(cache: &Cache, script: Script) -> Result<String> {
+    let folder: PathBuf = cache.path("lab/scripts");
+    let path = script.write_into(&folder).with_context(|| format!("write a script into {}", folder.display()))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

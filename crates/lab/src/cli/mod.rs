@@ -1,15 +1,21 @@
-//! The arguments of `holdfast lab`.
+//! The arguments of `holdfast lab`: those of all experiments, those of the experiments on the
+//! embedded engine alone, and, here, the choice of one.
+
+mod common;
+pub mod rig;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use holdfast_server::Historic;
 use holdfast_workload::dist::Kind;
 use serde_json::json;
 
+use self::common::DIRECTORY;
+pub use self::common::{CommonArgs, DiskArg, TargetArg};
+use self::rig::{RigArgs, RigExperiment};
 use crate::document::{self, Document};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::{scan, sideload};
@@ -17,8 +23,6 @@ use crate::machine::Machine;
 use crate::pin::{self, Cores};
 use crate::progress::Progress;
 use crate::report;
-use crate::rig::cli::{RigArgs, RigExperiment};
-use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
 use crate::server::turns::running::{self, What};
 use crate::server::turns::{self, Plan};
@@ -83,85 +87,6 @@ Examples:
   holdfast lab all --quick --check --report all.html
   holdfast lab all --dir /mnt/ssd --json all.json";
 
-/// The disk that an experiment runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DiskArg {
-    /// Memory behind the model of a spinning disk: one arm, seek plus transfer
-    Model,
-    /// Files in a directory, past the operating system's cache where the file system has that
-    Real,
-}
-
-/// The engine or server that an experiment runs on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TargetArg {
-    /// The engine in this process.
-    Embedded,
-    /// Private MariaDB servers.
-    MariaDb,
-    /// A historic server.
-    Historic(Historic),
-    /// A running server that the user names.
-    Server(Address),
-}
-
-impl std::str::FromStr for TargetArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<TargetArg, String> {
-        if let Some(server) = Historic::ALL.into_iter().find(|server| server.target() == text) {
-            return Ok(TargetArg::Historic(server));
-        }
-        match (text, text.strip_prefix("dsn:")) {
-            ("embedded", _) => Ok(TargetArg::Embedded),
-            ("mariadb", _) => Ok(TargetArg::MariaDb),
-            (_, Some(url)) => foreign::parse(url).map(TargetArg::Server),
-            _ => Err("give embedded, mariadb, mysql55, mysql56 or dsn:mysql://user:password@host:port/".to_owned()),
-        }
-    }
-}
-
-/// The arguments of all experiments.
-#[derive(Debug, Args)]
-pub struct CommonArgs {
-    /// The shortest run whose figures mean something
-    #[arg(long, conflicts_with = "full")]
-    pub quick: bool,
-    /// The published sizes
-    #[arg(long)]
-    pub full: bool,
-    /// Exit with code 3 if a claim does not hold
-    #[arg(long)]
-    pub check: bool,
-    /// Seed of data and load
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// The engine or server: embedded; mariadb for private servers, which are fetched by apt;
-    /// mysql55 or mysql56 for the servers of the published experiments, which Maven downloads; or
-    /// dsn:mysql://user:password@host:port/ for a running server, in a schema that is created and
-    /// dropped
-    #[arg(long, default_value = "embedded", value_name = "TARGET")]
-    pub target: TargetArg,
-    /// The disk [default: model; with --target mariadb real]
-    #[arg(long, value_enum)]
-    pub disk: Option<DiskArg>,
-    /// Directory for the data with --disk real; the data is removed at the end
-    #[arg(long, default_value = ".lab", value_name = "DIR")]
-    pub dir: PathBuf,
-    /// Write the document as JSON; - for standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Path of the report, one HTML page [default: .lab/EXPERIMENT.html]
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-    /// Write no report
-    #[arg(long, conflicts_with = "report")]
-    pub no_report: bool,
-    /// Do not give OLTP and dump a core each
-    #[arg(long)]
-    pub no_pin: bool,
-}
-
 /// `holdfast lab sideload`.
 #[derive(Debug, Args)]
 pub struct SideloadArgs {
@@ -216,9 +141,6 @@ pub struct QuerycacheArgs {
     pub query_cache_mib: u64,
 }
 
-/// The default folder for reports.
-const DIRECTORY: &str = ".lab";
-
 fn above_zero(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(v) if v > 0.0 && v.is_finite() => Ok(v),
@@ -230,17 +152,6 @@ fn zero_or_above(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(v) if v >= 0.0 && v.is_finite() => Ok(v),
         _ => Err("give a number, 0 or above".to_owned()),
-    }
-}
-
-impl CommonArgs {
-    fn report_path(&self, experiment: &str) -> Option<PathBuf> {
-        let default = || PathBuf::from(DIRECTORY).join(format!("{experiment}.html"));
-        (!self.no_report).then(|| self.report.clone().unwrap_or_else(default))
-    }
-
-    fn real_disk(&self) -> Option<PathBuf> {
-        (self.disk == Some(DiskArg::Real)).then(|| self.dir.clone())
     }
 }
 

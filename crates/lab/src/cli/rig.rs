@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::{CommonArgs, DiskArg, TargetArg};
+use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
 use crate::experiments::{flush, iobound, overflow, purge, sessions, soak};
 use crate::pin::Cores;
