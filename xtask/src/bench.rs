@@ -10,7 +10,8 @@ use crate::run::{cargo, check, works};
 
 #[derive(Subcommand)]
 pub enum What {
-    /// Compare with LMDB, redb, fjall, RocksDB and SQLite (a workspace of its own; builds them first)
+    /// Compare with LMDB, redb, fjall, RocksDB and SQLite (a workspace of its own; builds them
+    /// first)
     #[command(disable_help_flag = true)]
     Compare {
         /// Passed on to the comparison; `--help` lists them
@@ -60,7 +61,8 @@ fn rocksdb() -> (String, String) {
     (set(ROCKSDB_INCLUDE).unwrap_or_else(|| "/usr/include".into()), set(ROCKSDB_LIB).unwrap_or_else(lib))
 }
 
-/// The parts, from the disk up. The files go to a folder of the project, so that its disk is what is measured.
+/// The parts, from the disk up. The files are in a folder of the project, so that its disk is
+/// measured.
 fn parts() -> anyhow::Result<()> {
     std::fs::create_dir_all(".lab/bench")?;
     check(&mut cargo("run --release --package holdfast-io --example io_bench -- .lab/bench"))?;

@@ -1,5 +1,5 @@
-//! Fuzzing with libFuzzer on the stable toolchain: the coverage instrumentation is an LLVM pass that needs no
-//! nightly flag, and libFuzzer itself comes with the `libfuzzer-sys` crate.
+//! Fuzzing with libFuzzer on the stable toolchain: the coverage instrumentation is an LLVM pass
+//! that needs no nightly flag, and the crate `libfuzzer-sys` contains libFuzzer.
 
 use anyhow::bail;
 
@@ -9,14 +9,16 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions=on -Coverflow-checks=on -Ccodegen-units=1";
 
-/// Runs `targets` (all when empty) for `seconds` each; an input that crashes one is left in `fuzz/artifacts`.
+/// Runs `targets` (all when empty) for `seconds` each. An input that crashes one is stored in
+/// `fuzz/artifacts`.
 pub fn run(seconds: u32, targets: &[String]) -> anyhow::Result<()> {
     let known = targets_in("fuzz/targets")?;
     if let Some(unknown) = targets.iter().find(|name| !known.contains(name)) {
         bail!("there is no fuzz target `{unknown}`; there are: {}", known.join(", "));
     }
     let host = "x86_64-unknown-linux-gnu";
-    // With an explicit --target, RUSTFLAGS reach the targets only, not build scripts and derive macros.
+    // With an explicit --target, RUSTFLAGS apply to the targets only, not to build scripts and
+    // derive macros.
     let build = format!("build --quiet --release --manifest-path fuzz/Cargo.toml --target {host} --bins");
     check(cargo(&build).env("RUSTFLAGS", COVERAGE))?;
     for name in if targets.is_empty() { &known } else { targets } {

@@ -1,7 +1,7 @@
-//! What compilers can check while the code runs: the shim and the C interface under AddressSanitizer and
-//! UndefinedBehaviorSanitizer, the engine's threads under ThreadSanitizer.
+//! Checks that compilers add to running code: the shim and the C interface under AddressSanitizer
+//! and UndefinedBehaviorSanitizer, the engine's threads under ThreadSanitizer.
 //!
-//! A finding ends the run. Each part is skipped, with a reason, on a machine that lacks what it needs.
+//! A finding ends the run. A part is skipped, with a reason, on a machine that lacks a tool for it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +27,7 @@ const THREADS: [(&str, &[&str], &str); 7] = [
     ("holdfast-engine", &["many_sessions_share_a_small_cache", "definitions_change_while_others_wait"], ""),
 ];
 
-/// The C interface, used by a C program that is compiled with sanitizers; what it leaks is a finding, too.
+/// The C interface, used by a C program that is compiled with sanitizers; a leak is a finding, too.
 pub fn c_interface() -> anyhow::Result<()> {
     check(&mut cargo("build --quiet --package holdfast-capi"))?;
     std::fs::create_dir_all(FOLDER)?;
@@ -64,7 +64,8 @@ pub fn lacks_c_sanitizers() -> Option<String> {
     (!finds("libasan.so") || !finds("libubsan.so")).then(|| "the C compiler has no libasan and libubsan".to_string())
 }
 
-/// The tests in which threads meet, with every access to memory watched. The standard library is built with it.
+/// The tests with several threads, with every access to memory checked. The standard library is
+/// built in the same way.
 pub fn threads() -> anyhow::Result<()> {
     let suppressions = std::env::current_dir()?.join(MEANT);
     let options = format!("suppressions={}:halt_on_error=1:second_deadlock_stack=1", suppressions.display());
@@ -85,7 +86,8 @@ pub fn threads() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the nightly toolchain has the source of the standard library; if it cannot be installed either, why.
+/// Checks that the nightly toolchain has the source of the standard library, and installs it if
+/// not. Returns the reason if it cannot.
 pub fn lacks_library_source() -> Option<String> {
     if has_library_source() {
         return None;

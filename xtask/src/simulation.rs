@@ -1,4 +1,5 @@
-//! The simulation of the whole engine: built with the scheduler in place of the system's threads, in a target folder of its own.
+//! The simulation of the whole engine, built with the scheduler in place of the system's threads,
+//! in a target folder of its own.
 
 use crate::run::{cargo, check};
 

@@ -321,7 +321,7 @@ fn crash_long() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --release --package holdfast-sim -- crash --seeds 100000")))
 }
 
-/// Fields, pages and files damaged by one who knows the format.
+/// Fields, pages and files damaged with knowledge of the format.
 fn damage_short() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 1000")))
 }

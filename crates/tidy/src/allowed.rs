@@ -1,4 +1,5 @@
-//! What the checks may still find, `tidy.allowed`: a line `check number` for each check that is not clean yet.
+//! The findings that checks may still have, `tidy.allowed`: a line `check number` for each check
+//! that is not clean yet.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,8 @@ const FILE: &str = "tidy.allowed";
 /// Findings that are printed of a check that fails; more are counted.
 const SHOWN: usize = 40;
 
-/// Prints what was found, and fails if it is not what is allowed. With `all` every finding is printed. With
-/// `lower` the numbers that fell are written.
+/// Prints the findings, and fails if their numbers are not the allowed ones. With `all` prints
+/// every finding. With `lower` writes the numbers that fell.
 ///
 /// # Errors
 /// If a check finds more or fewer than it may, or the file cannot be read or written.

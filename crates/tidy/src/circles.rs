@@ -1,9 +1,10 @@
 //! Circles of imports among the files of a crate.
 //!
-//! A file *uses* another one of its crate if a path in it (of a `use`, a type, a call) names an item of the other. A name
-//! that a module re-exports counts as the file that defines it, and a re-export is no use: a module's face may
-//! name its parts. Tests are left out. Files that use each other, directly or through others, are a circle
-//! (Tarjan's strongly connected components).
+//! A file *uses* another one of its crate if a path in it (of a `use`, a type, a call) names an
+//! item of the other. A name that a module re-exports counts as the file that defines it, and a
+//! re-export is no use: a `mod.rs` may name its parts. Tests are left out. Files that use each
+//! other, directly or through others, are a circle (a strongly connected component, by Tarjan's
+//! algorithm).
 
 use std::collections::{BTreeMap, BTreeSet};
 

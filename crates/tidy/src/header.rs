@@ -44,8 +44,8 @@ fn declared(text: &str) -> BTreeMap<String, usize> {
     DECLARATION.captures_iter(&text).map(function).collect()
 }
 
-/// The exported functions with file, line and number of parameters. A macro defines most of them, so the text is
-/// searched.
+/// The exported functions with file, line and number of parameters. A macro defines most of them,
+/// so the text is searched.
 fn defined(tree: &Tree) -> BTreeMap<String, (String, usize, usize)> {
     let mut functions = BTreeMap::new();
     for file in tree.of(Kind::Rust).filter(|file| file.path.starts_with("crates/capi/src/")) {
@@ -57,7 +57,8 @@ fn defined(tree: &Tree) -> BTreeMap<String, (String, usize, usize)> {
     functions
 }
 
-/// How many parameters a list has. A comma within brackets separates nothing, nor does one at the end.
+/// The number of parameters in a list. A comma within brackets separates nothing, nor does one at
+/// the end.
 fn parameters(list: &str) -> usize {
     let list = list.trim().trim_end_matches(',');
     let mut depth = 0_usize;

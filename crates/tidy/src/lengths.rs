@@ -56,7 +56,8 @@ pub fn comments(tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
-/// Lines of documents that are too long; a table, a block of code and a line that cannot be broken may be.
+/// Lines of documents that are too long. Tables, blocks of code and lines that cannot be broken are
+/// left out.
 pub fn prose(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.of(Kind::Markdown) {
@@ -138,7 +139,8 @@ impl<'ast> Visit<'ast> for Functions {
     }
 }
 
-/// The first line and the number of lines of each function that begins at the first column and ends with a brace there.
+/// The first line and the number of lines of each function that begins at the first column and ends
+/// with a brace there.
 fn cpp_functions(text: &str) -> Vec<(usize, usize)> {
     let mut functions = Vec::new();
     let mut begin: Option<usize> = None;

@@ -1,10 +1,12 @@
 //! Checks of the source itself, which a compiler does not make: `cargo xtask tidy`.
 //!
-//! A check reads the files that git lists and returns [`Finding`]s. What a check may still find is a number for each check
-//! in the file `tidy.allowed` at the root of the project ([`allowed`]): a run fails if there are more, and also if
-//! there are fewer, so that the number only falls.
+//! A check reads the files that git lists and returns [`Finding`]s. The file `tidy.allowed` at the
+//! root of the project has, for each check, the number of findings that it may still have
+//! ([`allowed`]). A run fails if there are more, and also if there are fewer, so that the number
+//! only falls.
 //!
-//! The module [`source`] is the only one that reads files; a check is a function of [`source::Tree`].
+//! The module [`source`] is the only one that reads files; a check is a function of
+//! [`source::Tree`].
 
 #![forbid(unsafe_code)]
 

@@ -69,7 +69,8 @@ impl Tree {
         let listed = git(&root, &["ls-files", "--cached", "--others", "--exclude-standard"])?;
         let mut files = Vec::new();
         for path in listed.lines() {
-            // A file that was removed is still listed until that is committed; one that is not text is of no concern.
+            // git lists a file that was removed until the removal is committed; a file that is not
+            // text is skipped.
             if let Ok(text) = std::fs::read_to_string(root.join(path)) {
                 files.push(Source::new(path, text)?);
             }

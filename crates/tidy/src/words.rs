@@ -1,4 +1,5 @@
-//! Words that hide what acts: persons where a thread, a transaction or a program is meant, and pictures.
+//! Words that hide the thing that acts: persons where a thread, a transaction or a program is
+//! meant, and pictures.
 
 use std::sync::LazyLock;
 

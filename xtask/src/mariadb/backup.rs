@@ -1,8 +1,10 @@
-//! The backup test: a server is backed up while transactions run, and the copy is restored into another server.
+//! The backup test: a server is backed up while transactions run, and the copy is restored into
+//! another server.
 //!
-//! Every transaction adds a row to two tables, so a copy that is not of one moment shows. What was committed before the
-//! backup began must be in it, and the copy must be a database that takes further changes. The restore is the one of the
-//! user's guide: a new data directory, into which the backup is copied.
+//! Every transaction adds a row to two tables, so a copy that is not of one moment is found. The
+//! copy must contain all that was committed before the backup began, and it must be a database that
+//! takes further changes. The restore is the one of the user's guide: a new data directory, into
+//! which the backup is copied.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The user documentation lists the system variables that there are, and says right which of them change at run time.
+//! The user documentation lists the system variables that exist, and says correctly which of them
+//! change at run time.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -102,13 +102,15 @@ pub enum What {
         #[command(flatten)]
         rewritten: mtr::Rewritten,
     },
-    /// Compile the shim with AddressSanitizer and UndefinedBehaviorSanitizer, and run the scripts of `mariadb/tests`, a table
-    /// altered at random and tables that refer to each other; a finding ends the server, and the run
+    /// Compile the shim with AddressSanitizer and UndefinedBehaviorSanitizer, and run the scripts
+    /// of `mariadb/tests`, a table altered at random and tables that refer to each other; a finding
+    /// ends the server, and the run
     Sanitize {
         /// Only the scripts whose name contains one of these words, and nothing else
         only: Vec<String>,
     },
-    /// Run the SQL scripts of `mariadb/tests` on a private server, on this engine and on InnoDB, and compare
+    /// Run the SQL scripts of `mariadb/tests` on a private server, on this engine and on InnoDB,
+    /// and compare
     Smoke {
         /// Rewrite the `.result` files of scripts that are not compared with InnoDB
         #[arg(long)]
@@ -118,14 +120,25 @@ pub enum What {
     },
 }
 
+impl What {
+    /// True if the engine is built before the subcommand runs.
+    fn needs_engine(&self) -> bool {
+        !matches!(
+            self,
+            What::Down | What::Client { .. } | What::Sysbench { .. } | What::Package | What::Sanitize { .. }
+        )
+    }
+}
+
 /// Runs a subcommand with the engine built as `profile` says.
 pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     let cache = Cache::of_the_project();
-    let build = |cache: &Cache| build_as(cache, profile);
+    if what.needs_engine() {
+        build_as(&cache, profile)?;
+    }
     match what {
-        What::Build => build(&cache).map(drop),
+        What::Build => Ok(()),
         What::Up { port, fresh, options } => {
-            build(&cache)?;
             let server = server::Server::new(&cache, "run");
             server.up(port, fresh, &options)?;
             server.say_how_to_connect(port);
@@ -134,66 +147,24 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Down => server::Server::new(&cache, "run").down(),
         What::Client { args } => server::Server::new(&cache, "run").client(&args),
         What::Sysbench { args } => server::Server::new(&cache, "run").sysbench(&args),
-        What::Package => {
-            let plugin = build(&cache)?;
-            package::run(&cache, &plugin, &apt::fetch(&cache)?)
-        }
-        What::Backup => {
-            build(&cache)?;
-            backup::run(&cache)
-        }
-        What::Alters(options) => {
-            build(&cache)?;
-            alters::run(&cache, &options)
-        }
-        What::References(options) => {
-            build(&cache)?;
-            references::run(&cache, &options)
-        }
-        What::Compare(options) => {
-            build(&cache)?;
-            compare::run(&cache, &options)
-        }
-        What::Isolation(options) => {
-            build(&cache)?;
-            isolation::run(&cache, &options)
-        }
-        What::Crash { rounds, sysbench } => {
-            build(&cache)?;
-            crash::run(&cache, rounds, sysbench)
-        }
-        What::Bench(options) => {
-            build(&cache)?;
-            bench::run(&cache, &options)
-        }
-        What::Load(options) => {
-            build(&cache)?;
-            load::run(&cache, &options)
-        }
-        What::Dump => {
-            build(&cache)?;
-            dump::run(&cache)
-        }
-        What::Replication => {
-            build(&cache)?;
-            replication::run(&cache)
-        }
-        What::Spider => {
-            build(&cache)?;
-            spider::run(&cache)
-        }
-        What::Mtr { suites, tests, rewritten } => {
-            build(&cache)?;
-            mtr::run_as(&cache, &suites, &tests, &rewritten)
-        }
+        What::Package => package::run(&cache, &build_as(&cache, profile)?, &apt::fetch(&cache)?),
+        What::Backup => backup::run(&cache),
+        What::Alters(options) => alters::run(&cache, &options),
+        What::References(options) => references::run(&cache, &options),
+        What::Compare(options) => compare::run(&cache, &options),
+        What::Isolation(options) => isolation::run(&cache, &options),
+        What::Crash { rounds, sysbench } => crash::run(&cache, rounds, sysbench),
+        What::Bench(options) => bench::run(&cache, &options),
+        What::Load(options) => load::run(&cache, &options),
+        What::Dump => dump::run(&cache),
+        What::Replication => replication::run(&cache),
+        What::Spider => spider::run(&cache),
+        What::Mtr { suites, tests, rewritten } => mtr::run_as(&cache, &suites, &tests, &rewritten),
         What::Sanitize { only } => match sanitize(&only)? {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
         },
-        What::Smoke { record, only } => {
-            build(&cache)?;
-            smoke::run(&cache, &only, record)
-        }
+        What::Smoke { record, only } => smoke::run(&cache, &only, record),
     }
 }
 
@@ -224,14 +195,17 @@ pub fn sanitize(only: &[String]) -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-/// Why the server's packages cannot be had.
+/// Runs a fifth of the server's tests of InnoDB with this engine in its place: another fifth every
+/// day. Returns the reason if the server's packages are not available.
 fn without_packages(cache: &Cache) -> Option<String> {
     let error = apt::fetch(cache).err()?;
     Some(format!("the server's packages cannot be fetched by apt: {error}"))
 }
 
-/// A fifth of the server's tests of InnoDB, with this engine in its place: another fifth every day. Where the
-/// server's packages cannot be had, the reason.
+/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at
+/// random, tables that refer to each other, random SQL, tables of another format, a dump to InnoDB
+/// and back, a few tests of the server's suites, some kills. Returns the reason if the server's
+/// packages are not available.
 pub fn rewritten_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Some(why) = without_packages(&cache) {
@@ -244,9 +218,9 @@ pub fn rewritten_suite() -> anyhow::Result<Option<String>> {
 }
 
 /// The part of all this that every run of the tests contains: the smoke scripts, a table altered at
-/// random, tables that refer to each other, random SQL, tables of another format, a dump to InnoDB and back, a
-/// few tests of the server's suites, some kills. Where the server's packages cannot be had, the
-/// reason.
+/// random, tables that refer to each other, random SQL, tables of another format, a dump to InnoDB
+/// and back, a few tests of the server's suites, some kills. Where the server's packages cannot be
+/// had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Some(why) = without_packages(&cache) {

@@ -1,5 +1,5 @@
-//! The Debian package: the engine, its configuration, a dependency on the exact version of the server. What dpkg is told is
-//! in `mariadb/package`, with `$NAME` where something is filled in.
+//! The Debian package: the engine, its configuration, and a dependency on the exact version of the
+//! server. The files for dpkg are in `mariadb/package`, with `$NAME` where a value is filled in.
 //!
 //! It is tried before it is done: unpacked, and a private server started with what is in it.
 

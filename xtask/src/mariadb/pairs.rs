@@ -32,7 +32,8 @@ impl Engine {
     }
 }
 
-/// Settings that are to be equal: `name=value`, with the same name behind `holdfast-` and `innodb-`.
+/// Settings that are to be equal: `name=value`, with the same name behind `holdfast-` and
+/// `innodb-`.
 pub fn on_both(settings: &[String]) -> Vec<String> {
     ["holdfast", "innodb"].iter().flat_map(|engine| settings.iter().map(move |s| format!("--{engine}-{s}"))).collect()
 }

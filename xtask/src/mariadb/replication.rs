@@ -1,10 +1,12 @@
-//! Replication: a primary under load, on this engine and then on InnoDB, and a replica on this engine whose workers apply its
-//! transactions in parallel. At the end every table has the same checksum on both. What follows a row by a reference is not in
-//! the binary log: the replica's engine does it.
+//! Replication: a primary under load, on this engine and then on InnoDB, and a replica on this
+//! engine whose workers apply its transactions in parallel. At the end every table has the same
+//! checksum on both. The binary log does not contain the actions of references: the replica's
+//! engine carries them out.
 //!
-//! The workers are optimistic: they apply transactions that change the same rows at the same time, and the one that comes first in
-//! the primary's log has to win. The engine tells the server which transaction waits for which; without that a worker waits for a lock
-//! that only its successor could release, until the lock wait times out.
+//! The workers are optimistic: they apply transactions that change the same rows at the same time,
+//! and the one that is first in the primary's log has to win. The engine tells the server which
+//! transaction waits for which. Without that, a worker waits for a lock that only its successor
+//! could release, until the lock wait times out.
 
 use std::ops::RangeInclusive;
 
@@ -60,7 +62,8 @@ fn replicate(primary: &Server<'_>, engine: &str, replica: &Server<'_>) -> anyhow
     for (server, engine) in [(primary, engine), (replica, "HOLDFAST")] {
         execute(server, &format!("SET sql_log_bin = 0; {}", tables(engine)))?;
     }
-    // The first half waits for the replica, so that its workers have enough to get in each other's way.
+    // The first half waits for the replica, so that its workers have enough transactions to
+    // conflict.
     load(primary, 1..=MOVEMENTS / 2)?;
     execute(replica, "START SLAVE")?;
     load(primary, MOVEMENTS / 2 + 1..=MOVEMENTS)?;

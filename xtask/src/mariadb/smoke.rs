@@ -1,9 +1,10 @@
-//! The smoke test: scripts run on this engine and on InnoDB, on the same server, and their results compared.
+//! The smoke test: scripts run on this engine and on InnoDB, on the same server, and their results
+//! compared.
 //!
-//! A `.sql` script is read by the client, a `.test` script, which can have several connections, by the server's own
-//! `mariadb-test`. A script names its engine `$ENGINE`. Lines that begin with `-- only` hold for the engine named there
-//! alone. Results must be equal byte for byte, errors included. Where a script has a `.result` beside it, that is what
-//! is expected instead of InnoDB's result.
+//! The client reads a `.sql` script, the server's own `mariadb-test` a `.test` script, which can
+//! have several connections. A script names its engine `$ENGINE`. Lines that begin with `-- only`
+//! hold for the engine named there alone. Results must be equal byte for byte, errors included. A
+//! `.result` beside a script is the expected result instead of InnoDB's.
 
 use std::fs;
 use std::io::Write;

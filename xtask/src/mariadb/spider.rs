@@ -1,8 +1,10 @@
-//! Spider: tables in two parts on two servers with this engine, behind a third, answer like the same tables unsharded.
+//! Spider: tables in two parts on two servers with this engine, behind a third server, answer like
+//! the same tables in one part.
 //!
-//! Each statement of `mariadb/tests/spider/statements.sql` is run on the third server in a schema with tables of its own and in one with
-//! Spider tables over the two; results, errors included, must be equal, and so must the checksums at the end. Then
-//! transactions over both parts are prepared and committed, one of them after the death of a part.
+//! Each statement of `mariadb/tests/spider/statements.sql` runs on the third server, in a schema
+//! with tables of its own and in one with Spider tables over the two parts. Results, errors
+//! included, must be equal, and so must the checksums at the end. Then transactions over both parts
+//! are prepared and committed, one of them after a kill of one server.
 
 use std::fs;
 use std::io::Write;
@@ -60,7 +62,8 @@ fn part_options(host: &str) -> Vec<String> {
         .collect()
 }
 
-/// The tables in all three places: whole and behind Spider on the front server, in parts on the others.
+/// Creates the tables in all three places: whole and behind Spider on the front server, in parts on
+/// the others.
 fn create(front: &Server<'_>, parts: &[Server<'_>; 2]) -> anyhow::Result<()> {
     let schema = fs::read_to_string(root().join("mariadb/tests/spider/schema.sql"))?;
     let on_holdfast = schema.replace(");", ") ENGINE=HOLDFAST;");
@@ -112,7 +115,8 @@ fn compare(front: &Server<'_>, parts: &[Server<'_>; 2]) -> anyhow::Result<()> {
 fn statements(front: &Server<'_>, schema: &str) -> anyhow::Result<String> {
     let script = fs::File::open(root().join("mariadb/tests/spider/statements.sql"))?;
     let mut client = front.client_command();
-    // Not how many rows a statement changed: Spider does not count those that it deletes, whatever the engine behind it.
+    // Without the number of rows that a statement changed: Spider does not count rows that it
+    // deletes, with any engine.
     client.args(["--force", "--table", "--column-names", "-v", schema]);
     let output = client.stdin(script).stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -171,8 +175,9 @@ fn prepared(front: &Server<'_>, parts: &[Server<'_>; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A prepared transaction outlives its session and a part that is killed. The administrator ends it then: Spider lists the parts
-/// in `mysql.spider_xa_member`, but does not commit what another session has prepared, whatever the engine behind it.
+/// A prepared transaction outlives its session and the kill of a part. The administrator ends it
+/// then: Spider lists the parts in `mysql.spider_xa_member`, but does not commit what another
+/// session has prepared, with any engine.
 fn killed(front: &Server<'_>, parts: &[Server<'_>; 2]) -> anyhow::Result<()> {
     let before = balances(front)?;
     front.query(PREPARE)?;

@@ -1,7 +1,8 @@
-//! Random stories that are told to this engine and to InnoDB in one server: what is in the tables then has to be the same.
+//! Random sequences of statements, the same on this engine and on InnoDB in one server: the
+//! contents of the tables have to be equal.
 //!
-//! A story is a number of steps; now and then it is looked whether the engines agree, and the server is killed and comes up again. A seed names all
-//! that happens.
+//! A sequence is a number of steps. At random steps the engines are compared, or the server is
+//! killed and started again. A seed determines all steps.
 
 use anyhow::{Context, ensure};
 use holdfast_server::server::SOCKET_ONLY;
@@ -94,7 +95,7 @@ impl Stories {
     }
 }
 
-/// What both engines answer; an error if that differs. `ask` gets the engine and the schema that is its own.
+/// The answer of both engines; an error if they differ. `ask` gets the engine and its schema.
 pub fn same_on_both(ask: impl Fn(&str, &str) -> anyhow::Result<String>) -> anyhow::Result<String> {
     let [ours, theirs] = ["HOLDFAST", "InnoDB"]
         .map(|engine| ask(engine, &engine.to_lowercase()).with_context(|| format!("on {engine}")));

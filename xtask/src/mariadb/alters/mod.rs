@@ -1,7 +1,10 @@
-//! Random changes of a table's definition and rows, the same on this engine and on InnoDB, and what is in the tables compared again and again.
+//! Random changes of a table's definition and rows, the same on this engine and on InnoDB. The
+//! contents of the tables are compared again and again.
 //!
-//! A table lives for 250 steps. Columns come, go, move and change their names and what they may be, indexes come and go, rows are changed, transactions rolled
-//! back. Where this engine can make a change at once it has to. Now and then the server is killed and comes up again. A seed names all that happens.
+//! A table lives for 250 steps. Columns are added, dropped, moved and renamed and get other types,
+//! indexes are added and dropped, rows are changed, transactions rolled back. A change that this
+//! engine can make instantly has to be instant. At random steps the server is killed and started
+//! again. A seed determines all steps.
 
 mod table;
 

@@ -1,9 +1,10 @@
 //! Holdfast beside InnoDB: sysbench's workloads in memory, in turns, in one server process.
 //!
-//! Both engines have a pool that holds everything, write past the page cache and promise the same at a commit; there is no
-//! binary log. The server and its clients have a processor each. A pair is a short slice on one engine and one on the
-//! other, in an order that changes from pair to pair; before each slice the server is idle again, so that neither pays
-//! for what the other has deferred. What counts is the ratio within a pair.
+//! Both engines have a pool that holds all data, write past the page cache and have the same
+//! durability; there is no binary log. The server and its clients have a processor each. A pair is
+//! a short slice on one engine and one on the other, in an order that changes from pair to pair.
+//! Before each slice the server is idle again, so that neither engine pays for work that the other
+//! has deferred. The result is the ratio within a pair.
 
 mod report;
 mod sysbench;
@@ -51,7 +52,8 @@ pub struct Options {
     /// Numbers of connections
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
     threads: Vec<usize>,
-    /// What a commit waits for, on both engines: 1 until the log is synced, 2 until it is written, 0 for nothing
+    /// Durability of both engines: a commit waits until the log is synced (1), until it is written
+    /// (2), or for nothing (0)
     #[arg(long, default_value_t = 2)]
     flush: u8,
     /// Tables, and rows of each

@@ -17,7 +17,8 @@ pub struct Cell {
     threads: usize,
     /// Of the rates, Holdfast's by InnoDB's.
     rate: Summary,
-    /// Of the server's processor time for a transaction, InnoDB's by Holdfast's: more than 1 is less time.
+    /// The server's processor time for a transaction, InnoDB's by Holdfast's: more than 1 means
+    /// that Holdfast needs less.
     processor: Summary,
     holdfast_per_second: f64,
     innodb_per_second: f64,

@@ -1,7 +1,9 @@
-//! What runs beside the bank when the load is sysbench's: `oltp_read_write` on tables of its own, and a replica that is not killed.
+//! The load beside the bank under `--sysbench`: `oltp_read_write` on tables of its own, and a
+//! replica that is not killed.
 //!
-//! sysbench does not say which of its transactions were acknowledged; the bank's sessions do that. But the replica has what the binary
-//! log has, so equal tables on both say that binary log and engine agree about all of them.
+//! sysbench does not report which of its transactions were acknowledged; the bank's sessions do.
+//! But the replica has the content of the binary log, so equal tables on both show that binary log
+//! and engine agree about all of them.
 
 use std::process::{Child, Stdio};
 

@@ -1,21 +1,24 @@
 //! The crash test: a server under load is killed (SIGKILL) and comes up again, round after round.
 //!
-//! The load is a bank: [`WORKERS`] sessions move money between accounts and write down every movement in a ledger, which refers
-//! to the accounts, and on a slip, whose parts follow it when it gets its number and when it is thrown away; each in a
-//! transaction of its own. One more session does the same in XA transactions, one creates, alters, truncates, renames and
-//! drops tables that refer to each other, one adds indexes to a table of many rows and drops them, one does that to the
-//! accounts, and one changes their columns. What a session was told before the kill has to hold after it:
+//! The load is a bank. [`WORKERS`] sessions move money between accounts. Each movement is one
+//! transaction, which records it in a ledger that refers to the accounts, and on a slip, whose
+//! parts refer to the slip and follow when it gets its number and when it is deleted. One more
+//! session does the same in XA transactions. Another one creates, alters, truncates, renames and
+//! drops tables that refer to each other. Another one adds indexes to a table of many rows and
+//! drops them, another one does that to the accounts, and another one changes their columns. What
+//! the server has told a session before the kill has to hold after it:
 //!
-//! * every acknowledged movement is in the ledger, at most the one that was under way beside it, and no half of one: each
-//!   account has what the ledger says;
-//! * the slips of the last movements are there, each with its parts, and no parts of others; nothing refers to a table that
-//!   is not there;
+//! * every acknowledged movement is in the ledger, beside it at most the one that was under way,
+//!   and no half of one: each account has the balance of the ledger;
+//! * the slips of the last movements exist, each with its parts, and there are no other parts;
+//!   nothing refers to a table that does not exist;
 //! * a prepared XA transaction is there to be committed;
-//! * the binary log has exactly the movements that the ledger has (but for an XA PREPARE under way);
+//! * the binary log has exactly the movements of the ledger (except for an XA PREPARE under way);
 //! * every table can be used, and `CHECK TABLE` finds nothing.
 //!
-//! Under sysbench's load ([`beside`]) a replica says what the binary log has, and `holdfast check` looks at the files as the kill
-//! left them. The XA session then stays away: a prepare that only the binary log has would stop the replica.
+//! Under sysbench's load ([`beside`]) a replica shows the content of the binary log, and `holdfast
+//! check` checks the files as the kill left them. There is no XA session then: a prepare that only
+//! the binary log has would stop the replica.
 
 mod beside;
 
@@ -36,7 +39,7 @@ const PORT: u16 = 13326;
 /// Sessions that move money; the XA session comes behind them.
 const WORKERS: usize = 4;
 const ACCOUNTS: u64 = 200;
-/// Rows of the table that gets indexes: as many as take so long that a kill meets an index that is half built.
+/// Rows of the table that gets indexes: so many that a kill meets an index that is half built.
 const INDEXED: u64 = 20_000;
 /// The tables of the bank.
 pub(super) const BANK: &str = "crash.accounts, crash.ledger, crash.slips, crash.parts";
@@ -71,8 +74,8 @@ enum Told {
 /// A line that a session's client printed: whose, what, which movement.
 type Line = (usize, Told, u64);
 
-/// Runs `rounds` rounds, each with a kill. With `sysbench` its `oltp_read_write` runs beside the bank, a replica follows, and
-/// the XA session does not take part.
+/// Runs `rounds` rounds, each with a kill. With `sysbench`, its `oltp_read_write` runs beside the
+/// bank, a replica follows, and there is no XA session.
 pub fn run(cache: &Cache, rounds: u32, sysbench: bool) -> anyhow::Result<()> {
     let server = Server::new(cache, "crash").bound_to_us();
     let mut options: Vec<String> = OPTIONS.iter().map(|o| (*o).to_string()).collect();
@@ -192,7 +195,8 @@ fn note(told: &mut [Session], (session, what, n): Line) {
     }
 }
 
-/// The statements of one movement. Accounts are changed in their order, so that no transaction is a deadlock's victim.
+/// The statements of one movement. They change accounts in ascending order, so that no transaction
+/// is the victim of a deadlock.
 fn changes(session: usize, n: u64) -> String {
     let random = (n * 7919 + session as u64 * 104_729) % 1_000_003;
     let (source, target, amount) = (random % ACCOUNTS + 1, random / ACCOUNTS % ACCOUNTS + 1, random % 90 + 1);
@@ -325,8 +329,8 @@ impl Client {
         Ok(Client { child, feeder, reader })
     }
 
-    /// Waits for the end of a client whose server is gone. Errors other than that have ended the load before, and are
-    /// shown.
+    /// Waits for the end of a client whose server is gone. Other errors have ended the load before,
+    /// and are printed.
     fn end(self) {
         let output = self.child.wait_with_output();
         let (_, _) = (self.feeder.join(), self.reader.join());
@@ -406,8 +410,8 @@ fn check_slips(server: &Server<'_>, told: &[Session]) -> anyhow::Result<()> {
 /// The binary log has the movements that the ledger has.
 fn compare_with_binary_log(server: &Server<'_>, ledger: &BTreeSet<(u64, u64)>, xa: Session) -> anyhow::Result<()> {
     let mut logged = binary_log(server)?;
-    // The server writes an XA PREPARE to the binary log before it asks the engines: with InnoDB, too, a crash between the two
-    // leaves a prepare in the log of which no engine was told.
+    // The server writes an XA PREPARE to the binary log before it calls the engines. With InnoDB,
+    // too, a crash between the two leaves a prepare in the log that no engine knows of.
     let under_way = (WORKERS as u64, xa.committed + 1);
     if xa.prepared < under_way.1 {
         logged.remove(&under_way);

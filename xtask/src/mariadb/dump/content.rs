@@ -66,9 +66,10 @@ const TABLES: &str = "
 
 fn table(server: &Server<'_>, name: &str) -> anyhow::Result<String> {
     let definition = server.query(&format!("SHOW CREATE TABLE {name}; CHECK TABLE {name}"))?;
-    // The server takes generated columns, or whether they are null, into the checksum, but does not ask the engine to read
-    // them: InnoDB gives different sums for the same rows, by what was in memory before. A unique key over whole texts makes such
-    // a column, too.
+    // The checksum of the server includes generated columns, or whether they are null, but the
+    // server does not ask the engine to read them: InnoDB gives different sums for the same rows,
+    // depending on what was in memory before. A unique key over whole texts makes such a column,
+    // too.
     let sum = if definition.contains(" GENERATED ALWAYS AS ") || definition.contains(" USING HASH") {
         format!("CREATE TEMPORARY TABLE types.copied AS SELECT * FROM {name}; CHECKSUM TABLE types.copied")
     } else {

@@ -1,10 +1,12 @@
-//! The dump test: what `mariadb-dump` writes of tables on this engine loads into InnoDB, and what it writes of those loads into this
-//! engine again; each time every table, view, sequence, routine, trigger and event is what it was.
+//! The dump test: what `mariadb-dump` writes of tables on this engine loads into InnoDB, and what
+//! it writes of those loads into this engine again. Each time every table, view, sequence, routine,
+//! trigger and event is unchanged.
 //!
-//! Two schemas are carried: a lending library (many tables, views, triggers, procedures, generated columns) and one with every type
-//! of column and index. First they stand still ([`short`]). Then sessions write while the dump is made, and
-//! its moment is put to the test: money that only moves has the same sum, and a replica that starts from the dump on InnoDB, at the
-//! position in the binary log that the dump names, comes to exactly the tables that the primary has in the end.
+//! Two schemas are dumped: a lending library (many tables, views, triggers, procedures, generated
+//! columns) and one with every type of column and index. At first no session writes ([`short`]).
+//! Then sessions write while the dump is made, and the test checks that the dump is of one moment:
+//! money that only moves has the same sum, and a replica that starts from the dump on InnoDB, at
+//! the position in the binary log that the dump names, ends with exactly the tables of the primary.
 
 mod content;
 mod writers;
@@ -23,7 +25,8 @@ use holdfast_server::{Cache, Server};
 const PORT: u16 = 13346;
 const COPY_PORT: u16 = 13347;
 
-/// What every dump has in it. Without `--hex-blob` the program's own text of a GEOMETRY cannot be read back in utf8mb4.
+/// The options of every dump. Without `--hex-blob` the program's own text of a GEOMETRY cannot be
+/// read back in utf8mb4.
 const WHOLE: [&str; 9] = [
     "--hex-blob",
     "--routines",
@@ -39,7 +42,8 @@ const WHOLE: [&str; 9] = [
 /// In one snapshot, and behind locks of the tables, as the program does unless told otherwise.
 const WAYS: [&[&str]; 2] = [&["--single-transaction"], &["--lock-tables"]];
 
-/// The same with the position in the binary log; a dump that asks for that without a snapshot locks all tables.
+/// The same with the position in the binary log. Such a dump locks all tables unless it takes a
+/// snapshot.
 const WAYS_WITH_POSITION: [&[&str]; 2] =
     [&["--single-transaction", "--gtid", "--master-data=1"], &["--lock-all-tables", "--gtid", "--master-data=1"]];
 
@@ -130,7 +134,8 @@ fn there_and_back_again(cache: &Cache, copy: &Server<'_>) -> anyhow::Result<()> 
     there_and_back(cache, copy, WAYS[0])
 }
 
-/// A replica on InnoDB that begins with a dump made under writers; how many loans it made after that.
+/// Starts a replica on InnoDB from a dump made under writers. Returns how many loans it made after
+/// that.
 fn replica_from_dump(cache: &Cache, server: &Server<'_>, copy: &Server<'_>, way: &[&str]) -> anyhow::Result<u64> {
     let mut writers = Writers::start(server)?;
     let text = dump(cache, server, way).and_then(|text| writers.wait_for_more(server).map(|()| text));

@@ -1,4 +1,5 @@
-//! Sessions that write while a dump is made (`mariadb/tests/dump/writers.sql`), and what always holds of what they write.
+//! Sessions that write while a dump is made (`mariadb/tests/dump/writers.sql`), and the invariant
+//! of their transactions.
 
 use std::process::{Child, Stdio};
 
@@ -56,8 +57,8 @@ pub fn loans(server: &Server<'_>) -> anyhow::Result<u64> {
     server.query("SELECT COUNT(*) FROM library.loan")?.parse().context("a number of rows")
 }
 
-/// Holds at every moment between transactions, and in no mixture of two: payments move money from people to the till, each loan is in
-/// the journal, and counted where its copy is.
+/// Holds at every moment between transactions, and in no mixture of two moments: payments move
+/// money from people to the till, each loan is in the journal, and counted at its copy.
 pub fn check_sums(server: &Server<'_>) -> anyhow::Result<()> {
     let sums = server.query(
         "SELECT (SELECT COUNT(*) FROM library.person p

@@ -1,10 +1,12 @@
-//! Filling a table, Holdfast beside InnoDB: `ALTER TABLE ... ENGINE`, and the import of what `mariadb-dump` writes.
+//! Fills a table, Holdfast beside InnoDB: `ALTER TABLE ... ENGINE`, and the import of a dump of
+//! `mariadb-dump`.
 //!
-//! One server with both engines: the same pool, which does not hold the table, the same log, O_DIRECT and the same promise at a commit, no
-//! binary log. The rows come from a MyISAM table, which costs both engines the same to read; the dump is made of it. A
-//! pair is a load into one engine and one into the other, in an order that changes from pair to pair, each
-//! from a server that is idle, with the source in the system's cache. What counts is the ratio within a pair: of the time until the
-//! statement, or the client, is done.
+//! One server has both engines, with the same pool, which does not hold the table, the same log,
+//! O_DIRECT and the same durability, and no binary log. The rows come from a MyISAM table, which
+//! costs both engines the same to read; the dump is made of it. A pair is a load into one engine
+//! and one into the other, in an order that changes from pair to pair. Before each load the server
+//! is idle, with the source in the system's cache. The result is the ratio within a pair of the
+//! times until the statement, or the client, is done.
 
 mod report;
 mod source;
@@ -28,7 +30,8 @@ pub enum Way {
     Alter,
     /// The client reads what mariadb-dump wrote: a transaction for each of its INSERTs
     Import,
-    /// The same with `mariadb-dump --no-autocommit`: one transaction, which InnoDB loads without undo
+    /// The same with `mariadb-dump --no-autocommit`: one transaction, which InnoDB loads without
+    /// undo
     ImportAtOnce,
 }
 
@@ -46,7 +49,8 @@ pub struct Options {
     /// The log of each engine
     #[arg(long, default_value = "512M")]
     log: String,
-    /// What a commit waits for, on both engines: 1 until the log is synced, 2 until it is written, 0 for nothing
+    /// Durability of both engines: a commit waits until the log is synced (1), until it is written
+    /// (2), or for nothing (0)
     #[arg(long, default_value_t = 1)]
     flush: u8,
     /// The result as JSON

@@ -1,9 +1,10 @@
 //! The server's own test suites, run on this engine.
 //!
-//! `mariadb-test-run.pl` wants a tree that it can write to: a farm of links to the unpacked packages. Suites that run the same
-//! tests on several engines get this one by their `combinations` file. A test that is known not to
-//! pass stands in `mariadb/mtr/differences`, with the reason; a run fails if any other one does.
-//! For the suite storage_engine see [`baseline`], for suites that are about InnoDB [`rewritten`].
+//! `mariadb-test-run.pl` needs a tree that it can write to: a tree of links to the unpacked
+//! packages. Suites that run the same tests on several engines get this one by their `combinations`
+//! file. `mariadb/mtr/differences` lists the tests that are known not to pass, each with the
+//! reason; a run fails if any other one does. For the suite storage_engine see [`baseline`], for
+//! suites that are about InnoDB [`rewritten`].
 
 mod baseline;
 mod farm;

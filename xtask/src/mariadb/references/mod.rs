@@ -1,8 +1,10 @@
-//! Random rows in tables that refer to each other, the same on this engine and on InnoDB: what is refused and what follows has to be the same.
+//! Random rows in tables that refer to each other, the same on this engine and on InnoDB: both have
+//! to refuse the same rows and to carry out the same actions.
 //!
-//! A few tables with FOREIGN KEYs of all actions, to each other and to themselves, live for 400 steps. Rows come, go and change,
-//! transactions are rolled back, references, indexes and names change. For which of several reasons a row is refused is not compared, only that it
-//! is. Now and then the server is killed and comes up again. A seed names all that happens.
+//! A few tables with FOREIGN KEYs of all actions, to each other and to themselves, live for 400
+//! steps. Rows are inserted, deleted and changed, transactions are rolled back, references, indexes
+//! and names change. The comparison is of whether a row is refused, not for which of several
+//! reasons. At random steps the server is killed and started again. A seed determines all steps.
 
 mod schema;
 

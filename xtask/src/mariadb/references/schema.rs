@@ -1,4 +1,4 @@
-//! Tables of which is known how they refer to each other, and the statements that change them and their rows.
+//! Tables with known references to each other, and the statements that change them and their rows.
 
 use holdfast_workload::rng::Rng;
 
@@ -18,8 +18,8 @@ pub struct Schema {
     other_name: Vec<bool>,
     /// The columns of each beside `id`, which change their names too.
     columns: Vec<[String; 2]>,
-    /// Whether `a` has a unique index. Rows that are refused for that and for a reference are so for one or the other, and nothing is to
-    /// depend on which.
+    /// True if `a` has a unique index. A row that violates it and a reference is refused for one or
+    /// the other, and nothing may depend on which.
     unique: Vec<bool>,
     references: Vec<Reference>,
     names_given: u64,
@@ -173,7 +173,8 @@ impl Schema {
         };
         let action = |rng: &mut Rng, when: &str| match ACTIONS[rng.below(ACTIONS.len() as u64) as usize] {
             " SET NULL" if !nullable => String::new(),
-            // InnoDB takes a column that cannot become NULL with its parent in some statements and refuses it in others.
+            // InnoDB accepts a column that cannot become NULL with its parent in some statements
+            // and refuses it in others.
             " CASCADE" if when == "UPDATE" && !nullable && others != "id" => String::new(),
             // InnoDB keeps a row that refers to itself for itself.
             "" | " NO ACTION" if when == "DELETE" && child == parent => " ON DELETE CASCADE".into(),

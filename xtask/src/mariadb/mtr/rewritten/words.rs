@@ -1,8 +1,8 @@
 //! The name of InnoDB in a file of the suites, replaced where it names the engine of a table.
 //!
-//! `InnoDB` stays what it is in names of files, options, variables and tables (`have_innodb.inc`, `--innodb`, `innodb_page_size`), and before
-//! a colon, where it is the beginning of a line of the error log. A few of InnoDB's variables and
-//! tables have a counterpart of the same meaning, which takes their place.
+//! `InnoDB` is kept in names of files, options, variables and tables (`have_innodb.inc`,
+//! `--innodb`, `innodb_page_size`), and before a colon, where it begins a line of the error log.
+//! Some of InnoDB's variables and tables are replaced by a counterpart of the same meaning.
 
 /// The name in `SHOW CREATE TABLE`.
 const ENGINE: &[u8] = b"HOLDFAST";
