@@ -80,13 +80,13 @@ static struct st_mysql_storage_engine interface= {MYSQL_HANDLERTON_INTERFACE_VER
 } // namespace holdfast
 
 #define AUTHOR "the Holdfast authors"
-#define VERSION_AND_MATURITY "0.1", MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+#define VERSION_AND_MATURITY "0.2", MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 
 /* A table of INFORMATION_SCHEMA, by its name and the number of the engine's listing. */
 #define LISTING(NAME, NUMBER, ABOUT) \
 { \
   MYSQL_INFORMATION_SCHEMA_PLUGIN, &holdfast::information_schema, NAME, AUTHOR, ABOUT, PLUGIN_LICENSE_GPL, \
-  holdfast::begin_as<NUMBER>, nullptr, 0x0001, nullptr, nullptr, VERSION_AND_MATURITY \
+  holdfast::begin_as<NUMBER>, nullptr, 0x0002, nullptr, nullptr, VERSION_AND_MATURITY \
 }
 
 maria_declare_plugin(holdfast)
@@ -99,7 +99,7 @@ maria_declare_plugin(holdfast)
   PLUGIN_LICENSE_GPL,
   holdfast::init,
   holdfast::deinit,
-  0x0001,
+  0x0002,
   holdfast::status_variables,
   holdfast::system_variables,
   VERSION_AND_MATURITY

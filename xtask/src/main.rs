@@ -8,6 +8,7 @@
 
 mod bench;
 mod fuzz;
+mod guide;
 mod mariadb;
 mod packages;
 mod release;

@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::packages::{self, Need};
 use crate::run::{cargo, cargo_nightly, check, works};
-use crate::{bench, fuzz, mariadb, sanitizers, simulation};
+use crate::{bench, fuzz, guide, mariadb, release, sanitizers, simulation};
 
 /// How a suite ended.
 enum Outcome {
@@ -69,6 +69,11 @@ const SUITES: &[Suite] = &[
     Suite { name: "recovery", budget_minutes: 10.0, when: When::Long, job: recovery },
     Suite { name: "fuzz-long", budget_minutes: 25.0, when: When::Long, job: fuzz_long },
     Suite { name: "rewritten", budget_minutes: 30.0, when: When::Long, job: rewritten },
+    Suite { name: "guide", budget_minutes: 25.0, when: When::Long, job: guide_pages },
+    Suite { name: "package", budget_minutes: 3.0, when: When::Long, job: package },
+    Suite { name: "deny", budget_minutes: 6.0, when: When::Long, job: dependencies },
+    Suite { name: "oldest-compiler", budget_minutes: 3.0, when: When::Long, job: oldest_compiler },
+    Suite { name: "aarch64", budget_minutes: 5.0, when: When::Long, job: other_processor },
     Suite { name: "lab", budget_minutes: 20.0, when: When::Long, job: lab },
     Suite { name: "lab-server", budget_minutes: 15.0, when: When::Long, job: lab_server },
     Suite { name: "lab-historic", budget_minutes: 8.0, when: When::Long, job: lab_historic },
@@ -406,6 +411,28 @@ fn fuzz_short() -> anyhow::Result<Outcome> {
 
 fn fuzz_long() -> anyhow::Result<Outcome> {
     passed(fuzz::run(180, &[]))
+}
+
+/// The commands of README and guide.
+fn guide_pages() -> anyhow::Result<Outcome> {
+    passed(guide::run())
+}
+
+/// What is published, packed and built from the packages.
+fn package() -> anyhow::Result<Outcome> {
+    passed(release::package())
+}
+
+fn dependencies() -> anyhow::Result<Outcome> {
+    Ok(release::dependencies()?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+fn oldest_compiler() -> anyhow::Result<Outcome> {
+    Ok(release::oldest_compiler()?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+fn other_processor() -> anyhow::Result<Outcome> {
+    Ok(release::other_processor()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 /// Every experiment runs and reports. What the figures say depends on the machine and fails
