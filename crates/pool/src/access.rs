@@ -1,22 +1,24 @@
 //! Reading a page that another thread may be writing: the one module where bytes are read without a
 //! latch.
 //!
-//! An optimistic reader's loads race with the exclusive holder's stores. Such a race is undefined for ordinary
-//! loads in Rust's model, so nothing here forms a reference into the frame: [`OptPage`] holds a raw pointer, checks
-//! every offset against the page's length, and reads by volatile loads or by the C library's `memcmp` and `memcpy`,
-//! which the compiler neither splits, repeats nor moves. A torn value is any value: callers must treat it as
-//! untrusted bytes and act on it only after the guard's validation; every length read from a page is checked here
-//! before it is used.
+//! An optimistic reader's loads race with the exclusive holder's stores. Such a race is undefined
+//! for ordinary loads in Rust's model, so nothing here forms a reference into the frame:
+//! [`OptPage`] holds a raw pointer, checks every offset against the page's length, and reads by
+//! volatile loads or by the C library's `memcmp` and `memcpy`, which the compiler neither splits,
+//! repeats nor moves. A torn value is any value: callers must treat it as untrusted bytes and act
+//! on it only after the guard's validation; every length read from a page is checked here before it
+//! is used.
 //!
-//! Under Miri optimistic guards hold the shared latch (see `guard`), so these reads do not race and the same code
-//! is checked for everything else: bounds, provenance, initialisation.
+//! Under Miri optimistic guards hold the shared latch (see `guard`), so these reads do not race and
+//! the same code is checked for everything else: bounds, provenance, initialisation.
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Bounds-checked reading of a page, be it latched bytes (`[u8]`) or an [`OptPage`]. All methods return `None` when
-/// the range does not lie within the page, which an optimistic reader answers by a restart.
+/// Bounds-checked reading of a page, be it latched bytes (`[u8]`) or an [`OptPage`]. All methods
+/// return `None` when the range does not lie within the page, which an optimistic reader answers by
+/// a restart.
 pub trait PageRead {
     /// Bytes of the page.
     fn page_len(&self) -> usize;
@@ -34,9 +36,10 @@ pub trait PageRead {
     fn copy_to(&self, off: usize, len: usize, out: &mut Vec<u8>) -> Option<()>;
     /// Copies the bytes from `off` on into all of `out`.
     fn read_into(&self, off: usize, out: &mut [u8]) -> Option<()>;
-    /// Of `count` pairs of 32-bit little-endian integers that lie behind each other from `off` on, how many from the
-    /// start have a second integer below `bound`, if these ascend; any number up to `count` if they do not. The inner
-    /// loop of every search in a node: a fixed number of steps, without a branch that could be mispredicted.
+    /// Of `count` pairs of 32-bit little-endian integers that lie behind each other from `off` on,
+    /// how many from the start have a second integer below `bound`, if these ascend; any number up
+    /// to `count` if they do not. The inner loop of every search in a node: a fixed number of
+    /// steps, without a branch that could be mispredicted.
     fn count_below(&self, off: usize, count: usize, bound: u32) -> Option<usize> {
         let end = off.checked_add(count.checked_mul(8)?)?;
         (end <= self.page_len()).then_some(())?;
@@ -49,8 +52,8 @@ pub trait PageRead {
         }
         Some(low)
     }
-    /// The `len` bytes at `off` are going to be read soon: the processor may begin to fetch them. It reads nothing, so it
-    /// does not matter what is there.
+    /// The `len` bytes at `off` are going to be read soon: the processor may begin to fetch them.
+    /// It reads nothing, so it does not matter what is there.
     fn expect(&self, _off: usize, _len: usize) {}
     /// Copies the whole page into `out`, which must be as long as the page.
     fn copy_page(&self, out: &mut [u8]) -> Option<()> {
@@ -96,8 +99,8 @@ impl PageRead for [u8] {
     }
 }
 
-/// A page that may be changed, or be given away, while it is read. Obtained from an optimistic guard; what it returns
-/// counts only if the guard validates afterwards.
+/// A page that may be changed, or be given away, while it is read. Obtained from an optimistic
+/// guard; what it returns counts only if the guard validates afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct OptPage<'a> {
     start: NonNull<u8>,
@@ -131,8 +134,9 @@ impl<'a> OptPage<'a> {
     #[inline]
     fn load<T: Copy>(&self, off: usize) -> Option<T> {
         let at = self.range(off, size_of::<T>())?;
-        // SAFETY: in bounds, mapped and initialised; `Unaligned` has alignment 1; `T` is an integer, for which every
-        // bit pattern is valid. Racing stores make the value arbitrary, no more (see the module's description).
+        // SAFETY: in bounds, mapped and initialised; `Unaligned` has alignment 1; `T` is an
+        // integer, for which every bit pattern is valid. Racing stores make the value arbitrary, no
+        // more (see the module's description).
         Some(unsafe { at.cast::<Unaligned<T>>().read_volatile() }.0)
     }
 }
@@ -167,8 +171,8 @@ impl PageRead for OptPage<'_> {
             const LINE: usize = 64;
             let Some(at) = self.range(off, len.min(self.len.saturating_sub(off))) else { return };
             for line in (0..len).step_by(LINE) {
-                // SAFETY: a hint, which is no access: it is allowed to name any address. This one is not formed by going
-                // beyond the page, for `wrapping_add` goes anywhere.
+                // SAFETY: a hint, which is no access: it is allowed to name any address. This one
+                // is not formed by going beyond the page, for `wrapping_add` goes anywhere.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast()) };
             }
         }
@@ -182,8 +186,8 @@ impl PageRead for OptPage<'_> {
         let (mut low, mut len) = (0, count);
         while len > 0 {
             let half = len - len / 2;
-            // SAFETY: `low + half <= low + len <= count`, so the integer lies within the range checked above, and it may
-            // be read as `load` reads one.
+            // SAFETY: `low + half <= low + len <= count`, so the integer lies within the range
+            // checked above, and it may be read as `load` reads one.
             let second = unsafe { at.add((low + half) * 8 - 4).cast::<Unaligned<u32>>().read_volatile() }.0;
             low += if u32::from_le(second) < bound { half } else { 0 };
             len -= half;
@@ -204,8 +208,8 @@ impl PageRead for OptPage<'_> {
     fn copy_to(&self, off: usize, len: usize, out: &mut Vec<u8>) -> Option<()> {
         let at = self.range(off, len)?;
         out.reserve(len);
-        // SAFETY: `len` bytes are in bounds of the page, and `out` has room for them behind its length; a frame and a
-        // vector never overlap. The bytes are initialised by the copy.
+        // SAFETY: `len` bytes are in bounds of the page, and `out` has room for them behind its
+        // length; a frame and a vector never overlap. The bytes are initialised by the copy.
         unsafe {
             libc::memcpy(out.as_mut_ptr().add(out.len()).cast(), at.cast(), len);
             out.set_len(out.len() + len);

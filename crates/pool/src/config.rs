@@ -6,7 +6,12 @@ use holdfast_base::{Error, Result, limits};
 use holdfast_io::{Clock, Disk, RealClock};
 use holdfast_policy::PolicyKind;
 
-use crate::reserve::{RESERVED_MAX, SHARE};
+/// Pages of one batch of writes, at most.
+pub(crate) const BATCH: usize = 64;
+/// All reservations together: at most one frame in so many.
+pub(crate) const SHARE: u32 = 4;
+/// Frames that one reservation may ask for in the smallest pool.
+pub const RESERVED_MAX: usize = 8;
 
 /// Whether page writes go through the double-write file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +36,8 @@ pub struct PoolConfig {
     pub bytes: u64,
     /// Bytes of frames that [`resize`](crate::Pool::resize) can reach: address space, not memory.
     pub max_bytes: u64,
-    /// Whether the memory of the frames at the start is taken from the system when the pool opens, not when each is first used.
+    /// Whether the memory of the frames at the start is taken from the system when the pool opens,
+    /// not when each is first used.
     pub populate: bool,
     /// The replacement policy.
     pub policy: PolicyKind,
@@ -39,11 +45,12 @@ pub struct PoolConfig {
     pub partitions: usize,
     /// Whether page writes go through the double-write file.
     pub doublewrite: DoubleWrite,
-    /// How far the double-write file may grow. The more images it holds, the longer each can be relied on; but for no longer than until the next
-    /// checkpoint, so more than the log's capacity is of little use.
+    /// How far the double-write file may grow. The more images it holds, the longer each can be
+    /// relied on; but for no longer than until the next checkpoint, so more than the log's capacity
+    /// is of little use.
     pub doublewrite_bytes: u64,
-    /// Whether the cleaner, the checkpointer and the read-ahead threads run. Without them everything still works, on
-    /// the threads that call: for deterministic tests.
+    /// Whether the cleaner, the checkpointer and the read-ahead threads run. Without them
+    /// everything still works, on the threads that call: for deterministic tests.
     pub background: bool,
     /// Threads that read ahead.
     pub read_ahead_threads: usize,
@@ -99,7 +106,8 @@ impl PoolConfig {
         Ok((start, max))
     }
 
-    /// Partitions for so many frames: few, because only misses take their mutex, and each divides the policy's view.
+    /// Partitions for so many frames: few, because only misses take their mutex, and each divides
+    /// the policy's view.
     pub(crate) fn partition_count(&self, frames: u32) -> usize {
         if self.partitions > 0 {
             return self.partitions.min(MAX_PARTITIONS);

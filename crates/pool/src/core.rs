@@ -8,24 +8,22 @@ use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, ReadMostly, ReadMostlyGuard, ReadMostlyWriteGuard};
 use holdfast_base::{Lsn, PageId, Result, SpaceId};
 use holdfast_metrics::{Counter, Gauge, Metrics, Spread, WaitClass};
-use holdfast_policy::{Policy, PolicyStats, TouchEffect, TouchRules};
+use holdfast_policy::{PolicyStats, TouchEffect};
 use holdfast_wal::Wal;
 
-use crate::checkpoint::{CheckpointPayload, Unsynced};
-use crate::cleaner::Signals;
-use crate::config::PoolConfig;
+use crate::config::{BATCH, PoolConfig};
 use crate::dirty::AgeCounts;
 use crate::doublewrite::DoubleWriter;
-use crate::flush::BATCH;
 use crate::frames::Frames;
-use crate::header::{FrameHeader, READ_AHEAD};
+use crate::header::FrameHeader;
 use crate::images::ImageMemory;
-use crate::partition::{HeaderWords, Partition};
-use crate::readahead::ReadAheadQueue;
-use crate::request::Access;
-use crate::reserve::Reservations;
+use crate::partition::Partition;
+use crate::readahead_queue::ReadAheadQueue;
+use crate::reservations::Reservations;
+use crate::signals::Signals;
 use crate::space::Space;
 use crate::supply::Supply;
+use crate::unsynced::{CheckpointPayload, Unsynced};
 
 /// See the module's description.
 pub(crate) struct Core {
@@ -136,36 +134,6 @@ impl Core {
         self.spaces().get(&id).cloned()
     }
 
-    /// Tells the policy of an access to the page in a frame, and counts it. For a hot page that is a look at its header.
-    #[inline]
-    pub(crate) fn touch(&self, frame: u32, header: &FrameHeader, id: PageId, acc: &Access<'_>) {
-        acc.count_request();
-        // A page that was read ahead is not settled before its first touch.
-        if !TouchRules::is_settled(header.policy.load(Ordering::Relaxed)) {
-            self.touch_unsettled(frame, header, id, acc);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn touch_unsettled(&self, frame: u32, header: &FrameHeader, id: PageId, acc: &Access<'_>) {
-        if header.has(READ_AHEAD) {
-            header.clear(READ_AHEAD);
-        }
-        let (partition, touch) = (self.partition(id), acc.touch(id));
-        let word = header.policy.load(Ordering::Relaxed);
-        match partition.rules().touch(word, || partition.clock(), &touch) {
-            TouchEffect::None => {}
-            TouchEffect::Store(new) => {
-                let _ = header.policy.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed);
-            }
-            TouchEffect::NotYoung => acc.count_not_young(),
-            TouchEffect::Locked => {
-                partition.with_policy(|p| p.touch_locked(frame, &touch, &HeaderWords(&self.frames)));
-            }
-        }
-    }
-
     /// Takes a latch shared; counts the wait, if there is one. The caller holds no latch.
     pub(crate) fn latch_shared(&self, header: &FrameHeader) {
         self.latch_shared_while(header, || true);
@@ -184,7 +152,8 @@ impl Core {
         }
     }
 
-    /// Takes a latch exclusively, waiting as long as `there` says that the page is; whether that worked.
+    /// Takes a latch exclusively, waiting as long as `there` says that the page is; whether that
+    /// worked.
     pub(crate) fn latch_exclusive_while(&self, header: &FrameHeader, there: impl Fn() -> bool) -> bool {
         header.latch.try_exclusive() || {
             let _wait = self.metrics.wait(WaitClass::Latch);

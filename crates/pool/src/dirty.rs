@@ -1,4 +1,5 @@
-//! The dirty pages of a partition: in the order of their rec_lsn, and how many of them there are in each stretch of the log.
+//! The dirty pages of a partition: in the order of their rec_lsn, and how many of them there are in
+//! each stretch of the log.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use holdfast_base::Lsn;
 
 /// Stretches that the log's capacity is divided into.
 const STRETCHES: u64 = 64;
-/// Counters: twice as many, so that pages as old as the log may become do not share one with the newest.
+/// Counters: twice as many, so that pages as old as the log may become do not share one with the
+/// newest.
 const COUNTERS: usize = 2 * STRETCHES as usize;
 
 /// How many pages have their rec_lsn in each stretch of the log.
@@ -92,8 +94,8 @@ impl DirtyPages {
         self.by_age.iter().copied().take_while(move |&(lsn, _)| lsn < below.0)
     }
 
-    /// Adds how many there are to `counts`. The first to ask after a change of the log's capacity has them counted anew, in the
-    /// stretches of now.
+    /// Adds how many there are to `counts`. The first to ask after a change of the log's capacity
+    /// has them counted anew, in the stretches of now.
     pub(crate) fn count_into(&mut self, counts: &mut AgeCounts) {
         if self.counts.width != counts.width {
             self.counts = AgeCounts { width: counts.width, counts: [0; COUNTERS] };

@@ -1,19 +1,23 @@
-//! The double-write file: a good copy of every page is durable here before the page is overwritten at home, so that a
-//! power cut in the middle of a page write leaves one.
+//! The double-write file: a good copy of every page is durable here before the page is overwritten
+//! at home, so that a power cut in the middle of a page write leaves one.
 //!
 //! ```text
 //! file `doublewrite`:  | area 0: 128 slots | area 1: 128 slots | ...      a slot is one page image, sealed
 //! ```
 //!
-//! A page image names its page and carries its own checksum, so the file needs no directory. Batches fill the current
-//! area slot by slot, each with one write and one sync (concurrent batches share syncs).
+//! A page image names its page and carries its own checksum, so the file needs no directory.
+//! Batches fill the current area slot by slot, each with one write and one sync (concurrent batches
+//! share syncs).
 //!
-//! **Images are relied on again.** A page that is written once more needs no other image as long as the one it has stands in the
-//! file and the log has all that changed the page since: if that write is torn, recovery starts from the older image, and redo brings the page to where it was (the log is
-//! durable up to what is written home, as always). The log has it as long as the checkpoint does not pass the *rec_lsn* of the image: the
-//! start of the first change that was not in the page's file before. So a batch relies on images only if
-//! [`Unsynced`](crate::checkpoint::Unsynced) holds the checkpoint back to there until its writes are durable, and has an
-//! image written where the checkpoint, or one that is being taken, is further. A page that goes out often has one image for each checkpoint.
+//! **Images are relied on again.** A page that is written once more needs no other image as long as
+//! the one it has stands in the file and the log has all that changed the page since: if that write
+//! is torn, recovery starts from the older image, and redo brings the page to where it was (the log
+//! is durable up to what is written home, as always). The log has it as long as the checkpoint does
+//! not pass the *rec_lsn* of the image: the start of the first change that was not in the page's
+//! file before. So a batch relies on images only if [`Unsynced`](crate::unsynced::Unsynced) holds
+//! the checkpoint back to there until its writes are durable, and has an image written where the
+//! checkpoint, or one that is being taken, is further. A page that goes out often has one image for
+//! each checkpoint.
 //!
 //! **Areas are used in turn.** The file grows by an area when the last one is full, up to a limit
 //! and as long as the disk has room. From then on a quarter of the areas is *retired* at a time,
@@ -33,11 +37,9 @@ use holdfast_base::HashMap;
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
 use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
-use holdfast_metrics::Counter;
+use holdfast_wal::Wal;
 
-use crate::config::{DoubleWrite, PoolConfig};
-use crate::core::Core;
-use crate::flush::BATCH;
+use crate::config::{BATCH, DoubleWrite, PoolConfig};
 
 /// The file's name.
 pub(crate) const NAME: &str = "doublewrite";
@@ -45,7 +47,8 @@ pub(crate) const NAME: &str = "doublewrite";
 const AREA: u32 = 2 * BATCH as u32;
 /// Areas that there are at least: one is filled while another one is retired.
 const LEAST_AREAS: u32 = 2;
-/// Slots of the file at most, whatever the limit: what is known of an image takes a few dozen bytes of memory.
+/// Slots of the file at most, whatever the limit: what is known of an image takes a few dozen bytes
+/// of memory.
 const MOST_SLOTS: u64 = 8192;
 
 /// A page of a batch.
@@ -76,7 +79,8 @@ struct State {
     turns: u64,
     /// Areas after the current one that are retired.
     free: u32,
-    /// Pages of each area that are being written home: those whose images were written there and those that rely on one.
+    /// Pages of each area that are being written home: those whose images were written there and
+    /// those that rely on one.
     in_flight: Vec<u32>,
     /// What can be relied on.
     images: HashMap<PageId, Image>,
@@ -98,6 +102,13 @@ pub(crate) struct DoubleWriter {
     changed: Condvar,
 }
 
+/// Areas that no batch relies on any more, and can be used again once the pages that their images
+/// were for are durable.
+pub(crate) struct Retired {
+    turns: u64,
+    areas: u32,
+}
+
 /// The images that one batch has and relies on.
 pub(crate) struct Slots(Vec<Placed>);
 
@@ -114,8 +125,13 @@ impl Slots {
         self.0.iter().find(|p| p.page.id == id).map(|p| p.image.rec_lsn)
     }
 
+    /// How many images are still to be written.
+    pub(crate) fn new_images(&self) -> usize {
+        self.0.iter().filter(|p| p.new).count()
+    }
+
     /// The oldest of those that were there before.
-    fn oldest_relied_on(&self) -> Option<Lsn> {
+    pub(crate) fn oldest_relied_on(&self) -> Option<Lsn> {
         self.0.iter().filter(|p| !p.new).map(|p| p.image.rec_lsn).min()
     }
 }
@@ -139,8 +155,9 @@ impl DoubleWriter {
         })
     }
 
-    /// Whether a page of `file` that is written now has to go through the double-write file. Asked for each batch: a file makes the promise
-    /// of atomic writes when it has done one, and takes it back when one is refused.
+    /// Whether a page of `file` that is written now has to go through the double-write file. Asked
+    /// for each batch: a file makes the promise of atomic writes when it has done one, and takes it
+    /// back when one is refused.
     pub(crate) fn is_needed(&self, mode: DoubleWrite, file: &dyn File) -> bool {
         match mode {
             DoubleWrite::On => true,
@@ -149,48 +166,14 @@ impl DoubleWriter {
         }
     }
 
-    /// Sees to it that each of these pages has a durable image that recovery can start from, until [`DoubleWriter::finish`]. `images`: sealed, those of
-    /// the pages in their order. `write`: the batch in [`Unsynced`](crate::checkpoint::Unsynced), which holds the checkpoint.
-    ///
-    /// # Errors
-    /// Of the write, with nothing taken; of the sync, which poisons the database.
-    pub(crate) fn protect(&self, pages: &[Page], images: &[u8], write: u64, core: &Core) -> Result<Slots> {
-        let Some(file) = &self.file else { return Err(Error::invalid("the double-write file is switched off")) };
-        self.prepare(&**file)?;
-        let slots = self.place(&**file, pages, write, core)?;
-        let new = slots.0.iter().filter(|p| p.new).count();
-        core.metrics.add(Counter::DblwrPagesSpared, (pages.len() - new) as u64);
-        if new == 0 {
-            return Ok(slots);
-        }
-        if let Err(e) = self.write_new(&**file, &slots, images) {
-            self.let_go(&slots);
-            return Err(e);
-        }
-        core.metrics.inc(Counter::DblwrWrites);
-        core.metrics.add(Counter::DblwrPagesWritten, new as u64);
-        if let Err(e) = self.sync(&**file, core) {
-            self.let_go(&slots);
-            return Err(e);
-        }
-        let durable = slots.0.iter().filter(|p| p.new).map(|p| (p.page.id, p.image));
-        self.state.lock().images.extend(durable);
-        Ok(slots)
+    fn file(&self) -> Result<&dyn File> {
+        self.file.as_deref().ok_or_else(|| Error::invalid("the double-write file is switched off"))
     }
 
-    /// Slots for those of the pages that have no image which the batch may rely on.
-    fn place(&self, file: &dyn File, pages: &[Page], write: u64, core: &Core) -> Result<Slots> {
-        let slots = self.allocate(file, pages, core.unsynced.floor(), core)?;
-        if slots.oldest_relied_on().is_none_or(|oldest| core.unsynced.hold(write, oldest)) {
-            return Ok(slots);
-        }
-        // A checkpoint began meanwhile.
-        self.let_go(&slots);
-        self.allocate(file, pages, Lsn::MAX, core)
-    }
-
-    /// One request for all that follow one another, in the file and in memory.
-    fn write_new(&self, file: &dyn File, slots: &Slots, images: &[u8]) -> Result<()> {
+    /// Writes the images that are not there yet; one request for all that follow one another, in
+    /// the file and in memory.
+    pub(crate) fn write_new(&self, slots: &Slots, images: &[u8]) -> Result<()> {
+        let file = self.file()?;
         let places: Vec<(u32, usize)> =
             slots.0.iter().filter(|p| p.new).map(|p| (p.image.slot, p.page.image)).collect();
         for run in places.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
@@ -200,8 +183,16 @@ impl DoubleWriter {
         Ok(())
     }
 
-    /// Before the first use: the file has its least length, so that it does not run out of space later.
-    fn prepare(&self, file: &dyn File) -> Result<()> {
+    /// The new images are durable: from now on batches rely on them.
+    pub(crate) fn rely_on(&self, slots: &Slots) {
+        let durable = slots.0.iter().filter(|p| p.new).map(|p| (p.page.id, p.image));
+        self.state.lock().images.extend(durable);
+    }
+
+    /// Before the first use: the file has its least length, so that it does not run out of space
+    /// later.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        let file = self.file()?;
         let mut state = self.state.lock();
         if state.areas == 0 {
             let len = file.len()?;
@@ -219,16 +210,15 @@ impl DoubleWriter {
         Ok(())
     }
 
-    fn offset(&self, slot: u32) -> u64 {
-        u64::from(slot) * self.page_size as u64
-    }
-
-    /// Images for all of these pages: those with a rec_lsn from `floor` on that there are, and slots for the others.
-    fn allocate(&self, file: &dyn File, pages: &[Page], floor: Lsn, core: &Core) -> Result<Slots> {
+    /// Images for all of these pages: those with a rec_lsn from `floor` on that there are, and
+    /// slots for the others. If all areas are full, the oldest ones are retired: the caller syncs
+    /// the files of the pages, calls [`DoubleWriter::reuse`], and tries again.
+    pub(crate) fn allocate(&self, pages: &[Page], floor: Lsn) -> Result<Result<Slots, Retired>> {
+        let file = self.file()?;
         let mut state = self.state.lock();
         loop {
             if let Some(slots) = state.fit(pages, floor) {
-                return Ok(slots);
+                return Ok(Ok(slots));
             }
             if state.next == 0 {
                 return Err(Error::DiskFull(
@@ -243,45 +233,33 @@ impl DoubleWriter {
                 self.changed.notify_all();
                 continue;
             }
-            if state.retire() {
-                self.changed.wait(&mut state);
-                continue;
+            if !state.retire() {
+                return Ok(Err(Retired { turns: state.turns, areas: state.oldest_areas() }));
             }
-            // Everything written home with the help of these areas so far is `done` in `Unsynced`.
-            let (turns, retired) = (state.turns, state.oldest_areas());
-            drop(state);
-            core.sync_home()?;
-            state = self.state.lock();
-            if state.turns == turns && state.free == 0 {
-                state.free = retired;
-            }
+            self.changed.wait(&mut state);
         }
     }
 
-    /// Gives the file another area, if the last one is current, the limit allows it and the disk has room. The sync after the first
-    /// write there makes the length durable, too.
-    fn grow(&self, file: &dyn File, state: &mut State) -> bool {
-        let more = state.current + 1 == state.areas
-            && state.areas < self.most_areas
-            && file.set_len(self.offset((state.areas + 1) * AREA)).is_ok();
-        if more {
-            state.areas += 1;
-            state.free = 1;
-            state.in_flight.push(0);
+    /// The pages that were written home with the help of retired areas are durable.
+    pub(crate) fn reuse(&self, retired: &Retired) {
+        let mut state = self.state.lock();
+        if state.turns == retired.turns && state.free == 0 {
+            state.free = retired.areas;
         }
-        more
     }
 
-    /// Waits until everything written to the file before is durable; concurrent callers share syncs.
-    fn sync(&self, file: &dyn File, core: &Core) -> Result<()> {
+    /// Waits until everything written to the file before is durable; concurrent callers share
+    /// syncs.
+    pub(crate) fn sync(&self, wal: &Wal) -> Result<()> {
         if holdfast_base::planted!("double-write-not-synced") {
             return Ok(());
         }
+        let file = self.file()?;
         let mut state = self.state.lock();
         state.written += 1;
         let mine = state.written;
         while state.synced < mine {
-            core.wal.check_poisoned()?;
+            wal.check_poisoned()?;
             if state.syncing {
                 self.changed.wait(&mut state);
                 continue;
@@ -294,7 +272,7 @@ impl DoubleWriter {
             state.syncing = false;
             match &result {
                 Ok(()) => state.synced = state.synced.max(upto),
-                Err(e) => core.wal.poison(&format!("a sync of {NAME} failed: {e}")),
+                Err(e) => wal.poison(&format!("a sync of {NAME} failed: {e}")),
             }
             self.changed.notify_all();
             result?;
@@ -302,15 +280,35 @@ impl DoubleWriter {
         Ok(())
     }
 
-    /// The home write of page `id` has failed: the image that it relies on is kept until it has been written after all. To be called while
-    /// the page is still marked as being written: a thread that drops its space waits for the end of that, and forgets the image then.
+    fn offset(&self, slot: u32) -> u64 {
+        u64::from(slot) * self.page_size as u64
+    }
+
+    /// Gives the file another area, if the last one is current, the limit allows it and the disk
+    /// has room. The sync after the first write there makes the length durable, too.
+    fn grow(&self, file: &dyn File, state: &mut State) -> bool {
+        let more = state.current + 1 == state.areas
+            && state.areas < self.most_areas
+            && file.set_len(self.offset((state.areas + 1) * AREA)).is_ok();
+        if more {
+            state.areas += 1;
+            state.free = 1;
+            state.in_flight.push(0);
+        }
+        more
+    }
+
+    /// The home write of page `id` has failed: the image that it relies on is kept until it has
+    /// been written after all. To be called while the page is still marked as being written: a
+    /// thread that drops its space waits for the end of that, and forgets the image then.
     pub(crate) fn keep(&self, slots: &Slots, id: PageId) {
         if let Some(placed) = slots.0.iter().find(|p| p.page.id == id) {
             self.state.lock().stuck.insert(id, placed.image.slot);
         }
     }
 
-    /// The batch of `pages` is written home, but for the pages `failed`. `slots`: of those that went through this file.
+    /// The batch of `pages` is written home, but for the pages `failed`. `slots`: of those that
+    /// went through this file.
     pub(crate) fn finish(&self, slots: Option<Slots>, pages: impl Iterator<Item = PageId>, failed: &[PageId]) {
         let mut state = self.state.lock();
         if !state.stuck.is_empty() {
@@ -325,7 +323,7 @@ impl DoubleWriter {
     }
 
     /// Nothing that needs these images is being written.
-    fn let_go(&self, slots: &Slots) {
+    pub(crate) fn let_go(&self, slots: &Slots) {
         let mut state = self.state.lock();
         slots.0.iter().for_each(|p| state.in_flight[(p.image.slot / AREA) as usize] -= 1);
         drop(state);
@@ -341,7 +339,8 @@ impl DoubleWriter {
 }
 
 impl State {
-    /// Images with a rec_lsn from `floor` on, and slots of the current area for the pages that have none, if they fit.
+    /// Images with a rec_lsn from `floor` on, and slots of the current area for the pages that have
+    /// none, if they fit.
     fn fit(&mut self, pages: &[Page], floor: Lsn) -> Option<Slots> {
         let base = self.current * AREA;
         let mut free = (self.next..AREA).filter(|&s| !self.stuck.values().any(|&stuck| stuck == base + s));

@@ -2,14 +2,17 @@
 //! try again.
 //!
 //! 1. The free list.
-//! 2. A batch of clean victims of the policy: the first is the caller's, the others go to the free list.
-//! 3. Only dirty candidates: the caller writes a batch of the coldest itself, with whatever there is, and goes on as
-//!    soon as the first page is written; the rest is finished by the finisher thread.
-//! 4. Everything latched, being read or being written: the caller waits for an event of one of these (the release of
-//!    a candidate's latch, a completed read or write, a returned frame).
+//! 2. A batch of clean victims of the policy: the first is the caller's, the others go to the free
+//!    list.
+//! 3. Only dirty candidates: the caller writes a batch of the coldest itself, with whatever there
+//!    is, and goes on as soon as the first page is written; the rest is finished by the finisher
+//!    thread.
+//! 4. Everything latched, being read or being written: the caller waits for an event of one of
+//!    these (the release of a candidate's latch, a completed read or write, a returned frame).
 //!
-//! Lock order: no latch may be held in step 4, no claim either (`miss` gives it up). In steps 1 to 3 latches are only
-//! tried. A failed write makes the caller try other victims; its error is returned when nothing else is left.
+//! Lock order: no latch may be held in step 4, no claim either (`miss` gives it up). In steps 1 to
+//! 3 latches are only tried. A failed write makes the caller try other victims; its error is
+//! returned when nothing else is left.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,7 +39,8 @@ const MOST_VICTIMS: usize = 32;
 type Victims = SmallVec<[u32; MOST_VICTIMS]>;
 
 impl Core {
-    /// Victims taken in one pass: at most about 0.4 % of the pool, so that free frames are no waste.
+    /// Victims taken in one pass: at most about 0.4 % of the pool, so that free frames are no
+    /// waste.
     fn eviction_batch(&self) -> usize {
         (self.active_frames() / 256).clamp(1, MOST_VICTIMS)
     }
@@ -89,13 +93,15 @@ impl Core {
         frame.or_else(|| self.supply.take())
     }
 
-    /// The partition that eviction begins with: each in turn, so that one with more misses gets more frames.
+    /// The partition that eviction begins with: each in turn, so that one with more misses gets
+    /// more frames.
     fn next_partition(&self) -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         if self.partitions.len() == 1 { 0 } else { TURN.fetch_add(1, Ordering::Relaxed) % self.partitions.len() }
     }
 
-    /// Evicts up to `n` clean pages; their frames belong to the caller then. Whether dirty pages were in the way.
+    /// Evicts up to `n` clean pages; their frames belong to the caller then. Whether dirty pages
+    /// were in the way.
     fn evict_clean(&self, partition: &Partition, n: usize, out: &mut Victims) -> bool {
         let before = out.len();
         let mut ring = 0;
@@ -147,8 +153,8 @@ impl Core {
         true
     }
 
-    /// Step 3: writes some of the coldest dirty pages; of any, if none of those can be written. How many, and what went
-    /// wrong.
+    /// Step 3: writes some of the coldest dirty pages; of any, if none of those can be written. How
+    /// many, and what went wrong.
     fn write_candidates(&self) -> (usize, Option<Error>) {
         let mut failure = None;
         for frames in [|core: &Core| core.cold_dirty(FOREGROUND_CANDIDATES), Core::dirty_residents] {
@@ -251,7 +257,8 @@ impl Core {
         }
     }
 
-    /// Evicts the page of a frame whose latch the caller holds exclusively (and loses), if it is there and clean.
+    /// Evicts the page of a frame whose latch the caller holds exclusively (and loses), if it is
+    /// there and clean.
     fn take_latched(&self, frame: u32) -> Option<u32> {
         let header = self.frames.header(frame);
         match header.page() {

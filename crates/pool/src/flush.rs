@@ -12,49 +12,17 @@
 //! A write that fails leaves its pages as dirty as they were; the thread that asked for the write
 //! gets the error.
 
-use std::sync::Arc;
-
 use holdfast_base::page::{OFF_TYPE, PageType};
-use holdfast_base::{Error, Lsn, PageId, latches, page};
+use holdfast_base::{Error, Lsn, latches, page};
 use holdfast_io::WriteAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
+use crate::batch::{Batch, Secured, Staged};
+use crate::config::BATCH;
 use crate::core::Core;
 use crate::doublewrite::{Page, Slots};
-use crate::images::Images;
 use crate::space::Space;
 use crate::translation::CLAIMED;
-
-/// Pages of one batch, at most.
-pub(crate) const BATCH: usize = 64;
-
-struct Staged {
-    frame: u32,
-    id: PageId,
-    space: Arc<Space>,
-    rec_lsn: Lsn,
-    /// Position of the copy in the images.
-    image: usize,
-}
-
-/// Copies of pages on their way to disk.
-pub(crate) struct Batch {
-    staged: Vec<Staged>,
-    images: Images,
-    /// Newest page LSN.
-    lsn: Lsn,
-}
-
-/// A batch whose pages have good images in the double-write file (or need none): what is left is to
-/// write them home.
-pub(crate) struct Secured {
-    batch: Batch,
-    slots: Option<Slots>,
-    write: u64,
-    next: usize,
-    failed: Vec<PageId>,
-    cause: Counter,
-}
 
 impl Core {
     /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being
@@ -137,7 +105,7 @@ impl Core {
         }
         // As they lie in memory: what follows one another there goes out as one request.
         pages.sort_unstable_by_key(|page| page.image);
-        self.doublewrite.protect(&pages, batch.images.bytes(), write, self).map(Some)
+        self.protect(&pages, batch.images.bytes(), write).map(Some)
     }
 
     fn image<'b>(&self, batch: &'b Batch, staged: &Staged) -> &'b [u8] {

@@ -1,9 +1,10 @@
-//! The memory of the frames: one anonymous mapping, reserved for the largest pool and never unmapped while the pool
-//! lives, and the array of their headers.
+//! The memory of the frames: one anonymous mapping, reserved for the largest pool and never
+//! unmapped while the pool lives, and the array of their headers.
 //!
-//! Why one mapping: an optimistic reader may look at a frame that was given to another page, or shrunk away, in the
-//! meantime. It reads mapped memory, whatever it holds, and then fails validation. Frames beyond the active part
-//! cost address space only; shrinking gives their memory back to the system (they then read as zeros).
+//! Why one mapping: an optimistic reader may look at a frame that was given to another page, or
+//! shrunk away, in the meantime. It reads mapped memory, whatever it holds, and then fails
+//! validation. Frames beyond the active part cost address space only; shrinking gives their memory
+//! back to the system (they then read as zeros).
 //!
 //! Under Miri, which has no such mappings, the frames are one zeroed heap allocation.
 
@@ -72,8 +73,8 @@ impl Frames {
     #[inline]
     pub(crate) fn header(&self, f: u32) -> &FrameHeader {
         assert!(f < self.max, "no such frame");
-        // SAFETY: one of `max` headers in a mapping of zeros, which is a valid header; aligned as the mapping is; only
-        // shared references are ever made to it.
+        // SAFETY: one of `max` headers in a mapping of zeros, which is a valid header; aligned as
+        // the mapping is; only shared references are ever made to it.
         unsafe { self.headers.add(f as usize).as_ref() }
     }
 
@@ -97,7 +98,8 @@ impl Frames {
     /// The page in frame `f`, to be changed.
     ///
     /// # Safety
-    /// The caller holds the frame's latch exclusively as long as the slice lives, and makes no second reference.
+    /// The caller holds the frame's latch exclusively as long as the slice lives, and makes no
+    /// second reference.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn page_mut(&self, f: u32) -> &mut [u8] {
         // SAFETY: mapped and initialised memory; the latch excludes all but optimistic readers,
@@ -110,8 +112,8 @@ impl Frames {
         self.mapping.advise_used((from as usize) << self.page_shift, (to as usize) << self.page_shift);
     }
 
-    /// Takes the memory of frames `from..to` from the system now, if it is not so much that the machine may lack it.
-    /// Several threads do it at once: most of the time goes into zeroing.
+    /// Takes the memory of frames `from..to` from the system now, if it is not so much that the
+    /// machine may lack it. Several threads do it at once: most of the time goes into zeroing.
     pub(crate) fn populate(&self, from: u32, to: u32) {
         if u64::from(to - from) << self.page_shift > machine_bytes() / 4 * 3 {
             return;
@@ -179,8 +181,9 @@ impl Mapping {
 
     fn advise(&self, from: usize, to: usize, advice: rustix::mm::Advice) {
         if from < to {
-            // SAFETY: a part of the own mapping, from frame to frame; the advice changes contents only of frames
-            // that the caller declared unused. A refusal costs speed or memory, nothing else.
+            // SAFETY: a part of the own mapping, from frame to frame; the advice changes contents
+            // only of frames that the caller declared unused. A refusal costs speed or memory,
+            // nothing else.
             let _ = unsafe { rustix::mm::madvise(self.base().add(from).as_ptr().cast(), to - from, advice) };
         }
     }
@@ -253,7 +256,8 @@ impl Drop for Mapping {
 mod tests {
     use super::*;
 
-    /// A server that switches huge pages off once its engines have started leaves us only those that we have by then.
+    /// A server that switches huge pages off once its engines have started leaves us only those
+    /// that we have by then.
     #[cfg(all(not(miri), target_os = "linux"))]
     #[test]
     fn populated_frames_are_resident() {

@@ -1,10 +1,12 @@
 //! Guards: the holds on a page. A latch is the pin - its holder keeps the page in its frame.
 //!
-//! [`OptimisticGuard`] holds nothing: what was read through it counts only after [`OptimisticGuard::validate`].
-//! Under Miri it holds the shared latch instead and always validates.
+//! [`OptimisticGuard`] holds nothing: what was read through it counts only after
+//! [`OptimisticGuard::validate`]. Under Miri it holds the shared latch instead and always
+//! validates.
 //!
-//! Lock order: page latches are taken top-down in a tree (parents before children) and released in any order. *No wait under a
-//! latch*: a thread that holds a guard fixes another page only if its access carries a reserved frame for it.
+//! Lock order: page latches are taken top-down in a tree (parents before children) and released in
+//! any order. *No wait under a latch*: a thread that holds a guard fixes another page only if its
+//! access carries a reserved frame for it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -20,8 +22,8 @@ use holdfast_latch::Stamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart;
 
-/// A version of a page in a frame: equal stamps mean that the page has not changed, and has not left its frame, in
-/// between.
+/// A version of a page in a frame: equal stamps mean that the page has not changed, and has not
+/// left its frame, in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageStamp {
     pub(crate) frame: u32,
@@ -37,12 +39,14 @@ pub struct OptimisticGuard<'a> {
 }
 
 impl<'a> OptimisticGuard<'a> {
-    /// The page, for reading. What is read counts only if [`OptimisticGuard::validate`] says so afterwards.
+    /// The page, for reading. What is read counts only if [`OptimisticGuard::validate`] says so
+    /// afterwards.
     #[inline]
     #[must_use]
     pub fn page(&self) -> OptPage<'a> {
         let frames = &self.core.frames;
-        // SAFETY: a frame's memory stays mapped and initialised as long as the pool lives, which `'a` borrows.
+        // SAFETY: a frame's memory stays mapped and initialised as long as the pool lives, which
+        // `'a` borrows.
         unsafe { OptPage::new(frames.bytes(self.at.frame), frames.page_size()) }
     }
 
@@ -66,7 +70,8 @@ impl<'a> OptimisticGuard<'a> {
         self.at
     }
 
-    /// Takes the latch exclusively, if nothing has changed since this guard was made. Waits for shared holders only.
+    /// Takes the latch exclusively, if nothing has changed since this guard was made. Waits for
+    /// shared holders only.
     ///
     /// # Errors
     /// [`Restart`] if something has.
@@ -204,7 +209,8 @@ impl<'a> ExclusiveGuard<'a> {
             self.stale = false;
             self.core.zero(self.frame, self.id);
         }
-        // SAFETY: this guard holds the latch exclusively, and `&mut self` makes this the only reference.
+        // SAFETY: this guard holds the latch exclusively, and `&mut self` makes this the only
+        // reference.
         unsafe { self.core.frames.page_mut(self.frame) }
     }
 
@@ -220,8 +226,9 @@ impl<'a> ExclusiveGuard<'a> {
         self.header.rec_lsn() != 0
     }
 
-    /// Records that the mini-transaction logged from `start` to `end` changed the page: sets the page LSN to `end`,
-    /// and holds the checkpoint at `start` until the page is on disk. The caller's writer slot of the log still stands.
+    /// Records that the mini-transaction logged from `start` to `end` changed the page: sets the
+    /// page LSN to `end`, and holds the checkpoint at `start` until the page is on disk. The
+    /// caller's writer slot of the log still stands.
     ///
     /// # Panics
     /// In debug builds, if `start` is 0 or not before `end`.
@@ -244,7 +251,8 @@ impl<'a> ExclusiveGuard<'a> {
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
         if self.fresh && self.header.rec_lsn() == 0 {
-            // A page that was begun and given up must not pass for what is on disk. One that was there, and dirty, is as it was.
+            // A page that was begun and given up must not pass for what is on disk. One that was
+            // there, and dirty, is as it was.
             self.core.forget_page(self.frame, self.id);
         } else {
             self.header.latch.release_exclusive(self.changed);

@@ -13,7 +13,8 @@
 //! 48     16  -
 //! ```
 //!
-//! A header of zeros is that of a free frame, so the headers of the largest pool cost memory only where they are used.
+//! A header of zeros is that of a free frame, so the headers of the largest pool cost memory only
+//! where they are used.
 //!
 //! Rules of change:
 //! - page id: the exclusive holder of the latch.

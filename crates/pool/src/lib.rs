@@ -11,12 +11,14 @@
 //! | `frames`, `header` | the mapping, a frame's 64-byte header with its latch (crate [`holdfast_latch`]) |
 //! | `access` | reading a page that may be changing: the one place with racy reads |
 //! | `translation`, `space` | page number -> frame, without locks; an open file of pages |
-//! | `partition` | replacement policy and dirty pages of a part of the pool |
-//! | `guard`, `request`, `pool` | what the floors above see |
-//! | `miss`, `evict`, `supply`, `reserve` | how a page and its frame come together |
-//! | `flush`, `images`, `doublewrite`, `checkpoint`, `cleaner` | how changes reach the disk |
-//! | `restore` | pages that a power cut tore |
-//! | `readahead`, `warmup`, `resize`, `close`, `stats` | the rest |
+//! | `partition`, `dirty` | replacement policy and dirty pages of a part of the pool |
+//! | `core` | what all of the following share |
+//! | `guard`, `request`, `access_stats`, `touch`, `pool` | what the floors above see |
+//! | `miss`, `evict`, `supply`, `reserve`, `reservations` | how a page and its frame come together |
+//! | `flush`, `batch`, `images` | how changed pages reach their files |
+//! | `doublewrite`, `protect`, `restore` | what a power cut that tears a page needs |
+//! | `checkpoint`, `unsynced`, `cleaner`, `signals`, `pacing` | when they do, and how the checkpoint follows |
+//! | `readahead`, `readahead_queue`, `warmup`, `resize`, `close`, `stats` | the rest |
 //!
 //! **Lock order**, from first to last; what is further right may be taken while what is left is
 //! held: reservation -> page latches (top-down) -> policy mutex | dirty mutex | free list |
@@ -27,6 +29,8 @@
 //! The protocols, byte by byte, are in `docs/design/buffer-pool.md` and `docs/design/flushing.md`.
 
 mod access;
+mod access_stats;
+mod batch;
 mod checkpoint;
 mod cleaner;
 mod close;
@@ -44,25 +48,32 @@ mod miss;
 mod pacing;
 mod partition;
 mod pool;
+mod protect;
 mod readahead;
+mod readahead_queue;
 mod request;
+mod reservations;
 mod reserve;
 mod resize;
 mod restore;
+mod signals;
 mod space;
 mod stats;
 mod supply;
+mod touch;
 mod translation;
+mod unsynced;
 mod warmup;
 
 pub use holdfast_policy::{Queue, ScanPlan};
 pub use {
     access::{OptPage, PageRead},
-    config::{DoubleWrite, PoolConfig},
+    access_stats::AccessStats,
+    config::{DoubleWrite, PoolConfig, RESERVED_MAX},
     guard::{ExclusiveGuard, OptimisticGuard, PageStamp, Restart, SharedGuard},
     pool::Pool,
-    request::{Access, AccessKind, AccessStats},
-    reserve::{RESERVED_MAX, Reserved},
+    request::{Access, AccessKind},
+    reserve::Reserved,
     restore::{RestoreReport, restore_torn_pages},
     space::Space,
     stats::{FrameInfo, Owner, PoolStats, Resident},

@@ -5,8 +5,8 @@
 //!    candidates are dirty, by writing some (see `evict`). If even that would mean to wait for
 //!    other threads' latches, the claim is given up first: no thread waits for this one while it
 //!    waits for latches.
-//! 3. Take the frame's latch, write the page id into the header, publish the entry. From here on others wait for the
-//!    latch.
+//! 3. Take the frame's latch, write the page id into the header, publish the entry. From here on
+//!    others wait for the latch.
 //! 4. Read, check, and enter the page into the policy. On an error the entry is emptied and the
 //!    frame returned; the threads that waited try for themselves and get their own error.
 
@@ -20,21 +20,12 @@ use holdfast_policy::{ScanHint, Touch};
 
 use crate::core::Core;
 use crate::header::READ_AHEAD;
-use crate::request::Access;
+use crate::request::{Access, Fill};
 use crate::space::Space;
 use crate::translation::{CLAIMED, CLAIMED_WAITED};
 
-/// What becomes of the bytes of a frame that a page is brought into.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fill {
-    /// They are read from the file. `blank`: also a page that was never written is fine. `redo`: so is one past the end of the file; and one
-    /// that is damaged may be free by the end of the log, so it does not disable its table yet.
-    Read { blank: bool, redo: bool },
-    /// They are zeroed: the page is about to be made.
-    Zero,
-}
-
-/// One in so many frames may be filled by one batch of pages that a thread is going to read: many threads do that at a time.
+/// One in so many frames may be filled by one batch of pages that a thread is going to read: many
+/// threads do that at a time.
 const TOGETHER_DIVISOR: usize = 64;
 
 /// Frames that are this thread's alone; those left return to the free list on drop.
@@ -83,8 +74,9 @@ impl Drop for Claim<'_> {
 }
 
 impl Core {
-    /// Brings page `no` in. Returns its frame, whose latch the caller now holds exclusively; `None` if another thread
-    /// has brought it in meanwhile, or tried to: look again. The caller holds no latch, or has reserved frames.
+    /// Brings page `no` in. Returns its frame, whose latch the caller now holds exclusively; `None`
+    /// if another thread has brought it in meanwhile, or tried to: look again. The caller holds no
+    /// latch, or has reserved frames.
     ///
     /// # Errors
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
@@ -124,7 +116,8 @@ impl Core {
         }
     }
 
-    /// Refuses a page number that only damaged bytes can have named, before memory is spent on its translation.
+    /// Refuses a page number that only damaged bytes can have named, before memory is spent on its
+    /// translation.
     fn check_reach(&self, space: &Space, no: PageNo) -> Result<()> {
         if space.translation.entry(no).is_some() || self.home(no) < space.file.len()? {
             return Ok(());
@@ -135,8 +128,8 @@ impl Core {
         Err(error)
     }
 
-    /// Brings pages of one space in ahead of requests, in one batch of reads: those that need no waiting and no
-    /// writing. Returns how many it brought.
+    /// Brings pages of one space in ahead of requests, in one batch of reads: those that need no
+    /// waiting and no writing. Returns how many it brought.
     pub(crate) fn bring_in_ahead(&self, space: &Space, pages: &[(PageNo, Touch)]) -> u64 {
         let mut taken = Vec::with_capacity(pages.len());
         for &(no, touch) in pages {
@@ -168,8 +161,9 @@ impl Core {
         brought
     }
 
-    /// Brings those of `pages` in that are missing, in one batch of reads on the caller's thread, if they are more than one: as many as
-    /// the pool has room for without giving up others that came in just before.
+    /// Brings those of `pages` in that are missing, in one batch of reads on the caller's thread,
+    /// if they are more than one: as many as the pool has room for without giving up others that
+    /// came in just before.
     pub(crate) fn bring_in_together(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) {
         let room = self.active_frames() / TOGETHER_DIVISOR;
         let end = space.file.len().unwrap_or(0);
@@ -181,7 +175,8 @@ impl Core {
         }
     }
 
-    /// Reads pages into frames that the caller has latched exclusively, in one batch; whether that worked.
+    /// Reads pages into frames that the caller has latched exclusively, in one batch; whether that
+    /// worked.
     fn read_all(&self, space: &Space, pages: &[(PageNo, u32, Touch)]) -> bool {
         if pages.is_empty() {
             return true;
@@ -189,7 +184,8 @@ impl Core {
         let mut reads: Vec<ReadAt<'_>> = pages
             .iter()
             .map(|&(no, frame, _)| {
-                // SAFETY: the caller holds the latches exclusively, and the frames are different ones.
+                // SAFETY: the caller holds the latches exclusively, and the frames are different
+                // ones.
                 let buf = unsafe { self.frames.page_mut(frame) };
                 ReadAt { offset: self.home(no), buf }
             })
@@ -242,14 +238,16 @@ impl Core {
     /// Latches an unused frame exclusively, gives it to a page and publishes it.
     fn occupy(&self, frame: u32, id: PageId, publish: impl FnOnce(u32)) {
         let header = self.frames.header(frame);
-        // Only a thread that still believes in the frame's former page can be in the way, for a moment.
+        // Only a thread that still believes in the frame's former page can be in the way, for a
+        // moment.
         header.latch.exclusive();
         debug_assert!(header.page().is_none() && header.rec_lsn() == 0);
         header.set_page(id);
         publish(frame + 1);
     }
 
-    /// Takes a page that could not be read out again. The caller holds the latch exclusively, and loses it.
+    /// Takes a page that could not be read out again. The caller holds the latch exclusively, and
+    /// loses it.
     fn vacate(&self, frame: u32, space: &Space, no: PageNo) {
         let header = self.frames.header(frame);
         header.clear_page();
@@ -286,7 +284,8 @@ impl Core {
             Ok(())
         });
         checked.map_err(|e| {
-            // A mini-transaction that broke off leaves pages in memory that refer to pages which were never written.
+            // A mini-transaction that broke off leaves pages in memory that refer to pages which
+            // were never written.
             if let Err(stopped) = self.wal.check_poisoned() {
                 return stopped;
             }
@@ -320,7 +319,8 @@ impl Core {
         result
     }
 
-    /// Makes the frame's page one of zeros but for its address. The caller holds the latch exclusively.
+    /// Makes the frame's page one of zeros but for its address. The caller holds the latch
+    /// exclusively.
     pub(crate) fn zero(&self, frame: u32, id: PageId) {
         // SAFETY: as said.
         let page = unsafe { self.frames.page_mut(frame) };
@@ -342,7 +342,8 @@ impl Core {
         self.supply.give(&[frame]);
     }
 
-    /// Empties the translation entry and the header of a frame that left the policy, and releases its latch.
+    /// Empties the translation entry and the header of a frame that left the policy, and releases
+    /// its latch.
     pub(crate) fn release_frame(&self, frame: u32, id: PageId) {
         let header = self.frames.header(frame);
         header.clear_page();

@@ -11,14 +11,15 @@
 //! at the target; there is no threshold on the way. Pages younger than [`AHEAD`] of the target do
 //! not count: a young log is not written in advance.
 //!
-//! Only if the device cannot keep up, or if there are too few old pages for a write, do pages become older than the target; those are
-//! written at a rate at which half of what lies between target and limit would do, and at the limit at once: from there on users are
-//! delayed, and the log, whose growth sets the pace, would stand still together with the checkpoint.
+//! Only if the device cannot keep up, or if there are too few old pages for a write, do pages
+//! become older than the target; those are written at a rate at which half of what lies between
+//! target and limit would do, and at the limit at once: from there on users are delayed, and the
+//! log, whose growth sets the pace, would stand still together with the checkpoint.
 
 use holdfast_base::Lsn;
 
+use crate::config::BATCH;
 use crate::dirty::AgeCounts;
-use crate::flush::BATCH;
 
 /// From this share of the target age on a page counts.
 const AHEAD: f64 = 0.3;
@@ -50,8 +51,8 @@ impl Pacer {
         Pacer { seen: now, owed: 0.0 }
     }
 
-    /// Pages to write now that the log has grown up to `now`; the oldest first. None until they are worth a write to the double-write
-    /// file.
+    /// Pages to write now that the log has grown up to `now`; the oldest first. None until they are
+    /// worth a write to the double-write file.
     pub(crate) fn step(&mut self, now: Lsn, oldest: Lsn, dirty: &AgeCounts, ages: Ages) -> usize {
         let growth = now.since(self.seen);
         self.seen = now;
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_lump_is_gone_after_two_laps() {
-        // All pages change first within a megabyte: written when they are due, they would be that lump for ever.
+        // All pages change first within a megabyte: written when they are due, they would be that
+        // lump for ever.
         let mut load = Load::new((0..10_000).map(|n| n * 100), MB);
         let lap = AGES.target;
         let oldest = (0..2 * lap / MB).map(|_| (load.grow(MB), load.age()).1).max();

@@ -1,10 +1,11 @@
-//! A partition of the pool: the replacement policy over its pages, and its dirty pages in the order of their rec_lsn.
+//! A partition of the pool: the replacement policy over its pages, and its dirty pages in the order
+//! of their rec_lsn.
 //!
-//! A page belongs to the partition that its address hashes to, in groups of 64 neighbours. Only misses, evictions and
-//! the first change of a clean page take the mutexes; hits read two atomics.
+//! A page belongs to the partition that its address hashes to, in groups of 64 neighbours. Only
+//! misses, evictions and the first change of a clean page take the mutexes; hits read two atomics.
 //!
-//! Lock order: frame latch -> policy mutex; frame latch -> dirty mutex; never one of the two mutexes inside the other.
-//! Under the policy mutex frame latches are only ever tried.
+//! Lock order: frame latch -> policy mutex; frame latch -> dirty mutex; never one of the two
+//! mutexes inside the other. Under the policy mutex frame latches are only ever tried.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -26,7 +27,8 @@ pub(crate) struct Partition {
     dirty_len: AtomicU32,
 }
 
-/// What hits and cursors read, and what hardly ever changes: in a cache line that no miss writes to.
+/// What hits and cursors read, and what hardly ever changes: in a cache line that no miss writes
+/// to.
 struct Hints {
     rules: AtomicU64,
     per_row_touches: AtomicBool,
@@ -109,7 +111,8 @@ impl Partition {
         self.with_policy(|policy| policy.remove(frame, &HeaderWords(frames)));
     }
 
-    /// The exclusive holder of `frame` changed its page, logged from `start` on. Whether the page was clean.
+    /// The exclusive holder of `frame` changed its page, logged from `start` on. Whether the page
+    /// was clean.
     pub(crate) fn mark_dirty(&self, frame: u32, header: &FrameHeader, start: Lsn) -> bool {
         // In this order: see `header` on WRITING.
         if !header.has(WRITING) && header.rec_lsn() != 0 {
@@ -128,8 +131,8 @@ impl Partition {
         false
     }
 
-    /// A shared holder of `frame` is about to copy its page for writing: the rec_lsn that the write will settle, or
-    /// `None` if the page is clean or being written already.
+    /// A shared holder of `frame` is about to copy its page for writing: the rec_lsn that the write
+    /// will settle, or `None` if the page is clean or being written already.
     pub(crate) fn begin_write(&self, header: &FrameHeader) -> Option<Lsn> {
         let _dirty = self.dirty.lock();
         let rec_lsn = header.rec_lsn();
@@ -153,8 +156,8 @@ impl Partition {
         self.settle(&dirty, header);
     }
 
-    /// It has failed: the page stays as dirty as it was. If what is in its file now may be repaired only with all of the log from `needed` on, it is dirty
-    /// from there on.
+    /// It has failed: the page stays as dirty as it was. If what is in its file now may be repaired
+    /// only with all of the log from `needed` on, it is dirty from there on.
     pub(crate) fn fail_write(&self, frame: u32, header: &FrameHeader, needed: Option<Lsn>) {
         let mut dirty = self.dirty.lock();
         let rec_lsn = header.rec_lsn();
@@ -172,8 +175,8 @@ impl Partition {
         self.dirty_len.store(dirty.len(), Ordering::Relaxed);
     }
 
-    /// The page in `frame` is thrown away: its changes need not reach the disk. The caller holds the frame's latch
-    /// exclusively, and the page is not being written.
+    /// The page in `frame` is thrown away: its changes need not reach the disk. The caller holds
+    /// the frame's latch exclusively, and the page is not being written.
     pub(crate) fn forget_dirty(&self, frame: u32, header: &FrameHeader) {
         let mut dirty = self.dirty.lock();
         dirty.remove(header.rec_lsn(), frame);

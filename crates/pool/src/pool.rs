@@ -1,7 +1,7 @@
 //! The pool's face: fixing pages, and everything that others ask of the pool as a whole.
 //!
-//! Life of a fix: translation entry -> frame header -> latch (or version) -> does the header name the page? -> touch.
-//! A page that is not there is brought in (see `miss`) and looked for again.
+//! Life of a fix: translation entry -> frame header -> latch (or version) -> does the header name
+//! the page? -> touch. A page that is not there is brought in (see `miss`) and looked for again.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ use crate::access::OptPage;
 use crate::config::PoolConfig;
 use crate::core::Core;
 use crate::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
-use crate::miss::Fill;
-use crate::request::{Access, AccessKind};
+use crate::request::{Access, AccessKind, Fill};
 use crate::reserve::Reserved;
 use crate::space::Space;
 use crate::stats::{FrameInfo, Owner, PoolStats, Resident};
@@ -39,8 +38,8 @@ impl Pool {
     /// [`restore_torn_pages`](crate::restore_torn_pages).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for settings out of range; if the address space, the double-write file or a thread
-    /// cannot be had.
+    /// [`Error::InvalidArgument`] for settings out of range; if the address space, the double-write
+    /// file or a thread cannot be had.
     pub fn new(config: PoolConfig, wal: Arc<Wal>, metrics: Arc<Metrics>) -> Result<Arc<Pool>> {
         let core = Arc::new(Core::new(config, wal, metrics)?);
         let pool = Arc::new(Pool { core, threads: Mutex::default() });
@@ -75,8 +74,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Stops the pool's threads; writes nothing ([`Pool::flush_all`] does). The pool stays usable, without background
-    /// work. Called by drop.
+    /// Stops the pool's threads; writes nothing ([`Pool::flush_all`] does). The pool stays usable,
+    /// without background work. Called by drop.
     pub fn shutdown(&self) {
         self.core.signals.stop();
         self.core.read_ahead.stop();
@@ -84,7 +83,8 @@ impl Pool {
         for thread in threads {
             let _ = thread.join();
         }
-        // The provider belongs to a floor that holds the pool: kept, each would keep the other alive for ever.
+        // The provider belongs to a floor that holds the pool: kept, each would keep the other
+        // alive for ever.
         self.core.payload.clear();
     }
 
@@ -125,8 +125,9 @@ impl Pool {
         Access::new(&self.core, kind)
     }
 
-    /// Reads a page without a latch. `None`: it is not in the pool, is being read, or is latched exclusively for longer
-    /// than a moment; the caller then gives up what it holds, calls [`Pool::load`], and starts over.
+    /// Reads a page without a latch. `None`: it is not in the pool, is being read, or is latched
+    /// exclusively for longer than a moment; the caller then gives up what it holds, calls
+    /// [`Pool::load`], and starts over.
     #[inline]
     pub fn fix_optimistic<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Option<OptimisticGuard<'a>> {
         let core = &*self.core;
@@ -153,7 +154,8 @@ impl Pool {
     /// frames.
     ///
     /// # Errors
-    /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had, of the writes that failed.
+    /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had, of the
+    /// writes that failed.
     pub fn load(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
         let result = self.bring_in_or_wait(space, no, acc);
         // The touch that follows is not older than the page's arrival.
@@ -161,9 +163,10 @@ impl Pool {
         result
     }
 
-    /// As [`Pool::load`], for the first of several pages that are going to be read one after the other: those of them that are missing
-    /// come in with one batch of reads, as far as that needs no waiting and they are few for the pool. A batch costs the system hardly
-    /// more than a read, and a disk that does many things at once does them at once.
+    /// As [`Pool::load`], for the first of several pages that are going to be read one after the
+    /// other: those of them that are missing come in with one batch of reads, as far as that needs
+    /// no waiting and they are few for the pool. A batch costs the system hardly more than a read,
+    /// and a disk that does many things at once does them at once.
     ///
     /// # Errors
     /// As [`Pool::load`], for the first page. The others are advice.
@@ -173,8 +176,8 @@ impl Pool {
         self.load(space, first, acc)
     }
 
-    /// As [`Pool::load`], for a page that leads to others. A scan that goes through the ring comes back to it for each of those,
-    /// so the page comes in as an ordinary one.
+    /// As [`Pool::load`], for a page that leads to others. A scan that goes through the ring comes
+    /// back to it for each of those, so the page comes in as an ordinary one.
     ///
     /// # Errors
     /// As [`Pool::load`].
@@ -236,9 +239,9 @@ impl Pool {
         self.latch_or_bring_in(space, no, acc.fill(), acc).map(|(guard, _)| guard)
     }
 
-    /// Latches a page that is about to be made (or made anew) exclusively: it is not read, and is all zeros but for its
-    /// address as soon as it is changed. A page that is given up unchanged is what it was: the dirty page that was there, or, taken
-    /// out of the pool, what its file holds.
+    /// Latches a page that is about to be made (or made anew) exclusively: it is not read, and is
+    /// all zeros but for its address as soon as it is changed. A page that is given up unchanged is
+    /// what it was: the dirty page that was there, or, taken out of the pool, what its file holds.
     ///
     /// # Errors
     /// [`Error::Closed`]; if no frame can be had, of the writes that failed.
@@ -287,24 +290,27 @@ impl Pool {
         space.translation.frame(no).is_some()
     }
 
-    /// Sets `n` frames aside for the misses and new pages of this access, in place of those it has. To be called before
-    /// anything is latched; waits until it is this request's turn and all reservations together are at most a quarter
-    /// of the pool. Up to [`RESERVED_MAX`](crate::RESERVED_MAX) frames can be had in every pool.
+    /// Sets `n` frames aside for the misses and new pages of this access, in place of those it has.
+    /// To be called before anything is latched; waits until it is this request's turn and all
+    /// reservations together are at most a quarter of the pool. Up to
+    /// [`RESERVED_MAX`](crate::RESERVED_MAX) frames can be had in every pool.
     ///
     /// # Errors
-    /// [`Error::LimitReached`] if `n` is more than a quarter of the pool; of the writes that failed, if no frame can be
-    /// had.
+    /// [`Error::LimitReached`] if `n` is more than a quarter of the pool; of the writes that
+    /// failed, if no frame can be had.
     pub fn reserve_frames<'r>(&self, n: usize, acc: &'r Access<'r>) -> Result<Reserved<'r>> {
         self.core.reserve(n, acc)
     }
 
-    /// Brings pages in in the background, as far as that needs no waiting; charged to the scan budget. Returns how many of
-    /// them, from the first on, are there or will be: behind those the budget is used up.
+    /// Brings pages in in the background, as far as that needs no waiting; charged to the scan
+    /// budget. Returns how many of them, from the first on, are there or will be: behind those the
+    /// budget is used up.
     pub fn prefetch(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) -> usize {
         self.core.prefetch(space, pages, acc)
     }
 
-    /// Brings a page that leads to others in in the background, as an ordinary one: see [`Pool::load_inner`].
+    /// Brings a page that leads to others in in the background, as an ordinary one: see
+    /// [`Pool::load_inner`].
     pub fn prefetch_inner(&self, space: &Space, no: PageNo, acc: &Access<'_>) {
         self.core.prefetch_inner(space, no, acc);
     }
@@ -335,7 +341,8 @@ impl Pool {
         self.core.partitions[0].per_row_touches()
     }
 
-    /// Writes all dirty pages and syncs their files. Pages dirtied meanwhile may or may not be among them.
+    /// Writes all dirty pages and syncs their files. Pages dirtied meanwhile may or may not be
+    /// among them.
     ///
     /// # Errors
     /// Of the writes and the syncs; what could not be written stays dirty.
@@ -352,21 +359,22 @@ impl Pool {
         self.core.sync_space(space)
     }
 
-    /// The smallest LSN at which a change starts that is not durable in its file; [`Lsn::MAX`] if there is none. Changes
-    /// of mini-transactions that are still in a writer slot of the log may be missing: ask the log first.
+    /// The smallest LSN at which a change starts that is not durable in its file; [`Lsn::MAX`] if
+    /// there is none. Changes of mini-transactions that are still in a writer slot of the log may
+    /// be missing: ask the log first.
     #[must_use]
     pub fn oldest_dirty(&self) -> Lsn {
         self.core.oldest_dirty()
     }
 
-    /// Registers what is stored with every checkpoint. Until then the pool takes none. The callback gets the LSN of the
-    /// checkpoint and may not call into the pool.
+    /// Registers what is stored with every checkpoint. Until then the pool takes none. The callback
+    /// gets the LSN of the checkpoint and may not call into the pool.
     pub fn set_checkpoint_payload(&self, provider: impl Fn(Lsn) -> Vec<u8> + Send + Sync + 'static) {
         self.core.payload.set(Box::new(provider));
     }
 
-    /// Takes a checkpoint of what is on disk now: syncs, but writes no pages. Returns its LSN (that of the last one, if no
-    /// payload is registered).
+    /// Takes a checkpoint of what is on disk now: syncs, but writes no pages. Returns its LSN (that
+    /// of the last one, if no payload is registered).
     ///
     /// # Errors
     /// Of the syncs and of the log.
@@ -393,8 +401,8 @@ impl Pool {
         self.core.publish_metrics();
     }
 
-    /// Calls `each` for every frame that holds a page. Nothing is latched or touched: what is read of a page may be half
-    /// changed, or of another page by now, and is good for statistics only.
+    /// Calls `each` for every frame that holds a page. Nothing is latched or touched: what is read
+    /// of a page may be half changed, or of another page by now, and is good for statistics only.
     pub fn each_page(&self, each: &mut dyn FnMut(&FrameInfo, &OptPage<'_>)) {
         self.core.each_page(each);
     }
@@ -413,8 +421,8 @@ impl Pool {
         self.core.save_warmup()
     }
 
-    /// Loads the pages saved last in the background, the hottest first, as long as frames are free. `open` gives the
-    /// space of a number, opening it if that is wanted.
+    /// Loads the pages saved last in the background, the hottest first, as long as frames are free.
+    /// `open` gives the space of a number, opening it if that is wanted.
     ///
     /// # Errors
     /// If the thread cannot be started.

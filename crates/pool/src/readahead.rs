@@ -5,97 +5,22 @@
 //! that would be evicted before it is used is not worth reading. It never waits, writes, or fails:
 //! a page that cannot be had easily is left to the thread that asks for it.
 //!
-//! What waits for the same file is read in one batch: a disk that seeks goes there once for all of it, and one that
-//! does not gets many requests at a time.
-
-use std::collections::VecDeque;
-use std::sync::Arc;
+//! What waits for the same file is read in one batch: a disk that seeks goes there once for all of
+//! it, and one that does not gets many requests at a time.
 
 use holdfast_base::PageNo;
-use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_metrics::Counter;
 use holdfast_policy::{Policy, ScanHint, Touch};
 
 use crate::core::Core;
+use crate::readahead_queue::{BATCH, Job};
 use crate::request::Access;
 use crate::space::Space;
 
-/// Most pages of a batch.
-const BATCH: usize = 64;
-/// How far readers step back behind other threads: half of the weight of one that does not. With a third, a dump beside several busy
-/// sessions had to wait for its pages.
+/// How far readers step back behind other threads: half of the weight of one that does not. With a
+/// third, a dump beside several busy sessions had to wait for its pages.
 #[cfg(all(target_os = "linux", not(miri)))]
 const NICENESS: i32 = 3;
-
-struct Job {
-    space: Arc<Space>,
-    no: PageNo,
-    touch: Touch,
-}
-
-#[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
-    in_progress: usize,
-    stopped: bool,
-}
-
-/// See the module's description.
-#[derive(Default)]
-pub(crate) struct ReadAheadQueue {
-    state: Mutex<State>,
-    changed: Condvar,
-    idle: Condvar,
-}
-
-impl ReadAheadQueue {
-    pub(crate) fn stop(&self) {
-        let mut state = self.state.lock();
-        state.stopped = true;
-        state.jobs.clear();
-        drop(state);
-        self.changed.notify_all();
-        self.idle.notify_all();
-    }
-
-    /// The next jobs, all of one space.
-    fn next(&self) -> Option<Vec<Job>> {
-        let mut state = self.state.lock();
-        loop {
-            if state.stopped {
-                return None;
-            }
-            if let Some(first) = state.jobs.front() {
-                let space = first.space.id();
-                let same = state.jobs.iter().take(BATCH).take_while(|job| job.space.id() == space).count();
-                state.in_progress += same;
-                let jobs = state.jobs.drain(..same).collect();
-                if !state.jobs.is_empty() {
-                    // Only one thread was woken, which is enough for a batch.
-                    self.changed.notify_one();
-                }
-                return Some(jobs);
-            }
-            self.changed.wait(&mut state);
-        }
-    }
-
-    fn done(&self, jobs: usize) {
-        let mut state = self.state.lock();
-        state.in_progress -= jobs;
-        if state.in_progress == 0 && state.jobs.is_empty() {
-            self.idle.notify_all();
-        }
-    }
-
-    /// Waits until nothing is queued or being read.
-    pub(crate) fn wait_idle(&self) {
-        let mut state = self.state.lock();
-        while !state.stopped && (state.in_progress > 0 || !state.jobs.is_empty()) {
-            self.idle.wait(&mut state);
-        }
-    }
-}
 
 impl Core {
     /// See [`Pool::prefetch`](crate::Pool::prefetch).
@@ -111,8 +36,9 @@ impl Core {
         self.queue(space, &[no], |no| acc.touch(space.page_id(no)).with_scan(ScanHint::Admit));
     }
 
-    /// Queues those of `pages` that are missing, as far as there is room, or reads them at once where there are no threads
-    /// for it. Returns how many of `pages` come before the first one without room.
+    /// Queues those of `pages` that are missing, as far as there is room, or reads them at once
+    /// where there are no threads for it. Returns how many of `pages` come before the first one
+    /// without room.
     fn queue(&self, space: &Space, pages: &[PageNo], touch: impl Fn(PageNo) -> Touch) -> usize {
         let limit = self.read_ahead_limit();
         let end = space.file.len().unwrap_or(0);

@@ -1,19 +1,19 @@
 //! Requests for pages: one [`Access`] per statement and thread, with its purpose and its counts.
 //!
-//! An `Access` counts in plain cells, so that a hit writes to no shared memory, and adds its numbers to the shared
-//! counters once, when it is dropped. It also carries the frames that a structure change has reserved.
+//! An `Access` counts in plain cells, so that a hit writes to no shared memory, and adds its
+//! numbers to the shared counters once, when it is dropped. It also carries the frames that a
+//! structure change has reserved.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use holdfast_base::PageId;
-use holdfast_base::blocking::Mutex;
-use holdfast_metrics::{Counter, thread_number};
+use holdfast_metrics::Counter;
 use holdfast_policy::{ScanHint, ScanHistory, ScanPlan, Touch};
 
+use crate::access_stats::AccessStats;
 use crate::core::Core;
-use crate::miss::Fill;
+use crate::reservations::Reservation;
 
 /// Why pages are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,8 +22,8 @@ pub enum AccessKind {
     Point,
     /// A range of rows; becomes a declared scan with [`Access::begin_scan`].
     Range,
-    /// A declared scan: dump, ANALYZE, CHECK, ALTER copy. Pages that it misses go through the scan ring until
-    /// [`Access::begin_scan`] says how large the table is.
+    /// A declared scan: dump, ANALYZE, CHECK, ALTER copy. Pages that it misses go through the scan
+    /// ring until [`Access::begin_scan`] says how large the table is.
     Scan,
     /// Purge, and reads of old versions: as a declared scan.
     Purge,
@@ -35,58 +35,15 @@ pub enum AccessKind {
     Maintenance,
 }
 
-/// What all accesses to one index, or one space, add up to. Shared.
-#[derive(Debug, Default)]
-pub struct AccessStats {
-    shards: [CachePadded<StatsShard>; STATS_SHARDS],
-    scans: Mutex<ScanHistory>,
-}
-
-/// Copies of the numbers of an [`AccessStats`], so that two threads mostly do not write to one cache line.
-const STATS_SHARDS: usize = 8;
-
-#[derive(Debug, Default)]
-struct StatsShard {
-    requests: AtomicU64,
-    reads: AtomicU64,
-    created: AtomicU64,
-}
-
-impl AccessStats {
-    /// Pages asked for.
-    pub fn requests(&self) -> u64 {
-        self.sum(|shard| &shard.requests)
-    }
-    /// Pages read from disk because they were asked for.
-    pub fn reads(&self) -> u64 {
-        self.sum(|shard| &shard.reads)
-    }
-    /// Pages created.
-    pub fn created(&self) -> u64 {
-        self.sum(|shard| &shard.created)
-    }
-
-    fn sum(&self, number: impl Fn(&StatsShard) -> &AtomicU64) -> u64 {
-        self.shards.iter().map(|shard| number(shard).load(Ordering::Relaxed)).sum()
-    }
-
-    fn of_thread(&self) -> &StatsShard {
-        &self.shards[thread_number() % STATS_SHARDS]
-    }
-}
-
-/// The frames set aside for a structure change, and the share of the bound that they take.
-#[derive(Debug, Default)]
-pub(crate) struct Reservation {
-    pub(crate) frames: Vec<u32>,
-    pub(crate) promised: u32,
-}
-
-impl Reservation {
-    /// Frames that are promised and not there.
-    pub(crate) fn missing(&self) -> usize {
-        (self.promised as usize).saturating_sub(self.frames.len())
-    }
+/// What becomes of the bytes of a frame that a page is brought into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    /// They are read from the file. `blank`: also a page that was never written is fine. `redo`: so
+    /// is one past the end of the file; and one that is damaged may be free by the end of the log,
+    /// so it does not disable its table yet.
+    Read { blank: bool, redo: bool },
+    /// They are zeroed: the page is about to be made.
+    Zero,
 }
 
 /// One statement's (or one maintenance task's) view of the pool, on one thread. Obtained from
@@ -158,7 +115,8 @@ impl<'a> Access<'a> {
         self
     }
 
-    /// Several accesses with one `statement` number (not 0) count as one statement for the replacement policy.
+    /// Several accesses with one `statement` number (not 0) count as one statement for the
+    /// replacement policy.
     #[must_use]
     pub fn with_statement(mut self, statement: u32) -> Access<'a> {
         self.statement = statement;
@@ -184,8 +142,9 @@ impl<'a> Access<'a> {
         self.statement
     }
 
-    /// Declares that a scan of a table (or index) of about `pages` pages begins: whether it goes through the scan
-    /// ring depends on that size and on earlier scans of the table, remembered in the stats of this access.
+    /// Declares that a scan of a table (or index) of about `pages` pages begins: whether it goes
+    /// through the scan ring depends on that size and on earlier scans of the table, remembered in
+    /// the stats of this access.
     pub fn begin_scan(&self, pages: u64) {
         let (frames, turnover) = (self.core.active_frames(), self.core.turnover());
         let plan = match self.stats {
@@ -257,7 +216,8 @@ impl<'a> Access<'a> {
         self.reservation.borrow().frames.len()
     }
 
-    /// Gives the frames reserved with [`Pool::reserve_frames`](crate::Pool::reserve_frames) back that were not used.
+    /// Gives the frames reserved with [`Pool::reserve_frames`](crate::Pool::reserve_frames) back
+    /// that were not used.
     pub(crate) fn release_frames(&self) {
         if self.reservation.borrow().promised == 0 {
             return; // Frames are promised before they are had.

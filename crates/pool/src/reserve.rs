@@ -1,87 +1,26 @@
-//! Frames set aside for changes of several pages before they latch anything, so that no thread waits for a frame under a latch.
+//! Frames set aside for changes of several pages before they latch anything, so that no thread
+//! waits for a frame under a latch.
 //!
-//! First come, first served: a request waits until it is its turn and all reservations together, with it, are at most
-//! a quarter of the pool. That is its *promise*. Then it collects real frames, as any miss does. A thread that ends a reservation hands what
-//! that makes free to the first in line, as far as it goes, and wakes just those: hundreds may wait when many find one leaf full.
+//! First come, first served: a request waits until it is its turn and all reservations together,
+//! with it, are at most a quarter of the pool. That is its *promise*. Then it collects real frames,
+//! as any miss does. A thread that ends a reservation hands what that makes free to the first in
+//! line, as far as it goes, and wakes just those: hundreds may wait when many find one leaf full.
 //!
-//! A miss uses a reserved frame up. Between two mini-transactions, with nothing latched, [`Reserved::refill`] collects frames up to the
-//! promise again. That waits for frames, but not in line: so it may be done under a mutex that comes after the reservation in the lock
-//! order.
+//! A miss uses a reserved frame up. Between two mini-transactions, with nothing latched,
+//! [`Reserved::refill`] collects frames up to the promise again. That waits for frames, but not in
+//! line: so it may be done under a mutex that comes after the reservation in the lock order.
 //!
-//! A thread has one reservation at a time: with two, each could be half of what two threads wait for.
+//! A thread has one reservation at a time: with two, each could be half of what two threads wait
+//! for.
 //!
-//! Lock order: the mutex is a leaf.
+//! The line is in `reservations`.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use holdfast_base::{Error, Result, latches};
 
-use holdfast_base::blocking::Mutex;
-use holdfast_base::{Error, Result, Waiter, Wake, latches};
-use holdfast_metrics::{Counter, WaitClass};
-
+use crate::config::SHARE;
 use crate::core::Core;
-use crate::request::{Access, Reservation};
-
-/// All reservations together: at most one frame in so many.
-pub(crate) const SHARE: u32 = 4;
-/// Frames that one reservation may ask for in the smallest pool.
-pub const RESERVED_MAX: usize = 8;
-
-#[derive(Default)]
-struct State {
-    promised: u32,
-    /// Each wants so many frames.
-    line: VecDeque<Arc<Waiter<u32>>>,
-}
-
-impl State {
-    fn fits(&self, frames: u32, limit: u32) -> bool {
-        // A pool that was shrunk below a reservation in waiting serves it when it is alone.
-        self.promised + frames <= limit || self.promised == 0
-    }
-
-    /// Takes the requests for which there are frames from the front of the queue, with their frames
-    /// promised to them.
-    fn serve(&mut self, limit: u32) -> Vec<Arc<Waiter<u32>>> {
-        let mut served = Vec::new();
-        while self.line.front().is_some_and(|first| self.fits(first.wants, limit))
-            && let Some(waiter) = self.line.pop_front()
-        {
-            self.promised += waiter.wants;
-            served.push(waiter);
-        }
-        served
-    }
-}
-
-/// See the module's description.
-#[derive(Default)]
-pub(crate) struct Reservations(Mutex<State>);
-
-impl Reservations {
-    /// Returns when `frames` are promised to the caller.
-    fn admit(&self, frames: u32, core: &Core) {
-        let mut state = self.0.lock();
-        if state.line.is_empty() && state.fits(frames, core.reservable()) {
-            state.promised += frames;
-            return;
-        }
-        let waiter = Waiter::new(frames);
-        state.line.push_back(waiter.clone());
-        drop(state);
-        core.metrics.inc(Counter::ReservationWaits);
-        let _wait = core.metrics.wait(WaitClass::Reservation);
-        waiter.sleep();
-    }
-
-    fn end(&self, frames: u32, core: &Core) {
-        let mut state = self.0.lock();
-        state.promised -= frames;
-        let served = state.serve(core.reservable());
-        drop(state);
-        served.iter().for_each(|waiter| waiter.wake(Wake::Served));
-    }
-}
+use crate::request::Access;
+use crate::reservations::Reservation;
 
 impl Core {
     /// Frames that all reservations together may take.
@@ -89,7 +28,8 @@ impl Core {
         self.supply.active() / SHARE
     }
 
-    /// Gives `acc` `n` frames of its own; see [`Pool::reserve_frames`](crate::Pool::reserve_frames).
+    /// Gives `acc` `n` frames of its own; see
+    /// [`Pool::reserve_frames`](crate::Pool::reserve_frames).
     pub(crate) fn reserve<'r>(&self, n: usize, acc: &'r Access<'r>) -> Result<Reserved<'r>> {
         latches::none_while_waiting_for("a reservation of frames");
         let limit = self.reservable() as usize;
@@ -100,7 +40,7 @@ impl Core {
         }
         acc.release_frames();
         alone::begin();
-        self.reservations.admit(n as u32, self);
+        self.reservations.admit(n as u32, || self.reservable(), &self.metrics);
         acc.reservation.borrow_mut().promised = n as u32;
         let reserved = Reserved(acc);
         self.collect(acc)?;
@@ -128,20 +68,20 @@ impl Core {
         self.supply.give(&reservation.frames);
         if reservation.promised > 0 {
             alone::end();
-            self.reservations.end(reservation.promised, self);
+            self.reservations.end(reservation.promised, || self.reservable());
         }
     }
 }
 
-/// Frames set aside for the misses and new pages of one access. What is not used goes back on drop: after the latches that it was
-/// taken for, so it is made before the mini-transaction.
+/// Frames set aside for the misses and new pages of one access. What is not used goes back on drop:
+/// after the latches that it was taken for, so it is made before the mini-transaction.
 #[must_use = "the frames go back when this is dropped"]
 #[derive(Debug)]
 pub struct Reserved<'r>(&'r Access<'r>);
 
 impl Reserved<'_> {
-    /// Makes the frames as many again as were asked for: to be called with nothing latched, before each mini-transaction but the
-    /// first, and after misses that were none of one.
+    /// Makes the frames as many again as were asked for: to be called with nothing latched, before
+    /// each mini-transaction but the first, and after misses that were none of one.
     ///
     /// # Errors
     /// Of the writes that failed, if no frame can be had.

@@ -1,16 +1,17 @@
 //! Changing the number of frames, and the policy, while the pool is in use.
 //!
-//! Growing hands the free list more frames of the reserved mapping. Shrinking takes the frames from the top: free ones
-//! at once, those with a page after writing and evicting it, those that belong to a thread for the moment when they
-//! come back; their memory then goes back to the system. If a page cannot be written the pool keeps its size.
+//! Growing hands the free list more frames of the reserved mapping. Shrinking takes the frames from
+//! the top: free ones at once, those with a page after writing and evicting it, those that belong
+//! to a thread for the moment when they come back; their memory then goes back to the system. If a
+//! page cannot be written the pool keeps its size.
 
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result, latches};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyKind, Touch};
 
+use crate::config::BATCH;
 use crate::core::Core;
-use crate::flush::BATCH;
 use crate::header::WRITING;
 use crate::partition::HeaderWords;
 
@@ -71,7 +72,8 @@ impl Core {
                 return Ok(());
             }
             if !busy {
-                // The rest belongs to threads that will fill the frames or give them back: either is an event.
+                // The rest belongs to threads that will fill the frames or give them back: either
+                // is an event.
                 waiter.sleep();
             }
         }

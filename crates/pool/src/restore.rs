@@ -1,17 +1,20 @@
 //! What the images in the double-write file are good for when a database is opened.
 //!
-//! [`restore_torn_pages`] replaces pages that are damaged at home by their newest good image, if that image
-//! cannot be stale. Images stay in the file until their slot is used again, so the newest one that is found may be older than
-//! what was at home before a bit rotted there. Two things tell:
-//! - Its page LSN lies beyond the checkpoint: whatever changed the page later is in the log, and redo does it again.
-//!   A write that a power cut tore is always such a case, because it held the checkpoint, be the image its own or an older one.
+//! [`restore_torn_pages`] replaces pages that are damaged at home by their newest good image, if
+//! that image cannot be stale. Images stay in the file until their slot is used again, so the
+//! newest one that is found may be older than what was at home before a bit rotted there. Two
+//! things tell:
+//! - Its page LSN lies beyond the checkpoint: whatever changed the page later is in the log, and
+//!   redo does it again. A write that a power cut tore is always such a case, because it held the
+//!   checkpoint, be the image its own or an older one.
 //! - The damaged page carries the image's LSN and checksum: it was that very image.
 //!
 //! Otherwise the page stays damaged, and its readers get an error: an old image would be a silent
 //! step back in time.
 //!
-//! The time that this takes is bounded: the file is read once, from its beginning to its end; of the pages whose images lie beyond the checkpoint, which redo
-//! is about to read anyway, each is looked at, and of the others those of the newest [`RECENT`] images.
+//! The time that this takes is bounded: the file is read once, from its beginning to its end; of
+//! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
+//! looked at, and of the others those of the newest [`RECENT`] images.
 
 use std::sync::Arc;
 
@@ -47,13 +50,15 @@ pub struct RestoreReport {
     pub images: usize,
     /// Pages that were damaged at home and have been replaced by their images.
     pub restored: Vec<PageId>,
-    /// Pages that are damaged at home and whose newest image may be older than what was there: left as they are.
+    /// Pages that are damaged at home and whose newest image may be older than what was there: left
+    /// as they are.
     pub stale: Vec<PageId>,
 }
 
-/// To be called when a database is opened, before redo and before its pool is made: replaces every page that is damaged
-/// in its file, and has a good image in the double-write file that is not stale, by that image. `checkpoint`: where redo will begin.
-/// `resolve` gives the file of a space, or `None` if the space does not exist any more.
+/// To be called when a database is opened, before redo and before its pool is made: replaces every
+/// page that is damaged in its file, and has a good image in the double-write file that is not
+/// stale, by that image. `checkpoint`: where redo will begin. `resolve` gives the file of a space,
+/// or `None` if the space does not exist any more.
 ///
 /// # Errors
 /// Of the reads and writes.

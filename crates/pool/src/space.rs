@@ -1,8 +1,9 @@
 //! An open space: one file of pages, and where its pages are in the pool.
 //!
-//! **Life.** `open` -> `closing` (no page comes in any more; its pages are flushed or discarded one by one, waiting for
-//! latch holders) -> out of the registry. The pool's registry and the users hold it by `Arc`; frames name it by its
-//! id. So the translation is freed with the last `Arc`, when no frame refers to it any more.
+//! **Life.** `open` -> `closing` (no page comes in any more; its pages are flushed or discarded one
+//! by one, waiting for latch holders) -> out of the registry. The pool's registry and the users
+//! hold it by `Arc`; frames name it by its id. So the translation is freed with the last `Arc`,
+//! when no frame refers to it any more.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 
+use crate::access_stats::AccessStats;
 use crate::header::space_key;
-use crate::request::AccessStats;
 use crate::translation::Translation;
 
 /// An open space. Obtained from [`Pool::open_space`](crate::Pool::open_space).
@@ -52,7 +53,8 @@ impl Space {
         &self.file
     }
 
-    /// What was counted for it as a whole: for accesses made with [`Access::with_stats`](crate::Access::with_stats).
+    /// What was counted for it as a whole: for accesses made with
+    /// [`Access::with_stats`](crate::Access::with_stats).
     #[must_use]
     pub fn stats(&self) -> &AccessStats {
         &self.stats

@@ -134,8 +134,8 @@ impl Core {
         sum
     }
 
-    /// Adds to the metrics what the policies have counted since the last time. `change` runs in between and may replace
-    /// the policies: the new ones begin at zero, the counters go on.
+    /// Adds to the metrics what the policies have counted since the last time. `change` runs in
+    /// between and may replace the policies: the new ones begin at zero, the counters go on.
     pub(crate) fn count_policy(&self, change: impl FnOnce()) {
         let mut counted = self.policy_counted.lock();
         let now = self.policy_stats();
@@ -168,7 +168,8 @@ impl Core {
         gauges.into_iter().for_each(|(gauge, value)| self.metrics.set(gauge, value));
     }
 
-    /// Adds up the pages by owner. Pages that change hands meanwhile may be missed or counted for their former owner.
+    /// Adds up the pages by owner. Pages that change hands meanwhile may be missed or counted for
+    /// their former owner.
     pub(crate) fn residency(&self) -> HashMap<Owner, Resident> {
         let mut owners: HashMap<Owner, Resident> = HashMap::default();
         self.each_page(&mut |page, _| {
@@ -182,8 +183,8 @@ impl Core {
         owners
     }
 
-    /// Walks all frames that hold a page. Nothing is latched or touched: what `each` reads of a page may be half changed
-    /// and of another page by now, and is good for statistics only.
+    /// Walks all frames that hold a page. Nothing is latched or touched: what `each` reads of a
+    /// page may be half changed and of another page by now, and is good for statistics only.
     pub(crate) fn each_page(&self, each: &mut dyn FnMut(&FrameInfo, &OptPage<'_>)) {
         for frame in 0..self.supply.active() {
             let header = self.frames.header(frame);

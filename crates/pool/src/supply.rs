@@ -5,7 +5,8 @@
 //! [`Supply::event`], which does nothing unless a thread waits. So an event between the look and
 //! the wait is not missed.
 //!
-//! **Shrinking.** Frames at or above `active` do not go back to the list: they are counted as retired.
+//! **Shrinking.** Frames at or above `active` do not go back to the list: they are counted as
+//! retired.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -99,7 +100,8 @@ impl Supply {
 
     /// A frame may have become available or evictable.
     pub(crate) fn event(&self) {
-        // Pairs with the fence in `waiter`: either the waiter is seen here, or it sees what happened before.
+        // Pairs with the fence in `waiter`: either the waiter is seen here, or it sees what
+        // happened before.
         fence(Ordering::SeqCst);
         if self.waiters.load(Ordering::Relaxed) > 0 && !holdfast_base::planted!("frame-event-lost") {
             self.state.lock().events += 1;
@@ -129,7 +131,8 @@ impl Supply {
         from
     }
 
-    /// Makes the pool smaller; frames from `to` on that are free are retired at once. Returns how many frames it had.
+    /// Makes the pool smaller; frames from `to` on that are free are retired at once. Returns how
+    /// many frames it had.
     pub(crate) fn begin_shrink(&self, to: u32) -> u32 {
         let mut state = self.state.lock();
         let from = state.active;

@@ -7,9 +7,10 @@
 //!             entry: 0 = not cached | 1..=0xffff_fff0 = frame + 1 | CLAIMED | CLAIMED_WAITED
 //! ```
 //!
-//! Directories grow by doubling, so that a space of a few pages costs a few words and one of 2^32 pages needs no
-//! reallocation under its readers. Memory: 4 bytes per page of every touched group of 1,024 pages, plus 8 per
-//! group - 0.025 % of the touched part of the space at 16 KiB pages. Segments live as long as the space.
+//! Directories grow by doubling, so that a space of a few pages costs a few words and one of 2^32
+//! pages needs no reallocation under its readers. Memory: 4 bytes per page of every touched group
+//! of 1,024 pages, plus 8 per group - 0.025 % of the touched part of the space at 16 KiB pages.
+//! Segments live as long as the space.
 //!
 //! **Protocol of an entry.** A thread that wants to load a page claims it: 0 -> CLAIMED. The winner
 //! finds a frame, takes its latch exclusively, writes the page id into its header and publishes
@@ -66,8 +67,8 @@ impl Translation {
         if segments.is_null() {
             return None;
         }
-        // SAFETY: a published directory `k` has `2^k` elements, `index < 2^k` by construction, and it lives as long
-        // as `self`.
+        // SAFETY: a published directory `k` has `2^k` elements, `index < 2^k` by construction, and
+        // it lives as long as `self`.
         let segment = unsafe { (*segments.add(index)).load(Ordering::Acquire) };
         // SAFETY: a published segment is initialised and lives as long as `self`.
         unsafe { segment.as_ref() }.map(|segment| &segment[slot])
@@ -124,7 +125,8 @@ impl Translation {
         }
     }
 
-    /// Calls `f` with every entry that is not 0, in the order of page numbers. Entries may change meanwhile.
+    /// Calls `f` with every entry that is not 0, in the order of page numbers. Entries may change
+    /// meanwhile.
     pub(crate) fn for_each(&self, mut f: impl FnMut(PageNo, u32)) {
         for (k, directory) in self.directories.iter().enumerate() {
             let segments = directory.load(Ordering::Acquire);

@@ -1,11 +1,13 @@
-//! Warm-up: the ids of the pages worth having are saved, and loaded again in the background after a restart.
+//! Warm-up: the ids of the pages worth having are saved, and loaded again in the background after a
+//! restart.
 //!
 //! ```text
 //! file `warmup`:  magic "HFWARMUP" (8) | version u32 = 1 | count u32 | count x page id u64, coldest first | CRC-32C u32
 //! ```
 //!
-//! The file is a hint: one that is missing, cut off or damaged is as good as none. The policy names the pages, so the
-//! residue of a scan is not among them. Loading stops when no frame is free: it never evicts.
+//! The file is a hint: one that is missing, cut off or damaged is as good as none. The policy names
+//! the pages, so the residue of a scan is not among them. Loading stops when no frame is free: it
+//! never evicts.
 
 use std::sync::Arc;
 
@@ -82,7 +84,8 @@ impl Core {
         read().ok().and_then(|bytes| decode(&bytes)).unwrap_or_default()
     }
 
-    /// Loads pages, the last of the list first, as long as frames are free and the pool is not being stopped. How many.
+    /// Loads pages, the last of the list first, as long as frames are free and the pool is not
+    /// being stopped. How many.
     pub(crate) fn load_warmup(
         &self,
         pages: &[PageId],
