@@ -109,7 +109,8 @@ impl Checkpoint {
         let lsn = get_u64(slot, 40).filter(|lsn| is_position(*lsn))?;
         Some(Checkpoint {
             uuid: slot.get(16..32)?.try_into().ok()?,
-            sequence: get_u64(slot, 32)?,
+            // No file was written so often.
+            sequence: get_u64(slot, 32).filter(|sequence| *sequence < 1 << 62)?,
             lsn,
             epoch: get_u32(slot, 48)?,
             min_epoch: get_u32(slot, 52)?,
@@ -254,6 +255,18 @@ mod tests {
         assert!(read(disk.as_ref()).unwrap_err().is_damage());
         file.set_len(0).unwrap();
         assert!(read(disk.as_ref()).unwrap_err().is_damage());
+    }
+
+    #[test]
+    fn a_slot_after_which_there_is_no_next_is_none() {
+        let (disk, older) = with_two();
+        let mut last = CheckpointFile::open(disk.as_ref()).unwrap().current().clone();
+        last.sequence = u64::MAX;
+        let file = disk.open(FILE_NAME, OpenOptions::new(FileKind::Meta)).unwrap();
+        file.write_at((older.sequence + 1) % 2 * SLOT as u64, &last.encode()).unwrap();
+        let mut file = CheckpointFile::open(disk.as_ref()).unwrap();
+        assert_eq!(file.current(), &older);
+        file.write_next(older).unwrap();
     }
 
     #[test]
