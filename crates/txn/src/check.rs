@@ -211,7 +211,7 @@ impl UndoSpace {
     /// another meanwhile, so that what was met means nothing.
     fn walk_log(&self, first: PageNo, acc: &Access<'_>, extensions: &mut PageSet, sink: &mut Sink<'_>) -> Result<bool> {
         let Some(head) = self.copy(first, acc, sink)? else { return Ok(true) };
-        let Some((log, state)) = UndoPage::new(&head).and_then(|log| Some((log, log.state()?))) else {
+        let Some((log, state)) = UndoPage::new(&head).and_then(|log| Some((log, log.standing()?.0))) else {
             sink(self.finding(first, "it should begin an undo log"));
             return Ok(true);
         };

@@ -101,6 +101,19 @@ impl<'a> UndoPage<'a> {
         CommitNo(get_u64(self.0, OFF_COMMIT_NO).unwrap_or(0))
     }
 
+    /// First page: state, commit number and xid, if they go together. A log has a number once it is
+    /// committed and an xid while it is prepared; the number of one that is active is what the log
+    /// before left.
+    pub fn standing(self) -> Option<(LogState, CommitNo, &'a [u8])> {
+        let (state, no, xid) = (self.state()?, self.commit_no(), self.xid()?);
+        let numbered = match state {
+            LogState::Active => true,
+            LogState::Committed => no != CommitNo(0),
+            LogState::Free | LogState::Prepared => no == CommitNo(0),
+        };
+        (numbered && (xid.is_empty() || state == LogState::Prepared)).then_some((state, no, xid))
+    }
+
     pub fn last(self) -> PageNo {
         PageNo(get_u32(self.0, OFF_LAST).unwrap_or(0))
     }
@@ -260,6 +273,29 @@ mod tests {
         assert_eq!((undo.state(), undo.commit_no(), undo.last()), (Some(LogState::Committed), CommitNo(55), PageNo(7)));
         assert!(undo.is_first());
         assert_eq!(undo.xid(), Some(&b"xid"[..]));
+    }
+
+    #[test]
+    fn a_state_that_contradicts_the_commit_number_or_the_xid_is_none() {
+        let sound = [
+            (LogState::Free, "", 0),
+            (LogState::Active, "", 0),
+            (LogState::Active, "", 7),
+            (LogState::Prepared, "", 0),
+            (LogState::Prepared, "xid", 0),
+            (LogState::Committed, "", 7),
+        ];
+        let mut page = page_with(&header(TxnId(9), true, LogState::Free, PageNo(7), PageNo(0)));
+        page[OFF_XID..OFF_XID + 3].copy_from_slice(b"xid");
+        for of in [LogState::Free, LogState::Active, LogState::Prepared, LogState::Committed] {
+            for (xid, no) in [("", 0), ("", 7), ("xid", 0), ("xid", 7)] {
+                let new = state(of, xid.len(), CommitNo(no));
+                page[OFF_STATE..OFF_STATE + new.len()].copy_from_slice(&new);
+                let standing = UndoPage::new(&page).unwrap().standing();
+                let expected = sound.contains(&(of, xid, no)).then_some((of, CommitNo(no), xid.as_bytes()));
+                assert_eq!(standing, expected, "{of:?} {xid} {no}");
+            }
+        }
     }
 
     #[test]

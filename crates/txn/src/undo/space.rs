@@ -178,17 +178,16 @@ impl UndoSpace {
         let (mut found, mut free, mut max) = (Vec::new(), Vec::new(), max_removed);
         for first in logs {
             let page = store.pool().fix_shared(file.space(), first, &acc)?;
-            let log = UndoPage::new(&page).and_then(|p| Some((p, p.state()?, p.xid()?.to_vec())));
-            let possible = |undo: UndoPage<'_>| undo.owner().0 < NUMBER_LIMIT && undo.commit_no().0 < NUMBER_LIMIT;
-            let Some((undo, state, xid)) = log.filter(|(undo, ..)| possible(*undo)) else {
+            let log = UndoPage::new(&page).and_then(|page| Some((page.owner(), page.standing()?)));
+            let possible = |txn: TxnId, no: CommitNo| txn.0 < NUMBER_LIMIT && no.0 < NUMBER_LIMIT;
+            let Some((txn, (state, commit_no, xid))) = log.filter(|(txn, (_, no, _))| possible(*txn, *no)) else {
                 return Err(space.damaged(first));
             };
-            max = max.max(undo.owner());
+            max = max.max(txn);
             if state == LogState::Free {
                 free.push(first);
             } else {
-                let (txn, commit_no) = (undo.owner(), undo.commit_no());
-                found.push(FoundLog { first, txn, state, commit_no, xid });
+                found.push(FoundLog { first, txn, state, commit_no, xid: xid.to_vec() });
             }
         }
         free.reverse();
