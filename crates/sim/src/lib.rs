@@ -22,6 +22,8 @@ pub mod damage;
 pub mod kill;
 mod model;
 pub mod recovery;
+#[cfg(sim)]
+mod same_process;
 pub mod script;
 #[cfg(sim)]
 pub mod whole;

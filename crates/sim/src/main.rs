@@ -91,6 +91,22 @@ enum Command {
         /// The bases
         dir: PathBuf,
     },
+    /// Builds what `damage` damages
+    #[cfg(sim)]
+    #[command(hide = true)]
+    DamageBases {
+        /// Where
+        dir: PathBuf,
+    },
+    /// The child of `damage-bases`
+    #[cfg(sim)]
+    #[command(hide = true)]
+    DamageBase {
+        /// Which
+        no: usize,
+        /// Where
+        dir: PathBuf,
+    },
     /// How long recovery takes, for log tails of these sizes
     Recovery {
         /// Sizes of the tail, in MiB
@@ -139,6 +155,10 @@ fn main() -> anyhow::Result<()> {
             damage::runner::many(damage::runner::Run { trials, first: seed, jobs, all: keep_going })
         }
         Command::DamageChild { dir } => damage::child::serve(&dir),
+        #[cfg(sim)]
+        Command::DamageBases { dir } => damage::maker::make_all(&dir),
+        #[cfg(sim)]
+        Command::DamageBase { no, dir } => damage::maker::make(no, &dir),
         Command::Recovery { tails_mib } => recovery::run(&tails_mib),
         Command::RecoveryChild { dir, tail_mib } => recovery::child(&dir, tail_mib),
         Command::KillChild { dir, seed } => kill::child(&dir, seed),

@@ -1,4 +1,5 @@
-//! The process that runs trials: one line in, one line out. What ends it, or keeps it from answering, is the trial's fault.
+//! The process that runs trials: one line in, one line out. What ends it, or keeps it from
+//! answering, is the trial's fault.
 
 use std::io::{BufRead, Write};
 use std::path::Path;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context;
 use holdfast::io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
@@ -13,43 +12,19 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// Bytes written at a time: a run of zeros of this length stays a hole.
 const PIECE: usize = 64 << 10;
 
-/// Tries to copy files while others write to them.
-const TRIES: u32 = 200;
-
-/// The files of a disk that something may still write to, as a kill could leave them: a place where recovery begins first, then pages, then the
-/// log, so that what is in a page is in the log. A copy in which a segment went, or the checkpoint moved, is made again.
+/// The files of a disk.
 ///
 /// # Errors
 /// Those of the disk.
+#[cfg(any(sim, test))]
 pub fn of_disk(disk: &dyn Disk) -> anyhow::Result<Files> {
-    let mut tries = 0;
-    loop {
-        let found = copy(disk);
-        let is_still = |files: &Files| {
-            let names: Vec<String> = files.keys().cloned().collect();
-            let checkpoint = read(disk, "checkpoint").ok();
-            disk.list().is_ok_and(|now| now == names) && checkpoint.as_ref() == files.get("checkpoint")
-        };
-        tries += 1;
-        match found {
-            Ok(files) if is_still(&files) => return Ok(files),
-            found if tries == TRIES => return found.context("the files do not come to rest"),
-            _ => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-}
-
-fn read(disk: &dyn Disk, name: &str) -> anyhow::Result<Vec<u8>> {
-    let file = disk.open(name, OpenOptions::new(FileKind::Meta))?;
-    let mut bytes = vec![0; usize::try_from(file.len()?)?];
-    file.read_at(0, &mut bytes)?;
-    Ok(bytes)
-}
-
-fn copy(disk: &dyn Disk) -> anyhow::Result<Files> {
-    let mut names = disk.list()?;
-    names.sort_by_key(|name| if name == "checkpoint" { 0 } else { 1 + u32::from(name.starts_with("wal.")) });
-    names.into_iter().map(|name| Ok((name.clone(), read(disk, &name)?))).collect()
+    let read = |name: String| {
+        let file = disk.open(&name, OpenOptions::new(FileKind::Meta))?;
+        let mut bytes = vec![0; usize::try_from(file.len()?)?];
+        file.read_at(0, &mut bytes)?;
+        Ok((name, bytes))
+    };
+    disk.list()?.into_iter().map(read).collect()
 }
 
 /// A disk in memory with these files.

@@ -1,8 +1,9 @@
 //! What may come of a damage, and what may not.
 //!
-//! - A table that no damage is in, or bears on, is whole: no error, no finding, the rows that were promised.
-//! - Of another table every way to its rows gives these, or an error, or the check reports the table; but for what the kind of damage
-//!   excuses ([`Leeway`]).
+//! - A table that no damage is in, or bears on, is whole: no error, no finding, the rows that were
+//!   promised.
+//! - Of another table every way to its rows gives these, or an error, or the check reports the
+//!   table; but for what the kind of damage excuses ([`Leeway`]).
 //! - An error is of a kind that a caller can act on, and says where the damage is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,8 @@ impl Judge {
     fn bears_on<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a Done> {
         self.damages.iter().filter(move |damage| match &damage.target {
             Target::Table(name) => name == table,
-            // What the log says may be of any page; what is wrong with its form is found when it is opened.
+            // What the log says may be of any page; what is wrong with its form is found when it
+            // is opened.
             Target::Log => damage.leeway > Leeway::Exact,
             Target::Undo | Target::System => true,
         })

@@ -1,5 +1,5 @@
-//! Where what lies in the files of a database: pages by kind, and the fields of each kind. `docs/design/file-format.md` and
-//! `docs/design/transactions.md` have the byte boxes.
+//! Where what lies in the files of a database: pages by kind, and the fields of each kind.
+//! `docs/design/file-format.md` and `docs/design/transactions.md` have the byte boxes.
 
 use holdfast_base::codec::{Reader, get_u16, get_u32};
 use holdfast_base::page::{PageHeader, PageType, is_blank};
@@ -126,7 +126,8 @@ pub const fn field(name: &'static str, at: usize, width: usize, role: Role) -> F
     Field { name, at, width, role }
 }
 
-/// Where the varints and lengths of an undo record stand, and the parts of the prior image's header.
+/// Where the varints and lengths of an undo record stand, and the parts of the prior image's
+/// header.
 pub fn undo_record_fields(page: &[u8], at: usize) -> Vec<Field> {
     let mut fields = vec![field("kind of an undo record", at, 1, Role::Code)];
     let Some(bytes) = page.get(at..) else { return fields };

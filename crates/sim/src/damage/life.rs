@@ -1,5 +1,5 @@
-//! One trial: a base is damaged, opened, checked, read along every way, written to, its definitions are changed, it is closed, opened
-//! again, and salvaged.
+//! One trial: a base is damaged, opened, checked, read along every way, written to, its
+//! definitions are changed, it is closed, opened again, and salvaged.
 
 use std::sync::Arc;
 

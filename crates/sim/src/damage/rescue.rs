@@ -74,7 +74,8 @@ pub fn files(judge: &Judge, files: &Files, plan: Plan) -> anyhow::Result<()> {
     files::save(&kept, dir.path())?;
     let saved = target(plan.page_size)?;
     match saved.salvage_files(dir.path()) {
-        // After a kill, pages of large values may be older or newer than the leaves that refer to them.
+        // After a kill, pages of large values may be older or newer than the leaves that refer to
+        // them.
         Ok(_) if !plan.closed => Ok(()),
         Ok(_) => rows_have_existed(judge, &saved),
         Err(error) => {

@@ -9,16 +9,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::base::{self, DRAWN, PLANS};
+use super::base::{DRAWN, PLANS};
 use super::child::describe;
 use super::judge::Became;
 use super::kinds::KINDS;
 use super::spec::Trial;
 
-/// The longest that a trial may take, on a machine that has other work: it takes a tenth of a second or so.
+/// The longest that a trial may take, on a machine that has other work: it takes a tenth of a
+/// second or so.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Where bases are kept, from the directory of the build.
 const BASES: &str = "damage-bases";
@@ -73,7 +74,8 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Runs a trial. After a failure that ended it the worker is of no use any more: `None` in its place.
+    /// Runs a trial. After a failure that ended it the worker is of no use any more: `None` in its
+    /// place.
     fn run(mut self, trial: &Trial) -> (Option<Worker>, Answer) {
         if writeln!(self.input, "{trial}").and_then(|()| self.input.flush()).is_err() {
             let words = self.last_words();
@@ -122,24 +124,23 @@ fn bases() -> anyhow::Result<PathBuf> {
     Ok(program.parent().context("the program is in a directory")?.join(BASES))
 }
 
-/// Builds all bases, on two threads.
+/// Builds all bases, by this program as it is built for the simulation: see `maker`.
 fn build(dir: &Path) -> anyhow::Result<()> {
+    println!("building the databases, under the scheduler of the simulation");
     let _ = std::fs::remove_dir_all(dir);
-    let next = AtomicU64::new(0);
-    let build = || -> anyhow::Result<()> {
-        loop {
-            let no = next.fetch_add(1, Ordering::Relaxed) as usize;
-            if no >= PLANS.len() {
-                return Ok(());
-            }
-            let base = base::build(no).with_context(|| format!("base {no}"))?;
-            base::save(&base, no, dir).with_context(|| format!("base {no}"))?;
-        }
-    };
-    std::thread::scope(|scope| {
-        let other = scope.spawn(build);
-        build().and(other.join().expect("a builder does not panic"))
-    })
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let target = here.join("../../target/sim");
+    let status = Command::new("cargo")
+        .args(["run", "--quiet", "--package", "holdfast-sim", "--target-dir"])
+        .arg(target)
+        .args(["--", "damage-bases"])
+        .arg(dir)
+        .current_dir(here)
+        .env("RUSTFLAGS", "--cfg sim")
+        .status()
+        .context("`cargo` does not start")?;
+    ensure!(status.success(), "the databases could not be built: {status}");
+    Ok(())
 }
 
 /// Which trials are run, and how.
@@ -175,7 +176,8 @@ pub fn one(trial: &Trial) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the trials of the seeds from `run.first` on; the first that fails is made smaller, and the line that repeats it is printed.
+/// Runs the trials of the seeds from `run.first` on; the first that fails is made smaller, and the
+/// line that repeats it is printed.
 ///
 /// # Errors
 /// If one fails, or a kind of damage was never done in many trials.
@@ -258,7 +260,7 @@ fn show(table: &Table, trials: u64) -> anyhow::Result<()> {
             missed.push(named.name);
         }
     }
-    anyhow::ensure!(missed.is_empty() || trials < 1_000, "never done: {}", missed.join(", "));
+    ensure!(missed.is_empty() || trials < 1_000, "never done: {}", missed.join(", "));
     Ok(())
 }
 

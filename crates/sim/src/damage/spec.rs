@@ -1,4 +1,5 @@
-//! What a trial is: a base, damages, and what is done with the database then. Written as `BASE/LIFE/KIND:SEED+KIND:SEED`.
+//! What a trial is: a base, damages, and what is done with the database then. Written as
+//! `BASE/LIFE/KIND:SEED+KIND:SEED`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! The tables of a trial: two with typed rows, a unique index and one that is not, and one whose entries are made by its user.
+//! The tables of a trial: two with typed rows, a unique index and one that is not, and one whose
+//! entries are made by its user.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -110,10 +111,11 @@ pub fn delete_raw(txn: &mut RawTransaction, table: &RawTable, key: &str, value: 
     txn.delete(table, 1, &raw_entry(key, value).0).map(drop)
 }
 
-/// Reads all rows, or entries, of a raw table along one of [`RAW_PATHS`]. Entries are read with the rows that they lead to.
+/// Reads all rows, or entries, of a raw table along one of [`RAW_PATHS`]. Entries are read with
+/// the rows that they lead to.
 ///
-/// # Errors
-/// Those of the engine; an entry without a row, or one that its row does not give, or bytes that are no text.
+/// # Errors Those of the engine; an entry without a row, or one that its row does not give, or
+/// bytes that are no text.
 pub fn read_raw(txn: &mut RawTransaction, table: &RawTable, path: usize) -> Result<Read, Trouble> {
     let mismatch = Trouble::Content;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| mismatch("bytes that are no text".into()));

@@ -156,7 +156,7 @@ impl File for SlowFile {
 }
 
 /// The clock of a run.
-pub(super) struct RunClock;
+pub(crate) struct RunClock;
 
 impl Clock for RunClock {
     fn now(&self) -> Duration {

@@ -19,7 +19,7 @@ mod counters;
 mod current;
 mod damage;
 mod definitions;
-mod disk;
+pub(crate) mod disk;
 mod faults;
 mod held;
 mod history;

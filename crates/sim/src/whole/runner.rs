@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,17 +12,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::kinds;
 use super::plan::{Limits, Plan};
+use crate::same_process::{NO_SETARCH, same_process};
 
 /// How one seed ended.
 struct Ended {
     passed: bool,
     output: String,
 }
-
-/// Settings of the C library's allocator for a run, which lives for a moment: memory comes from one place in large pieces, and
-/// goes back when the process ends.
-const ALLOCATOR: &str = "glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1000000000:\
-    glibc.malloc.trim_threshold=4000000000:glibc.malloc.top_pad=67108864";
 
 /// The longest that one seed may take: a run that loops without a point of the scheduler is ended then.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -204,20 +200,15 @@ fn add(total: &mut BTreeMap<String, u64>, output: &str) {
 
 /// Runs a seed in a process whose addresses are the same each time.
 fn start(seed: u64, limits: &Limits) -> anyhow::Result<Ended> {
-    let program = std::env::current_exe()?;
-    let mut command = Command::new("setarch");
-    command.arg(std::env::consts::ARCH).arg("-R").arg(program);
-    command
+    let mut child = same_process()?
         .args(["whole", "--seed", &seed.to_string()])
         .args(limits.arguments())
         .env("RUST_BACKTRACE", "0")
-        .env("GLIBC_TUNABLES", ALLOCATOR);
-    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("`setarch`, which gives each process the same addresses, does not start")?;
+        .context(NO_SETARCH)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let read = |pipe: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {

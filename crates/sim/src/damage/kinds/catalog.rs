@@ -2,18 +2,8 @@
 
 use rand::Rng;
 
-use super::{Done, Scene, Target};
+use super::{Done, Scene, Target, node};
 use crate::damage::layout::{Kind, Page, Record, Role, VERSION_HEADER, catalog_fields, field, records};
-
-const CATALOG_FIELDS: &[crate::damage::layout::Field] = &[
-    field("slots", 64, 2, Role::Count),
-    field("length of the prefix", 66, 2, Role::Count),
-    field("heap start", 68, 4, Role::Offset),
-    field("garbage", 72, 4, Role::Count),
-    field("level", 13, 1, Role::Code),
-    field("page type", 12, 1, Role::Code),
-    field("index", 24, 4, Role::Id),
-];
 
 /// A leaf of the catalog.
 fn leaf(scene: &mut Scene<'_>) -> Option<Page> {
@@ -64,5 +54,5 @@ pub fn next_ids(scene: &mut Scene<'_>) -> Option<Done> {
 /// A node of the catalog.
 pub fn page(scene: &mut Scene<'_>) -> Option<Done> {
     let page = leaf(scene)?;
-    scene.change_one(&page, CATALOG_FIELDS)
+    if scene.rng.random_bool(0.5) { node::change_header(scene, &page) } else { node::change_counts(scene, &page) }
 }

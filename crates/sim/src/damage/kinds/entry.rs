@@ -23,16 +23,17 @@ fn entry(scene: &mut Scene<'_>, fits: impl Fn(&[u8]) -> bool) -> Option<(Page, u
     None
 }
 
-/// Which entries lead to no row that lacks them, and the other way round, only the user of a raw table knows.
-fn excused(scene: &Scene<'_>, page: &Page, done: Option<Done>) -> Option<Done> {
-    let raw = scene.base.tables.values().any(|table| table.file == page.file && table.raw);
-    done.map(|done| Done { leeway: if raw { Leeway::Any } else { done.leeway }, forged: true, ..done })
+/// Which entries lead to no row that lacks them, and the other way round, only the user of a raw
+/// table knows.
+fn excused(scene: &Scene<'_>, page: &Page, done: Done) -> Done {
+    let done = done.forged();
+    if scene.is_raw(&page.file) { done.excused(Leeway::Any) } else { done }
 }
 
 fn change(scene: &mut Scene<'_>, fits: impl Fn(&[u8]) -> bool, field: impl Fn(usize) -> Field) -> Option<Done> {
     let (page, at) = entry(scene, fits)?;
-    let done = scene.change_one(&page, &[field(at)]);
-    excused(scene, &page, done)
+    let done = scene.change_one(&page, &[field(at)])?;
+    Some(excused(scene, &page, done))
 }
 
 /// Delete mark, reference to a chain, or bits that mean nothing.
@@ -61,7 +62,7 @@ pub fn chain_reference(scene: &mut Scene<'_>) -> Option<Done> {
         let at = at + VERSION_HEADER;
         let done = scene.change_one(&page, &[field("first page of a value", at, 4, Role::Page)])?;
         let done = leading_to_a_value(scene, &page, at, done);
-        return excused(scene, &page, Some(done));
+        return Some(excused(scene, &page, done));
     }
     change(scene, is_large, |at| field("length of a value", at + VERSION_HEADER + 4, 4, Role::Count))
 }

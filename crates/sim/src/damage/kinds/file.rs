@@ -14,13 +14,12 @@ fn any(scene: &mut Scene<'_>) -> Option<String> {
 }
 
 fn done(scene: &Scene<'_>, name: &str, what: &str) -> Option<Done> {
-    let target = scene.target(name);
-    let leeway = match target {
-        Target::Log => Leeway::Existed,
-        Target::Undo => Leeway::Uncommitted,
-        _ => Leeway::Exact,
-    };
-    Some(Done { what: format!("{name}: {what}"), target, leeway, forged: false })
+    let done = scene.done_to(name, format!("{name}: {what}"));
+    Some(match done.target {
+        Target::Log => done.excused(Leeway::Existed),
+        Target::Undo => done.excused(Leeway::Uncommitted),
+        _ => done,
+    })
 }
 
 /// A file that was cut.
@@ -72,7 +71,7 @@ pub fn older(scene: &mut Scene<'_>) -> Option<Done> {
     scene.files.insert(name.clone(), scene.base.older.get(&name)?.clone());
     let done = done(scene, &name, "as it was at an earlier time")?;
     let leeway = if done.target == Target::System { Leeway::Any } else { Leeway::Existed };
-    Some(Done { leeway, ..done })
+    Some(done.excused(leeway))
 }
 
 /// A table's file in the place of another one.
@@ -96,13 +95,7 @@ pub fn meta(scene: &mut Scene<'_>) -> Option<Done> {
         let sum = checksum(&bytes[..60]).to_le_bytes();
         bytes[60..64].copy_from_slice(&sum);
     }
-    let leeway = Leeway::Exact;
-    Some(Done {
-        what: format!("holdfast.meta: byte {at} is {new}, sealed {sealed}"),
-        target: Target::Log,
-        leeway,
-        forged: false,
-    })
+    Some(scene.done_to("holdfast.meta", format!("holdfast.meta: byte {at} is {new}, sealed {sealed}")))
 }
 
 /// An image in the double-write file.
@@ -120,5 +113,5 @@ pub fn double_write(scene: &mut Scene<'_>) -> Option<Done> {
         seal(bytes);
     }
     let what = format!("doublewrite: byte {at} of the image at {slot} is {noise}, sealed {sealed}");
-    Some(Done { what, target: Target::Log, leeway: Leeway::Exact, forged: false })
+    Some(scene.done_to("doublewrite", what))
 }

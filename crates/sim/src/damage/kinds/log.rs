@@ -1,7 +1,8 @@
 //! The log: groups, the records in them, segments, the checkpoint file.
 //!
-//! A group whose checksum is right says what a sound one could say, so nothing is said of the rows then. A bit that is lost in what was
-//! written last, before a kill, cannot be told from a write that did not come to its end.
+//! A group whose checksum is right says what a sound one could say, so nothing is said of the rows
+//! then. A bit that is lost in what was written last, before a kill, cannot be told from a write
+//! that did not come to its end.
 
 use holdfast_base::codec::{get_u16, get_u32, get_u64};
 use holdfast_base::{checksum, checksum_append};
@@ -84,12 +85,9 @@ const GROUP: &[Field] = &[
 fn change(scene: &mut Scene<'_>, name: &str, at: usize, field: &Field) -> Option<String> {
     let nowhere =
         Page { file: name.into(), no: 0, kind: crate::damage::layout::Kind::Free, index: 0, allocated: false };
-    let bytes = scene.files.get(name)?.get(at + field.at..at + field.at + field.width)?;
-    let mut word = [0; 8];
-    word[..field.width].copy_from_slice(bytes);
-    let old = u64::from_le_bytes(word);
-    let new = scene.value(field, old, &nowhere);
     let place = at + field.at;
+    let bytes = scene.files.get(name)?.get(place..place + field.width)?.to_vec();
+    let (old, new) = scene.vary(field, &bytes, &nowhere);
     scene.files.get_mut(name)?[place..place + field.width].copy_from_slice(&new.to_le_bytes()[..field.width]);
     Some(format!("{name}: {} at {place}: {old} -> {new}, sealed {}", field.name, scene.sealed))
 }

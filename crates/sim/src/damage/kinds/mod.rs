@@ -31,8 +31,8 @@ pub enum Target {
     Log,
 }
 
-/// How far the rows that are read may differ from those that were promised although nobody reports it: because the bytes are such as a sound
-/// database could have.
+/// How far the rows that are read may differ from those that were promised although nobody reports
+/// it: because the bytes are such as a sound database could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Leeway {
     /// Not at all.
@@ -51,8 +51,26 @@ pub struct Done {
     pub what: String,
     pub target: Target,
     pub leeway: Leeway,
-    /// Whether a page that is sound in itself may hold rows that never were: nobody can keep those from being salvaged.
+    /// Whether a page that is sound in itself may hold rows that never were: nobody can keep those
+    /// from being salvaged.
     pub forged: bool,
+}
+
+impl Done {
+    /// The damage, whose rows may differ as far as `leeway` says, or further.
+    fn excused(self, leeway: Leeway) -> Done {
+        Done { leeway: self.leeway.max(leeway), ..self }
+    }
+
+    /// The damage, that may have made rows that never were.
+    fn forged(self) -> Done {
+        Done { forged: true, ..self }
+    }
+
+    /// The damage of a part of a large value: only who wrote that knows.
+    fn of_a_value(self) -> Done {
+        self.excused(Leeway::Any).forged()
+    }
 }
 
 /// A kind of damage.
@@ -194,17 +212,23 @@ impl Scene<'_> {
         }
     }
 
-    /// What was done to a page, which nothing excuses but damage of the undo space, where it may be the state of a transaction.
+    /// What was done to a page, which nothing excuses but damage of the undo space, where it may
+    /// be the state of a transaction.
     fn done(&self, page: &Page, what: &str) -> Option<Done> {
-        let target = self.target(&page.file);
-        let leeway = if target == Target::Undo { Leeway::Uncommitted } else { Leeway::Exact };
         let sealed = if self.sealed { "" } else { ", checksum wrong" };
-        Some(Done {
-            what: format!("{}:{} ({:?}, index {}): {what}{sealed}", page.file, page.no, page.kind, page.index),
-            target,
-            leeway,
-            forged: false,
-        })
+        let what = format!("{}:{} ({:?}, index {}): {what}{sealed}", page.file, page.no, page.kind, page.index);
+        let done = self.done_to(&page.file, what);
+        Some(if done.target == Target::Undo { done.excused(Leeway::Uncommitted) } else { done })
+    }
+
+    /// What was done to a file, which nothing excuses.
+    fn done_to(&self, file: &str, what: String) -> Done {
+        Done { what, target: self.target(file), leeway: Leeway::Exact, forged: false }
+    }
+
+    /// Whether only its user knows which entries the rows of this file's table have.
+    fn is_raw(&self, file: &str) -> bool {
+        self.base.tables.values().any(|table| table.file == file && table.raw)
     }
 
     /// A number that may be interesting in the place of `old`.
@@ -238,20 +262,26 @@ impl Scene<'_> {
         self.one(&choices).unwrap_or(0) & max
     }
 
-    /// Gives one of `fields` of a page another value.
-    fn change_one(&mut self, page: &Page, fields: &[Field]) -> Option<Done> {
-        let field = self.one(fields)?;
-        let bytes = self.bytes(page)?.get(field.at..field.at + field.width)?;
+    /// The number that `field` of `bytes` is, and another one.
+    fn vary(&mut self, field: &Field, bytes: &[u8], page: &Page) -> (u64, u64) {
         let mut word = [0; 8];
         word[..field.width].copy_from_slice(bytes);
         let old = u64::from_le_bytes(word);
         let mut new = old;
         for _ in 0..20 {
-            new = self.value(&field, old, page);
+            new = self.value(field, old, page);
             if new != old {
                 break;
             }
         }
+        (old, new)
+    }
+
+    /// Gives one of `fields` of a page another value.
+    fn change_one(&mut self, page: &Page, fields: &[Field]) -> Option<Done> {
+        let field = self.one(fields)?;
+        let bytes = self.bytes(page)?.get(field.at..field.at + field.width)?.to_vec();
+        let (old, new) = self.vary(&field, &bytes, page);
         self.edit(page, |bytes| {
             bytes[field.at..field.at + field.width].copy_from_slice(&new.to_le_bytes()[..field.width]);
         })?;

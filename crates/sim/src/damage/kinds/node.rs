@@ -27,13 +27,23 @@ const HINTS: &[Field] =
 /// The page's header.
 pub fn header(scene: &mut Scene<'_>) -> Option<Done> {
     let page = scene.pick(|page| !matches!(page.kind, Kind::Free | Kind::Header))?;
-    scene.change_one(&page, HEADER)
+    change_header(scene, &page)
+}
+
+/// A number in the header of `page`.
+pub fn change_header(scene: &mut Scene<'_>, page: &Page) -> Option<Done> {
+    scene.change_one(page, HEADER)
+}
+
+/// A number in the node's header of `page`.
+pub fn change_counts(scene: &mut Scene<'_>, page: &Page) -> Option<Done> {
+    scene.change_one(page, COUNTS)
 }
 
 /// The node's header.
 pub fn counts(scene: &mut Scene<'_>) -> Option<Done> {
     let page = scene.pick_node(|_| true)?;
-    scene.change_one(&page, COUNTS)
+    change_counts(scene, &page)
 }
 
 /// What chooses the point of a split.
@@ -49,23 +59,26 @@ fn record_of(scene: &mut Scene<'_>, fits: impl Fn(&Page) -> bool) -> Option<(Pag
     Some((page, scene.one(&all)?))
 }
 
-/// Whether the keys of a page are of entries whose making only the table's user knows.
-fn is_users(scene: &Scene<'_>, page: &Page) -> bool {
-    let raw = scene.base.tables.values().find(|table| table.file == page.file).is_some_and(|table| table.raw);
-    raw && page.index
-        != scene
-            .pages
-            .iter()
-            .filter(|p| p.file == page.file && p.kind == Kind::Leaf)
-            .map(|p| p.index)
-            .min()
-            .unwrap_or(0)
+/// A key was changed, which is another row's or another entry's then. Only the user of a raw table
+/// knows which entries there should be.
+fn of_a_key(scene: &Scene<'_>, page: &Page, done: Done) -> Done {
+    let leaves = scene.pages.iter().filter(|other| other.file == page.file && other.kind == Kind::Leaf);
+    // That of the rows is the first that a table gets.
+    let of_rows = leaves.map(|leaf| leaf.index).min() == Some(page.index);
+    let done = done.forged();
+    if scene.is_raw(&page.file) && !of_rows { done.excused(Leeway::Any) } else { done }
 }
 
-/// What [`is_users`] excuses.
-fn excused(scene: &Scene<'_>, page: &Page, done: Option<Done>) -> Option<Done> {
-    let users = is_users(scene, page);
-    done.map(|done| Done { leeway: if users { Leeway::Any } else { done.leeway }, forged: true, ..done })
+/// Changes the byte at `changed` of a record's suffix, and the head in its slot with it.
+fn change_suffix(scene: &mut Scene<'_>, page: &Page, record: &Record, changed: usize) -> Option<()> {
+    let ((at, len), slot, new) = (record.suffix, record.slot, scene.rng.random());
+    scene.edit(page, |bytes| {
+        bytes[changed] = new;
+        let mut head = [0; 4];
+        let n = len.min(4);
+        head[..n].copy_from_slice(&bytes[at..at + n]);
+        bytes[slot + 4..slot + 8].copy_from_slice(&u32::from_be_bytes(head).to_le_bytes());
+    })
 }
 
 /// A slot.
@@ -112,23 +125,16 @@ pub fn key_byte(scene: &mut Scene<'_>) -> Option<Done> {
     if prefix > 0 && scene.rng.random_ratio(1, 4) {
         let at = len - 1 - scene.rng.random_range(0..prefix);
         scene.edit(&page, |bytes| bytes[at] = bytes[at].wrapping_add(1))?;
-        let done = scene.done(&page, &format!("a byte of the prefix at {at}"));
-        return excused(scene, &page, done);
+        let done = scene.done(&page, &format!("a byte of the prefix at {at}"))?;
+        return Some(of_a_key(scene, &page, done));
     }
     if suffix == 0 {
         return None;
     }
     let changed = at + scene.rng.random_range(0..suffix);
-    let new = scene.rng.random();
-    scene.edit(&page, |bytes| {
-        bytes[changed] = new;
-        let mut head = [0; 4];
-        let n = suffix.min(4);
-        head[..n].copy_from_slice(&bytes[at..at + n]);
-        bytes[record.slot + 4..record.slot + 8].copy_from_slice(&u32::from_be_bytes(head).to_le_bytes());
-    })?;
-    let done = scene.done(&page, &format!("a byte of a key at {changed}"));
-    excused(scene, &page, done)
+    change_suffix(scene, &page, &record, changed)?;
+    let done = scene.done(&page, &format!("a byte of a key at {changed}"))?;
+    Some(of_a_key(scene, &page, done))
 }
 
 /// The number of a child.
@@ -144,14 +150,8 @@ pub fn separator(scene: &mut Scene<'_>) -> Option<Done> {
     if len == 0 {
         return None;
     }
-    let (changed, new) = (at + scene.rng.random_range(0..len), scene.rng.random());
+    let changed = at + scene.rng.random_range(0..len);
     let old = get_u32(scene.bytes(&page)?, record.slot + 4)?;
-    scene.edit(&page, |bytes| {
-        bytes[changed] = new;
-        let mut head = [0; 4];
-        let n = len.min(4);
-        head[..n].copy_from_slice(&bytes[at..at + n]);
-        bytes[record.slot + 4..record.slot + 8].copy_from_slice(&u32::from_be_bytes(head).to_le_bytes());
-    })?;
+    change_suffix(scene, &page, &record, changed)?;
     scene.done(&page, &format!("a byte of a separator at {changed}, its head was {old:08x}"))
 }

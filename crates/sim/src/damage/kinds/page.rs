@@ -16,19 +16,13 @@ pub fn lsn(scene: &mut Scene<'_>) -> Option<Done> {
     let page = used(scene)?;
     let done = scene.change_one(&page, &[field("LSN", 16, 8, Role::Id)])?;
     // What recovery does to the page then is what it would do to a page of that age.
-    let leeway = if scene.sealed { Leeway::Any } else { done.leeway };
-    Some(Done { leeway, ..done })
+    Some(if scene.sealed { done.excused(Leeway::Any) } else { done })
 }
 
 /// Where the page says that it belongs.
 pub fn address(scene: &mut Scene<'_>) -> Option<Done> {
     let page = used(scene)?;
     scene.change_one(&page, &[field("space", 4, 4, Role::Id), field("page", 8, 4, Role::Page)])
-}
-
-/// A part of a large value in the place of another one: only who wrote it knows.
-fn a_value(done: Done) -> Done {
-    Done { leeway: Leeway::Any, forged: true, ..done }
 }
 
 /// Puts `bytes` in the place of a page, with its address.
@@ -48,7 +42,7 @@ pub fn swapped(scene: &mut Scene<'_>) -> Option<Done> {
     put(scene, &one, &b)?;
     put(scene, &other, &a)?;
     let done = scene.done(&one, &format!("has changed places with page {}", other.no))?;
-    Some(if one.kind == Kind::Overflow { a_value(done) } else { done })
+    Some(if one.kind == Kind::Overflow { done.of_a_value() } else { done })
 }
 
 /// The page as it was at an earlier time.
@@ -64,7 +58,7 @@ pub fn older(scene: &mut Scene<'_>) -> Option<Done> {
     scene.edit(&page, seal)?;
     let done = scene.done(&page, "as it was at an earlier time")?;
     let leeway = if page.file == "system.hf" { Leeway::Any } else { Leeway::Existed };
-    Some(if page.kind == Kind::Overflow { a_value(done) } else { Done { leeway, ..done } })
+    Some(if page.kind == Kind::Overflow { done.of_a_value() } else { done.excused(leeway) })
 }
 
 /// A page of another file in the place of a page.
@@ -96,7 +90,7 @@ pub fn garbage(scene: &mut Scene<'_>) -> Option<Done> {
     let done = scene.done(&page, "noise behind its header")?;
     // Noise in a part of a value is a value.
     let is_value = scene.sealed && page.kind == Kind::Overflow && matches!(done.target, Target::Table(_));
-    Some(if is_value { a_value(done) } else { done })
+    Some(if is_value { done.of_a_value() } else { done })
 }
 
 /// A bit, with the checksum as it was.

@@ -3,14 +3,14 @@
 use holdfast_base::codec::get_u32;
 use rand::Rng;
 
-use super::{Done, Leeway, Scene};
+use super::{Done, Scene};
 use crate::damage::layout::{Field, Kind, Page, Role, field};
 
 /// A page of a chain, of a kind that `field` changes.
 fn chain(scene: &mut Scene<'_>, field: Field) -> Option<Done> {
     let page = scene.pick(|page| page.kind == Kind::Overflow)?;
     // What another chain has may be a part of a value of the same length.
-    scene.change_one(&page, &[field]).map(|done| Done { forged: true, ..done })
+    scene.change_one(&page, &[field]).map(Done::forged)
 }
 
 /// The page that a chain goes on in.
@@ -20,12 +20,13 @@ pub fn chain_next(scene: &mut Scene<'_>) -> Option<Done> {
     Some(leading_to_a_value(scene, &page, 64, done))
 }
 
-/// Where a number of `page` at `at` leads to a page of chains now, of a value that nothing else refers to, that may be read as this one's.
+/// Where a number of `page` at `at` leads to a page of chains now, of a value that nothing else
+/// refers to, that may be read as this one's.
 pub fn leading_to_a_value(scene: &Scene<'_>, page: &Page, at: usize, done: Done) -> Done {
     let no = scene.bytes(page).and_then(|bytes| get_u32(bytes, at));
     let is_one = |other: &Page| other.kind == Kind::Overflow && other.file == page.file && other.index == page.index;
     let leads = scene.pages.iter().any(|other| Some(other.no) == no && is_one(other));
-    Done { leeway: if leads { Leeway::Any } else { done.leeway }, forged: true, ..done }
+    if leads { done.of_a_value() } else { done.forged() }
 }
 
 /// Bytes in a page of a chain.
