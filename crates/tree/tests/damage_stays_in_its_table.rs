@@ -199,3 +199,22 @@ fn damage(bytes: &mut [u8], rng: &mut Rng) {
         }
     }
 }
+
+#[test]
+fn a_key_is_not_put_into_a_leaf_with_another_prefix() {
+    let bed = Bed::new(Setup::default());
+    let (tree, acc) = (bed.new_tree(), bed.access());
+    let key = |n: u32| format!("prefix-{n:05}").into_bytes();
+    for n in 0..200 {
+        put(&tree, &key(n * 10), &[3; 100], &acc).unwrap();
+    }
+    for leaf in nodes(&bed, 0) {
+        // The prefix lies at the end of the page.
+        spoil(&bed, leaf, |bytes| *bytes.last_mut().unwrap() ^= 1);
+    }
+    let entries = |no| page(&bed, no)[64..66].to_vec();
+    let before: Vec<_> = nodes(&bed, 0).into_iter().map(entries).collect();
+    // The outermost leaves have no prefix.
+    (50..150).for_each(|n| assert_damage(&bed, put(&tree, &key(n * 10 + 1), &[4; 20], &acc)));
+    assert_eq!(nodes(&bed, 0).into_iter().map(entries).collect::<Vec<_>>(), before);
+}

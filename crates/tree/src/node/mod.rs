@@ -24,7 +24,8 @@
 //! Invariants:
 //! * *Fences.* The stored prefix is a prefix of every key that the node may ever hold: an operation
 //!   that widens a node's key range rewrites the node. So an insert never has to shorten a prefix,
-//!   and the sizes that a split computes hold.
+//!   and the sizes that a split computes hold. An insert of another key finds damage: stored, it
+//!   would be another key.
 //! * *Free space.* contiguous free bytes + garbage = body - slots - live records - prefix, whatever
 //!   the layout of the heap. An operation that fits by this sum may compact the node; redo does the
 //!   same.

@@ -133,7 +133,8 @@ pub(super) fn sinks(before: usize, after: usize, body: usize) -> bool {
     MERGE_BELOW.iter().any(|divisor| before >= body / divisor && after < body / divisor)
 }
 
-/// The operation that gives `key` its new payload, or takes it away.
+/// The operation that gives `key` its new payload, or takes it away. `None` if the node is damaged:
+/// one whose prefix is not the key's would keep the entry under another key.
 pub(super) fn change_op<'a>(
     node: NodeRef<'_, [u8]>,
     key: &'a [u8],
@@ -144,7 +145,7 @@ pub(super) fn change_op<'a>(
     let slot = u16::try_from(found.slot).ok()?;
     Some(match (old, new) {
         (_, None) => PageOp::RemoveAt { slot },
-        (None, Some(payload)) => PageOp::InsertAt { slot, suffix: key.get(node.prefix_len()?..)?, payload },
+        (None, Some(payload)) => PageOp::InsertAt { slot, suffix: key.strip_prefix(node.prefix()?)?, payload },
         (Some(old), Some(payload)) => match difference(old, payload) {
             Some((offset, bytes)) => PageOp::Patch { slot, offset, bytes },
             None => PageOp::ReplaceAt { slot, payload },

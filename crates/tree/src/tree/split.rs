@@ -150,8 +150,9 @@ impl Tree {
     ) -> Result<Step> {
         let bad = || self.damaged(hop.no, "a node whose slots make no sense");
         let above = self.node(mtr.bytes(parent), mtr.id(parent).no)?;
-        let skip = above.prefix_len().ok_or_else(bad)?;
-        let suffix = plan.separator.get(skip..).ok_or_else(|| self.damaged(hop.no, "a key outside its range"))?;
+        let prefix = above.prefix().ok_or_else(bad)?;
+        let suffix = plan.separator.strip_prefix(prefix);
+        let suffix = suffix.ok_or_else(|| self.damaged(hop.no, "a key outside its range"))?;
         if !above.can_insert(slot + 1, suffix.len(), size_of::<u32>(), false) {
             return Ok(Step::ParentFull);
         }
