@@ -60,7 +60,12 @@ struct File {
 
 impl Modules {
     fn add(&mut self, path: &str, module: Names, syntax: &syn::File) {
-        let mut reader = Reader { module: module.clone(), file: File { path: path.to_owned(), ..File::default() } };
+        let children = syntax.items.iter().filter_map(|item| match item {
+            syn::Item::Mod(child) => Some(child.ident.to_string()),
+            _ => None,
+        });
+        let file = File { path: path.to_owned(), ..File::default() };
+        let mut reader = Reader { module: module.clone(), children: children.collect(), file };
         reader.visit_file(syntax);
         self.files.insert(module, reader.file);
     }
@@ -105,6 +110,8 @@ impl Modules {
 /// Collects the paths of a file.
 struct Reader {
     module: Names,
+    /// The modules that the file declares: a path may begin with their names.
+    children: BTreeSet<String>,
     file: File,
 }
 
@@ -116,6 +123,7 @@ impl Reader {
             "crate" => Names::new(),
             "self" => self.module.clone(),
             "super" => self.module.split_last().map(|(_, up)| up.to_vec())?,
+            child if self.children.contains(child) => self.module.iter().cloned().chain([child.to_owned()]).collect(),
             _ => return None,
         };
         for name in names {
@@ -152,9 +160,7 @@ impl Reader {
     fn leaf(&mut self, prefix: &Names, name: &str, alias: Option<String>, is_export: bool) {
         let mut names = prefix.clone();
         names.push(name.to_owned());
-        // A re-export may name a child without `self`.
-        let child = || is_export.then(|| self.module.iter().chain(&names).cloned().collect::<Names>());
-        let Some(path) = self.absolute(&names).or_else(child) else { return };
+        let Some(path) = self.absolute(&names) else { return };
         if is_export {
             let exported = alias.unwrap_or_else(|| path.last().cloned().unwrap_or_default());
             self.file.exports.push((exported, path));
@@ -257,6 +263,13 @@ mod tests {
         assert_eq!(in_circles(&[lib, a, b]), [a.0, b.0]);
         let b = ("crates/x/src/b.rs", "pub struct B;");
         assert!(in_circles(&[lib, a, b]).is_empty());
+    }
+
+    #[test]
+    fn a_path_may_begin_with_the_name_of_a_child() {
+        let parent = ("crates/x/src/a/mod.rs", "mod b; use b::B; pub struct A;");
+        let child = ("crates/x/src/a/b.rs", "use super::A; pub struct B;");
+        assert_eq!(in_circles(&[parent, child]), [parent.0, child.0]);
     }
 
     #[test]
