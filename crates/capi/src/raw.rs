@@ -289,7 +289,7 @@ impl Transaction {
         if keep {
             self.named.push((at, self.raw.txn().savepoint()));
         } else {
-            self.row = Some((at, self.raw.txn().place()));
+            self.row = Some((at, self.raw.txn().savepoint()));
         }
         at
     }

@@ -162,6 +162,15 @@ impl Covers {
             .collect()
     }
 
+    /// Whether `owner` has locked `key` exclusively by a cover.
+    pub fn covers(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        let Some(shard) = self.by_index.used_shard(index) else { return false };
+        let indexes = shard.indexes.lock();
+        let mut covers = indexes.get(&index).into_iter().flatten();
+        covers
+            .any(|cover| cover.owner.serial() == owner.serial() && cover.mode == Mode::Exclusive && cover.contains(key))
+    }
+
     /// Removes the covers of an owner in `index`.
     pub fn release(&self, owner: Serial, index: IndexId) {
         self.retain(index, |cover| cover.owner.serial() != owner);

@@ -10,6 +10,9 @@
 //! * **Writers** ask [`LockManager::blocked`] under the latch of the leaf, before they put their id
 //!   into the row. **Locking readers** enter their lock first and read the row afterwards. One of
 //!   the two sees the other.
+//! * **A rollback to a savepoint** enters the lock of a row under the latch under which its id
+//!   leaves the row ([`LockManager::keep_row`]). A reader that was granted a lock before, but reads
+//!   afterwards, learns of it by [`LockManager::taken_back`].
 //! * A waiter enters the owner's implicit lock under the shard's mutex after asking again whether
 //!   the owner is still active; an owner that ends publishes its end first and closes its list of
 //!   locks then. So either the waiter sees the end, or the owner finds the lock in its list, or the

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::CachePadded;
 use holdfast_base::HashMap;
 use holdfast_base::sync::Mutex;
-use holdfast_base::sync::atomic::{AtomicUsize, Ordering};
+use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
@@ -34,6 +34,7 @@ pub struct LockManager {
     pub(crate) graph: Mutex<Option<DeadlockReport>>,
     pub(crate) sessions: OnceLock<Box<FindSession>>,
     pub(crate) observer: OnceLock<Box<dyn WaitObserver>>,
+    pub(crate) taken_back: CachePadded<AtomicU64>,
     used: CachePadded<AtomicUsize>,
     pub(crate) budget: usize,
     pub(crate) metrics: Arc<Metrics>,
@@ -53,6 +54,7 @@ impl LockManager {
             graph: Mutex::new(None),
             sessions: OnceLock::new(),
             observer: OnceLock::new(),
+            taken_back: CachePadded::new(AtomicU64::new(0)),
             used: CachePadded::new(AtomicUsize::new(0)),
             budget,
             metrics,
@@ -149,7 +151,6 @@ impl LockManager {
         let (rows, ranges, covers, tables) = {
             let mut held = owner.held.lock();
             let tables: Vec<_> = held.tables.extract_if(.., |(_, mode)| *mode == Mode::Shared).collect();
-            held.since_savepoint = 0;
             (take(&mut held.rows), take(&mut held.ranges), take(&mut held.covers), tables)
         };
         for (index, _) in tables {

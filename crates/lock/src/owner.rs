@@ -73,8 +73,6 @@ const JUST_ENTERED: usize = 8;
 pub(crate) struct Held {
     pub closed: bool,
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
-    /// Those of `rows` at places from here on were entered after the last savepoint.
-    pub since_savepoint: usize,
     /// How many of `rows` there were when they could not become a table lock at once: there is no
     /// use in asking again for each row.
     pub escalation_refused_at: usize,
@@ -280,16 +278,10 @@ impl Owner {
         self.begun.elapsed()
     }
 
-    /// A savepoint is taken: what is locked now stays so if the transaction goes back to it.
-    pub fn keep_locks(&self) {
-        let mut held = self.held.lock();
-        held.since_savepoint = held.rows.len();
-    }
-
-    /// Takes a row lock off its list that was entered a moment ago, and after the last savepoint.
+    /// Takes a row lock off its list that was entered a moment ago.
     pub(crate) fn take_just_entered(&self, index: IndexId, key: &[u8]) -> Option<(IndexId, Arc<[u8]>)> {
         let mut held = self.held.lock();
-        let newest = held.since_savepoint.max(held.rows.len().saturating_sub(JUST_ENTERED));
+        let newest = held.rows.len().saturating_sub(JUST_ENTERED);
         let at = held.rows.get(newest..)?.iter().rposition(|(i, k)| *i == index && **k == *key)?;
         Some(held.rows.swap_remove(newest + at))
     }

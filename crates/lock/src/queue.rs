@@ -99,6 +99,19 @@ impl Queue {
         self.granted.len() < before
     }
 
+    /// Removes the granted locks of all but `owner`. Returns whose these were.
+    pub fn release_others(&mut self, owner: &Owner) -> SmallVec<[Arc<Owner>; 1]> {
+        let mut others = SmallVec::new();
+        self.granted.retain(|(o, _)| {
+            let stays = o.serial() == owner.serial();
+            if !stays {
+                others.push(Arc::clone(o));
+            }
+            stays
+        });
+        others
+    }
+
     /// Grants from the front as far as possible. `granted` is told of every new entry, under the
     /// waiter's own mutex and before it can wake.
     pub fn regrant(&mut self, mut granted: impl FnMut(&Arc<Owner>, Mode)) {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::{Error, IndexId, Result};
+use smallvec::SmallVec;
 
 use crate::manager::LockManager;
 use crate::mode::{LockMode, Mode, WaitMode};
@@ -71,6 +73,46 @@ impl LockManager {
             self.escalate(owner, index, wait)?;
         }
         Ok(waited)
+    }
+
+    /// `owner`, whose id is in the row, is about to undo the change: the lock that the id stands
+    /// for is entered. To be called under the latch of the leaf. A lock that another transaction
+    /// was granted on the row came too late, as in `enter_implicit`, and is taken back;
+    /// [`LockManager::taken_back`] tells the reader so.
+    pub fn keep_row(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
+        let row = self.row(index, key);
+        let mut rows = self.shard(&row).lock();
+        let late = rows.get_mut(&row).map_or_else(SmallVec::new, |lock| lock.queue.release_others(owner));
+        for other in &late {
+            other.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
+            self.account(-lock_cost(key));
+        }
+        let crossed = !late.is_empty() || !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty();
+        let covered = self.covers.covers(owner, index, key)
+            || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Covered);
+        if crossed || !covered {
+            self.grant_row(&mut rows, owner, &row, Mode::Exclusive);
+        }
+        if crossed {
+            self.taken_back.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How often a lock, or a part of a cover, was taken back that a reader was granted before it
+    /// had read the row. A reader that finds this changed since before it asked for its lock asks
+    /// once more, and reads again.
+    #[must_use]
+    pub fn taken_back(&self) -> u64 {
+        self.taken_back.load(Ordering::SeqCst)
+    }
+
+    /// Where the locks take too much memory, the row locks of `owner` become a table lock if that
+    /// can be had at once.
+    ///
+    /// # Errors
+    /// That of [`Owner::stop`].
+    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId) -> Result<()> {
+        if self.memory() > self.budget { self.escalate(owner, index, WaitMode::NoWait) } else { Ok(()) }
     }
 
     pub(crate) fn try_row(
@@ -247,8 +289,7 @@ impl LockManager {
     }
 
     /// `owner` has changed a row, which carries its id now: the lock that it has just entered for
-    /// that is not needed any more. It is kept if others wait for it, or if it is older than the
-    /// last savepoint: then the change may be undone without it.
+    /// that is not needed any more. It is kept if others wait for it.
     pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         if let Some(lock) = owner.take_just_entered(index, key)
             && !self.release_uncontended(owner, index, key)
@@ -258,7 +299,7 @@ impl LockManager {
     }
 
     /// `owner` has found no row where it has just entered a lock, and a range of its covers the
-    /// place: the lock goes to the next in line. It is kept if it is older than the last savepoint.
+    /// place: the lock goes to the next in line.
     pub fn leave_to_range(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         if owner.take_just_entered(index, key).is_some() {
             self.release_row(owner, index, key);

@@ -117,6 +117,75 @@ fn a_lock_given_up_for_the_id_in_the_row_lets_nobody_in() {
     read_beside_a_writer(true);
 }
 
+/// A rollback to a savepoint puts a row back and keeps it locked, while a reader locks it and
+/// reads: one of the two has it at a time.
+fn read_beside_a_rollback(by_cover: bool) {
+    shuttle::check_random(
+        move || {
+            let m = manager(1 << 20);
+            let leaf = Arc::new(Mutex::new(0u64));
+            let [ended, has_it] = [0, 0].map(|n| Arc::new(AtomicU64::new(n)));
+            let [writer, reader] = [1, 2].map(Owner::new);
+            let cover = by_cover.then(|| {
+                m.lock_row(&reader, T, b"a", Exclusive, LONG, None).unwrap();
+                m.begin_cover(&reader, T, Exclusive, b"a").unwrap()
+            });
+            let thread = {
+                let (m, leaf, writer) = (m.clone(), leaf.clone(), writer.clone());
+                let (ended, has_it) = (ended.clone(), has_it.clone());
+                spawn(move || {
+                    write_under_latch(&m, &leaf, &writer);
+                    assert_eq!(has_it.fetch_add(1, Ordering::SeqCst), 0);
+                    let mut row = leaf.lock();
+                    m.keep_row(&writer, T, b"k");
+                    *row = 0;
+                    drop(row);
+                    shuttle::thread::yield_now();
+                    has_it.fetch_sub(1, Ordering::SeqCst);
+                    ended.store(1, Ordering::SeqCst);
+                    m.release_all(&writer);
+                })
+            };
+            let is_active = || ended.load(Ordering::SeqCst) == 0;
+            let mut cover = cover;
+            loop {
+                let taken_back = m.taken_back();
+                let covered = cover.take().filter(|id| m.cover_row(&reader, T, *id, b"k"));
+                if covered.is_none() {
+                    m.lock_row(&reader, T, b"k", Exclusive, LONG, None).unwrap();
+                }
+                let is_written = *leaf.lock() == 1 && is_active();
+                if !is_written && m.taken_back() == taken_back {
+                    break;
+                }
+                covered.into_iter().for_each(|id| m.uncover_row(T, id));
+                if is_written {
+                    let implicit = Implicit { owner: &writer, active: &is_active };
+                    m.lock_row(&reader, T, b"k", Exclusive, LONG, Some(&implicit)).unwrap();
+                }
+            }
+            assert_eq!(has_it.fetch_add(1, Ordering::SeqCst), 0);
+            shuttle::thread::yield_now();
+            has_it.fetch_sub(1, Ordering::SeqCst);
+            m.release_all(&reader);
+            thread.join().unwrap();
+            assert!(m.locks().is_empty());
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
+#[test]
+fn a_row_that_is_put_back_stays_with_its_owner() {
+    read_beside_a_rollback(false);
+}
+
+#[test]
+fn a_row_that_is_put_back_does_not_come_under_a_cover() {
+    read_beside_a_rollback(true);
+}
+
 #[test]
 fn a_locked_range_takes_no_inserts() {
     shuttle::check_random(

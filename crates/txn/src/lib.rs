@@ -65,6 +65,8 @@ pub mod rollback;
 #[cfg(not(shuttle))]
 mod row;
 #[cfg(not(shuttle))]
+mod savepoint;
+#[cfg(not(shuttle))]
 pub mod shelf;
 #[cfg(not(shuttle))]
 mod shelving;

@@ -215,11 +215,15 @@ pub(crate) fn lock_and_read(
     acc: &Access<'_>,
     payload: &mut Vec<u8>,
 ) -> Result<Spot> {
-    system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
     let mut doubted = None;
     loop {
+        let taken_back = system.locks.taken_back();
+        system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
         let before = system.map.moment();
         let spot = read_entry(index, key, seen.take(), acc, payload)?;
+        if system.locks.taken_back() != taken_back {
+            continue; // What is there now may be what a rollback to a savepoint has put back and keeps locked.
+        }
         if !spot.exists() {
             return Ok(spot);
         }
@@ -236,13 +240,13 @@ pub(crate) fn lock_and_read(
             doubted = Some(header);
             continue;
         }
-        // It wrote before our lock was entered. This gives ours back, waits behind that transaction, and locks anew.
+        // It wrote before our lock was entered. This gives ours back and waits behind that
+        // transaction; then we lock anew.
         let waited = wait_for_writer(system, owner, index, key, writer, mode, wait);
         if matches!(waited, Err(Error::WouldBlock)) {
             system.locks.unlock_row(owner, index.id(), key); // It was entered too late to be one.
         }
         waited?;
-        system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
     }
 }
 

@@ -8,23 +8,30 @@
 //! disables one table, so the changes before that are undone as far as they can be, their records left in the log for the next
 //! attempt. What becomes of the transaction is in `losers.rs`.
 //!
+//! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
+//! before: the lock is entered under the latch under which the id leaves the row. (An entry of an
+//! index is changed only by a transaction that has its row, so it needs no lock.)
+//!
 //! A prior image that is only a delete mark that every view sees is not put back: purge has passed,
 //! or will find nothing. Both decisions are made under the leaf's latch, and "every view sees it"
 //! never becomes false again, so no mark is left that nothing would remove.
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, IndexId, Lsn, Result, RollPtr};
+use holdfast_base::{Error, Lsn, Result, RollPtr};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
 use holdfast_wal::SpaceClass;
 
+use crate::index::IndexKind;
 use crate::losers::Loser;
 use crate::row::VersionHeader;
+use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
 use crate::values;
+use holdfast_lock::Owner;
 
 impl TxnSystem {
     /// The first step of the rollback of a transaction that may be prepared: its log says that it is active again, before the first
@@ -38,17 +45,20 @@ impl TxnSystem {
         log.unprepare(&self.undo, &acc)
     }
 
-    /// Undoes the records of `log`, which is not prepared, beyond the first `keep`. `undone` is told by how much the number of live entries of
-    /// an index changes. After an error everything is undone that could be.
-    pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
-        self.undo_records(log, keep, undone).map_err(|error| self.undo_around(log, keep).err().unwrap_or(error))
+    /// Undoes the records of `log`, which is not prepared, beyond the first `keep`. `goes_on`: the
+    /// transaction, if it is not over. After an error everything is undone that could be.
+    pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
+        self.undo_records(log, keep, goes_on.as_mut()).map_err(|error| {
+            let owner = goes_on.map(|txn| txn.owner);
+            self.undo_around(log, keep, owner).err().unwrap_or(error)
+        })
     }
 
-    fn undo_records(&self, log: &mut UndoLog, keep: u64, undone: &mut dyn FnMut(IndexId, i64)) -> Result<()> {
+    fn undo_records(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<&mut GoesOn<'_>>) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         log.check_whole(&self.undo)?;
-        while log.records() > keep && self.undo_last(log, &acc, &mut bytes, undone)? {}
+        while log.records() > keep && self.undo_last(log, &acc, &mut bytes, goes_on.as_deref_mut())? {}
         log.cut(&self.undo, &acc)
     }
 
@@ -58,13 +68,15 @@ impl TxnSystem {
         log: &mut UndoLog,
         acc: &Access<'_>,
         bytes: &mut Vec<u8>,
-        undone: &mut dyn FnMut(IndexId, i64),
+        goes_on: Option<&mut GoesOn<'_>>,
     ) -> Result<bool> {
         let Some(roll) = log.last_record(&self.undo, acc, bytes)? else { return Ok(false) };
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-        let change = self.undo_change(log, roll, &record, acc)?;
-        if change != 0 {
-            undone(record.index, change);
+        let change = self.undo_change(log, roll, &record, goes_on.as_ref().map(|txn| txn.owner), acc)?;
+        if let Some(txn) = goes_on
+            && change != 0
+        {
+            add_delta(txn.deltas, record.index, change);
         }
         let emptied = log.pop();
         if emptied || record.new_chain.is_some() {
@@ -82,13 +94,13 @@ impl TxnSystem {
 
     /// Undoes all changes beyond the first `keep` that can be undone, and keeps their records: so what stands in the way of one
     /// does not lock the rows of other tables.
-    fn undo_around(&self, log: &UndoLog, keep: u64) -> Result<()> {
+    fn undo_around(&self, log: &UndoLog, keep: u64, keeper: Option<&Arc<Owner>>) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         for n in (keep..log.records()).rev() {
             let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
                 let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-                self.undo_change(log, roll, &record, &acc)
+                self.undo_change(log, roll, &record, keeper, &acc)
             });
             if undone.is_err() {
                 // What stands in the way is said already; but nothing more is changed once the database has stopped.
@@ -98,7 +110,16 @@ impl TxnSystem {
         Ok(())
     }
 
-    fn undo_change(&self, log: &UndoLog, roll: RollPtr, record: &UndoRecord<'_>, acc: &Access<'_>) -> Result<i64> {
+    /// Undoes the change of `record`; `keeper` keeps the row locked. Returns by how much the number
+    /// of live entries has changed.
+    fn undo_change(
+        &self,
+        log: &UndoLog,
+        roll: RollPtr,
+        record: &UndoRecord<'_>,
+        keeper: Option<&Arc<Owner>>,
+        acc: &Access<'_>,
+    ) -> Result<i64> {
         debug_assert!(!log.is_prepared(), "the changes of a prepared transaction are all there");
         let txn = log.txn();
         let Some(index) = self.index(record.index) else { return Ok(0) };
@@ -107,10 +128,16 @@ impl TxnSystem {
             return Ok(0);
         }
         let prior = record.prior.map(|p| crate::visibility::split(&index, p).map(|(h, _)| (h, p))).transpose()?;
+        let was_live = prior.is_some_and(|(h, _)| !h.deleted);
+        let puts_row_back = index.kind() == IndexKind::Rows && was_live && prior.is_some_and(|(h, _)| h.txn != txn);
+        let keeper = keeper.filter(|_| puts_row_back);
         let mut applied = false;
         let mut decide = |current: Option<&[u8]>| {
             let current = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             applied = current.is_some_and(|h| h.txn == txn && h.roll == roll);
+            if let Some(owner) = keeper.filter(|_| applied) {
+                self.locks.keep_row(owner, record.index, record.key);
+            }
             Ok(match prior {
                 _ if !applied => Action::Keep,
                 None => Action::Remove,
@@ -119,15 +146,17 @@ impl TxnSystem {
             })
         };
         index.tree().modify_as(SpaceClass::Rollback, record.key, acc, &mut decide)?;
-        let was_live = prior.is_some_and(|(h, _)| !h.deleted);
+        if let Some(owner) = keeper {
+            self.locks.save_memory(owner, record.index)?;
+        }
         Ok(if applied { i64::from(was_live) - i64::from(!record.deletes) } else { 0 })
     }
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
     pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
         let undone = self.unprepare(&mut loser.log).and_then(|_| match loser.tried {
-            false => self.undo_to(&mut loser.log, 0, &mut |_, _| {}),
-            true => self.undo_records(&mut loser.log, 0, &mut |_, _| {}),
+            false => self.undo_to(&mut loser.log, 0, None),
+            true => self.undo_records(&mut loser.log, 0, None),
         });
         self.release_unsaid_xid(&loser.log, &mut loser.xid);
         if let Err(e) = undone {
@@ -139,7 +168,7 @@ impl TxnSystem {
     }
 
     /// The end of a rollback: the log is free, the id is gone from all rows.
-    pub(crate) fn finish_rollback(&self, owner: &Arc<holdfast_lock::Owner>, mut log: UndoLog) {
+    pub(crate) fn finish_rollback(&self, owner: &Arc<Owner>, mut log: UndoLog) {
         let acc = self.store.pool().access(AccessKind::Point);
         let id = log.txn();
         // If the pages cannot be freed now, recovery will do it: the log is empty, there is nothing to undo in it.

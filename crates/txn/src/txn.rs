@@ -22,6 +22,7 @@ use crate::losers::Loser;
 use crate::options::{Durability, Isolation, TxnOptions};
 use crate::reads::{ForCursors, LastRead};
 use crate::row::VersionHeader;
+use crate::savepoint::GoesOn;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
 use crate::visibility::Reader;
@@ -177,24 +178,14 @@ impl Txn {
         self.options.wait = Some(wait);
     }
 
-    /// The point that the transaction has reached. What it has locked by now stays locked if it is rolled back to this point.
+    /// The point that the transaction has reached.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
-        if let Some(owner) = self.owner.get() {
-            owner.keep_locks();
-        }
-        self.place()
-    }
-
-    /// As [`Txn::savepoint`], for a caller that undoes the change of a row that failed halfway:
-    /// rows that were locked by the same statement and changed since are not locked any more after
-    /// a rollback to this point.
-    #[must_use]
-    pub fn place(&self) -> Savepoint {
         Savepoint { records: self.changes() }
     }
 
-    /// Undoes what was changed since `savepoint`. Locks stay, but for those of rows that were both locked and changed since.
+    /// Undoes what was changed since `savepoint`. The view and the locks stay: a row that was there
+    /// before and was changed since is locked exclusively.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an earlier point since;
@@ -208,17 +199,17 @@ impl Txn {
         if savepoint.records > self.changes() {
             return Err(Error::invalid("the savepoint was rolled back over"));
         }
-        let Some(log) = &mut self.log else { return Ok(()) };
-        if savepoint.records == log.records() && self.half_undone.is_none() {
+        if savepoint.records == self.changes() && self.half_undone.is_none() {
             return Ok(());
         }
-        let (system, deltas) = (&self.system, &mut self.deltas);
-        let mut undone = |index, by| add_delta(deltas, index, by);
-        let result = system.unprepare(log).and_then(|_| system.undo_to(log, savepoint.records, &mut undone));
+        let owner = Arc::clone(self.owner());
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let system = &self.system;
+        let goes_on = GoesOn { owner: &owner, deltas: &mut self.deltas };
+        let result = system.unprepare(log).and_then(|_| system.undo_to(log, savepoint.records, Some(goes_on)));
         system.release_unsaid_xid(log, &mut self.xid);
-        let left = log.records();
-        self.owner().undid();
-        self.owner().set_undo_records(left);
+        owner.undid();
+        owner.set_undo_records(log.records());
         self.system.metrics.inc(Counter::TrxSavepointRollbacks);
         self.half_undone = None;
         self.set_half_undone(savepoint.records, &result);
@@ -442,7 +433,7 @@ impl Txn {
         self.system.metrics.adjust(Gauge::TrxActive, -1);
         let owner = Arc::clone(self.owner());
         let unprepared = self.system.unprepare(&mut log);
-        let undone = unprepared.and_then(|lsn| self.system.undo_to(&mut log, 0, &mut |_, _| {}).map(|()| lsn));
+        let undone = unprepared.and_then(|lsn| self.system.undo_to(&mut log, 0, None).map(|()| lsn));
         self.system.release_unsaid_xid(&log, &mut self.xid);
         match undone {
             Ok(lsn) => {
@@ -467,13 +458,6 @@ impl Txn {
             self.system.end_owner(owner);
         }
         self.system.metrics.adjust(Gauge::TrxActive, -1);
-    }
-}
-
-pub(crate) fn add_delta(deltas: &mut Vec<(IndexId, i64)>, index: IndexId, by: i64) {
-    match deltas.iter_mut().find(|(i, _)| *i == index) {
-        Some((_, n)) => *n += by,
-        None => deltas.push((index, by)),
     }
 }
 

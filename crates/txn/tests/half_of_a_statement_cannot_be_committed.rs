@@ -48,7 +48,7 @@ fn it_can_be_rolled_back() {
     assert!(is_refused(txn.statement_begin()));
     assert!(is_refused(txn.update(&db.rows, &key(1), b"newer", None)));
     assert!(is_refused(txn.get(&db.rows, &key(1), &mut Vec::new())));
-    let here = txn.place();
+    let here = txn.savepoint();
     assert!(is_refused(txn.rollback_to(here)), "what came before that place is not whole");
     txn.rollback().unwrap();
     assert!(matches!(txn.rollback_to(start), Err(Error::Closed(_))));

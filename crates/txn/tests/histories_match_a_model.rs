@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use common::*;
@@ -37,6 +37,8 @@ struct Open {
     snapshot: u64,
     /// Own changes, and what they looked like at each savepoint.
     own: BTreeMap<Key, Option<u64>>,
+    /// Rows that were put back by a rollback to a savepoint.
+    locked: BTreeSet<Key>,
     savepoints: Vec<(Savepoint, BTreeMap<Key, Option<u64>>)>,
 }
 
@@ -52,7 +54,7 @@ impl Open {
     }
     fn all(&self, history: &History) -> Vec<(Key, u64)> {
         let keys = history.versions.keys().chain(self.own.keys());
-        let keys: std::collections::BTreeSet<Key> = keys.copied().collect();
+        let keys: BTreeSet<Key> = keys.copied().collect();
         keys.into_iter().filter_map(|k| Some((k, self.sees(history, k)?))).collect()
     }
 }
@@ -103,27 +105,29 @@ impl World {
         let wait = Some(WaitMode::NoWait);
         let mut txn = self.db.sys.begin(TxnOptions { isolation, snapshot_isolation: true, read_only, wait });
         txn.take_snapshot();
-        let (own, savepoints) = (BTreeMap::new(), Vec::new());
-        self.open.push(Open { txn, isolation, read_only, snapshot: self.history.commits, own, savepoints });
+        let (own, locked, savepoints) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        self.open.push(Open { txn, isolation, read_only, snapshot: self.history.commits, own, locked, savepoints });
     }
 
     /// What the model says a change of `k` by transaction `at` meets.
-    fn expected_error(&self, at: usize, k: Key) -> Option<&'static str> {
+    fn expected_error(&self, at: usize, k: Key, inserts: bool) -> Option<&'static str> {
         let me = &self.open[at];
-        let others = self.open.iter().enumerate().filter(|(i, _)| *i != at);
-        if others.into_iter().any(|(_, o)| o.own.contains_key(&k)) {
+        let others = || self.open.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, other)| other);
+        let locked = others().any(|other| other.locked.contains(&k));
+        if others().any(|other| other.own.contains_key(&k)) || locked && inserts {
             return Some("WouldBlock");
         }
         let stale = self.history.newest(k) > me.snapshot && !me.own.contains_key(&k);
-        (me.isolation == Isolation::RepeatableRead && stale).then_some("Conflict")
+        let conflicts = me.isolation == Isolation::RepeatableRead && stale;
+        conflicts.then_some("Conflict").or(locked.then_some("WouldBlock"))
     }
 
     /// One statement: a row and its secondary entry change together, or not at all.
     fn change(&mut self, at: usize) {
         let (k, v) = (self.rng.below(self.keys), self.next_value);
         self.next_value += 1;
-        let expected = self.expected_error(at, k);
         let kind = self.rng.below(4);
+        let expected = self.expected_error(at, k, kind == 1);
         let seen = {
             let me = &self.open[at];
             match me.own.get(&k) {
@@ -265,6 +269,8 @@ impl World {
                     let (savepoint, own) = me.savepoints[keep].clone();
                     me.savepoints.truncate(keep + 1);
                     me.txn.rollback_to(savepoint).unwrap();
+                    let before = |k: &&Key| self.history.at(**k, self.history.commits).is_some();
+                    me.locked.extend(me.own.keys().filter(|k| !own.contains_key(k)).filter(before));
                     me.own = own;
                 }
             }

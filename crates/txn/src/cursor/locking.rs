@@ -130,12 +130,15 @@ impl RowCursor {
     pub(super) fn cover_entry(&mut self, at: usize, cover: CoverId) -> Result<bool> {
         let Some(locking) = &self.locking else { return Ok(false) };
         let (system, index) = (&self.system, &self.index);
+        let taken_back = system.locks.taken_back();
         if system.locks.cover_row(&self.owner, index.id(), cover, &self.key) {
             let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
             let mut payload = locking.shared.lock().read.take_payload();
             let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
             let read = read_covered(system, &self.owner, index, &self.key, seen, &acc, &mut payload);
-            if let Ok(Some(spot)) = read {
+            if let Ok(Some(spot)) = read
+                && system.locks.taken_back() == taken_back
+            {
                 let mut value = mem::take(&mut self.value);
                 let exists = self.value_of_locked(spot, payload, &acc, &mut value);
                 drop(acc);

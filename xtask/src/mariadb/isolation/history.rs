@@ -163,6 +163,10 @@ pub struct Txn {
     pub long: bool,
     /// START TRANSACTION WITH CONSISTENT SNAPSHOT: the clock before and after.
     pub snapshot: Option<(u64, u64)>,
+    /// When a rollback to a savepoint was over that had been set before the first use of the
+    /// engine. The server rolls the whole transaction back in the engine then: its view and its
+    /// locks are gone.
+    pub begun_anew: Option<u64>,
     pub statements: Vec<Statement>,
     pub end: End,
 }
@@ -182,6 +186,9 @@ impl fmt::Display for Txn {
         writeln!(f, "  T{} at {}, {:?}", self.number, self.level.name(), self.end)?;
         if let Some((from, to)) = self.snapshot {
             writeln!(f, "    {from:>6}..{to:<6} START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
+        }
+        if let Some(at) = self.begun_anew {
+            writeln!(f, "    {at:>14} nothing of it is left in the engine")?;
         }
         for statement in &self.statements {
             let undone = statement.undone.map_or(String::new(), |at| format!(" (undone at {at})"));

@@ -59,7 +59,7 @@ impl Story {
         let txns = &mut self.history.txns;
         let at = txns.iter().position(|txn| txn.number == number).unwrap_or_else(|| {
             let (statements, end) = (Vec::new(), End::Aborted);
-            txns.push(Txn { number, level, long: true, snapshot: None, statements, end });
+            txns.push(Txn { number, level, long: true, snapshot: None, begun_anew: None, statements, end });
             txns.len() - 1
         });
         &mut txns[at]
@@ -208,6 +208,41 @@ fn a_snapshot_may_be_older_than_its_reads_but_not_than_its_beginning() {
     story.reads(2, RR, item(1), &[first(1)]);
     story.commits(2);
     assert_eq!(story.findings(true), []);
+}
+
+/// T1 reads, goes back to a savepoint, and reads what T2 has changed meanwhile.
+fn reads_again_after_going_back(begins_anew: bool) -> Story {
+    let mut story = Story::new();
+    story.reads(1, RR, item(1), &[first(1)]);
+    let token = story.writes(2, RR, 1, 7);
+    story.commits(2);
+    let at = story.tick();
+    let txn = story.txn(1, RR);
+    txn.statements[0].undone = Some(at);
+    txn.begun_anew = begins_anew.then_some(at);
+    story.reads(1, RR, item(1), &[row(1, token, 7)]);
+    story.commits(1);
+    story
+}
+
+#[test]
+fn a_view_outlasts_a_rollback_to_a_savepoint_but_for_one_before_the_first_use_of_the_engine() {
+    assert_eq!(reads_again_after_going_back(false).findings(true), [Anomaly::DirtyRead, Anomaly::SnapshotSkew]);
+    assert_eq!(reads_again_after_going_back(true).findings(true), []);
+}
+
+#[test]
+fn what_was_read_before_a_rollback_to_a_savepoint_counts() {
+    let mut story = Story::new();
+    story.locks(1, SER, item(1), &[first(1)]);
+    story.writes(2, SER, 1, 7);
+    let token = story.writes(2, SER, 2, 7);
+    story.commits(2);
+    let at = story.tick();
+    story.txn(1, SER).statements[0].undone = Some(at);
+    story.locks(1, SER, item(2), &[row(2, token, 7)]);
+    story.commits(1);
+    assert!(story.findings(true).contains(&Anomaly::LockSkew));
 }
 
 #[test]

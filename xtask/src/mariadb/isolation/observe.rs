@@ -170,8 +170,7 @@ impl<'a> Observer<'a> {
     }
 
     fn enter(&mut self, looked: &Looked<'_>, key: Key, predicate: bool, from: Number, to: Option<Number>) {
-        // A rollback to a savepoint releases the locks of rows that were locked and changed since, so what was read there is not kept.
-        if looked.statement.undone.is_some() {
+        if looked.statement.undone.is_some() && looked.txn.begun_anew.is_some() {
             return;
         }
         let (token, locking) = (looked.statement.token, looked.locking);
@@ -267,9 +266,12 @@ fn view(txn: &Txn, statement: &Statement, locking: bool) -> View {
         return of_statement;
     }
     let plain = |s: &&Statement| matches!(s.does, Does::Read { locking: false, .. });
-    let first_plain = txn.statements.iter().find(plain).map(|s| (s.from, s.to));
+    // What lasted only until the transaction began anew is of another view than what came later.
+    let same_view = |s: &&Statement| txn.begun_anew.is_none() || s.undone.is_some() == statement.undone.is_some();
+    let mut statements = txn.statements.iter().filter(same_view);
+    let first = statements.clone().next().map(|s| s.from);
+    let first_plain = statements.find(plain).map(|s| (s.from, s.to));
     let (from, to) = txn.snapshot.or(first_plain).unwrap_or((statement.from, statement.to));
     // With snapshot isolation a change that finds nothing takes the view.
-    let first = txn.statements.first().map_or(from, |s| s.from);
-    View { from: if txn.level == Level::Snapshot { from.min(first) } else { from }, to }
+    View { from: if txn.level == Level::Snapshot { from.min(first.unwrap_or(from)) } else { from }, to }
 }

@@ -64,20 +64,23 @@ impl<'a> Session<'a> {
             level: plan.level,
             long: plan.shape != Shape::Autocommit,
             snapshot: None,
+            begun_anew: None,
             statements: Vec::new(),
             end: End::Aborted,
         };
         self.begin(&mut txn, plan.shape)?;
-        let mut savepoint = 0;
+        let (mut savepoint, mut is_first) = (0, false);
         for (n, step) in plan.steps.iter().enumerate() {
             match step {
                 Step::Savepoint => {
                     self.conn.query_drop("SAVEPOINT s")?;
                     savepoint = txn.statements.len();
+                    is_first = n == 0 && txn.snapshot.is_none();
                 }
                 Step::RollbackTo => {
                     self.conn.query_drop("ROLLBACK TO SAVEPOINT s")?;
                     let at = self.clock.tick();
+                    txn.begun_anew = is_first.then_some(at);
                     txn.statements[savepoint..].iter_mut().for_each(|s| s.undone = s.undone.or(Some(at)));
                 }
                 Step::Do(what) => {

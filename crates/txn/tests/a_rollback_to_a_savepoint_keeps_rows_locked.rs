@@ -1,0 +1,121 @@
+//! A row that was changed since a savepoint, and that a rollback to the savepoint puts back, stays
+//! locked exclusively: also if it was locked since the savepoint, when the id in the row had taken
+//! the place of the lock. The view stays as well.
+#![cfg(not(shuttle))]
+
+mod common;
+#[path = "common/session.rs"]
+mod session;
+
+use std::ops::Bound;
+
+use common::*;
+use holdfast_base::Error;
+use holdfast_metrics::Counter;
+use holdfast_txn::*;
+use session::Session;
+
+fn is_locked(db: &Db, key: &str) -> bool {
+    let mut other = db.at(Isolation::ReadCommitted);
+    let got = other.get_locked(&db.rows, key.as_bytes(), LockMode::Shared, Some(WaitMode::NoWait), &mut Vec::new());
+    is(got, |e| matches!(e, Error::WouldBlock))
+}
+
+#[test]
+fn rows_that_are_put_back_are_locked() {
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+        let db = Db::new();
+        db.put(&[("changed", "1"), ("deleted", "1"), ("locked", "1"), ("shared", "1"), ("untouched", "1")]);
+        let mut txn = db.at(isolation);
+        let savepoint = txn.savepoint();
+        let mut value = Vec::new();
+        assert!(txn.get_locked(&db.rows, b"locked", LockMode::Exclusive, None, &mut value).unwrap());
+        assert!(txn.get_locked(&db.rows, b"shared", LockMode::Shared, None, &mut value).unwrap());
+        for key in [&b"changed"[..], b"locked", b"shared"] {
+            assert!(txn.update(&db.rows, key, b"2", None).unwrap());
+        }
+        assert!(txn.delete(&db.rows, b"deleted", None).unwrap());
+        txn.insert(&db.rows, b"inserted", b"2").unwrap();
+        assert!(txn.update(&db.rows, b"inserted", b"3", None).unwrap());
+        txn.rollback_to(savepoint).unwrap();
+        for key in ["changed", "deleted", "locked", "shared"] {
+            assert!(is_locked(&db, key), "{key} at {isolation:?}");
+        }
+        assert!(!is_locked(&db, "untouched"));
+        assert!(!is_locked(&db, "inserted"), "there is no such row");
+        txn.commit(Durability::Lazy).unwrap();
+        assert!(!is_locked(&db, "changed"));
+        assert_eq!(db.sys.locks().memory(), 0);
+    }
+}
+
+#[test]
+fn another_transaction_waits_for_the_end() {
+    let db = Db::new();
+    db.put(&[("1", "a")]);
+    let mut txn = db.begin();
+    let savepoint = txn.savepoint();
+    assert!(txn.update(&db.rows, b"1", b"b", None).unwrap());
+    txn.rollback_to(savepoint).unwrap();
+    let waiting = Session::new(&db, TxnOptions::default());
+    let waiting = waiting.update("1", "c").blocked();
+    assert!(txn.update(&db.rows, b"1", b"d", None).unwrap(), "the row is still this one's");
+    txn.commit(Durability::Lazy).unwrap();
+    assert!(waiting.result().unwrap());
+}
+
+#[test]
+fn the_view_stays() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("2", "a")]);
+    let mut txn = db.at(Isolation::RepeatableRead);
+    let savepoint = txn.savepoint();
+    assert_eq!(get(&mut txn, &db.rows, "1"), Some("a".into()));
+    assert!(txn.update(&db.rows, b"2", b"b", None).unwrap());
+    db.put(&[("1", "c")]);
+    txn.rollback_to(savepoint).unwrap();
+    assert_eq!(get(&mut txn, &db.rows, "1"), Some("a".into()));
+}
+
+/// Changes 2,000 rows, with a cursor or one by one, goes back, and returns how often locks had
+/// become a table lock.
+fn change_many_and_go_back(by_cursor: bool) -> u64 {
+    let mut setup = Setup::default();
+    setup.txn.lock_memory = 64 << 10;
+    let db = Db::with(setup);
+    let keys: Vec<String> = (0..2_000).map(|i| format!("{i:05}")).collect();
+    db.put(&keys.iter().map(|key| (key.as_str(), "old")).collect::<Vec<_>>());
+    let mut txn = db.at(Isolation::RepeatableRead);
+    let savepoint = txn.savepoint();
+    if by_cursor {
+        let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+        let mut cursor = txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+        while let Some((key, _)) = cursor.next().unwrap() {
+            let key = key.to_vec();
+            assert!(txn.update(&db.rows, &key, b"new", None).unwrap());
+        }
+    } else {
+        for key in &keys {
+            assert!(txn.update(&db.rows, key.as_bytes(), b"new", None).unwrap());
+        }
+    }
+    txn.rollback_to(savepoint).unwrap();
+    assert!(db.sys.locks().memory() < 96 << 10, "{} bytes of locks", db.sys.locks().memory());
+    for key in keys.iter().step_by(99) {
+        assert!(is_locked(&db, key), "{key}");
+    }
+    txn.commit(Durability::Lazy).unwrap();
+    assert!(keys.iter().step_by(99).all(|key| !is_locked(&db, key)));
+    assert_eq!(db.sys.locks().memory(), 0);
+    db.store.metrics().get(Counter::LockEscalations)
+}
+
+#[test]
+fn many_rows_become_a_table_lock() {
+    assert_eq!(change_many_and_go_back(false), 1);
+}
+
+#[test]
+fn what_a_scan_has_locked_as_one_needs_no_locks_of_its_own() {
+    assert_eq!(change_many_and_go_back(true), 0);
+}
