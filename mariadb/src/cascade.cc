@@ -54,6 +54,17 @@ private:
   hf_cursor *cursor= nullptr;
 };
 
+/* While it lives, a handler reads what a reference leads to. Chains may come to a table again. */
+class Following
+{
+public:
+  explicit Following(bool *flag_arg) : flag(flag_arg), before(*flag_arg) { *flag= true; }
+  ~Following() { *flag= before; }
+
+private:
+  bool *flag, before;
+};
+
 /* While it lives, all columns of the table are read and written, and its records are put back in the end: a chain may come to a table again
    while a row of it is in them. Of what is put back nothing but columns in keys is looked at. */
 class Whole_records
@@ -226,7 +237,7 @@ int ha_holdfast::check_parents(const uchar *before, const uchar *after)
     Bytes key;
     int error= link->is_usable() ? encode_linked(*link, after, &key) : 0;
     if (!error && link->is_usable())
-      error= find_linked(*link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_SHARED, &found);
+      error= find_linked(*link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED, &found);
     if (error)
       return error;
     if (!found)
@@ -272,7 +283,7 @@ int ha_holdfast::act_on_children(const uchar *before, const uchar *after)
 int ha_holdfast::keep_for_children(const Link &link, const Bytes &key)
 {
   bool found;
-  int error= find_linked(link, key, HF_LOCK_SHARED, &found);
+  int error= find_linked(link, key, HF_LOCK_LINKED_SHARED, &found);
   return !error && found ? refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED) : error;
 }
 
@@ -337,6 +348,7 @@ int ha_holdfast::collect_rows(uint index, const Bytes &key, std::vector<Bytes> *
 int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
 {
   Whole_records records(table);
+  Following following(&follows_link);
   read_lock= HF_LOCK_EXCLUSIVE;
   is_scan= skip_locked= is_semi_consistent= false;
   links_known= false;

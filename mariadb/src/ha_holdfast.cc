@@ -230,7 +230,7 @@ int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bo
   cursor_locks= read_lock != HF_LOCK_NONE;
   bool committed_if_locked= is_semi_consistent && cursor_index == 0;
   hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, cursor_heads,
-                  committed_if_locked, read_lock};
+                  committed_if_locked, lock_of_rows()};
   cursor_backward= backward;
   return fail(hf_cursor_seek(cursor, transaction(), &where));
 }
@@ -264,6 +264,12 @@ bool ha_holdfast::is_covered()
 bool ha_holdfast::all_columns() const
 {
   return read_lock == HF_LOCK_EXCLUSIVE || is_sequence;
+}
+
+/* How rows are locked. Those of children are whatever the snapshot sees of their table. */
+hf_lock ha_holdfast::lock_of_rows() const
+{
+  return follows_link && read_lock == HF_LOCK_EXCLUSIVE ? HF_LOCK_LINKED_EXCLUSIVE : read_lock;
 }
 
 /* Whether the heads of rows do. */
@@ -458,7 +464,7 @@ int ha_holdfast::fetch_agreeing(uchar *record, const uchar *key, uint length, en
 int ha_holdfast::read_by_row_key(uchar *record, int not_found)
 {
   bool head_only= wants_heads();
-  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), read_lock, skip_locked, head_only, row);
+  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), lock_of_rows(), skip_locked, head_only, row);
   if (code != HF_OK)
     return fail(code, not_found);
   row_was_got= true;

@@ -172,6 +172,7 @@ private:
   int check_pushed_condition();
   bool all_columns() const;
   bool wants_heads() const;
+  hf_lock lock_of_rows() const;
 
   int take_row_id();
   int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::References *out);
@@ -234,6 +235,7 @@ private:
   hf_transaction *alone= nullptr;     // of a sequence, while it is read or written
 
   hf_lock read_lock= HF_LOCK_NONE;
+  bool follows_link= false;                // what is read, is read for the row that it refers to
   bool skip_locked= false;
   bool is_semi_consistent= false;     // a scan of rows does not wait for those that are locked, until the server finds that they matter
   bool given_unlocked= false;         // the row read last is such a one

@@ -231,7 +231,14 @@ hf_code hf_adopt(const hf_database *database, hf_slice xid, hf_transaction **out
 
 /* Entries */
 
-typedef enum { HF_LOCK_NONE= 0, HF_LOCK_SHARED= 1, HF_LOCK_EXCLUSIVE= 2 } hf_lock;
+/* Rows that references lead to are read even if their table is newer than the snapshot. */
+typedef enum {
+  HF_LOCK_NONE= 0,
+  HF_LOCK_SHARED= 1,
+  HF_LOCK_EXCLUSIVE= 2,
+  HF_LOCK_LINKED_SHARED= 3,
+  HF_LOCK_LINKED_EXCLUSIVE= 4
+} hf_lock;
 
 /* Index 0 holds rows. The key of an entry of another index ends with the key of its row; the entry's value begins with how many bytes of
    its key are before that, as LEB128.

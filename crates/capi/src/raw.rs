@@ -346,7 +346,7 @@ impl Transaction {
     ) -> Result<()> {
         match duplicate {
             Lock::None => self.raw.insert(table, index, key, value),
-            lock => self.raw.insert_or_lock(table, index, key, value, lock == Lock::Exclusive),
+            lock => self.raw.insert_or_lock(table, index, key, value, lock.is_exclusive()),
         }
     }
 
@@ -361,7 +361,7 @@ impl Transaction {
     ) -> Result<()> {
         match duplicate {
             Lock::None => self.raw.insert_unique(table, index, key, prefix, value),
-            lock => self.raw.insert_unique_or_lock(table, index, key, prefix, value, lock == Lock::Exclusive),
+            lock => self.raw.insert_unique_or_lock(table, index, key, prefix, value, lock.is_exclusive()),
         }
     }
 
@@ -407,7 +407,8 @@ impl Transaction {
 }
 
 fn raw_lock(lock: Lock, skip_locked: bool) -> Option<RawLock> {
-    (lock != Lock::None).then_some(RawLock { exclusive: lock == Lock::Exclusive, skip_locked })
+    let any_age = matches!(lock, Lock::LinkedShared | Lock::LinkedExclusive);
+    (lock != Lock::None).then_some(RawLock { exclusive: lock.is_exclusive(), skip_locked, any_age })
 }
 
 /// See [`crate::Cursor`].

@@ -15,6 +15,17 @@ pub enum Lock {
     Shared = 1,
     /// Against changes and locks by others; reads the newest committed version.
     Exclusive = 2,
+    /// As `Shared`, also where the snapshot is older than the table: for what a reference leads to.
+    LinkedShared = 3,
+    /// As `Exclusive`, likewise.
+    LinkedExclusive = 4,
+}
+
+impl Lock {
+    /// Whether it keeps out others' locks, too.
+    pub(crate) fn is_exclusive(self) -> bool {
+        matches!(self, Lock::Exclusive | Lock::LinkedExclusive)
+    }
 }
 
 entry_points! {

@@ -89,7 +89,7 @@ fn update_locked(db: &Database, first: u64, count: u64) -> holdfast::Result<()> 
     let (rows, mut value) = (raw.open_table("rows")?, Vec::new());
     for n in first..first + count {
         let mut txn = raw.begin(&as_the_server_does())?;
-        let lock = RawLock { exclusive: true, skip_locked: false };
+        let lock = RawLock { exclusive: true, skip_locked: false, any_age: false };
         assert!(txn.get(&rows, 0, &key(n), Some(lock), &mut value)?);
         assert!(txn.update(&rows, 0, &key(n), &[n as u8; 100])?);
         txn.commit(FlushAtCommit::Lazy)?;

@@ -192,7 +192,11 @@ impl Context {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         let indexes = table.store.indexes()?;
-        match self.statement(|txn| txn.get_locked(&indexes[0], key, kind, wait_mode(wait), out)) {
+        let read = |txn: &mut Txn| {
+            txn.check_age(&indexes[0])?;
+            txn.get_locked(&indexes[0], key, kind, wait_mode(wait), out)
+        };
+        match self.statement(read) {
             Err(Error::WouldBlock) if wait == WaitMode::SkipLocked => Ok(false),
             result => result,
         }

@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use holdfast::raw::{Lifetime, RawDatabase, RawOptions, RawTransaction};
+use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawOptions, RawRead, RawTransaction};
 use holdfast::{Database, Error, FlushAtCommit, Isolation, Result};
 
 fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
@@ -43,6 +43,35 @@ fn a_view_of_before_cannot_read_a_table_that_was_emptied() {
     assert!(matches!(find(&db, &mut old, "t"), Err(Error::SnapshotTooOld)));
     let mut new = begin(&db, Isolation::RepeatableRead);
     assert!(!find(&db, &mut new, "t").unwrap());
+}
+
+/// A locking read by the key alone once went through, and a change by it; one by an index did not.
+#[test]
+fn a_view_of_before_cannot_lock_a_row_of_a_table_that_was_emptied() {
+    let (_db, db) = database(Lifetime::Lasting);
+    let mut old = begin(&db, Isolation::RepeatableRead);
+    db.truncate_table("t", common::WAIT).unwrap();
+    put(&db, "t");
+    let table = db.open_table("t").unwrap();
+    for exclusive in [false, true] {
+        let lock = RawLock { exclusive, skip_locked: false, any_age: false };
+        let got = old.get(&table, 0, b"key", Some(lock), &mut Vec::new());
+        assert!(matches!(got, Err(Error::SnapshotTooOld)), "{got:?}");
+    }
+}
+
+#[test]
+fn what_a_reference_leads_to_is_read_whatever_the_age_of_its_table() {
+    let (_db, db) = database(Lifetime::Lasting);
+    let mut old = begin(&db, Isolation::RepeatableRead);
+    db.truncate_table("t", common::WAIT).unwrap();
+    put(&db, "t");
+    let table = db.open_table("t").unwrap();
+    let lock = Some(RawLock { exclusive: false, skip_locked: false, any_age: true });
+    assert!(old.get(&table, 0, b"key", lock, &mut Vec::new()).unwrap());
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let mut cursor = old.cursor(&table, 0, all, RawRead { lock, ..RawRead::default() }).unwrap();
+    assert!(cursor.next().unwrap().is_some());
 }
 
 #[test]

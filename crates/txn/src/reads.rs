@@ -157,6 +157,15 @@ impl Txn {
         Ok(true)
     }
 
+    /// Whether the transaction's view, if it has one by now, is no older than the index. A cursor
+    /// asks that also where it locks; [`Txn::get_locked`] leaves it to its caller.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`] if the index was filled later.
+    pub fn check_age(&self, index: &TableIndex) -> Result<()> {
+        self.view.as_ref().map_or(Ok(()), |view| index.check_view(view))
+    }
+
     /// Locks the entry of `key` and says whether there is one, whatever the snapshot sees. The lock stays until the end of the
     /// transaction; a key without an entry is unlocked again.
     ///

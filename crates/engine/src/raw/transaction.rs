@@ -34,6 +34,8 @@ pub struct RawLock {
     pub exclusive: bool,
     /// Pass over what is locked.
     pub skip_locked: bool,
+    /// Also where the snapshot is older than the table: what references lead to is looked up so.
+    pub any_age: bool,
 }
 
 /// How a cursor reads.
@@ -261,6 +263,9 @@ impl RawTransaction {
     ) -> Result<bool> {
         let index = table.index(index)?;
         let Some(lock) = lock else { return self.txn.get(index, key, out) };
+        if !lock.any_age {
+            self.txn.check_age(index)?;
+        }
         match self.txn.get_locked(index, key, lock.mode(), lock.wait(), out) {
             Err(Error::WouldBlock) if lock.skip_locked => Ok(false),
             result => result,
@@ -298,8 +303,9 @@ impl RawTransaction {
         self.shared.check()?;
         let RawRead { direction, lock, scan, part, committed_if_locked } = read;
         let scan = if self.shared.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
+        let any_age = lock.is_some_and(|lock| lock.any_age);
         let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
-        let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked };
+        let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked, any_age };
         self.txn.cursor(table.index(index)?, bounds.0, bounds.1, options)
     }
 

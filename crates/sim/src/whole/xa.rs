@@ -210,7 +210,7 @@ impl Session {
     }
 
     fn lock_raw(&mut self, current: &mut Current, txn: &mut RawTransaction, rows: &RawRows) -> Result<(), Stop> {
-        let lock = RawLock { exclusive: self.dice.percent(50), skip_locked: self.dice.percent(20) };
+        let lock = RawLock { exclusive: self.dice.percent(50), skip_locked: self.dice.percent(20), any_age: false };
         if self.dice.percent(40) {
             return self.raw_range(current, txn, rows, Some(lock));
         }

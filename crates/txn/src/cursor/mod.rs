@@ -89,6 +89,8 @@ pub struct CursorOptions {
     /// it without a lock, as it was committed last: a caller that finds that it matters waits then
     /// ([`RowCursor::lock_given`]). InnoDB's "semi-consistent read".
     pub committed_if_locked: bool,
+    /// Also where the view is older than the index: what references lead to is looked up so.
+    pub any_age: bool,
 }
 
 /// What the newest version of an entry means for a reader, without a look at older ones.
@@ -170,8 +172,8 @@ impl Txn {
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
         let locking = mode.map(|mode| self.locking(index, mode, from, to, options)).transpose()?;
         let view = if locking.is_none() { Some(self.current_view().share()) } else { None };
-        if let Some(view) = &self.view {
-            index.check_view(view)?;
+        if !options.any_age {
+            self.check_age(index)?;
         }
         self.owner().cursor_opens();
         let Buffers { batch, key, value } = Buffers::take();
