@@ -60,19 +60,21 @@ int ha_holdfast::damaged()
 
 /* Statements */
 
-/* Whether the statement changes tables by what it reads in others. */
-static bool reads_to_write(int command)
+/* Whether the statement locks what it reads in other tables than those that it changes. As with
+   InnoDB, some do at every level. */
+static bool reads_to_write(int command, int isolation)
 {
   switch (command) {
   case SQLCOM_INSERT_SELECT:
   case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_UPDATE:
+  case SQLCOM_CREATE_TABLE:
+    return isolation >= ISO_REPEATABLE_READ;
   case SQLCOM_INSERT:
   case SQLCOM_REPLACE:
-  case SQLCOM_UPDATE:
   case SQLCOM_UPDATE_MULTI:
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
-  case SQLCOM_CREATE_TABLE:
   case SQLCOM_LOAD:
     return true;
   default:
@@ -116,8 +118,8 @@ THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_l
     read_lock= HF_LOCK_EXCLUSIVE;
   else if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
     read_lock= HF_LOCK_SHARED;
-  else if (isolation >= ISO_REPEATABLE_READ &&
-           (reads_to_write(thd_sql_command(thd)) || reads_to_log(type, thd_sql_command(thd))))
+  else if (reads_to_write(thd_sql_command(thd), isolation) ||
+           (isolation >= ISO_REPEATABLE_READ && reads_to_log(type, thd_sql_command(thd))))
     read_lock= HF_LOCK_SHARED;
   else if (isolation == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
     read_lock= HF_LOCK_SHARED;
