@@ -196,6 +196,13 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
   }
   if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
     return cannot_add(thd, reference, "columns have other types than those in", table_of(reference.parent));
+  for (size_t i= 0; i < fields.size(); i++)
+  {
+    // The parent's NULL would have nowhere to go.
+    if (reference.on_update == FK_OPTION_CASCADE && !fields[i]->real_maybe_null() && parent_fields[i]->real_maybe_null())
+      return cannot_add(thd, reference, "ON UPDATE CASCADE from a column that can be NULL to one that is NOT NULL,",
+                        fields[i]->field_name.str);
+  }
   return 0;
 }
 

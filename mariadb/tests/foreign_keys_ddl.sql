@@ -161,3 +161,14 @@ SET foreign_key_checks = 0;
 ALTER TABLE refers ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES no_index (a);
 SET foreign_key_checks = 1;
 DROP TABLE refers, no_index;
+-- ON UPDATE CASCADE brings the parent's NULL to its children: they must be able to have it.
+CREATE TABLE nullable (id INT PRIMARY KEY, a INT, b INT NOT NULL, UNIQUE (a), UNIQUE (b)) ENGINE=$ENGINE;
+CREATE TABLE refers (a INT NOT NULL, FOREIGN KEY (a) REFERENCES nullable (a) ON UPDATE CASCADE) ENGINE=$ENGINE;
+CREATE TABLE refers (a INT NOT NULL, b INT NOT NULL, FOREIGN KEY (a) REFERENCES nullable (a) ON DELETE CASCADE, FOREIGN KEY (b) REFERENCES nullable (b) ON UPDATE CASCADE) ENGINE=$ENGINE;
+ALTER TABLE refers ADD FOREIGN KEY (a) REFERENCES nullable (a) ON UPDATE CASCADE;
+ALTER TABLE nullable MODIFY b INT;
+CREATE TABLE own (a INT PRIMARY KEY, b INT, UNIQUE (b), FOREIGN KEY (a) REFERENCES own (b) ON UPDATE CASCADE) ENGINE=$ENGINE;
+SET foreign_key_checks = 0;
+CREATE TABLE own (a INT PRIMARY KEY, b INT, UNIQUE (b), FOREIGN KEY (a) REFERENCES own (b) ON UPDATE CASCADE) ENGINE=$ENGINE;
+SET foreign_key_checks = 1;
+DROP TABLE refers, nullable;
