@@ -59,6 +59,40 @@ const SANITIZED: [&str; 7] = [
     "-fno-sanitize-recover=undefined",
 ];
 
+/// A fault that is planted in the shim, to test whether a check of the server finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plant {
+    /// The file of `mariadb/src` that gets it.
+    pub file: &'static str,
+    /// What stands there, once.
+    pub sound: &'static str,
+    /// What stands there instead.
+    pub faulty: &'static str,
+}
+
+/// As [`plugin`], with a fault. The next [`plugin`] is without it.
+pub fn planted_plugin(cache: &Cache, version: &str, profile: Profile, plant: Plant) -> anyhow::Result<()> {
+    let engine = engine_library(profile)?;
+    let mut objects = objects(cache, version, profile)?;
+    let sources = root().join("mariadb/src");
+    let text = fs::read_to_string(sources.join(plant.file))?;
+    if text.matches(plant.sound).count() != 1 {
+        bail!("{} does not have once what the planted fault replaces: {}", plant.file, plant.sound);
+    }
+    let build = cache.path(profile.build_dir()).join("planted");
+    fs::create_dir_all(&build)?;
+    let (source, object) = (build.join(plant.file), build.join(plant.file).with_extension("o"));
+    fs::write(&source, text.replace(plant.sound, plant.faulty))?;
+    let newest_header = newest_header(&sources)?;
+    let headers = Headers::precompile(cache, version, profile, newest_header)?;
+    compile(headers.command().arg("-iquote").arg(&sources).arg("-c").arg(&source), &object)?;
+    objects.retain(|other| other.file_name() != object.file_name());
+    objects.push(object);
+    let linked = build.join("planted.so");
+    link(cache, profile, &objects, &engine, &linked)?;
+    install(cache, &linked).map(drop)
+}
+
 /// Builds the plugin and puts it into the plugin folder of the private servers.
 pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<PathBuf> {
     let engine = engine_library(profile)?;
@@ -71,13 +105,23 @@ pub fn plugin(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<
     if modified(&linked)? < newest_part {
         link(cache, profile, &objects, &engine, &linked)?;
     }
+    install(cache, &linked)
+}
+
+/// Puts a library into the plugin folder.
+fn install(cache: &Cache, linked: &Path) -> anyhow::Result<PathBuf> {
     let plugin = cache.root("usr/lib/mysql/plugin/ha_holdfast.so");
     // Written beside it first, then renamed: a running server has the old file mapped.
     let fresh = plugin.with_extension("so.new");
-    fs::copy(&linked, &fresh)?;
+    fs::copy(linked, &fresh)?;
     fs::rename(&fresh, &plugin)?;
     println!("{}", plugin.display());
     Ok(plugin)
+}
+
+/// The time of the last change of any header of the shim.
+fn newest_header(sources: &Path) -> anyhow::Result<SystemTime> {
+    Ok(newest(sources, "h")?.max(newest(&root().join("crates/capi/include"), "h")?))
 }
 
 /// Builds the engine with its C interface as a static library.
@@ -94,7 +138,7 @@ fn objects(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<Vec
     let build = cache.path(profile.build_dir());
     fs::create_dir_all(&build)?;
     let sources = root().join("mariadb/src");
-    let newest_header = newest(&sources, "h")?.max(newest(&root().join("crates/capi/include"), "h")?);
+    let newest_header = newest_header(&sources)?;
     let mut objects = Vec::new();
     let mut stale = Vec::new();
     for source in files(&sources, "cc")? {

@@ -31,7 +31,7 @@ pub mod statistics;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use compile::Profile;
+pub use compile::{Plant, Profile};
 pub use historic::{Historic, HistoricServer};
 pub use server::Server;
 
@@ -51,6 +51,16 @@ pub fn build_as(cache: &Cache, profile: Profile) -> anyhow::Result<PathBuf> {
     let version = apt::fetch(cache)?;
     headers::extract(cache, &version)?;
     compile::plugin(cache, &version, profile)
+}
+
+/// As [`build_as`], with a fault planted in the shim. The next build is without it.
+///
+/// # Errors
+/// As [`build_as`], and if the shim does not have what the fault replaces.
+pub fn build_planted(cache: &Cache, profile: Profile, plant: Plant) -> anyhow::Result<()> {
+    let version = apt::fetch(cache)?;
+    headers::extract(cache, &version)?;
+    compile::planted_plugin(cache, &version, profile, plant)
 }
 
 /// The cache folder and the paths in it.

@@ -151,7 +151,7 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Backup => backup::run(&cache),
         What::Alters(options) => alters::run(&cache, &options),
         What::References(options) => references::run(&cache, &options),
-        What::Compare(options) => compare::run(&cache, &options),
+        What::Compare(options) => compare::run_as(&cache, &options, profile),
         What::Isolation(options) => isolation::run(&cache, &options),
         What::Crash { rounds, sysbench } => crash::run(&cache, rounds, sysbench),
         What::Bench(options) => bench::run(&cache, &options),

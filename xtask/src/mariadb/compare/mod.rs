@@ -8,6 +8,8 @@ mod answer;
 mod differences;
 mod generate;
 mod judge;
+mod meaning;
+mod plants;
 mod play;
 mod script;
 mod sessions;
@@ -16,14 +18,16 @@ mod tokens;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use holdfast_server::{Cache, Server};
+use holdfast_server::{Cache, Profile, Server, build_as, build_planted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::generate::Generator;
 use self::judge::{Class, Difference};
+use self::plants::Planted;
 use self::play::{Ending, Source, Stage};
 use self::script::Step;
 use super::pairs::Engine;
@@ -61,20 +65,72 @@ pub struct Options {
     /// Go on after a difference, show the first of each kind as it is, and count the others
     #[arg(long)]
     go_on: bool,
+    /// Plant faults in the engine's shim, one after the other, and see that each is found
+    #[arg(long)]
+    plants: bool,
 }
 
 /// As much of it as takes half a minute.
 pub fn short(cache: &Cache) -> anyhow::Result<()> {
-    run(cache, &Options { scenarios: 30, seed: 1, first: 0, minutes: None, go_on: false })
+    run(cache, &Options { scenarios: 30, seed: 1, first: 0, minutes: None, go_on: false, plants: false })
 }
 
 /// As much of it as the long suites have.
 pub fn long(cache: &Cache) -> anyhow::Result<()> {
-    run(cache, &Options { scenarios: 20_000, seed: 1, first: 0, minutes: None, go_on: false })
+    run(cache, &Options { scenarios: 20_000, seed: 1, first: 0, minutes: None, go_on: false, plants: false })
+}
+
+/// Runs it with the engine as it is built already, or with faults planted in it.
+pub fn run_as(cache: &Cache, options: &Options, profile: Profile) -> anyhow::Result<()> {
+    if options.plants {
+        let all = plants::ALL.iter().try_for_each(|planted| find(cache, options, profile, planted));
+        build_as(cache, profile)?;
+        return all;
+    }
+    run(cache, options)
+}
+
+/// Plants a fault and plays until a scenario differs that does not differ without the fault.
+fn find(cache: &Cache, options: &Options, profile: Profile, planted: &Planted) -> anyhow::Result<()> {
+    let mut number = 0;
+    while number < planted.within {
+        build_planted(cache, profile, planted.plant)?;
+        let Some((at, difference)) = first_difference(cache, options, number..planted.within)? else { break };
+        build_as(cache, profile)?;
+        if first_difference(cache, options, at..at + 1)?.is_none() {
+            println!("{}: found by scenario {at} ({:?}) in `{}`", planted.what, difference.class, difference.question);
+            return Ok(());
+        }
+        number = at + 1;
+    }
+    bail!("{}: not found in {} scenarios of seed {}", planted.what, planted.within, options.seed)
+}
+
+/// The first of these scenarios that differs, on a server of its own.
+fn first_difference(
+    cache: &Cache,
+    options: &Options,
+    numbers: Range<u64>,
+) -> anyhow::Result<Option<(u64, Difference)>> {
+    let server = Server::new(cache, "compare").bound_to_us();
+    let up = |fresh| server.up(PORT, fresh, &OPTIONS.map(String::from));
+    up(true)?;
+    let stage = Stage { server: &server, up: &up };
+    let mut found = None;
+    for number in numbers {
+        let (_, ending) = stage.play(&mut Generator::new(options.seed, options.first + number))?;
+        if let Ending::Differs(difference) = ending {
+            found = Some((number, *difference));
+            break;
+        }
+    }
+    // A fault may have ended it.
+    let _ = server.kill();
+    Ok(found)
 }
 
 /// Runs it; stops the server again.
-pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
+fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     let server = Server::new(cache, "compare").bound_to_us();
     let up = |fresh| server.up(PORT, fresh, &OPTIONS.map(String::from));
     up(true)?;

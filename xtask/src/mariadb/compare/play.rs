@@ -9,6 +9,7 @@ use super::super::pairs::Engine;
 use super::answer::Answer;
 use super::differences;
 use super::judge::{Class, Difference, judge};
+use super::meaning::Meanings;
 use super::script::{Statement, Step, schema};
 use super::sessions::{Side, Stand};
 
@@ -60,7 +61,14 @@ impl Stage<'_, '_> {
                 self.sides(sessions, true)?
             }
         };
-        let mut play = Play { stage: self, sides, sessions, said: vec![None; sessions], steps: Vec::new() };
+        let mut play = Play {
+            stage: self,
+            sides,
+            sessions,
+            said: vec![None; sessions],
+            meanings: Meanings::new(sessions),
+            steps: Vec::new(),
+        };
         let ending = play.run(source)?;
         Ok((play.steps, ending))
     }
@@ -72,6 +80,7 @@ struct Play<'p, 's, 'c> {
     sessions: usize,
     /// What each session has said last.
     said: Vec<Option<Statement>>,
+    meanings: Meanings,
     steps: Vec<Step>,
 }
 
@@ -91,9 +100,11 @@ impl Play<'_, '_, '_> {
         // Whoever waits is let go by the others.
         for _ in 0..2 * self.sessions {
             for session in self.free() {
-                let ending = self.step(Step::say(session, "COMMIT"), source)?;
-                if !matches!(ending, Ending::Same) {
-                    return Ok(ending);
+                for sql in self.meanings.ending(session) {
+                    let ending = self.step(Step::say(session, sql), source)?;
+                    if !matches!(ending, Ending::Same) {
+                        return Ok(ending);
+                    }
                 }
             }
             if self.free().len() == self.sessions {
@@ -118,6 +129,7 @@ impl Play<'_, '_, '_> {
                 for side in &mut self.sides {
                     side.say(statement.session, &statement.sql);
                 }
+                self.meanings.said(statement);
                 self.said[statement.session] = Some(statement.clone());
                 self.steps.push(step);
                 self.hear(source)
@@ -152,6 +164,7 @@ impl Play<'_, '_, '_> {
                     if !matches!(ending, Ending::Same) {
                         return Ok(ending);
                     }
+                    self.meanings.ended(&statement, theirs.is_success());
                     source.told(*session, theirs.is_success());
                 }
                 (Stand::Waits, Stand::Waits) => {}
@@ -162,11 +175,16 @@ impl Play<'_, '_, '_> {
     }
 
     fn answered(&mut self, statement: &Statement, ours: &Answer, theirs: &Answer) -> anyhow::Result<Ending> {
-        let Some((class, shown)) = judge(statement, ours, theirs) else { return Ok(Ending::Same) };
+        let meant = self.meanings.of(statement);
+        let Some((class, shown)) = judge(&meant, ours, theirs) else { return Ok(Ending::Same) };
         if [ours.code(), theirs.code()].contains(&1213) {
             return self.part("who is the victim of a deadlock");
         }
-        match differences::known(&statement.sql, ours, theirs) {
+        let session = statement.session;
+        if self.meanings.reads_uncommitted(session) && self.sides[1].others_have_changes(session) {
+            return self.part("READ UNCOMMITTED reads what is committed");
+        }
+        match differences::known(&meant.sql, ours, theirs) {
             Some(known) if known.parts => self.part(known.reason),
             Some(_) => Ok(Ending::Same),
             None => Ok(self.differ(&statement.sql, class, &shown.0, &shown.1)),
@@ -186,9 +204,14 @@ impl Play<'_, '_, '_> {
         if ours == &Stand::Answered(lost(ours)) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
             return Ok(self.differ(&statement.sql, Class::Hangs, &show(ours), &show(theirs)));
         }
-        let steps = self.steps.clone();
+        let ours_waits = matches!(ours, Stand::Waits);
+        if !ours_waits && self.meanings.others_are_partly_undone(statement.session) {
+            return self
+                .part("a rollback to a savepoint gives up the locks of rows that were locked and changed since");
+        }
+        let sql = self.meanings.of(statement).sql;
         let [holdfast, innodb] = &mut self.sides;
-        match differences::of_waits(&steps, matches!(ours, Stand::Waits), holdfast, innodb) {
+        match differences::of_waits(&sql, &self.meanings, ours_waits, holdfast, innodb) {
             Some(reason) => self.part(reason),
             None => Ok(self.differ(&statement.sql, Class::Waits, &show(ours), &show(theirs))),
         }
@@ -215,6 +238,7 @@ impl Play<'_, '_, '_> {
 
     fn kill(&mut self) -> anyhow::Result<Ending> {
         self.stage.server.kill()?;
+        self.meanings.killed();
         (self.stage.up)(false)?;
         self.sides = self.stage.sides(self.sessions, false)?;
         self.compare_tables()

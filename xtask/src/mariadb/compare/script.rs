@@ -44,6 +44,14 @@ pub fn preamble(engine: Engine) -> String {
     )
 }
 
+/// Stands for the name of the engine's schema: names of XA are those of the whole server.
+pub const SCHEMA: &str = "$schema";
+
+/// The statement as one engine gets it.
+pub fn for_engine(sql: &str, engine: Engine) -> String {
+    sql.replace(SCHEMA, &schema(engine))
+}
+
 /// The schema of an engine.
 pub fn schema(engine: Engine) -> String {
     engine.name().to_lowercase()
@@ -60,11 +68,9 @@ pub fn text(steps: &[Step], engine: Engine) -> String {
     let _ = writeln!(text, "{};", preamble(engine));
     for step in steps {
         match step {
-            Step::Say(statement) if several => {
-                let _ = writeln!(text, "/* session {} */ {};", statement.session, statement.sql);
-            }
-            Step::Say(statement) => {
-                let _ = writeln!(text, "{};", statement.sql);
+            Step::Say(Statement { session, sql, .. }) => {
+                let speaker = if several { format!("/* session {session} */ ") } else { String::new() };
+                let _ = writeln!(text, "{speaker}{};", for_engine(sql, engine));
             }
             Step::Kill => text += "-- here the server is killed and comes up again\n",
         }

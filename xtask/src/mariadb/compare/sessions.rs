@@ -14,7 +14,7 @@ use mysql::{Conn, OptsBuilder};
 
 use super::super::pairs::Engine;
 use super::answer::{Answer, ask};
-use super::script::{preamble, schema};
+use super::script::{for_engine, preamble, schema};
 
 /// Statements that end within that time are not asked about.
 const SHORT: Duration = Duration::from_millis(30);
@@ -62,6 +62,7 @@ impl Side {
         let schema = schema(engine);
         if fresh {
             watcher.query_drop("SET foreign_key_checks = 0, lock_wait_timeout = 30")?;
+            end_prepared(&mut watcher, &schema)?;
             watcher.query_drop(format!("DROP DATABASE IF EXISTS {schema}"))?;
             watcher.query_drop(format!("CREATE DATABASE {schema}"))?;
         }
@@ -75,8 +76,9 @@ impl Side {
 
     /// Lets a session say something; what comes of it is told by [`Side::settle`].
     pub fn say(&mut self, session: usize, sql: &str) {
+        let sql = for_engine(sql, self.engine);
         let session = &mut self.sessions[session];
-        session.pending = session.statements.send(sql.to_owned()).is_ok();
+        session.pending = session.statements.send(sql).is_ok();
     }
 
     /// Waits until each statement that is on its way has an answer or waits for a lock. Gives the sessions that were on their way.
@@ -133,6 +135,17 @@ impl Side {
         Ok(ids)
     }
 
+    /// Whether another session has changed rows and not ended its transaction, as InnoDB sees it.
+    pub fn others_have_changes(&mut self, session: usize) -> bool {
+        sleep(BETWEEN_LOOKS.saturating_sub(self.looked.elapsed()));
+        let id = self.sessions[session].id;
+        let others = self.watcher.query_first(format!(
+            "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0 AND trx_mysql_thread_id <> {id}"
+        ));
+        self.looked = Instant::now();
+        matches!(others, Ok(Some(1u64..)))
+    }
+
     /// Asks beside the sessions.
     pub fn look(&mut self, sql: &str) -> Answer {
         ask(&mut self.watcher, sql)
@@ -151,6 +164,25 @@ impl Side {
             ensure!(ended, "a statement on {} does not end, though it was killed", self.engine.name());
         }
         Ok(())
+    }
+}
+
+/// Ends the transactions of XA that an earlier scenario has left prepared. Their connections may
+/// be about to close.
+fn end_prepared(watcher: &mut Conn, schema: &str) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let names: Vec<(u32, u32, u32, String)> = watcher.query("XA RECOVER")?;
+        let left: Vec<_> = names.into_iter().map(|name| name.3).filter(|name| name.starts_with(schema)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < LONGEST, "transactions of XA cannot be ended: {left:?}");
+        for name in left {
+            // Refused as long as its connection is there.
+            let _ = watcher.query_drop(format!("XA ROLLBACK '{name}'"));
+        }
+        sleep(SHORT);
     }
 }
 

@@ -5,6 +5,7 @@ use holdfast_workload::rng::Rng;
 use super::create::{self, Taste};
 use super::dice::Dice;
 use super::kinds::Kind;
+use super::partitions;
 use super::schema::{Schema, Table};
 
 /// The statement, and what is there afterwards.
@@ -39,7 +40,7 @@ pub fn change(schema: &Schema, session: usize, taste: Taste, rng: &mut Rng) -> O
         22..=24 => rng.one_of(&["OPTIMIZE TABLE", "ANALYZE TABLE", "CHECK TABLE"]).to_string() + " " + &name,
         25.. if schema.tables.iter().any(|table| table.columns.iter().any(|column| column.counts)) => return None,
         25..=26 => format!("ALTER TABLE {name} FORCE{}", rng.one_of(&["", ", ALGORITHM=COPY"])),
-        27..=31 => partitions(after.table_mut(&name)?, rng)?,
+        27..=34 => partitions::change(&mut after, &name, rng)?,
         _ => alter(&mut after, &name, rng)?,
     };
     Some((sql, after))
@@ -151,29 +152,4 @@ fn modify(table: &mut Table, at: usize, rng: &mut Rng) -> Option<String> {
         }
     }
     Some(format!("MODIFY {} {}{place}", column.name, column.definition()))
-}
-
-fn partitions(table: &mut Table, rng: &mut Rng) -> Option<String> {
-    if !table.partitioned {
-        return None;
-    }
-    let name = &table.name;
-    if table.partitions.is_empty() {
-        return Some(match rng.below(3) {
-            0 => format!("ALTER TABLE {name} ADD PARTITION PARTITIONS 1"),
-            1 => format!("ALTER TABLE {name} COALESCE PARTITION 1"),
-            _ => format!("ALTER TABLE {name} REBUILD PARTITION ALL"),
-        });
-    }
-    let at = rng.below(table.partitions.len() as u64) as usize;
-    let partition = table.partitions[at].clone();
-    Some(match rng.below(4) {
-        0 => format!("ALTER TABLE {name} TRUNCATE PARTITION {partition}"),
-        1 => format!("ALTER TABLE {name} REBUILD PARTITION {partition}"),
-        2 => {
-            table.partitions.remove(at);
-            format!("ALTER TABLE {name} DROP PARTITION {partition}")
-        }
-        _ => format!("ALTER TABLE {name} REMOVE PARTITIONING"),
-    })
 }

@@ -4,7 +4,8 @@ use holdfast_workload::rng::Rng;
 
 use super::dice::Dice;
 use super::kinds::Kind;
-use super::schema::{Column, Key, Part, Schema, Table, parts};
+use super::partitions;
+use super::schema::{Column, Key, Part, Partition, Schema, Table, parts};
 
 /// What tables of a scenario may be like.
 #[derive(Clone, Copy)]
@@ -215,19 +216,22 @@ fn reference(schema: &mut Schema, table: &mut Table, rng: &mut Rng) {
 }
 
 fn partition(table: &mut Table, rng: &mut Rng) {
-    let (by, names): (String, &[&str]) = match rng.below(4) {
-        0 => (format!("HASH (id) PARTITIONS {}", 1 + rng.below(4)), &[]),
-        1 => (format!("KEY (id) PARTITIONS {}", 1 + rng.below(4)), &[]),
-        2 => (
-            "RANGE (id) (PARTITION p0 VALUES LESS THAN (3), PARTITION p1 VALUES LESS THAN (7), PARTITION p2 VALUES LESS THAN MAXVALUE)"
-                .into(),
-            &["p0", "p1", "p2"],
-        ),
-        _ => (
-            "LIST (id) (PARTITION p0 VALUES IN (0, 1, 2, 3), PARTITION p1 VALUES IN (4, 5, 6), PARTITION p2 DEFAULT)".into(),
-            &["p0", "p1", "p2"],
-        ),
+    let named: &[(&str, &str)] = match rng.below(4) {
+        0 | 1 => {
+            let by = rng.one_of(&["HASH", "KEY"]);
+            table.tail += &format!(" PARTITION BY {by} (id) PARTITIONS {}", 1 + rng.below(4));
+            return;
+        }
+        2 => {
+            table.tail += " PARTITION BY RANGE (id)";
+            &[("p0", "VALUES LESS THAN (3)"), ("p1", "VALUES LESS THAN (7)"), ("p2", "VALUES LESS THAN MAXVALUE")]
+        }
+        _ => {
+            table.tail += " PARTITION BY LIST (id)";
+            &[("p0", "VALUES IN (0, 1, 2, 3)"), ("p1", "VALUES IN (4, 5, 6)"), ("p2", "DEFAULT")]
+        }
     };
-    table.tail += &format!(" PARTITION BY {by}");
-    table.partitions = names.iter().map(|name| (*name).to_owned()).collect();
+    table.partitions =
+        named.iter().map(|&(name, values)| Partition { name: name.into(), values: values.into() }).collect();
+    table.tail += &format!(" ({})", partitions::list(&table.partitions));
 }

@@ -5,9 +5,12 @@ mod conditions;
 mod create;
 mod dice;
 mod kinds;
+mod partitions;
+mod prepared;
 mod queries;
 mod rows;
 mod schema;
+mod xa;
 
 use std::collections::VecDeque;
 
@@ -15,7 +18,9 @@ use holdfast_workload::rng::Rng;
 
 use self::create::Taste;
 use self::dice::Dice;
+use self::prepared::Prepared;
 use self::schema::Schema;
+use super::meaning::Xa;
 use super::script::{Statement, Step};
 
 /// Of `optimizer_switch`: other ways to the same rows.
@@ -28,7 +33,29 @@ const SWITCHES: [&str; 7] = [
     "extended_keys=off",
     "derived_merge=off,materialization=off",
 ];
-const LEVELS: [&str; 3] = ["REPEATABLE READ", "READ COMMITTED", "SERIALIZABLE"];
+const LEVELS: [&str; 10] = [
+    "REPEATABLE READ",
+    "REPEATABLE READ",
+    "REPEATABLE READ",
+    "READ COMMITTED",
+    "READ COMMITTED",
+    "READ COMMITTED",
+    "SERIALIZABLE",
+    "SERIALIZABLE",
+    "SERIALIZABLE",
+    "READ UNCOMMITTED",
+];
+/// For one statement.
+const SETTINGS: [&str; 8] = [
+    "optimizer_switch = 'index_merge=off,mrr=on'",
+    "optimizer_switch = 'index_condition_pushdown=off'",
+    "join_cache_level = 8",
+    "sort_buffer_size = 65536",
+    "foreign_key_checks = 0",
+    "sql_mode = ''",
+    "auto_increment_increment = 3",
+    "max_statement_time = 50",
+];
 
 /// A scenario that is being made up.
 pub struct Generator {
@@ -44,6 +71,9 @@ pub struct Generator {
     /// What is there if the last statement of a session succeeds.
     then: Vec<Option<Schema>>,
     handlers: Vec<Option<String>>,
+    prepared: Vec<Option<Prepared>>,
+    /// The transaction of XA of each session.
+    xa: Vec<xa::Stand>,
     clock: u64,
 }
 
@@ -70,6 +100,8 @@ impl Generator {
             kill_at,
             then: vec![None; sessions],
             handlers: vec![None; sessions],
+            prepared: vec![None; sessions],
+            xa: (0..sessions as u64).map(xa::Stand::new).collect(),
             clock: 1_700_000_000,
         };
         generator.open();
@@ -117,6 +149,7 @@ impl Generator {
 
     /// Whether the statement of `session` that was said last has succeeded.
     pub fn told(&mut self, session: usize, success: bool) {
+        self.xa[session].told(success);
         let then = self.then[session].take();
         if let Some(schema) = then.filter(|_| success) {
             self.schema = schema;
@@ -126,21 +159,35 @@ impl Generator {
     fn killed(&mut self) {
         self.schema.tables.retain(|table| table.temporary.is_none());
         self.handlers.fill(None);
-        let left = self.left;
+        self.prepared.fill(None);
+        for session in 0..self.sessions {
+            let xa = &mut self.xa[session];
+            xa.killed();
+            if xa.state.is_some() {
+                let sql = xa.next(&mut self.rng);
+                self.queue.push_back(Step::say(session, sql));
+            }
+        }
         self.open();
-        self.left = left;
     }
 
     fn step(&mut self, session: usize) -> Option<Step> {
         if self.schema.tables.len() < 2 && (self.schema.tables.is_empty() || self.rng.chance(15)) {
             return Some(self.new_table(session));
         }
+        if matches!(self.xa[session].state, Some(Xa::Ended | Xa::Prepared)) && self.rng.chance(60) {
+            return Some(Step::say(session, self.xa[session].next(&mut self.rng)));
+        }
         let percent = self.rng.below(100);
         match percent {
-            0..=36 => rows::change(&self.schema, session, &mut self.rng).map(|sql| self.timed(session, sql)),
-            37..=62 => queries::query(&self.schema, session, &mut self.rng)
-                .map(|(sql, ordered)| Step::Say(Statement { session, sql, ordered })),
+            0..=58 => self.about_rows(session),
+            59..=62 => self.prepared(session),
             63..=74 => {
+                if self.rng.chance(20)
+                    && let Some(step) = self.exchange(session)
+                {
+                    return Some(step);
+                }
                 let (sql, then) = changes::change(&self.schema, session, self.taste, &mut self.rng)?;
                 self.then[session] = Some(then);
                 Some(Step::say(session, sql))
@@ -150,6 +197,50 @@ impl Generator {
             94..=95 => Some(self.switch(session)),
             _ => self.sequence(session),
         }
+    }
+
+    /// A change or a query, now and then with a setting of its own.
+    fn about_rows(&mut self, session: usize) -> Option<Step> {
+        let (sql, ordered) = self.change_or_query(session)?;
+        let sql = match self.rng.below(100) {
+            0..=2 => format!("SET STATEMENT {} FOR {sql}", self.rng.one_of(&SETTINGS)),
+            3 => prepared::at_once(&sql, &mut self.rng),
+            _ => sql,
+        };
+        Some(self.timed(Statement { session, sql, ordered }))
+    }
+
+    fn change_or_query(&mut self, session: usize) -> Option<(String, bool)> {
+        if self.rng.chance(60) {
+            rows::change(&self.schema, session, &mut self.rng).map(|sql| (sql, false))
+        } else {
+            queries::query(&self.schema, session, &mut self.rng)
+        }
+    }
+
+    /// What prepares a statement, or carries out the one that is prepared.
+    fn prepared(&mut self, session: usize) -> Option<Step> {
+        if let Some(prepared) = self.prepared[session].clone().filter(|_| self.rng.chance(80)) {
+            let sql = prepared.execute(&mut self.rng);
+            return Some(Step::Say(Statement { session, sql, ordered: prepared.ordered }));
+        }
+        let (sql, ordered) = self.change_or_query(session)?;
+        let (sql, prepared) = prepared::prepare("p", &sql, ordered, &mut self.rng);
+        for _ in 0..self.rng.below(3) {
+            let execute = prepared.execute(&mut self.rng);
+            self.queue.push_back(Step::Say(Statement { session, sql: execute, ordered }));
+        }
+        self.prepared[session] = Some(prepared);
+        Some(Step::say(session, sql))
+    }
+
+    fn exchange(&mut self, session: usize) -> Option<Step> {
+        let (said, table) = partitions::exchange(&mut self.schema, &mut self.rng)?;
+        let mut steps = said.into_iter().map(|sql| Step::say(session, sql));
+        let first = steps.next();
+        self.queue.extend(steps);
+        self.schema.tables.push(table);
+        first
     }
 
     /// With it come its first rows.
@@ -166,16 +257,20 @@ impl Generator {
     }
 
     /// Where rows have a history, time goes on.
-    fn timed(&mut self, session: usize, sql: String) -> Step {
+    fn timed(&mut self, statement: Statement) -> Step {
         if !self.taste.versions || !self.rng.chance(70) {
-            return Step::say(session, sql);
+            return Step::Say(statement);
         }
         self.clock += 1;
-        self.queue.push_back(Step::say(session, sql));
+        let session = statement.session;
+        self.queue.push_back(Step::Say(statement));
         Step::say(session, format!("SET timestamp = {}", self.clock))
     }
 
     fn transaction(&mut self, session: usize) -> Step {
+        if self.rng.chance(if self.xa[session].state.is_some() { 50 } else { 8 }) {
+            return Step::say(session, self.xa[session].next(&mut self.rng));
+        }
         let sql = match self.rng.below(20) {
             0..=5 => "BEGIN",
             6..=9 => "COMMIT",

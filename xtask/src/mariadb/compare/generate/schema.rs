@@ -74,6 +74,21 @@ impl Key {
     }
 }
 
+/// A partition.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    pub name: String,
+    /// Behind its name in a definition.
+    pub values: String,
+}
+
+impl Partition {
+    /// As it stands in a definition.
+    pub fn sql(&self) -> String {
+        format!("PARTITION {} {}", self.name, self.values)
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -83,8 +98,8 @@ pub struct Table {
     pub keys: Vec<Key>,
     /// Behind the parentheses of the definition.
     pub tail: String,
-    /// The names of its partitions, if they have names.
-    pub partitions: Vec<String>,
+    /// Its partitions, if they have names.
+    pub partitions: Vec<Partition>,
     pub partitioned: bool,
     pub versioned: bool,
     /// The only session that sees it.

@@ -1,0 +1,71 @@
+//! Faults that are planted in the shim, one at a time: the comparison has to find each.
+
+use holdfast_server::Plant;
+
+/// What is planted, and in how many scenarios it is found at the latest.
+pub struct Planted {
+    pub what: &'static str,
+    pub within: u64,
+    pub plant: Plant,
+}
+
+/// All of them.
+pub const ALL: [Planted; 6] = [
+    Planted {
+        what: "an index that has only the beginning of a column is read without the row",
+        within: 600,
+        plant: Plant {
+            file: "ha_holdfast.cc",
+            sound: "!is_loose && !is_end_loose &&\n    !share->keys[active_index].has_only_beginning(table->read_set);",
+            faulty: "!is_loose && !is_end_loose;",
+        },
+    },
+    Planted {
+        what: "a count by an index leaves out what its transaction has changed",
+        within: 600,
+        plant: Plant {
+            file: "ha_holdfast.cc",
+            sound: "  return fail(hf_cursor_seek(cursor, transaction(), &where));",
+            faulty: "  if (read_lock != HF_LOCK_NONE || !is_covered())\n    return fail(hf_cursor_seek(cursor, transaction(), &where));\n  \
+                     hf_transaction *other= nullptr;\n  hf_transaction_options options= {};\n  \
+                     options.isolation= ISO_READ_COMMITTED;\n  hf_begin(database, &options, &other);\n  \
+                     return fail(hf_cursor_seek(cursor, other, &where));",
+        },
+    },
+    Planted {
+        what: "an UPDATE of an AUTO_INCREMENT column does not count",
+        within: 600,
+        plant: Plant {
+            file: "write.cc",
+            sound: "  const Field *number= table->found_next_number_field;",
+            faulty: "  const Field *number= nullptr;",
+        },
+    },
+    Planted {
+        what: "an UPDATE that changes nothing counts",
+        within: 100,
+        plant: Plant {
+            file: "write.cc",
+            sound: "share->layout.is_same(table, before, after) ? HA_ERR_RECORD_IS_THE_SAME : change_row(before, after)",
+            faulty: "change_row(before, after)",
+        },
+    },
+    Planted {
+        what: "a row that a duplicate was refused for is not locked",
+        within: 600,
+        plant: Plant {
+            file: "ha_holdfast.cc",
+            sound: "  duplicate_lock= HF_LOCK_SHARED;",
+            faulty: "  duplicate_lock= HF_LOCK_NONE;",
+        },
+    },
+    Planted {
+        what: "a FOREIGN KEY brings a parent's NULL to a column that is NOT NULL",
+        within: 1000,
+        plant: Plant {
+            file: "foreign_keys.cc",
+            sound: "if (reference.on_update == FK_OPTION_CASCADE && ",
+            faulty: "if (false && ",
+        },
+    },
+];
