@@ -138,9 +138,8 @@ impl LockManager {
         if !self.enter_covered(&mut rows, owner, &row, mode, wait) {
             return Err(Error::WouldBlock);
         }
-        let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |queue| queue.verdict(owner, mode.row()));
-        match verdict {
-            Verdict::Held => Ok(Step::Done),
+        match self.verdict(&mut rows, owner, &row, mode.row()) {
+            Verdict::Held | Verdict::Late => Ok(Step::Done),
             Verdict::Free { .. } => match self.table_state(owner, index, mode) {
                 TableState::Covered => Ok(Step::Done),
                 TableState::Free => {
@@ -160,17 +159,35 @@ impl LockManager {
         }
     }
 
-    /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A
-    /// lock that `owner` was granted on the key came too late - the row was written before, or the
-    /// writer would have seen it - and is released, whatever lock `holder` has on the key already:
-    /// an owner that kept it would never wait, and never be found in a deadlock.
-    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) {
+    /// What a request for the row meets. A lock that came too late is given back first: the owner
+    /// waits like any other.
+    fn verdict(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) -> Verdict {
+        let verdict = |rows: &Rows| rows.get(row).map_or(Verdict::Free { upgrade: false }, |q| q.verdict(owner, mode));
+        let found = verdict(rows);
+        if found != Verdict::Late {
+            return found;
+        }
+        self.give_back(rows, owner, row);
+        rows.change(row, |lock| self.regrant_row(lock));
+        verdict(rows)
+    }
+
+    /// Removes the lock that `owner` was granted on the row, if there is one.
+    fn give_back(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>) {
         if let Some(lock) = rows.get_mut(row)
             && lock.queue.release(owner)
         {
             owner.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
             self.account(-lock_cost(row.key));
         }
+    }
+
+    /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A
+    /// lock that `owner` was granted on the key came too late - the row was written before, or the
+    /// writer would have seen it - and is released, whatever lock `holder` has on the key already:
+    /// an owner that kept it would never wait, and never be found in a deadlock.
+    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) {
+        self.give_back(rows, owner, row);
         self.grant_row(rows, holder, row, Mode::Exclusive);
         // If `holder` has just ended, what `owner` gave back may be another one's turn.
         rows.change(row, |lock| self.regrant_row(lock));

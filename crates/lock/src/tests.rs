@@ -260,6 +260,26 @@ fn a_cycle_is_found_that_a_third_one_closes() {
     });
 }
 
+/// The owner that had both a lock that came too late and another owner's lock beside it was told
+/// at once that it had the row, and by the question before the change that it had not: it asked
+/// again and again, until the other transaction ended.
+#[test]
+fn an_owner_whose_lock_came_too_late_waits() {
+    let m = manager();
+    let [writer, late, third] = [1, 2, 3].map(Owner::new);
+    let short = WaitMode::For(Duration::from_millis(1));
+    m.lock_row(&late, T, b"k", Exclusive, LONG, None).unwrap();
+    let implicit = Implicit { owner: &writer, active: &|| true };
+    assert!(matches!(m.lock_row(&third, T, b"k", Exclusive, short, Some(&implicit)), Err(Error::LockTimeout)));
+    assert!(m.blocked(&late, T, b"k"));
+    assert!(matches!(m.lock_row(&late, T, b"k", Exclusive, short, None), Err(Error::LockTimeout)));
+    assert!(!m.blocked(&writer, T, b"k"));
+    m.release_all(&writer);
+    assert!(!m.lock_row(&late, T, b"k", Exclusive, LONG, None).unwrap() && !m.blocked(&late, T, b"k"));
+    m.release_all(&late);
+    assert!(m.locks().is_empty() && m.memory() == 0);
+}
+
 #[test]
 fn many_row_locks_become_a_table_lock() {
     let metrics = Metrics::new();
