@@ -2,7 +2,8 @@
 //! mutex of the shard is around it.
 //!
 //! Invariants: the granted modes are pairwise compatible, but for a lock that was granted too late
-//! ([`Verdict::Late`]), which its owner gives back before it asks for more; the waiters are in the order in which
+//! ([`Verdict::Late`]), which its owner gives back before it asks for more; the waiters are in the
+//! order in which
 //! they will be granted, upgrades first; no request is granted before an earlier waiter, unless its
 //! owner holds a lock already.
 

@@ -94,7 +94,9 @@ impl From<Error> for Stop {
 }
 
 impl From<anyhow::Error> for Stop {
+    /// What the engine says stays that: the power may have gone while a check read what it
+    /// compares.
     fn from(error: anyhow::Error) -> Stop {
-        Stop::Wrong(error)
+        error.downcast().map_or_else(Stop::Wrong, Stop::Error)
     }
 }

@@ -229,6 +229,7 @@ impl Aftermath<'_> {
         match db.salvage_table(&format!("t{no}"), &target) {
             // The header of the file is what is damaged.
             Err(error) if error.is_damage() => return Ok(()),
+            Err(Error::Incompatible(_)) if self.plan.damage == Damage::Forged => return Ok(()),
             result => drop(result?),
         }
         self.coverage.count("damage: salvaged");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdfast::io::{Clock, DirLock, DirLockMode, Disk, File, OpenOptions};
 use holdfast::{Error, Result};
 use holdfast_base::{sim, thread};
-use holdfast_io::{CrashDisk, FaultDisk};
+use holdfast_io::{CrashDisk, FaultDisk, FileKind};
 
 use super::history::Coverage;
 
@@ -18,6 +18,8 @@ use super::history::Coverage;
 pub(super) struct SlowDisk {
     inner: Arc<dyn Disk>,
     below: Arc<Below>,
+    /// The most microseconds that the write of a page takes.
+    page_micros: u64,
 }
 
 /// What is beneath a [`SlowDisk`], and where its failures are counted.
@@ -30,7 +32,12 @@ impl SlowDisk {
     /// Over `faulty`, which lies over `medium`.
     pub fn new(faulty: &FaultDisk, medium: &CrashDisk, coverage: &Arc<Coverage>) -> SlowDisk {
         let below = Arc::new(Below { medium: medium.clone(), coverage: Arc::clone(coverage) });
-        SlowDisk { inner: Arc::new(faulty.clone()), below }
+        SlowDisk { inner: Arc::new(faulty.clone()), below, page_micros: WRITE_MICROS }
+    }
+
+    /// The write of a page takes up to `micros` microseconds.
+    pub fn page_micros(self, micros: u64) -> SlowDisk {
+        SlowDisk { page_micros: micros, ..self }
     }
 }
 
@@ -66,14 +73,16 @@ fn take_time(most: u64) {
 }
 
 const READ_MICROS: u64 = 100;
-const WRITE_MICROS: u64 = 60;
+/// The most microseconds that the write of a page takes on most disks.
+pub(super) const WRITE_MICROS: u64 = 60;
 const SYNC_MICROS: u64 = 2_000;
 
 impl Disk for SlowDisk {
     fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
         take_time(WRITE_MICROS);
+        let write_micros = if options.kind == FileKind::Data { self.page_micros } else { WRITE_MICROS };
         let inner = self.below.note(OPEN, self.inner.open(name, options))?;
-        Ok(Arc::new(SlowFile { inner, below: Arc::clone(&self.below) }))
+        Ok(Arc::new(SlowFile { inner, below: Arc::clone(&self.below), write_micros }))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -115,6 +124,7 @@ impl Disk for SlowDisk {
 struct SlowFile {
     inner: Arc<dyn File>,
     below: Arc<Below>,
+    write_micros: u64,
 }
 
 impl File for SlowFile {
@@ -128,7 +138,7 @@ impl File for SlowFile {
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        take_time(WRITE_MICROS);
+        take_time(self.write_micros);
         self.below.note(WRITE, self.inner.write_at(offset, buf))
     }
 

@@ -69,6 +69,7 @@ const KINDS: &[&str] = &[
     "life: ends without a close",
     "life: power cut",
     "life: verified",
+    "log: waits for room",
     "open: power cut during recovery",
     "open: read-only",
     "operator: checkpoint",

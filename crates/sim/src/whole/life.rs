@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, anyhow, bail, ensure};
+use holdfast::metrics::Counter;
 use holdfast::raw::RawDatabase;
 use holdfast::{Builder, Database, VerifyOptions};
 use holdfast_base::{blocking, sim, thread};
@@ -191,6 +192,7 @@ fn one_life(
     let faults = life.faulty.fired();
     coverage.add("faults of the disk", faults);
     let db = life.db.into_inner().context("the database is open")?;
+    coverage.add("log: waits for room", db.database().metrics_snapshot().get(Counter::LogSpaceWaits));
     let closed = end(db, &disk, dice, faults, &coverage)?;
     disk.crash_after(u64::MAX);
     let disk = if closed && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
@@ -255,7 +257,7 @@ pub(super) fn settings(plan: &Plan, disk: &CrashDisk, faulty: &FaultDisk, covera
         .snapshot_isolation(plan.snapshot_isolation)
         .version_limit_bytes(plan.version_limit)
         .clock(Arc::new(RunClock))
-        .disk(Arc::new(SlowDisk::new(faulty, disk, coverage)))
+        .disk(Arc::new(SlowDisk::new(faulty, disk, coverage).page_micros(plan.page_micros)))
 }
 
 /// Opens the database; the power may go during recovery, too.

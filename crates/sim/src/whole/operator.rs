@@ -59,7 +59,7 @@ fn act(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
         }
         2 => {
             count("operator: resize of the log");
-            db.set_log_capacity_bytes((4 << 20) + dice.below(8 << 20))?;
+            db.set_log_capacity_bytes((4 << 20) + dice.below(life.plan.log_bytes))?;
         }
         3 | 4 => {
             count("operator: verify");

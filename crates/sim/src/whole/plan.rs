@@ -111,6 +111,9 @@ pub enum Damage {
     /// Bits flip, and the checksum fits.
     Forged,
 }
+
+/// Of 100 runs without damage, those whose changes wait for room in the log.
+const CROWDED: u64 = 12;
 /// Bytes of a cache that has several partitions.
 const WIDE: u64 = 48 << 20;
 
@@ -131,6 +134,8 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// Bytes of the log.
     pub log_bytes: u64,
+    /// The most microseconds that the write of a page takes.
+    pub page_micros: u64,
     /// Processor cores that the engine believes in.
     pub cores: usize,
     /// See [`holdfast_base::sim::Plan`].
@@ -149,8 +154,10 @@ pub struct Plan {
     pub tables: usize,
     /// Whether sessions use temporary tables.
     pub temporary: bool,
-    /// Of 100 values, how many are longer than a page.
+    /// Of 100 values, how many are long.
     pub long_values: u64,
+    /// Bytes of the longest of these, but for a few.
+    pub longest_value: u64,
     /// See [`Damage`].
     pub damage: Damage,
     /// What may happen.
@@ -181,6 +188,7 @@ impl Plan {
             cache_bytes,
             log_bytes: dice.one_of(&[4 << 20, 4 << 20, 6 << 20, 16 << 20]),
             cores: if wide { 64 } else { cores },
+            page_micros: super::disk::WRITE_MICROS,
             switches_ppm: dice.one_of(&[1_000, 10_000, 50_000, 200_000]),
             stalls_ppm: if limits.no_stalls { 0 } else { dice.one_of(&[0, 1_000, 10_000]) },
             stall_points: dice.one_of(&[1_000, 30_000, 500_000]),
@@ -190,16 +198,42 @@ impl Plan {
             tables: dice.below(3) as usize + 1,
             temporary: dice.percent(40),
             long_values: dice.one_of(&[0, 3, 30]),
+            longest_value: 40_000,
             damage,
             limits: limits.clone(),
         };
-        if damage == Damage::None { plan } else { plan.larger_than_its_cache(&mut dice) }
+        match (damage, dice.percent(CROWDED)) {
+            (Damage::None, true) => plan.crowds_its_log(&mut dice),
+            (Damage::None, false) => plan,
+            _ => plan.larger_than_its_cache(&mut dice),
+        }
+    }
+
+    /// Changes wait for room in the log, which the end of the page writes under way makes.
+    fn crowds_its_log(self, dice: &mut Dice) -> Plan {
+        let (page_size, longest_value) = (dice.one_of(&[32768, 65536]), dice.one_of(&[100_000, 250_000]));
+        let sessions = dice.one_of(&[2, 3, 4, 6, 8]).min(self.limits.sessions);
+        let transactions = (160 / sessions).min(self.limits.transactions);
+        let plan = Plan { page_size, longest_value, sessions, transactions, long_values: 70, keys: 16, ..self };
+        Plan {
+            lives: plan.lives.min(1),
+            page_micros: dice.one_of(&[3_000, 20_000]),
+            cache_bytes: 5 << 20,
+            log_bytes: 4 << 20,
+            ..plan
+        }
     }
 
     /// Pages leave the cache, so that they are read again.
     fn larger_than_its_cache(self, dice: &mut Dice) -> Plan {
         let page_size = dice.one_of(&[16384, 32768, 65536]);
         Plan { page_size, lives: 1, cache_bytes: 5 << 20, keys: 200, long_values: 30, ..self }
+    }
+
+    /// True if changes wait for room in the log.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.page_micros > super::disk::WRITE_MICROS
     }
 
     /// True if the cache is so large, for so many cores, that it has several partitions.

@@ -459,9 +459,10 @@ impl Session {
 
     pub fn new_value(&mut self, version: Version) -> Vec<u8> {
         let long = self.dice.percent(self.life.plan.long_values);
+        let longest = self.life.plan.longest_value;
         let len = match (long, self.dice.below(20)) {
-            (true, 0) => self.dice.below(200_000),
-            (true, _) => self.dice.below(40_000),
+            (true, 0) => self.dice.below(longest.max(200_000)),
+            (true, _) => self.dice.below(longest),
             (false, 0) => self.dice.below(1_500),
             (false, _) => self.dice.below(100),
         };
