@@ -1,9 +1,10 @@
 //! The thread that rolls back losers, purges, sweeps the version tree, and frees undo pages that
 //! are not needed any more.
 //!
-//! It is woken when there is something to do: a batch of commits waits to be purged, the end of a view that held purge back, the
-//! end of a view for which versions were kept. While commits trickle in slower than a batch, or committers give their logs back themselves, it looks
-//! once in a while, so that an idle database is purged.
+//! It is woken when there is something to do: a batch of commits waits to be purged, the end of a
+//! view that held purge back, the end of a view for which versions were kept. While commits trickle
+//! in slower than a batch, or committers give their logs back themselves, it looks once in a while,
+//! so that an idle database is purged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -17,7 +18,8 @@ use holdfast_base::{CommitNo, Error, Result};
 use crate::system::TxnSystem;
 use crate::view::Sweep;
 
-/// Commits between two looks at whether it is worth waking the thread, and how many must be waiting for it.
+/// Commits between two looks at whether it is worth waking the thread, and how many must be waiting
+/// for it.
 const WAKE_COMMITS: usize = 64;
 /// Undo records purged at a time. With more sessions than cores the kernel preempts this thread in
 /// the middle of a batch, and until it runs again no committer can purge: a long batch would let
@@ -37,8 +39,9 @@ struct Signal {
 }
 
 impl Signal {
-    /// Notes that there may be something to purge. Returns whether the thread has to be told: else it looks again anyway. Told in its
-    /// sleep it would look at once, and find one commit each time.
+    /// Notes that there may be something to purge. Returns whether the thread has to be told: else
+    /// it looks again anyway. Told in its sleep it would look at once, and find one commit each
+    /// time.
     fn falls_due(&mut self) -> bool {
         !std::mem::replace(&mut self.pending, true)
     }
@@ -84,8 +87,9 @@ impl Background {
         self.signal.1.notify_one();
     }
 
-    /// Commit number `no` is done, and so many wait for purge: wakes the thread once a batch has come together. Nearly all commits merely look
-    /// here: what each of them wrote to would go from core to core.
+    /// Commit number `no` is done, and so many wait for purge: wakes the thread once a batch has
+    /// come together. Nearly all commits merely look here: what each of them wrote to would go from
+    /// core to core.
     pub fn committed(&self, no: CommitNo, waiting: usize) {
         let is_news = !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed);
         if is_news && self.signal.0.lock().falls_due() {
@@ -192,7 +196,8 @@ fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
 mod tests {
     use super::*;
 
-    /// It used to be told of each commit that it had not seen: while one session committed, it was woken for every one.
+    /// It used to be told of each commit that it had not seen: while one session committed, it was
+    /// woken for every one.
     #[test]
     fn who_looks_again_anyway_is_not_told() {
         let mut signal = Signal::default();

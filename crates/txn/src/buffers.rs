@@ -1,5 +1,5 @@
-//! What cursors read into, kept by each thread for its next cursor: most are open for a few rows, and would spend a quarter of their time
-//! with the allocator.
+//! What cursors read into, kept by each thread for its next cursor: most are open for a few rows,
+//! and would spend a quarter of their time with the allocator.
 
 use std::cell::RefCell;
 

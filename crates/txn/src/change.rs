@@ -1,19 +1,23 @@
 //! Changing an entry.
 //!
 //! # Protocol
-//! 1. Read the entry. If another active transaction wrote it, or holds an explicit lock on it: wait for the lock, start over.
-//! 2. Isolation: with snapshot isolation the newest version must be visible (the first updater wins).
+//! 1. Read the entry. If another active transaction wrote it, or holds an explicit lock on it: wait
+//!    for the lock, start over.
+//! 2. Isolation: with snapshot isolation the newest version must be visible (the first updater
+//!    wins).
 //! 3. Under the latch of the leaf: the entry must still carry what was read, no other transaction
 //!    may have locked it, and no range lock of others may cover a key that comes to life. Then the
 //!    undo record and the new version go in (see [`crate::put`]).
 //! 4. If step 3 failed, all starts over.
 //!
-//! A change of what the transaction has just read with a lock does not read it again, if the leaf has not changed since.
+//! A change of what the transaction has just read with a lock does not read it again, if the leaf
+//! has not changed since.
 //!
 //! No thread waits for a lock while it holds a latch, and the stripe of the unique check is
 //! released before a wait, too.
 //!
-//! Each start over follows a wait for a transaction that there is, or finds another version than before (see [`crate::reread`]).
+//! Each start over follows a wait for a transaction that there is, or finds another version than
+//! before (see [`crate::reread`]).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -99,8 +103,8 @@ impl Seen<'_> {
     }
 }
 
-/// That an inserter has waited for a range, so that later readers of the range let it go first. Ends when the insert is done or given up,
-/// in whichever way.
+/// That an inserter has waited for a range, so that later readers of the range let it go first.
+/// Ends when the insert is done or given up, in whichever way.
 struct InsertTurn {
     system: Arc<TxnSystem>,
     owner: Arc<Owner>,
@@ -118,17 +122,19 @@ impl Txn {
     /// Inserts an entry.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if there is one; [`Error::Conflict`] if another transaction deleted it after this one's
-    /// snapshot; lock errors; [`Error::KeyTooLong`], [`Error::LimitReached`], those of the pool, the log and the disk.
+    /// [`Error::DuplicateKey`] if there is one; [`Error::Conflict`] if another transaction deleted
+    /// it after this one's snapshot; lock errors; [`Error::KeyTooLong`], [`Error::LimitReached`],
+    /// those of the pool, the log and the disk.
     pub fn insert<'v>(&mut self, index: &TableIndex, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
         self.change(index, key, Op::Insert(value.into()), None).map(|_| ())
     }
 
-    /// Replaces the value of an entry. Returns whether there was one; `old` then holds its value before.
+    /// Replaces the value of an entry. Returns whether there was one; `old` then holds its value
+    /// before.
     ///
     /// # Errors
-    /// As [`Txn::insert`], without [`Error::DuplicateKey`]; [`Error::Conflict`] if another transaction changed it after
-    /// this one's snapshot.
+    /// As [`Txn::insert`], without [`Error::DuplicateKey`]; [`Error::Conflict`] if another
+    /// transaction changed it after this one's snapshot.
     pub fn update<'v>(
         &mut self,
         index: &TableIndex,
@@ -139,7 +145,8 @@ impl Txn {
         self.change(index, key, Op::Update(value.into()), old)
     }
 
-    /// Inserts an entry or replaces its value. Returns whether there was one; `old` then holds its value before.
+    /// Inserts an entry or replaces its value. Returns whether there was one; `old` then holds its
+    /// value before.
     ///
     /// # Errors
     /// As [`Txn::update`].
@@ -161,8 +168,8 @@ impl Txn {
         self.change(index, key, Op::Delete, old)
     }
 
-    /// Inserts an entry of a unique secondary index: no other live entry may begin with the first `prefix_len` bytes of
-    /// `key`. Entries of others that are not committed yet are waited for.
+    /// Inserts an entry of a unique secondary index: no other live entry may begin with the first
+    /// `prefix_len` bytes of `key`. Entries of others that are not committed yet are waited for.
     ///
     /// # Errors
     /// As [`Txn::insert`].
@@ -216,14 +223,15 @@ impl Txn {
         }
     }
 
-    /// The key of the entry that was in the way when [`Txn::insert_unique`] gave [`Error::DuplicateKey`] last; no bytes: that very
-    /// key.
+    /// The key of the entry that was in the way when [`Txn::insert_unique`] gave
+    /// [`Error::DuplicateKey`] last; no bytes: that very key.
     #[must_use]
     pub fn duplicate(&self) -> &[u8] {
         &self.duplicate
     }
 
-    /// Looks for another entry with `prefix`. Live: an error. Of an active transaction: its key and writer.
+    /// Looks for another entry with `prefix`. Live: an error. Of an active transaction: its key and
+    /// writer.
     fn probe_unique(&mut self, index: &TableIndex, key: &[u8], prefix: &[u8]) -> Result<Option<(Vec<u8>, TxnId)>> {
         let system = &self.system;
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
@@ -275,8 +283,8 @@ impl Txn {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
                 Ok(Step::Blocked(blocker)) => blocker,
                 Ok(Step::Done(existed)) => return Ok(existed),
-                // The change found no entry and took the view for that; then an entry came. Nothing else was read at the
-                // view, so the change begins again without one.
+                // The change found no entry and took the view for that; then an entry came. Nothing
+                // else was read at the view, so the change begins again without one.
                 Err(Error::Conflict) if begins && self.view.is_some() => {
                     self.end_views();
                     continue;
@@ -297,7 +305,8 @@ impl Txn {
         }
     }
 
-    /// Waits until `blocker` is gone. `turn` is taken where that is a range, and belongs to the change until it ends.
+    /// Waits until `blocker` is gone. `turn` is taken where that is a range, and belongs to the
+    /// change until it ends.
     fn clear_way(
         &self,
         index: &TableIndex,
@@ -389,7 +398,8 @@ impl Txn {
             return Ok(Step::Blocked(Blocker::Changed(seen.header)));
         }
         let live = seen.is_live();
-        // Where a version is put, that is asked under the latch of the leaf. An entry that others have locked for sharing stays.
+        // Where a version is put, that is asked under the latch of the leaf. An entry that others
+        // have locked for sharing stays.
         let mode = if matches!(op, Op::Insert(_)) { LockMode::Shared } else { LockMode::Exclusive };
         if !op.puts(live) && self.system.locks.blocked_for(self.owner(), index.id(), key, mode) {
             return Ok(Step::Blocked(Blocker::Lock));
@@ -430,8 +440,8 @@ impl Txn {
         Ok(Step::Done(live))
     }
 
-    /// Whether the newest version is one of others that a view of the transaction does not see. With snapshot isolation that is a
-    /// conflict: the first updater wins.
+    /// Whether the newest version is one of others that a view of the transaction does not see.
+    /// With snapshot isolation that is a conflict: the first updater wins.
     pub(crate) fn check_first_updater(
         &self,
         index: &TableIndex,
@@ -445,8 +455,9 @@ impl Txn {
         Ok(is_unseen)
     }
 
-    /// An update or delete found nothing: where the isolation level promises it, the key is kept free. With snapshot isolation it is
-    /// the snapshot that has no such entry, so there has to be one.
+    /// An update or delete found nothing: where the isolation level promises it, the key is kept
+    /// free. With snapshot isolation it is the snapshot that has no such entry, so there has to be
+    /// one.
     fn protect_absence(&mut self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Result<Step> {
         if self.first_updater_wins() && self.view.is_none() {
             self.current_view();
@@ -521,14 +532,16 @@ fn unchanged(index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access
     Ok(index.read(key, acc, &mut payload)? && split(index, &payload)?.0 == header)
 }
 
-/// The error for a transaction that does not see the newest version of an entry, though the first one to change it wins.
+/// The error for a transaction that does not see the newest version of an entry, though the first
+/// one to change it wins.
 pub(crate) fn conflict(system: &crate::system::TxnSystem, owner: &Owner, index: &TableIndex, key: &[u8]) -> Error {
     system.metrics.inc(Counter::TrxConflicts);
     owner.conflicts_on(index.id(), key);
     Error::Conflict
 }
 
-/// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again afterwards.
+/// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again
+/// afterwards.
 pub(crate) fn wait_for_writer(
     system: &crate::system::TxnSystem,
     owner: &Arc<holdfast_lock::Owner>,

@@ -1,8 +1,10 @@
-//! Verification of the undo space: the version tree and what was spilled from it, the directory of undo logs, the logs
-//! that are not free, and their records. And of the version headers of an index's entries, beside the structure of its tree.
+//! Verification of the undo space: the version tree and what was spilled from it, the directory of
+//! undo logs, the logs that are not free, and their records. And of the version headers of an
+//! index's entries, beside the structure of its tree.
 //!
-//! Transactions come and go meanwhile. Each log is judged by a copy of its first page, which changes whenever a page is added to the
-//! log or taken from it: what does not fit together counts only if that page is still as it was; otherwise the log is looked at again.
+//! Transactions come and go meanwhile. Each log is judged by a copy of its first page, which
+//! changes whenever a page is added to the log or taken from it: what does not fit together counts
+//! only if that page is still as it was; otherwise the log is looked at again.
 
 use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
 use holdfast_pool::Access;
@@ -25,8 +27,8 @@ const ENTRIES_REPORTED: usize = 100;
 type Sink<'a> = dyn FnMut(PageFinding) + 'a;
 
 impl TxnSystem {
-    /// Walks over everything in the undo space. Adds the pages that lead somewhere to `reached`, tells `sink` what is wrong. Returns the
-    /// number of versions kept.
+    /// Walks over everything in the undo space. Adds the pages that lead somewhere to `reached`,
+    /// tells `sink` what is wrong. Returns the number of versions kept.
     ///
     /// # Errors
     /// Those of reading pages other than damage.
@@ -37,9 +39,10 @@ impl TxnSystem {
         Ok(versions)
     }
 
-    /// Checks the tree of an index, and that the header of each entry is one that a transaction can have written: its writer's id was
-    /// given out, and its roll pointer may be that of a record. While the writer is active, the record has to be there. Adds
-    /// the pages that are reached to `reached`, tells `sink` what is wrong, and returns the number of entries whose newest
+    /// Checks the tree of an index, and that the header of each entry is one that a transaction can
+    /// have written: its writer's id was given out, and its roll pointer may be that of a record.
+    /// While the writer is active, the record has to be there. Adds the pages that are reached to
+    /// `reached`, tells `sink` what is wrong, and returns the number of entries whose newest
     /// version is none that says that there is nothing.
     ///
     /// # Errors
@@ -108,8 +111,8 @@ impl TxnSystem {
         }
     }
 
-    /// The error for an entry with this header, if its roll pointer leads out of the undo space, or its writer is active and the record
-    /// is not there.
+    /// The error for an entry with this header, if its roll pointer leads out of the undo space, or
+    /// its writer is active and the record is not there.
     fn lacks_its_record(
         &self,
         index: &TableIndex,
@@ -132,7 +135,8 @@ impl TxnSystem {
             Err(error) if error.is_damage() => true,
             Err(error) => return Err(error),
         };
-        // It may have been undone, or the transaction may have ended: then the entry has changed, or the map says so.
+        // It may have been undone, or the transaction may have ended: then the entry has changed,
+        // or the map says so.
         let unchanged = |payload: &[u8]| VersionHeader::decode(payload).is_some_and(|(now, _)| now == header);
         if !lacks || !index.read(key, acc, &mut bytes)? || !unchanged(&bytes) || !self.map.is_active(txn) {
             return Ok(None);
@@ -140,7 +144,8 @@ impl TxnSystem {
         Ok(Some(index.damaged_entry(key, format_args!("has a version by {txn:?} without its undo record, {roll:?}"))))
     }
 
-    /// Whether nothing but the newest versions is kept, and no transaction of an earlier run is unfinished.
+    /// Whether nothing but the newest versions is kept, and no transaction of an earlier run is
+    /// unfinished.
     ///
     /// # Errors
     /// Those of reading the version tree.
@@ -207,8 +212,9 @@ impl UndoSpace {
         Ok(())
     }
 
-    /// Follows a log from its last page to its first, and adds those behind the first to `extensions`. False if the log has become
-    /// another meanwhile, so that what was met means nothing.
+    /// Follows a log from its last page to its first, and adds those behind the first to
+    /// `extensions`. False if the log has become another meanwhile, so that what was met means
+    /// nothing.
     fn walk_log(&self, first: PageNo, acc: &Access<'_>, extensions: &mut PageSet, sink: &mut Sink<'_>) -> Result<bool> {
         let Some(head) = self.copy(first, acc, sink)? else { return Ok(true) };
         let Some((log, state)) = UndoPage::new(&head).and_then(|log| Some((log, log.standing()?.0))) else {

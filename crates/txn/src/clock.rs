@@ -1,7 +1,8 @@
 //! The clock of the transactions: which id comes next, and which commit was the last.
 //!
-//! Both are on one line of memory, which holds nothing else. Every view reads both when it is opened, and every transaction that
-//! writes moves each of them on: a reader that has to fetch them from another core does that once.
+//! Both are on one line of memory, which holds nothing else. Every view reads both when it is
+//! opened, and every transaction that writes moves each of them on: a reader that has to fetch them
+//! from another core does that once.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use crossbeam_utils::CachePadded;
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::{CommitNo, TxnId};
 
-/// No database lives to see an id or a commit number as great as this one: where one is read, the bytes are damaged. The top bit of
-/// a commit number has a meaning of its own in the commit map.
+/// No database lives to see an id or a commit number as great as this one: where one is read, the
+/// bytes are damaged. The top bit of a commit number has a meaning of its own in the commit map.
 pub const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// See the module.
@@ -52,7 +53,8 @@ impl Clock {
         self.counters.next_id.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).ok().map(TxnId)
     }
 
-    /// Publishes a commit. Called within the commit critical section, after the commit map was told.
+    /// Publishes a commit. Called within the commit critical section, after the commit map was
+    /// told.
     pub fn publish(&self, no: CommitNo) {
         self.counters.last_commit.store(no.0, Ordering::Release);
     }

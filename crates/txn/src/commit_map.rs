@@ -1,11 +1,13 @@
-//! The commit map: transaction id -> commit number, in O(1), for the ids that some view may still have to ask about.
+//! The commit map: transaction id -> commit number, in O(1), for the ids that some view may still
+//! have to ask about.
 //!
 //! # Protocol
-//! A ring of words covers the ids `[low, limit)`. Ids below `low` have ended, and every short view sees their commits;
-//! the exceptions - old transactions that are still active, or ended after a view that is still short - stand in the
-//! small `stragglers` map. A word is 0 until the transaction ends, the commit number once it committed, and
-//! that number with the top bit once it was rolled back. (A rollback takes a number too: "all short views are newer
-//! than the end of the transaction" is then one comparison for both.)
+//! A ring of words covers the ids `[low, limit)`. Ids below `low` have ended, and every short view
+//! sees their commits; the exceptions - old transactions that are still active, or ended after a
+//! view that is still short - stand in the small `stragglers` map. A word is 0 until the
+//! transaction ends, the commit number once it committed, and that number with the top bit once it
+//! was rolled back. (A rollback takes a number too: "all short views are newer than the end of the
+//! transaction" is then one comparison for both.)
 //!
 //! Giving out an id takes no lock: it moves the clock's next id up, as far as `limit`. A thread
 //! that moves the low end of the window holds the window's mutex: it raises `low`, clears the words
@@ -34,8 +36,8 @@ use holdfast_base::{CommitNo, TxnId};
 use crate::clock::Clock;
 
 const ABORTED: u64 = 1 << 63;
-/// After so many ids the low end of the window is moved up. What lies below it is answered without a look at the ring, which for
-/// rows of many transactions is a cache miss each.
+/// After so many ids the low end of the window is moved up. What lies below it is answered without
+/// a look at the ring, which for rows of many transactions is a cache miss each.
 const ADVANCE_EVERY: u64 = 1024;
 /// The same, once the window is half full.
 const ADVANCE_HALF_FULL: u64 = 64;
@@ -78,8 +80,8 @@ pub struct WindowGuard<'a> {
 }
 
 impl CommitMap {
-    /// An empty map whose new ids are the clock's, with `active` (older ids, found at recovery) not yet ended.
-    /// `window` is rounded up to a power of two.
+    /// An empty map whose new ids are the clock's, with `active` (older ids, found at recovery) not
+    /// yet ended. `window` is rounded up to a power of two.
     #[must_use]
     pub fn new(window: usize, clock: &Arc<Clock>, active: &[TxnId]) -> CommitMap {
         let next = clock.next_id();
@@ -150,14 +152,16 @@ impl CommitMap {
         TxnStatus::Committed(CommitNo(0))
     }
 
-    /// What is known of ended transactions before a version is read: to be taken first, for [`CommitMap::is_doubtful`].
+    /// What is known of ended transactions before a version is read: to be taken first, for
+    /// [`CommitMap::is_doubtful`].
     #[must_use]
     pub fn moment(&self) -> Moment {
         Moment { straggling: self.straggling.load(Ordering::Acquire) > 0, low: self.low() }
     }
 
-    /// Whether a version by `id`, read after `before`, may be of a transaction that was rolled back since: then it has to be
-    /// read again. It cannot have been when it was read, because a rollback takes its versions away before it ends.
+    /// Whether a version by `id`, read after `before`, may be of a transaction that was rolled back
+    /// since: then it has to be read again. It cannot have been when it was read, because a
+    /// rollback takes its versions away before it ends.
     #[must_use]
     pub fn is_doubtful(&self, id: TxnId, before: Moment) -> bool {
         match self.status(id) {
@@ -184,13 +188,15 @@ impl CommitMap {
         self.set(id.0, no.0);
     }
 
-    /// Records that `id` was rolled back; `no` is a number of its own. Called within the commit critical section.
+    /// Records that `id` was rolled back; `no` is a number of its own. Called within the commit
+    /// critical section.
     pub fn set_rolled_back(&self, id: TxnId, no: CommitNo) {
         self.set(id.0, no.0 | ABORTED);
     }
 
     fn set(&self, id: u64, word: u64) {
-        // It has not ended, so `low` does not pass it between the comparison and the store: see the module.
+        // It has not ended, so `low` does not pass it between the comparison and the store: see the
+        // module.
         if id >= self.low.load(Ordering::Acquire) {
             self.word(id).store(word, Ordering::Release);
         } else {
@@ -218,8 +224,8 @@ impl WindowGuard<'_> {
         self.map.clock.next_id().0 >= self.map.limit.load(Ordering::Acquire)
     }
 
-    /// Moves `low` up while the lowest ids have ended at or before `horizon`, the oldest short view's number.
-    /// Forgets stragglers by the same rule.
+    /// Moves `low` up while the lowest ids have ended at or before `horizon`, the oldest short
+    /// view's number. Forgets stragglers by the same rule.
     pub fn advance(&self, horizon: CommitNo) {
         let (mut low, next) = (self.map.low().0, self.map.clock.next_id().0);
         while low < next && ended_by(self.map.word(low).load(Ordering::Acquire), horizon) {
@@ -233,8 +239,9 @@ impl WindowGuard<'_> {
         }
     }
 
-    /// Makes room: [`WindowGuard::advance`], and if that is not enough, ids at the low end that have not ended (or
-    /// ended after `horizon`) become stragglers until half of the window is free. Called within the commit critical section.
+    /// Makes room: [`WindowGuard::advance`], and if that is not enough, ids at the low end that
+    /// have not ended (or ended after `horizon`) become stragglers until half of the window is
+    /// free. Called within the commit critical section.
     pub fn cut(&self, horizon: CommitNo) {
         self.advance(horizon);
         let (mut low, next) = (self.map.low().0, self.map.clock.next_id().0);
@@ -391,7 +398,8 @@ mod shuttle_tests {
         }
     }
 
-    /// Ids are active until they commit, and committed from then on, whatever becomes of the window meanwhile.
+    /// Ids are active until they commit, and committed from then on, whatever becomes of the window
+    /// meanwhile.
     #[test]
     fn what_committed_stays_so_while_the_window_moves() {
         let run = || {

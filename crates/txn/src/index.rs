@@ -22,8 +22,8 @@ pub enum IndexKind {
     Entries,
 }
 
-/// An open index. There is to be one per index of a database; it is registered with the [`crate::TxnSystem`], which
-/// finds it by its id when it rolls back and purges.
+/// An open index. There is to be one per index of a database; it is registered with the
+/// [`crate::TxnSystem`], which finds it by its id when it rolls back and purges.
 pub struct TableIndex {
     tree: Tree,
     kind: IndexKind,
@@ -31,10 +31,12 @@ pub struct TableIndex {
     rows_led_to: Option<Arc<TableIndex>>,
     /// Every transaction that inserts or deletes writes it: the rest is read all the time.
     rows: CachePadded<AtomicI64>,
-    /// The commit from which on it says what there is; views of before find nothing of theirs in it.
+    /// The commit from which on it says what there is; views of before find nothing of theirs in
+    /// it.
     since: AtomicU64,
     stats: AccessStats,
-    /// True once the index is dropped. Purge and rollback hold it for reading while they work on the tree.
+    /// True once the index is dropped. Purge and rollback hold it for reading while they work on
+    /// the tree.
     gone: RwLock<bool>,
 }
 
@@ -45,8 +47,9 @@ impl TableIndex {
         TableIndex::make(tree, kind, None)
     }
 
-    /// The secondary index over `tree`, whose entries lead to `rows`. Readers that have changed rows rely on what the value
-    /// of an entry begins with: see [`row_key_begin`](crate::row_key_begin).
+    /// The secondary index over `tree`, whose entries lead to `rows`. Readers that have changed
+    /// rows rely on what the value of an entry begins with: see
+    /// [`row_key_begin`](crate::row_key_begin).
     #[must_use]
     pub fn leading_to(rows: &Arc<TableIndex>, tree: Tree) -> Arc<TableIndex> {
         TableIndex::make(tree, IndexKind::Entries, Some(Arc::clone(rows)))
@@ -96,8 +99,8 @@ impl TableIndex {
         self.rows.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Says that the index was filled, from its table's rows, when `commit` was the last commit. It has no older versions of
-    /// its entries, so views of before that commit cannot use it.
+    /// Says that the index was filled, from its table's rows, when `commit` was the last commit. It
+    /// has no older versions of its entries, so views of before that commit cannot use it.
     pub fn set_since(&self, commit: CommitNo) {
         self.since.store(commit.0, Ordering::Release);
     }
@@ -122,13 +125,14 @@ impl TableIndex {
         if *guard { None } else { Some(guard) }
     }
 
-    /// Waits until purge and rollback are not working on the tree, and keeps them away from then on.
+    /// Waits until purge and rollback are not working on the tree, and keeps them away from then
+    /// on.
     pub(crate) fn retire(&self) {
         *self.gone.write() = true;
     }
 
-    /// `None` if damage of the index's own table stood in the way: that can only be salvaged, and others must not wait for it. Damage
-    /// without a page is of bytes that the index holds.
+    /// `None` if damage of the index's own table stood in the way: that can only be salvaged, and
+    /// others must not wait for it. Damage without a page is of bytes that the index holds.
     pub(crate) fn unless_damaged<T>(&self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Err(Error::DamagedPage { page, .. }) if page.space == self.tree.space().space().id() => Ok(None),

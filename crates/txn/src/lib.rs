@@ -1,19 +1,23 @@
 //! Floor 5: transactions.
 //!
-//! * [`TxnSystem`]: one per database. Opens and creates the undo space, begins transactions, purges, recovers.
-//! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s, savepoints, two-phase commit.
+//! * [`TxnSystem`]: one per database. Opens and creates the undo space, begins transactions,
+//!   purges, recovers.
+//! * [`Txn`]: a transaction. Reads (`reads`), changes (`change`, `put`), [`RowCursor`]s,
+//!   savepoints, two-phase commit.
 //! * [`TableIndex`]: a tree of versioned entries; rows and secondary entries alike.
 //! * [`clock`], [`commit_map`], [`view`]: visibility. Locks are in crate [`holdfast_lock`].
-//! * `undo`: records, pages, logs. `history`: commits that wait for purge. [`shelf`]: what views need of small transactions, in memory. [`versions`]: old versions kept for long views.
+//! * `undo`: records, pages, logs. `history`: commits that wait for purge. [`shelf`]: what views
+//!   need of small transactions, in memory. [`versions`]: old versions kept for long views.
 //! * [`purge`], [`rollback`], [`recovery`].
 //!
-//! The newest version of an entry is in its tree and names its writer and an undo record; older ones are reached through
-//! undo logs, or through the version tree once those are purged. The byte boxes, protocols and invariants are in
-//! `docs/design/transactions.md`.
+//! The newest version of an entry is in its tree and names its writer and an undo record; older
+//! ones are reached through undo logs, or through the version tree once those are purged. The byte
+//! boxes, protocols and invariants are in `docs/design/transactions.md`.
 //!
 //! # Lock order
-//! Row, range and table locks are waited for while nothing else is held. Then: purge mutex, stripe of a unique check,
-//! log space, page latches (of an undo log before those of a tree), shard of the lock table or commit mutex, and the leaves: commit map, view registry, lists.
+//! Row, range and table locks are waited for while nothing else is held. Then: purge mutex, stripe
+//! of a unique check, log space, page latches (of an undo log before those of a tree), shard of the
+//! lock table or commit mutex, and the leaves: commit map, view registry, lists.
 
 #![forbid(unsafe_code)]
 

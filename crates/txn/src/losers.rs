@@ -1,12 +1,15 @@
-//! Losers: transactions without a user that are to be rolled back. Recovery finds them, and a rollback that fails leaves one.
+//! Losers: transactions without a user that are to be rolled back. Recovery finds them, and a
+//! rollback that fails leaves one.
 //!
-//! A loser is *waiting* to be rolled back, *in hand* of a thread that does it, or *blocked*: a damaged page stands in the way of
-//! its end, and everything that does not need that page is undone. One damaged page disables one table at most, so a blocked
-//! loser is no error of [`TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is tried again when an
-//! index is dropped, since rollback passes over what is dropped, and by the next open.
+//! A loser is *waiting* to be rolled back, *in hand* of a thread that does it, or *blocked*: a
+//! damaged page stands in the way of its end, and everything that does not need that page is
+//! undone. One damaged page disables one table at most, so a blocked loser is no error of
+//! [`TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is tried
+//! again when an index is dropped, since rollback passes over what is dropped, and by the next
+//! open.
 //!
-//! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It is tried again by the background
-//! thread, and its rows stay locked meanwhile.
+//! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It
+//! is tried again by the background thread, and its rows stay locked meanwhile.
 
 use std::sync::Arc;
 
@@ -25,7 +28,8 @@ pub(crate) struct Loser {
     pub log: UndoLog,
     /// The xid that is taken because the log says it.
     pub xid: Option<Vec<u8>>,
-    /// A rollback has failed, after everything was undone that could be: the next one only looks whether that has changed.
+    /// A rollback has failed, after everything was undone that could be: the next one only looks
+    /// whether that has changed.
     pub tried: bool,
 }
 
@@ -97,12 +101,13 @@ impl Losers {
 }
 
 impl TxnSystem {
-    /// Rolls back the losers. Returns how many transactions have ended by that. One that only damage stands in the way of stays, with the
-    /// rows of the damaged table locked; that is no error.
+    /// Rolls back the losers. Returns how many transactions have ended by that. One that only
+    /// damage stands in the way of stays, with the rows of the damaged table locked; that is no
+    /// error.
     ///
     /// # Errors
-    /// The first other error of reading and writing pages. The transactions concerned are tried again by the next call, and so
-    /// are the others by this one.
+    /// The first other error of reading and writing pages. The transactions concerned are tried
+    /// again by the next call, and so are the others by this one.
     pub fn roll_back_losers(&self) -> Result<usize> {
         let (mut ended, mut failed) = (0, Vec::new());
         while let Some(loser) = self.losers.take() {
@@ -134,15 +139,16 @@ impl TxnSystem {
         self.losers.put_down.notify_all();
     }
 
-    /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that its log says.
+    /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that
+    /// its log says.
     pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
         let tried = !log.is_prepared();
         self.losers.add(Loser { owner, log, xid, tried });
         self.background.wake();
     }
 
-    /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What a blocked one has changed is undone,
-    /// or damaged. Costs a read of the undo logs.
+    /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What
+    /// a blocked one has changed is undone, or damaged. Costs a read of the undo logs.
     ///
     /// # Errors
     /// Those of reading undo logs, other than damage.

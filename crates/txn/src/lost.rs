@@ -8,8 +8,9 @@
 //!   tables.
 //! * Where the version tree is damaged, a version that a view needs is not kept.
 //!
-//! A reader that finds a version in neither place takes it that there is none for its view. So views that are older than what was lost get
-//! the damage as an error there. Views to come need none of it.
+//! A reader that finds a version in neither place takes it that there is none for its view. So
+//! views that are older than what was lost get the damage as an error there. Views to come need
+//! none of it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

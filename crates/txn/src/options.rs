@@ -7,9 +7,11 @@ use holdfast_lock::WaitMode;
 /// How much of other transactions a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Isolation {
-    /// A new view for every statement; only changed and locked rows are locked. READ UNCOMMITTED is the same.
+    /// A new view for every statement; only changed and locked rows are locked. READ UNCOMMITTED is
+    /// the same.
     ReadCommitted,
-    /// One view for the whole transaction; locking reads and changes also lock the ranges they read.
+    /// One view for the whole transaction; locking reads and changes also lock the ranges they
+    /// read.
     #[default]
     RepeatableRead,
     /// Every read locks the rows and the ranges it reads, and reads the newest committed version.
@@ -22,7 +24,8 @@ pub enum Durability {
     /// The log is synced up to the commit.
     #[default]
     Sync,
-    /// The log is handed to the operating system up to the commit: it survives a crash of the process.
+    /// The log is handed to the operating system up to the commit: it survives a crash of the
+    /// process.
     Write,
     /// Nothing; a later sync carries it along.
     Lazy,
@@ -35,24 +38,28 @@ pub struct TxnConfig {
     pub lock_memory: usize,
     /// How long a row lock is waited for when the caller gives no limit.
     pub lock_wait_timeout: Duration,
-    /// Memory for what older views may need of small committed transactions, in bytes; beyond it, that goes to the version tree. No more than a quarter of
-    /// `max_old_versions` is used. 0: none.
+    /// Memory for what older views may need of small committed transactions, in bytes; beyond it,
+    /// that goes to the version tree. No more than a quarter of `max_old_versions` is used. 0:
+    /// none.
     pub shelf_bytes: u64,
-    /// Bytes of undo logs, shelf and version tree above which the oldest read-only snapshot is given up.
+    /// Bytes of undo logs, shelf and version tree above which the oldest read-only snapshot is
+    /// given up.
     pub max_old_versions: u64,
-    /// Bytes of undo that one transaction may write; its next statement then fails with `LimitReached`.
+    /// Bytes of undo that one transaction may write; its next statement then fails with
+    /// `LimitReached`.
     pub max_undo_per_txn: u64,
     /// A view older than so many unpurged commits becomes long: purge no longer waits for it.
     pub short_view_commits: u64,
     /// Transaction ids that the commit map covers; rounded up to a power of two. 8 bytes each.
     pub commit_window: usize,
-    /// Unpurged commits above which a committer purges some logs itself. While they are few, what purge wants of them - the undo page, the leaf with
-    /// the delete mark - is still in the processor's caches; and a thread that is woken for it has had the time to do it.
+    /// Unpurged commits above which a committer purges some logs itself. While they are few, what
+    /// purge wants of them - the undo page, the leaf with the delete mark - is still in the
+    /// processor's caches; and a thread that is woken for it has had the time to do it.
     pub purge_help_above: usize,
     /// Unpurged commits above which a committer waits a moment for the purge mutex.
     pub purge_wait_above: usize,
-    /// Whether a thread of the system's own purges and rolls back. Without it `purge` and `roll_back_losers` have
-    /// to be called, which makes tests deterministic.
+    /// Whether a thread of the system's own purges and rolls back. Without it `purge` and
+    /// `roll_back_losers` have to be called, which makes tests deterministic.
     pub background: bool,
 }
 
@@ -78,8 +85,9 @@ impl Default for TxnConfig {
 pub struct TxnOptions {
     /// Isolation level.
     pub isolation: Isolation,
-    /// At REPEATABLE READ: whether a change of a row that another transaction changed after this one's snapshot
-    /// fails with `Conflict` (the first updater wins), or acts on the newest committed version.
+    /// At REPEATABLE READ: whether a change of a row that another transaction changed after this
+    /// one's snapshot fails with `Conflict` (the first updater wins), or acts on the newest
+    /// committed version.
     pub snapshot_isolation: bool,
     /// Changes are refused, and its snapshot may be given up when old versions reach their limit.
     pub read_only: bool,

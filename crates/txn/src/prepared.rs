@@ -9,7 +9,8 @@
 //! the first page of the log carries it, and until an attempt to undo the changes has ended: from
 //! then on the transaction is a loser like others ([`crate::losers`]).
 //!
-//! No two prepared transactions get the same xid. If an open finds two all the same, both are listed, and each has to be ended.
+//! No two prepared transactions get the same xid. If an open finds two all the same, both are
+//! listed, and each has to be ended.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -65,10 +66,12 @@ impl TxnSystem {
         self.prepared.0.lock().iter().filter_map(of).collect()
     }
 
-    /// Takes over a prepared transaction, to commit it or to roll it back. Costs a read of its undo log.
+    /// Takes over a prepared transaction, to commit it or to roll it back. Costs a read of its undo
+    /// log.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is none with this xid; those of reading its undo log, other than damage.
+    /// [`Error::InvalidArgument`] if there is none with this xid; those of reading its undo log,
+    /// other than damage.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
         let mut prepared = self.prepared.0.lock();
         let mut waiting = prepared.range_mut(named(xid)).map(|(_, found)| found);
@@ -115,13 +118,14 @@ impl TxnSystem {
         self.prepared.0.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
     }
 
-    /// Whether there are transactions that are neither committed nor rolled back and that no session began.
+    /// Whether there are transactions that are neither committed nor rolled back and that no
+    /// session began.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.prepared.any_left() || self.losers.len() > 0
     }
 
-    /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry of one of `indexes`. Costs a read of
-    /// the undo logs.
+    /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry
+    /// of one of `indexes`. Costs a read of the undo logs.
     ///
     /// # Errors
     /// Those of reading undo logs, other than damage.
@@ -153,7 +157,8 @@ impl TxnSystem {
         Ok(changed)
     }
 
-    /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged pages are passed over.
+    /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged
+    /// pages are passed over.
     pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();

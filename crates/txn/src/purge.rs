@@ -1,43 +1,50 @@
 //! Purge: what becomes of the undo log of a committed transaction T.
 //!
 //! # When
-//! In commit order, one log at a time, once no *short* view is older than T's commit. A view that holds back more than a
-//! configured number of commits is made long: then purge goes on and copies for it.
+//! In commit order, one log at a time, once no *short* view is older than T's commit. A view that
+//! holds back more than a configured number of commits is made long: then purge goes on and copies
+//! for it.
 //!
 //! # What
-//! If no view is older than the commit, and no record put a delete mark or replaced an overflow chain, there is nothing to do: the
-//! records are not even read.
+//! If no view is older than the commit, and no record put a delete mark or replaced an overflow
+//! chain, there is nothing to do: the records are not even read.
 //!
 //! If a view is older, and only views hold back a log of one page, its records go to the
 //! [shelf](crate::shelf), whatever the age of the view, and the log is retired. What follows is
 //! about the other logs, and about what leaves the shelf.
 //!
-//! If there are (long) views older than the commit, a first pass puts into the version tree what they need. Nothing is cut
-//! before it is complete: a reader that finds a record gone trusts the version tree. Then a log that asks for nothing else is let go
-//! of, and any other is consumed from its end, like by a rollback. Of a log of one page, only the records that ask for something are
+//! If there are (long) views older than the commit, a first pass puts into the version tree what
+//! they need. Nothing is cut before it is complete: a reader that finds a record gone trusts the
+//! version tree. Then a log that asks for nothing else is released, and any other is consumed from
+//! its end, like by a rollback. Of a log of one page, only the records that ask for something are
 //! read: the log knows which. For each record, by its key:
 //! * The prior image was written by T itself: no view can see that version. Its overflow chain is
 //!   freed.
-//! * The prior image was written before T, by W: it is the version before T. If some long view sees W (and, being older
-//!   than T's commit, not T), the image goes to the version tree, chain included; if not, its chain is freed.
-//! * The change put a delete mark: the entry is removed if it still carries (T, this record) and no view is older than
-//!   T. Otherwise the mark is entered in the version tree as pending, and goes with that entry.
+//! * The prior image was written before T, by W: it is the version before T. If some long view sees
+//!   W (and, being older than T's commit, not T), the image goes to the version tree, chain
+//!   included; if not, its chain is freed.
+//! * The change put a delete mark: the entry is removed if it still carries (T, this record) and no
+//!   view is older than T. Otherwise the mark is entered in the version tree as pending, and goes
+//!   with that entry.
 //!
-//! Then the log is free. So a long view costs one version per entry that was changed, however often.
+//! Then the log is free. So a long view costs one version per entry that was changed, however
+//! often.
 //!
-//! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and the others must not wait. What damage of
-//! the undo space itself costs is in `crate::lost`.
+//! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and
+//! the others must not wait. What damage of the undo space itself costs is in `crate::lost`.
 //!
 //! # Crash safety
-//! Every step can be repeated. A chain that a record names belongs to the version tree if the image is there, else to the
-//! record. A record is cut, and an entry of the version tree dropped, before its chain is freed; nothing of a log is
-//! dropped from the version tree while it is half purged. So a crash may lose a chain, but never frees one twice.
+//! Every step can be repeated. A chain that a record names belongs to the version tree if the image
+//! is there, else to the record. A record is cut, and an entry of the version tree dropped, before
+//! its chain is freed; nothing of a log is dropped from the version tree while it is half purged.
+//! So a crash may lose a chain, but never frees one twice.
 //!
-//! Therefore a log need not be marked free that neither put a delete mark nor replaced a chain, or from which nothing went to the
-//! version tree: what it still says after a crash, when there are no views, is
-//! purged once more, to no effect (no record in it names a chain that was freed; an entry is removed only if it carries
-//! the record's mark). It is *retired*, and a small transaction costs purge no log but that of the versions. A log of an earlier run is
-//! marked free, so that it does not come back again and again.
+//! Therefore a log need not be marked free that neither put a delete mark nor replaced a chain, or
+//! from which nothing went to the version tree: what it still says after a crash, when there are no
+//! views, is purged once more, to no effect (no record in it names a chain that was freed; an entry
+//! is removed only if it carries the record's mark). It is *retired*, and a small transaction costs
+//! purge no log but that of the versions. A log of an earlier run is marked free, so that it does
+//! not come back again and again.
 
 use holdfast_base::{CommitNo, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
@@ -61,7 +68,8 @@ use crate::view::View;
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
 
-/// So many logs wait before a committer gives those back that ask nothing of purge: as many as the history gives out at a time.
+/// So many logs wait before a committer gives those back that ask nothing of purge: as many as the
+/// history gives out at a time.
 const QUIET_BATCH: usize = BATCH_LOGS;
 /// Batches of quiet logs that a committer takes: more than have come since the committer before it.
 const QUIET_BATCHES: usize = 2;
@@ -89,8 +97,9 @@ impl TxnSystem {
         self.history.len()
     }
 
-    /// Purges about `limit` undo records, as far as views allow, and goes on with the sweep of the version tree. Returns how
-    /// much was done: records, and one for each log that was freed; 0 if there is nothing to do.
+    /// Purges about `limit` undo records, as far as views allow, and goes on with the sweep of the
+    /// version tree. Returns how much was done: records, and one for each log that was freed; 0 if
+    /// there is nothing to do.
     ///
     /// # Errors
     /// Those of reading and writing pages. What was not purged is purged later.
@@ -106,7 +115,8 @@ impl TxnSystem {
         Ok(done.max(usize::from(more)))
     }
 
-    /// Purges about `limit` records of logs, as long as the next one is `wanted`. Those that only older views stand in the way of go on the shelf.
+    /// Purges about `limit` records of logs, as long as the next one is `wanted`. Those that only
+    /// older views stand in the way of go on the shelf.
     fn purge_logs(&self, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) -> Result<usize> {
         let mut left = limit;
         let mut taken = true;
@@ -114,7 +124,8 @@ impl TxnSystem {
             let oldest = self.views.oldest();
             self.shelf.forget_unneeded(oldest);
             let horizon = self.classify_views();
-            // Views to come see everything up to the horizon, and no short one is older; so these are all that may be.
+            // Views to come see everything up to the horizon, and no short one is older; so these
+            // are all that may be.
             let older = self.views.older_than(horizon);
             self.thin_shelf(&mut left)?;
             while left > 0 {
@@ -136,14 +147,16 @@ impl TxnSystem {
         Ok(limit - left)
     }
 
-    /// Shelves some of the logs that only views stand in the way of. Returns whether there were any, and room for them.
+    /// Shelves some of the logs that only views stand in the way of. Returns whether there were
+    /// any, and room for them.
     fn shelve_some(&self, left: &mut usize) -> Result<bool> {
         let shelved = self.shelve()?;
         *left = left.saturating_sub(shelved);
         Ok(shelved > 0)
     }
 
-    /// Purges up to `left` records of the log that was first in the queue, and puts it back there if some remain. Returns whether to go on.
+    /// Purges up to `left` records of the log that was first in the queue, and puts it back there
+    /// if some remain. Returns whether to go on.
     fn purge_next(&self, mut next: CommittedLog, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         match self.purge_log(&mut next, older, left) {
             Ok(true) => {
@@ -151,7 +164,8 @@ impl TxnSystem {
                 self.metrics.inc(Counter::PurgedTransactions);
                 Ok(true)
             }
-            // What could not be done is noted, and the logs behind it do not wait; but what a stopped database calls damaged may be sound.
+            // What could not be done is noted, and the logs behind it do not wait; but what a
+            // stopped database calls damaged may be sound.
             Err(error) if error.is_damage() && self.store.wal().check_poisoned().is_ok() => {
                 *left = left.saturating_sub(1);
                 self.lost.set_aside(next.log.txn(), next.no, &error);
@@ -177,15 +191,17 @@ impl TxnSystem {
         }
     }
 
-    /// Whether short views, the oldest of which saw commit `oldest`, may no longer hold back what came up to commit `last`: too many commits, or too many bytes.
+    /// Whether short views, the oldest of which saw commit `oldest`, may no longer hold back what
+    /// came up to commit `last`: too many commits, or too many bytes.
     fn hold_back_too_much(&self, oldest: CommitNo, last: CommitNo) -> bool {
         let behind = last.0.saturating_sub(oldest.0);
         let bytes = self.history.pages() * self.undo.page_size() as u64;
         behind >= self.config.short_view_commits || behind > 0 && bytes > self.config.max_old_versions / 4
     }
 
-    /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is free. `older`: the views that may
-    /// be older than the commit, oldest first; some may have ended.
+    /// Purges up to `left` records of a log, and frees it if none remain. Returns whether it is
+    /// free. `older`: the views that may be older than the commit, oldest first; some may have
+    /// ended.
     fn purge_log(&self, committed: &mut CommittedLog, older: &[Arc<View>], left: &mut usize) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
         let long = &older[..older.partition_point(|view| view.commit_no() < committed.no)];
@@ -314,7 +330,8 @@ impl TxnSystem {
                 }
             }
             let emptied = committed.log.pop();
-            // The records of a log that is retired may stay, but none that names a chain that is freed.
+            // The records of a log that is retired may stay, but none that names a chain that is
+            // freed.
             if dead_chain.is_some() || (emptied && (copied || committed.log.pages() > 1)) {
                 committed.log.cut(&self.undo, acc)?;
             }
@@ -357,8 +374,8 @@ impl TxnSystem {
         Ok(Some(body))
     }
 
-    /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and `removable`: no view needs to find it. Returns whether
-    /// the mark has to be remembered, because it cannot go yet.
+    /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and `removable`: no view
+    /// needs to find it. Returns whether the mark has to be remembered, because it cannot go yet.
     pub(crate) fn remove_mark(
         &self,
         index: &TableIndex,
@@ -460,7 +477,8 @@ impl TxnSystem {
         self.undo.remove_idle_logs(&self.store.pool().access(AccessKind::Purge))
     }
 
-    /// Helps purge if the queue is long or old versions are over their limit: called by committers, holding nothing.
+    /// Helps purge if the queue is long or old versions are over their limit: called by committers,
+    /// holding nothing.
     ///
     /// With more sessions than cores, the kernel preempts the holder of the mutex now and then, and
     /// each time hundreds of others commit before it runs again. When too many logs wait,

@@ -1,14 +1,17 @@
 //! Putting a new version into its leaf, together with the undo record that takes it away again.
 //!
 //! # Protocol
-//! *Where it was read.* Mostly the leaf is still as it was when the entry was read. Then undo record and new version are one
-//! mini-transaction: the page of the undo log is latched first (and loaded, if need be, while nothing else is held), then
-//! the leaf, which is neither looked for nor loaded. Under both latches the locks of others are asked about. If they stand in the
-//! way, nothing has happened.
+//! *Where it was read.* Mostly the leaf is still as it was when the entry was read. Then undo
+//! record and new version are one mini-transaction: the page of the undo log is latched first (and
+//! loaded, if need be, while nothing else is held), then the leaf, which is neither looked for nor
+//! loaded. Under both latches the locks of others are asked about. If they stand in the way,
+//! nothing has happened.
 //!
-//! *By its key.* If the leaf has changed, has left the pool, has no room, or the record needs another undo page: the undo record in a
-//! mini-transaction of its own, then the version in another, which descends from the root. Under the latch of the leaf the entry must
-//! still carry what was read. If that fails, the undo record is cut. If that fails, too, the transaction is half undone.
+//! *By its key.* If the leaf has changed, has left the pool, has no room, or the record needs
+//! another undo page: the undo record in a mini-transaction of its own, then the version in
+//! another, which descends from the root. Under the latch of the leaf the entry must still carry
+//! what was read. If that fails, the undo record is cut. If that fails, too, the transaction is
+//! half undone.
 //!
 //! A thread holds the latch of an undo page while it takes that of a leaf, never the other way
 //! round: a reader of an old version has copied the newer one and holds no leaf.
@@ -27,7 +30,8 @@ use crate::undo::space::SMALL_MTR;
 use crate::undo::{UndoLog, UndoRecord};
 use crate::values;
 
-/// What an entry is to become. The header of the payload is filled in when it is known where the undo record is.
+/// What an entry is to become. The header of the payload is filled in when it is known where the
+/// undo record is.
 pub(crate) struct NewVersion {
     pub deleted: bool,
     pub overflow: bool,
@@ -97,8 +101,9 @@ impl Txn {
         put
     }
 
-    /// The undo log, and the transaction's id. The page comes first: whatever id the page carries was given out before the page
-    /// was free, so the new one is greater, and the greatest id on the pages of the undo space never falls.
+    /// The undo log, and the transaction's id. The page comes first: whatever id the page carries
+    /// was given out before the page was free, so the new one is greater, and the greatest id on
+    /// the pages of the undo space never falls.
     fn begin_log(&mut self, acc: &Access<'_>) -> Result<UndoLog> {
         debug_assert_eq!(self.id, TxnId::NONE, "a transaction has one log");
         let page = self.system.undo.take_page(acc)?;
@@ -163,7 +168,8 @@ impl Txn {
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
         let comes_to_life = seen.comes_to_life(new.deleted);
-        // It is asked again under the latch; but a record that has to be cut again costs more than to ask twice.
+        // It is asked again under the latch; but a record that has to be cut again costs more than
+        // to ask twice.
         if let Some(blocker) = self.forbidden(index, key, comes_to_life) {
             return Ok(Some(blocker));
         }
@@ -183,7 +189,8 @@ impl Txn {
         if result.is_err() || blocker.is_some() {
             log.pop();
             let cut = log.cut(undo, acc);
-            // As long as the page has a record of what did not come about, the transaction must not be committed.
+            // As long as the page has a record of what did not come about, the transaction must not
+            // be committed.
             self.set_half_undone(log.records(), &cut);
             cut?;
         }

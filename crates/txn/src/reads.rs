@@ -22,7 +22,8 @@ use crate::values::Part;
 use crate::visibility::split;
 use holdfast_lock::{LockMode, Owner, WaitMode};
 
-/// The entry that the transaction, or a cursor of it, read with a lock last, and the buffer for its payload.
+/// The entry that the transaction, or a cursor of it, read with a lock last, and the buffer for its
+/// payload.
 #[derive(Debug, Default)]
 pub(crate) struct LastRead {
     at: Option<(IndexId, Spot)>,
@@ -69,8 +70,8 @@ pub(crate) struct ForCursors {
 const NAMES: IndexId = IndexId(u32::MAX);
 
 impl Txn {
-    /// Reads the value of `key` into `value`. Returns whether there is one; `value` is empty if not. At SERIALIZABLE
-    /// the entry is locked shared, and its newest committed version is read.
+    /// Reads the value of `key` into `value`. Returns whether there is one; `value` is empty if
+    /// not. At SERIALIZABLE the entry is locked shared, and its newest committed version is read.
     ///
     /// # Errors
     /// [`Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading pages.
@@ -102,8 +103,8 @@ impl Txn {
     /// transaction's options say. At READ COMMITTED a key without an entry is unlocked again.
     ///
     /// # Errors
-    /// Lock errors; [`Error::Conflict`] at REPEATABLE READ with snapshot isolation, if the newest version is not visible;
-    /// those of reading pages.
+    /// Lock errors; [`Error::Conflict`] at REPEATABLE READ with snapshot isolation, if the newest
+    /// version is not visible; those of reading pages.
     pub fn get_locked(
         &mut self,
         index: &TableIndex,
@@ -166,8 +167,8 @@ impl Txn {
         self.view.as_ref().map_or(Ok(()), |view| index.check_view(view))
     }
 
-    /// Locks the entry of `key` and says whether there is one, whatever the snapshot sees. The lock stays until the end of the
-    /// transaction; a key without an entry is unlocked again.
+    /// Locks the entry of `key` and says whether there is one, whatever the snapshot sees. The lock
+    /// stays until the end of the transaction; a key without an entry is unlocked again.
     ///
     /// # Errors
     /// Lock errors; those of reading pages.
@@ -185,8 +186,9 @@ impl Txn {
         Ok(found)
     }
 
-    /// Locks a name that a layer above has for something which is no entry: one transaction at a time has it, until
-    /// [`Txn::unlock_name`] or its end. Waits, deadlocks and listings are those of rows.
+    /// Locks a name that a layer above has for something which is no entry: one transaction at a
+    /// time has it, until [`Txn::unlock_name`] or its end. Waits, deadlocks and listings are those
+    /// of rows.
     ///
     /// # Errors
     /// Lock errors.
@@ -201,8 +203,9 @@ impl Txn {
         self.system.locks.unlock_row(self.owner(), NAMES, name);
     }
 
-    /// Gives up the lock of the entry that [`Txn::get_locked`] locked last and that did not qualify. Only at READ
-    /// COMMITTED, and only if the transaction did not have it before; elsewhere nothing happens. Own changes stay locked.
+    /// Gives up the lock of the entry that [`Txn::get_locked`] locked last and that did not
+    /// qualify. Only at READ COMMITTED, and only if the transaction did not have it before;
+    /// elsewhere nothing happens. Own changes stay locked.
     pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
         if std::mem::take(&mut self.newly_locked) {
             self.system.locks.unlock_row(self.owner(), index.id(), key);
@@ -210,8 +213,9 @@ impl Txn {
     }
 }
 
-/// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is in `payload`. `seen`: where the
-/// entry was read before it was locked, and its payload then; if nothing has changed there, it needs not be looked for again.
+/// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is
+/// in `payload`. `seen`: where the entry was read before it was locked, and its payload then; if
+/// nothing has changed there, it needs not be looked for again.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn lock_and_read(
     system: &TxnSystem,
@@ -259,8 +263,8 @@ pub(crate) fn lock_and_read(
     }
 }
 
-/// Reads an entry that lies under a cover. `None` if the transaction that wrote it is still active, or was until a moment ago: then it
-/// has to be locked the ordinary way.
+/// Reads an entry that lies under a cover. `None` if the transaction that wrote it is still active,
+/// or was until a moment ago: then it has to be locked the ordinary way.
 pub(crate) fn read_covered(
     system: &TxnSystem,
     owner: &Owner,
@@ -280,7 +284,8 @@ pub(crate) fn read_covered(
     Ok(is_settled.then_some(spot))
 }
 
-/// Reads an entry anew, without a descent if it is where it was `seen`, and without a look if nothing there has changed.
+/// Reads an entry anew, without a descent if it is where it was `seen`, and without a look if
+/// nothing there has changed.
 fn read_entry(
     index: &TableIndex,
     key: &[u8],

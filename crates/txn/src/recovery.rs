@@ -1,4 +1,5 @@
-//! Opening after a stop or a crash: what redo restored is sorted into losers, prepared and committed transactions.
+//! Opening after a stop or a crash: what redo restored is sorted into losers, prepared and
+//! committed transactions.
 //!
 //! Losers keep their ids active, so their rows are locked until they are rolled back in the
 //! background, one after the other, while users work already. Prepared transactions are listed and
@@ -74,7 +75,8 @@ impl Checkpointed {
 }
 
 impl TxnSystem {
-    /// What is to be stored with a checkpoint: the largest ids and the row counters, as many as find room.
+    /// What is to be stored with a checkpoint: the largest ids and the row counters, as many as
+    /// find room.
     #[must_use]
     pub fn checkpoint_payload(&self) -> Vec<u8> {
         let indexes = self.all_indexes();
@@ -94,8 +96,9 @@ impl TxnSystem {
         }
     }
 
-    /// Opens the undo space after redo. `payload`: what [`TxnSystem::checkpoint_payload`] returned for the last
-    /// checkpoint; empty if there was none. Register all indexes next, then [`TxnSystem::start`].
+    /// Opens the undo space after redo. `payload`: what [`TxnSystem::checkpoint_payload`] returned
+    /// for the last checkpoint; empty if there was none. Register all indexes next, then
+    /// [`TxnSystem::start`].
     ///
     /// # Errors
     /// Damage of the undo space's directory, or of the first page of a log: without that nothing

@@ -1,10 +1,13 @@
-//! Ends for loops that read an entry again, and the error for an entry that no transaction can have written.
+//! Ends for loops that read an entry again, and the error for an entry that no transaction can have
+//! written.
 //!
-//! A reader or a writer starts over when the entry has changed since it was read, or when the entry's writer has just ended. On sound
-//! data each such turn means that another transaction has made progress, so the loop ends. On damaged data it may find the same
-//! version for ever:
-//! * A writer whose id was never given out ([`TxnSystem::check_writer`]) is active for the commit map, and has no owner to wait for.
-//! * A roll pointer of an active writer that leads to no record of the entry looks as if the change had just been undone.
+//! A reader or a writer starts over when the entry has changed since it was read, or when the
+//! entry's writer has just ended. On sound data each such turn means that another transaction has
+//! made progress, so the loop ends. On damaged data it may find the same version for ever:
+//! * A writer whose id was never given out ([`TxnSystem::check_writer`]) is active for the commit
+//!   map, and has no owner to wait for.
+//! * A roll pointer of an active writer that leads to no record of the entry looks as if the change
+//!   had just been undone.
 //! * Versions that name each other as the one before have no end ([`Circle`]).
 //!
 //! [`Rereads`] bounds every loop whose turns cannot be judged one by one.
@@ -18,8 +21,8 @@ use crate::index::TableIndex;
 use crate::row::VersionHeader;
 use crate::system::TxnSystem;
 
-/// Turns that may find one and the same version. Each of them takes a transaction that changes the entry and undoes that between two
-/// reads, with the same roll pointer.
+/// Turns that may find one and the same version. Each of them takes a transaction that changes the
+/// entry and undoes that between two reads, with the same roll pointer.
 const SAME_VERSION_MAX: u32 = 1000;
 
 /// Bytes of a key that an error shows.
@@ -54,8 +57,8 @@ impl Rereads {
     }
 }
 
-/// Notices when a chain of versions comes back to one that it has passed: a mark moves up whenever the number of steps has
-/// doubled, so a circle is noticed within three times its length.
+/// Notices when a chain of versions comes back to one that it has passed: a mark moves up whenever
+/// the number of steps has doubled, so a circle is noticed within three times its length.
 #[derive(Debug, Default)]
 pub(crate) struct Circle {
     mark: Option<(TxnId, RollPtr)>,
@@ -78,7 +81,8 @@ impl Circle {
 }
 
 impl TxnSystem {
-    /// Checks that the writer of a version is a transaction that there was. The version was read before.
+    /// Checks that the writer of a version is a transaction that there was. The version was read
+    /// before.
     ///
     /// # Errors
     /// Damage, if its id was never given out.

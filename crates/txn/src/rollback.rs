@@ -1,12 +1,14 @@
 //! Rollback: of a transaction, to a savepoint, of what recovery found unfinished.
 //!
-//! Records are applied from the last to the first. An entry that carries (transaction, roll pointer) gets its prior image
-//! back; one that does not was never changed, or was restored already: so a rollback can be cut off anywhere and begun
-//! again. The log is cut page by page behind the work, and before an overflow chain is freed.
+//! Records are applied from the last to the first. An entry that carries (transaction, roll
+//! pointer) gets its prior image back; one that does not was never changed, or was restored
+//! already: so a rollback can be cut off anywhere and begun again. The log is cut page by page
+//! behind the work, and before an overflow chain is freed.
 //!
-//! An error - a damaged page, a read that fails - stops the rollback there, and with it the end of the transaction; but one bad page
-//! disables one table, so the changes before that are undone as far as they can be, their records left in the log for the next
-//! attempt. What becomes of the transaction is in `losers.rs`.
+//! An error - a damaged page, a read that fails - stops the rollback there, and with it the end of
+//! the transaction; but one bad page disables one table, so the changes before that are undone as
+//! far as they can be, their records left in the log for the next attempt. What becomes of the
+//! transaction is in `losers.rs`.
 //!
 //! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
 //! before: the lock is entered under the latch under which the id leaves the row. (An entry of an
@@ -34,9 +36,9 @@ use crate::values;
 use holdfast_lock::Owner;
 
 impl TxnSystem {
-    /// The first step of the rollback of a transaction that may be prepared: its log says that it is active again, before the first
-    /// change is undone. So a crash leaves it prepared with all its changes, or leaves a loser. Returns the log position that
-    /// makes this last.
+    /// The first step of the rollback of a transaction that may be prepared: its log says that it
+    /// is active again, before the first change is undone. So a crash leaves it prepared with all
+    /// its changes, or leaves a loser. Returns the log position that makes this last.
     pub(crate) fn unprepare(&self, log: &mut UndoLog) -> Result<Option<Lsn>> {
         if holdfast_base::planted!("prepared-log-keeps-its-mark") {
             return Ok(None);
@@ -92,8 +94,8 @@ impl TxnSystem {
         Ok(true)
     }
 
-    /// Undoes all changes beyond the first `keep` that can be undone, and keeps their records: so what stands in the way of one
-    /// does not lock the rows of other tables.
+    /// Undoes all changes beyond the first `keep` that can be undone, and keeps their records: so
+    /// what stands in the way of one does not lock the rows of other tables.
     fn undo_around(&self, log: &UndoLog, keep: u64, keeper: Option<&Arc<Owner>>) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
@@ -103,7 +105,8 @@ impl TxnSystem {
                 self.undo_change(log, roll, &record, keeper, &acc)
             });
             if undone.is_err() {
-                // What stands in the way is said already; but nothing more is changed once the database has stopped.
+                // What stands in the way is said already; but nothing more is changed once the
+                // database has stopped.
                 self.store.wal().check_poisoned()?;
             }
         }
@@ -171,7 +174,8 @@ impl TxnSystem {
     pub(crate) fn finish_rollback(&self, owner: &Arc<Owner>, mut log: UndoLog) {
         let acc = self.store.pool().access(AccessKind::Point);
         let id = log.txn();
-        // If the pages cannot be freed now, recovery will do it: the log is empty, there is nothing to undo in it.
+        // If the pages cannot be freed now, recovery will do it: the log is empty, there is nothing
+        // to undo in it.
         let _ = log.free(&self.undo, &acc);
         self.publish_rollback(id);
         self.end_owner(owner);

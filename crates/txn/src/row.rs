@@ -1,4 +1,5 @@
-//! The header of every versioned entry: rows of clustered trees and entries of secondary indexes alike.
+//! The header of every versioned entry: rows of clustered trees and entries of secondary indexes
+//! alike.
 //!
 //! ```text
 //! offset size
@@ -8,11 +9,12 @@
 //! 17         body: the value (row), or the covered bytes (secondary entry); empty under a delete mark
 //! ```
 //!
-//! Because secondary entries carry the same header and every change of one is an undo record of its own, they have
-//! version chains of their own: an index is read at a view without a visit to the row.
+//! Because secondary entries carry the same header and every change of one is an undo record of its
+//! own, they have version chains of their own: an index is read at a view without a visit to the
+//! row.
 //!
-//! The key of a secondary entry is the index key followed by the row key. Its value begins with the length of the index
-//! key, as a varint; what follows is the caller's.
+//! The key of a secondary entry is the index key followed by the row key. Its value begins with the
+//! length of the index key, as a varint; what follows is the caller's.
 
 use holdfast_base::codec::{Reader, get_u64};
 use holdfast_base::{RollPtr, TxnId};
@@ -74,7 +76,8 @@ impl VersionHeader {
     }
 }
 
-/// Where in the `key` of a secondary entry the row key begins. `None` if `value` is not that of such an entry.
+/// Where in the `key` of a secondary entry the row key begins. `None` if `value` is not that of
+/// such an entry.
 #[must_use]
 pub fn row_key_begin(key: &[u8], value: &[u8]) -> Option<usize> {
     let begin = usize::try_from(Reader::new(value).varint()?).ok()?;

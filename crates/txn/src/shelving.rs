@@ -26,7 +26,8 @@ struct Candidate {
 }
 
 impl TxnSystem {
-    /// Whether nothing but older views stands in the way of this log, and the shelf is for the likes of it.
+    /// Whether nothing but older views stands in the way of this log, and the shelf is for the
+    /// likes of it.
     pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {
         committed.is_free_to_let_go() && self.shelf.takes(Shelf::size_of(&committed.log))
     }
@@ -59,7 +60,8 @@ impl TxnSystem {
         Ok(n)
     }
 
-    /// The logs at the front of the queue that are to be shelved: none if the first one waits for no view.
+    /// The logs at the front of the queue that are to be shelved: none if the first one waits for
+    /// no view.
     fn candidates(&self) -> SmallVec<[Candidate; BATCH_LOGS]> {
         let (mut found, mut bytes, room) = (SmallVec::new(), 0, self.shelf.room());
         let oldest = self.views.oldest();
@@ -146,7 +148,8 @@ impl TxnSystem {
         Ok(true)
     }
 
-    /// Puts what views need of a batch into the version tree. They become long, if they are not, lest they hold up ids, too.
+    /// Puts what views need of a batch into the version tree. They become long, if they are not,
+    /// lest they hold up ids, too.
     fn keep_versions(&self, batch: &Batch) -> Result<()> {
         if self.views.short_horizon() < batch.last() {
             self.metrics.add(Counter::ViewsMadeLong, self.views.make_long(batch.last(), &self.map));

@@ -1,13 +1,16 @@
-//! The transaction system of a database: ids, views, locks, undo, versions, and the registry of indexes.
+//! The transaction system of a database: ids, views, locks, undo, versions, and the registry of
+//! indexes.
 //!
 //! # Commit critical section
-//! One mutex, that of the [history](crate::history). Under it: the commit number is taken, the commit record appended (the state in the first page of the undo
-//! log, whose latch is taken before), the commit map told, the log queued for purge, the number published. So commit
-//! order, log order and purge order are one. Waiting for the disk happens outside, for a group at a time.
+//! One mutex, that of the [history](crate::history). Under it: the commit number is taken, the
+//! commit record appended (the state in the first page of the undo log, whose latch is taken
+//! before), the commit map told, the log queued for purge, the number published. So commit order,
+//! log order and purge order are one. Waiting for the disk happens outside, for a group at a time.
 //!
 //! # Lock order
-//! (page latch of a log's first page | window of the commit map) -> commit mutex -> (commit map's stragglers | shelf). Purge mutex before all
-//! of these and before any page latch; nothing else is held when it is taken.
+//! (page latch of a log's first page | window of the commit map) -> commit mutex -> (commit map's
+//! stragglers | shelf). Purge mutex before all of these and before any page latch; nothing else is
+//! held when it is taken.
 
 use std::fmt;
 use std::sync::Arc;
@@ -117,7 +120,8 @@ impl Drop for OpenView {
 }
 
 impl TxnSystem {
-    /// Formats an empty undo space and starts with it. The format is durable once the log is flushed.
+    /// Formats an empty undo space and starts with it. The format is durable once the log is
+    /// flushed.
     ///
     /// # Errors
     /// Those of the log and the disk.
@@ -150,7 +154,8 @@ impl TxnSystem {
             views: Views::new(&clock),
             clock,
             locks: LockManager::new(config.lock_memory, Arc::clone(&metrics)),
-            // It counts among old versions: the shelf alone is never the reason to give up a snapshot.
+            // It counts among old versions: the shelf alone is never the reason to give up a
+            // snapshot.
             shelf: Shelf::new(config.shelf_bytes.min(config.max_old_versions / 4)),
             config,
             metrics,
@@ -170,9 +175,9 @@ impl TxnSystem {
         })
     }
 
-    /// Makes an index known to rollback and purge. Every index must be registered before [`TxnSystem::start`] and
-    /// before a transaction uses it. Its row counter is set from the last checkpoint, if that knew it.
-    /// Returns whether it did.
+    /// Makes an index known to rollback and purge. Every index must be registered before
+    /// [`TxnSystem::start`] and before a transaction uses it. Its row counter is set from the last
+    /// checkpoint, if that knew it. Returns whether it did.
     pub fn register(&self, index: &Arc<TableIndex>) -> bool {
         let saved = self.saved_rows.lock().remove(&index.id());
         saved.inspect(|&rows| index.set_rows(rows));
@@ -213,8 +218,8 @@ impl TxnSystem {
         self.indexes.read().values().cloned().collect()
     }
 
-    /// Starts the thread that rolls back losers and purges, if the configuration wants one. All indexes must have
-    /// been registered.
+    /// Starts the thread that rolls back losers and purges, if the configuration wants one. All
+    /// indexes must have been registered.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -222,20 +227,23 @@ impl TxnSystem {
         if self.config.background { self.background.start(self) } else { Ok(()) }
     }
 
-    /// Stops the background thread. Open transactions can still end; purge goes on when the database is opened again.
+    /// Stops the background thread. Open transactions can still end; purge goes on when the
+    /// database is opened again.
     pub fn shutdown(&self) {
         self.closing.store(true, Ordering::Release);
         self.background.stop();
     }
 
-    /// Begins a transaction. It takes a view with its first read and a transaction id with its first change.
+    /// Begins a transaction. It takes a view with its first read and a transaction id with its
+    /// first change.
     #[must_use]
     pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
         TxnSystem::begin_by(&local(Arc::clone(self)), options)
     }
 
-    /// [`TxnSystem::begin`] by a reference that few threads share. Short transactions of many threads would otherwise
-    /// spend more time on the count of references to the system than on their reads.
+    /// [`TxnSystem::begin`] by a reference that few threads share. Short transactions of many
+    /// threads would otherwise spend more time on the count of references to the system than on
+    /// their reads.
     #[must_use]
     pub fn begin_by(reference: &Local<Arc<TxnSystem>>, options: TxnOptions) -> Txn {
         let owner = (!options.read_only).then(|| reference.new_owner(&options, true));
@@ -273,8 +281,8 @@ impl TxnSystem {
         id
     }
 
-    /// The window of the commit map is full: what the oldest views cannot take for granted is written down in them, and then it can
-    /// be cut.
+    /// The window of the commit map is full: what the oldest views cannot take for granted is
+    /// written down in them, and then it can be cut.
     #[cold]
     fn make_room_for_ids(&self) {
         let window = self.map.lock_window();

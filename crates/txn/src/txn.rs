@@ -6,9 +6,10 @@
 //! one has an owner - and so a place in listings - once it asks for a lock, opens a cursor, or is
 //! named: most snapshots are over before a listing could show them.
 //!
-//! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of a statement,
-//! `rollback_to` the savepoint taken at its start undoes the statement and the transaction goes on. If that fails, a part of the
-//! statement may be there and another part not: the transaction refuses all but a rollback, with [`Error::HalfUndone`].
+//! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of
+//! a statement, `rollback_to` the savepoint taken at its start undoes the statement and the
+//! transaction goes on. If that fails, a part of the statement may be there and another part not:
+//! the transaction refuses all but a rollback, with [`Error::HalfUndone`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -60,7 +61,8 @@ pub struct Txn {
     xid: Option<Vec<u8>>,
     /// How durable it was to be when it was prepared, and is to be when that is taken back.
     prepared: Durability,
-    /// A rollback to so many changes, or of a [`Txn::prepare`], has failed: what came later is there in part.
+    /// A rollback to so many changes, or of a [`Txn::prepare`], has failed: what came later is
+    /// there in part.
     half_undone: Option<u64>,
     committed: Option<Committed>,
     pub(crate) last_read: LastRead,
@@ -148,8 +150,8 @@ impl Txn {
         self.log.as_ref().map_or(0, UndoLog::records)
     }
 
-    /// A statement begins: at READ COMMITTED it will see what is committed now; a kill that came too late is
-    /// forgotten. Returns where to roll back to if the statement fails.
+    /// A statement begins: at READ COMMITTED it will see what is committed now; a kill that came
+    /// too late is forgotten. Returns where to roll back to if the statement fails.
     ///
     /// # Errors
     /// [`Error::Closed`] if the transaction has ended.
@@ -188,9 +190,10 @@ impl Txn {
     /// before and was changed since is locked exclusively.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an earlier point since;
-    /// those of reading and writing pages: then this may be tried again, with the savepoint or an earlier one, and everything else
-    /// but [`Txn::rollback`] gets [`Error::HalfUndone`].
+    /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an
+    /// earlier point since; those of reading and writing pages: then this may be tried again, with
+    /// the savepoint or an earlier one, and everything else but [`Txn::rollback`] gets
+    /// [`Error::HalfUndone`].
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let completes = self.state == State::Active && self.half_undone.is_some_and(|keep| savepoint.records <= keep);
         if !completes {
@@ -216,14 +219,16 @@ impl Txn {
         result
     }
 
-    /// Notes that what was written beyond the first `keep` changes is there in part, if `result` is an error.
+    /// Notes that what was written beyond the first `keep` changes is there in part, if `result` is
+    /// an error.
     pub(crate) fn set_half_undone(&mut self, keep: u64, result: &Result<()>) {
         if result.is_err() {
             self.half_undone = Some(keep);
         }
     }
 
-    /// Takes the view now instead of with the first read (START TRANSACTION WITH CONSISTENT SNAPSHOT).
+    /// Takes the view now instead of with the first read (START TRANSACTION WITH CONSISTENT
+    /// SNAPSHOT).
     pub fn take_snapshot(&mut self) {
         self.current_view();
     }
@@ -290,12 +295,14 @@ impl Txn {
         self.options.wait.unwrap_or(WaitMode::For(self.system.config.lock_wait_timeout))
     }
 
-    /// First phase of two-phase commit: from here on the transaction survives a crash, until it is committed or rolled
-    /// back. Waits until that is as durable as asked for. A transaction without changes has nothing to prepare.
+    /// First phase of two-phase commit: from here on the transaction survives a crash, until it is
+    /// committed or rolled back. Waits until that is as durable as asked for. A transaction without
+    /// changes has nothing to prepare.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log. The transaction is not prepared then, and goes
-    /// on; but if that could not be taken back, all that is left to it is [`Txn::rollback`].
+    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log. The
+    /// transaction is not prepared then, and goes on; but if that could not be taken back, all that
+    /// is left to it is [`Txn::rollback`].
     pub fn prepare(&mut self, xid: &[u8], durability: Durability) -> Result<()> {
         self.check_open()?;
         self.give_back_unbegun_log();
@@ -316,8 +323,8 @@ impl Txn {
         Ok(())
     }
 
-    /// Releases the locks by which the prepared transaction kept what it has only read: it reads no more. Sessions that wait for
-    /// these locks go on.
+    /// Releases the locks by which the prepared transaction kept what it has only read: it reads no
+    /// more. Sessions that wait for these locks go on.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the transaction is not prepared.
@@ -336,8 +343,9 @@ impl Txn {
         Ok(())
     }
 
-    /// Fixes the transaction's place in the commit order and makes its changes visible, without waiting for the disk:
-    /// short, and callable from another thread. [`Txn::commit`] has to follow.
+    /// Fixes the transaction's place in the commit order and makes its changes visible, without
+    /// waiting for the disk: short, and callable from another thread. [`Txn::commit`] has to
+    /// follow.
     ///
     /// # Errors
     /// [`Error::Closed`]; those of the log: then the transaction is not committed.
@@ -376,11 +384,12 @@ impl Txn {
         }
     }
 
-    /// Commits, and waits until the commit is as durable as asked for. After [`Txn::commit_ordered`] only waits.
+    /// Commits, and waits until the commit is as durable as asked for. After
+    /// [`Txn::commit_ordered`] only waits.
     ///
     /// # Errors
-    /// Those of the log. If the commit was appended but could not be made durable, the database is poisoned, and only
-    /// recovery can tell whether it survived.
+    /// Those of the log. If the commit was appended but could not be made durable, the database is
+    /// poisoned, and only recovery can tell whether it survived.
     pub fn commit(&mut self, durability: Durability) -> Result<()> {
         if self.state != State::Ended && self.log.is_none() {
             return self.commit_ordered();
@@ -407,8 +416,8 @@ impl Txn {
     /// Undoes everything and ends the transaction.
     ///
     /// # Errors
-    /// Those of reading and writing pages. The transaction is over for its user all the same: the rollback is tried
-    /// again in the background, and its rows stay locked until then.
+    /// Those of reading and writing pages. The transaction is over for its user all the same: the
+    /// rollback is tried again in the background, and its rows stay locked until then.
     pub fn rollback(&mut self) -> Result<()> {
         if self.state == State::Ended {
             return Ok(());
@@ -462,7 +471,8 @@ impl Txn {
 }
 
 impl Txn {
-    /// Ends it without a word to the system: in a forked child, where the system's threads are not, and its locks may be held by them.
+    /// Ends it without a word to the system: in a forked child, where the system's threads are not,
+    /// and its locks may be held by them.
     pub fn abandon(&mut self) {
         self.state = State::Ended;
         std::mem::forget(self.view.take());

@@ -22,8 +22,8 @@ use holdfast_wal::SpaceClass;
 
 use crate::row::VersionHeader;
 
-/// A value to be put, and how many bytes of its beginning are its head. That may be kept where it can be read without the rest of a large value;
-/// 0: there is no such part.
+/// A value to be put, and how many bytes of its beginning are its head. That may be kept where it
+/// can be read without the rest of a large value; 0: there is no such part.
 #[derive(Clone, Copy, Debug)]
 pub struct NewValue<'v> {
     bytes: &'v [u8],
@@ -56,7 +56,8 @@ impl<'v> NewValue<'v> {
         self.head
     }
 
-    /// Head and rest of a value that is written to a chain, if a body of `max` bytes may stay with the entry.
+    /// Head and rest of a value that is written to a chain, if a body of `max` bytes may stay with
+    /// the entry.
     fn split(self, max: usize) -> (&'v [u8], &'v [u8]) {
         let fits = OverflowRef::LEN + self.head <= max;
         self.bytes.split_at(if fits { self.head } else { 0 })
@@ -105,7 +106,8 @@ pub(crate) fn begin_in_body(overflow: bool, body: &[u8], part: Part) -> Option<u
     (part == Part::Head && body.len() > OverflowRef::LEN).then_some(OverflowRef::LEN)
 }
 
-/// Sees to it that a version which does not know of heads refuses the file, if this value is one with a head.
+/// Sees to it that a version which does not know of heads refuses the file, if this value is one
+/// with a head.
 pub(crate) fn admit(file: &SpaceFile, value: NewValue<'_>, acc: &Access<'_>) -> Result<()> {
     if value.head == 0 { Ok(()) } else { file.require(HEADS, acc) }
 }
@@ -130,8 +132,8 @@ fn encode(chain: OverflowRef, head: &[u8]) -> Vec<u8> {
     body
 }
 
-/// As [`write`], with the chain of the version that has the body `prior`, if that holds what has to be written. The caller has locked
-/// the entry, so that the chain stays.
+/// As [`write`], with the chain of the version that has the body `prior`, if that holds what has to
+/// be written. The caller has locked the entry, so that the chain stays.
 pub(crate) fn share(
     file: &SpaceFile,
     index: IndexId,
@@ -161,7 +163,8 @@ pub fn read(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>, out
     overflow::read_chain(file, index, chain, acc, out)
 }
 
-/// As [`read`], for a version on a page of a file that nobody has recovered; `upto`: where that page was last changed.
+/// As [`read`], for a version on a page of a file that nobody has recovered; `upto`: where that
+/// page was last changed.
 ///
 /// # Errors
 /// Damage; a chain that is not this version's any more is that, too.

@@ -1,4 +1,5 @@
-//! The version tree: the old versions that a long view still needs after their undo logs were freed.
+//! The version tree: the old versions that a long view still needs after their undo logs were
+//! freed.
 //!
 //! ```text
 //! key:   index u32 BE | key length u16 BE | key | overwriter's txn id u64 BE
@@ -8,11 +9,11 @@
 //!        key: length varint, bytes
 //!        image: the rest (bit 0): the payload before the overwriter's first change
 //! ```
-//! A view needs an entry if it sees the image's writer and does not see the overwriter: for one key and one view that
-//! is at most one entry, because the versions of a key are in commit order.
+//! A view needs an entry if it sees the image's writer and does not see the overwriter: for one key
+//! and one view that is at most one entry, because the versions of a key are in commit order.
 //!
-//! *Pending* entries remember delete marks that could not be removed because some view still has to find the row
-//! there; the mark goes with the entry.
+//! *Pending* entries remember delete marks that could not be removed because some view still has to
+//! find the row there; the mark goes with the entry.
 //!
 //! # Protocol
 //! Only purge writes here, under its mutex: an entry is put before the undo record that it stands
@@ -215,8 +216,8 @@ impl VersionTree {
         Entry::decode(index, txn, flags, body).ok_or_else(damaged)
     }
 
-    /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come one by one. Returns its
-    /// key in the tree. Only purge calls this.
+    /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come
+    /// one by one. Returns its key in the tree. Only purge calls this.
     pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<Vec<u8>> {
         let key = self.full_key(entry.index, &entry.key, entry.overwriter);
         let mut value = self.encode_value(&key, &entry, acc)?;
@@ -238,8 +239,9 @@ impl VersionTree {
         Ok(key)
     }
 
-    /// Purge goes backwards: what is there is about a later change by the same transaction. Of delete marks the
-    /// last one is what remains in the tree; of images the first is what was there before the transaction.
+    /// Purge goes backwards: what is there is about a later change by the same transaction. Of
+    /// delete marks the last one is what remains in the tree; of images the first is what was there
+    /// before the transaction.
     fn merge(&self, key: &[u8], old: &[u8], entry: Entry, acc: &Access<'_>) -> Result<Entry> {
         let there = self.decode_value(key, old, acc)?;
         Ok(Entry { pending: there.pending.or(entry.pending), image: entry.image.or(there.image), ..entry })
@@ -319,7 +321,8 @@ impl VersionTree {
         Ok(false)
     }
 
-    /// Whether the version of (index, key) before `overwriter` is here, and with it the chain that it may refer to.
+    /// Whether the version of (index, key) before `overwriter` is here, and with it the chain that
+    /// it may refer to.
     pub fn has_image(&self, index: IndexId, key: &[u8], overwriter: TxnId, acc: &Access<'_>) -> Result<bool> {
         let full = self.full_key(index, key, overwriter);
         let mut value = Vec::new();

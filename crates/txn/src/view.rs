@@ -1,16 +1,18 @@
 //! Read views.
 //!
-//! A view is one commit number: it sees what committed at or before it. While it is *short* it asks the commit map,
-//! and purge waits for it. Once it holds too much back it is made *long*: the ids that were active at its birth are
-//! written down in it, after which it needs the commit map no more, and purge goes on by copying the one version of
-//! each changed row that it can still see into the version tree. When old versions reach their limit, the oldest
-//! read-only view is *cancelled*: its next read fails with [`Error::SnapshotTooOld`].
+//! A view is one commit number: it sees what committed at or before it. While it is *short* it asks
+//! the commit map, and purge waits for it. Once it holds too much back it is made *long*: the ids
+//! that were active at its birth are written down in it, after which it needs the commit map no
+//! more, and purge goes on by copying the one version of each changed row that it can still see
+//! into the version tree. When old versions reach their limit, the oldest read-only view is
+//! *cancelled*: its next read fails with [`Error::SnapshotTooOld`].
 //!
 //! # Protocol
-//! A view is made long with the window of the commit map held still, before `low` moves past what it cannot take for
-//! granted. Readers ask the commit map first and then look whether the view became long meanwhile; if so the list
-//! decides. Cancelling sets the flag before anything that the view needs is dropped, and readers look at the flag
-//! *after* they read, so that no answer is given from what may be missing.
+//! A view is made long with the window of the commit map held still, before `low` moves past what
+//! it cannot take for granted. Readers ask the commit map first and then look whether the view
+//! became long meanwhile; if so the list decides. Cancelling sets the flag before anything that the
+//! view needs is dropped, and readers look at the flag *after* they read, so that no answer is
+//! given from what may be missing.
 //!
 //! Each entry of the version tree is *charged* to one view that needs it, the oldest of them. When
 //! that view has ended, purge visits the entries that were charged to it, and drops each or charges
@@ -30,8 +32,8 @@
 //! last commit before.
 //!
 //! # Lock order
-//! window of the commit map -> shard of the registry, one at a time. Shards may be locked under page latches; nothing is
-//! locked under them, nor under what is kept for a view.
+//! window of the commit map -> shard of the registry, one at a time. Shards may be locked under
+//! page latches; nothing is locked under them, nor under what is kept for a view.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -130,7 +132,8 @@ impl View {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Says that the entry of the version tree under `key` is kept for it. Returns what is to be looked at again, because it has ended.
+    /// Says that the entry of the version tree under `key` is kept for it. Returns what is to be
+    /// looked at again, because it has ended.
     #[must_use]
     pub fn charge(&self, key: &[u8]) -> Sweep {
         let mut charges = self.charges.lock();
@@ -183,8 +186,9 @@ impl View {
         id < self.high && active.binary_search(&id).is_err()
     }
 
-    /// Writes down what was active at birth. The window of `map` must be held still, and everything that ended after
-    /// this view must still be in it; both hold for every view that is not yet long.
+    /// Writes down what was active at birth. The window of `map` must be held still, and everything
+    /// that ended after this view must still be in it; both hold for every view that is not yet
+    /// long.
     fn make_long(&self, window: &WindowGuard<'_>, map: &CommitMap) {
         let _ = window;
         self.active_at_birth.get_or_init(|| {
@@ -259,7 +263,8 @@ impl Views {
         }
         // Pairs with the one in `horizon`: see the module.
         fence(Ordering::SeqCst);
-        // `low` first and `high` last: both only grow, and a wider window is merely more to look at.
+        // `low` first and `high` last: both only grow, and a wider window is merely more to look
+        // at.
         let (low, no) = (map.low(), self.clock.last_commit());
         let high = self.clock.next_id();
         let view = Arc::new(View {
@@ -313,7 +318,8 @@ impl Views {
         oldest
     }
 
-    /// The least of what the shards say, or the last commit: no such view, of now or to come, is older.
+    /// The least of what the shards say, or the last commit: no such view, of now or to come, is
+    /// older.
     fn horizon(&self, oldest: impl Fn(&Shard) -> &AtomicU64) -> CommitNo {
         let last = self.clock.last_commit();
         fence(Ordering::SeqCst);
@@ -387,7 +393,8 @@ impl Views {
         short.len() as u64
     }
 
-    /// Gives up the oldest view of a read-only transaction. Returns what was kept for it, if there was one.
+    /// Gives up the oldest view of a read-only transaction. Returns what was kept for it, if there
+    /// was one.
     pub fn cancel_oldest_read_only(&self) -> Option<Sweep> {
         while let Some(view) = self.oldest_of(|view| view.read_only) {
             // Before other threads find that no view needs what this one needs.

@@ -1,28 +1,34 @@
-//! Which version of an entry a view sees: the newest, one of the undo logs or of the shelf, or one of the version tree.
+//! Which version of an entry a view sees: the newest, one of the undo logs or of the shelf, or one
+//! of the version tree.
 //!
 //! # Protocol
-//! The newest version comes from a copy of the leaf and may be out of date by the time it is judged. So the chain is
-//! followed defensively: a roll pointer is believed only if the undo page belongs to the version's writer and the record
-//! is about the key; if not, that log is on the shelf, or it was purged - and what the view needs was put into the version tree before - or
-//! rolled back. If it is the log of the newest version's writer, and that was active, start over. Else, if the version tree
-//! has nothing either: the log of a writer that had committed was purged, so there is nothing for this view; a newest
-//! version that has changed since means to start over.
+//! The newest version comes from a copy of the leaf and may be out of date by the time it is
+//! judged. So the chain is followed defensively: a roll pointer is believed only if the undo page
+//! belongs to the version's writer and the record is about the key; if not, that log is on the
+//! shelf, or it was purged - and what the view needs was put into the version tree before - or
+//! rolled back. If it is the log of the newest version's writer, and that was active, start over.
+//! Else, if the version tree has nothing either: the log of a writer that had committed was purged,
+//! so there is nothing for this view; a newest version that has changed since means to start over.
 //!
-//! What no sound chain can be ends with an error: a writer whose id was never given out, versions in a circle, a version of an active
-//! writer that is found again and again without its record (see [`crate::reread`]).
+//! What no sound chain can be ends with an error: a writer whose id was never given out, versions
+//! in a circle, a version of an active writer that is found again and again without its record (see
+//! [`crate::reread`]).
 //!
-//! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo logs.
+//! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo
+//! logs.
 //!
 //! # Rows of the reader's own
-//! A transaction may replace a version of a row that its view does not see: without snapshot isolation a change acts on the newest
-//! committed version. From then on the row is the transaction's own, and is read by its newest version. The entries that lead to it have
-//! version chains of their own, and their writers are others where the change did not touch them: at the view they would say what the
-//! row was. So the entries of such a row are read by their newest versions, too. That is sound: the row's lock keeps all others from
-//! changing them.
+//! A transaction may replace a version of a row that its view does not see: without snapshot
+//! isolation a change acts on the newest committed version. From then on the row is the
+//! transaction's own, and is read by its newest version. The entries that lead to it have version
+//! chains of their own, and their writers are others where the change did not touch them: at the
+//! view they would say what the row was. So the entries of such a row are read by their newest
+//! versions, too. That is sound: the row's lock keeps all others from changing them.
 //!
-//! Whose row an entry leads to is asked only if it matters, by a look at the row: the newest version of the entry is not
-//! visible, and the transaction has replaced such a version in the table ([`Owner::has_replaced_unseen`]). If the newest version of the
-//! entry is visible, both rules give that one.
+//! Whose row an entry leads to is asked only if it matters, by a look at the row: the newest
+//! version of the entry is not visible, and the transaction has replaced such a version in the
+//! table ([`Owner::has_replaced_unseen`]). If the newest version of the entry is visible, both
+//! rules give that one.
 
 use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::Counter;
@@ -65,7 +71,8 @@ impl Reader<'_> {
         (txn == self.me && self.me != TxnId::NONE) || self.view.sees(txn, map)
     }
 
-    /// The rows that `index` leads to, if it has replaced versions of some that its view does not see.
+    /// The rows that `index` leads to, if it has replaced versions of some that its view does not
+    /// see.
     fn replaced_rows<'i>(&self, index: &'i TableIndex) -> Option<&'i TableIndex> {
         let rows = index.rows_led_to()?;
         self.owner?.has_replaced_unseen(rows.id()).then_some(rows)
@@ -95,7 +102,8 @@ impl TxnSystem {
         value: &mut Vec<u8>,
     ) -> Result<bool> {
         let view = reader.view;
-        // The newest version is mostly the one: then the buffer that it was read into is the value, but for the header.
+        // The newest version is mostly the one: then the buffer that it was read into is the value,
+        // but for the header.
         if !index.read(key, acc, value)? {
             value.clear();
             return view.check().map(|()| false);
@@ -130,7 +138,8 @@ impl TxnSystem {
         }
     }
 
-    /// Copies the value of a version, or its head, from its chain if it is there. `view`: the one that sees the version.
+    /// Copies the value of a version, or its head, from its chain if it is there. `view`: the one
+    /// that sees the version.
     pub(crate) fn value_of(
         &self,
         index: &TableIndex,
@@ -149,7 +158,8 @@ impl TxnSystem {
             }
             None => values::read(index.tree().space(), index.id(), body, acc, value),
         };
-        // A cancelled view's versions are freed under its hands: then that is the error, whatever was read.
+        // A cancelled view's versions are freed under its hands: then that is the error, whatever
+        // was read.
         view.map_or(Ok(()), View::check)?;
         read
     }
@@ -180,13 +190,15 @@ impl TxnSystem {
             }
             return self.older_version(index, key, payload, newest, reader);
         }
-        // Under a delete mark nothing says where the row key begins: an older version does, if there is one.
+        // Under a delete mark nothing says where the row key begins: an older version does, if
+        // there is one.
         let seen = self.older_version(index, key, payload, newest, reader)?;
         let own = seen == Seen::Version && self.leads_to_own(index, rows, key, payload, reader.me)?;
         Ok(if own { Seen::Nothing } else { seen })
     }
 
-    /// Whether the row that an entry leads to, of which `payload` is a live version, was written last by transaction `me`.
+    /// Whether the row that an entry leads to, of which `payload` is a live version, was written
+    /// last by transaction `me`.
     fn leads_to_own(
         &self,
         index: &TableIndex,
@@ -211,7 +223,8 @@ impl TxnSystem {
         Ok(index.read(key, &acc, &mut payload)? && split(index, &payload)?.0 == header)
     }
 
-    /// Turns `payload`, the newest version of `key`, which `reader` does not see, into the one that its view sees.
+    /// Turns `payload`, the newest version of `key`, which `reader` does not see, into the one that
+    /// its view sees.
     fn older_version(
         &self,
         index: &TableIndex,
@@ -224,7 +237,8 @@ impl TxnSystem {
         let sees = |txn: TxnId| reader.sees(txn, &self.map);
         let acc = self.store.pool().access(AccessKind::Purge);
         self.metrics.inc(Counter::VersionReads);
-        // Asked before the undo log is read: a log whose owner had ended by then is not written to any more.
+        // Asked before the undo log is read: a log whose owner had ended by then is not written to
+        // any more.
         let was_active = self.map.is_active(newest.txn);
         let (mut version, mut circle) = (newest, Circle::default());
         loop {
@@ -250,7 +264,8 @@ impl TxnSystem {
         }
         let first_gone = version.txn == newest.txn;
         if first_gone && was_active {
-            // It was undone, and may have been done again under the same roll pointer; or it has committed and is purged.
+            // It was undone, and may have been done again under the same roll pointer; or it has
+            // committed and is purged.
             view.check()?;
             return Ok(Seen::Stale);
         }

@@ -1,7 +1,9 @@
-//! Waits of sessions for something that is not a lock: they end when it is there, at a moment, or when the session gives up.
+//! Waits of sessions for something that is not a lock: they end when it is there, at a moment, or
+//! when the session gives up.
 //!
-//! A session that gives up is woken by the thread that makes it do so, which then takes the mutex of what the session waits
-//! at: the session asks under that mutex, so it either finds that it is to give up, or sleeps and is woken.
+//! A session that gives up is woken by the thread that makes it do so, which then takes the mutex
+//! of what the session waits at: the session asks under that mutex, so it either finds that it is
+//! to give up, or sleeps and is woken.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,7 +35,8 @@ impl<'a> Wait<'a> {
     /// Waits at `condvar` while `waits` holds.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`] if it still holds at the end of the time, [`Error::Interrupted`] if the observer gives up.
+    /// [`Error::LockTimeout`] if it still holds at the end of the time, [`Error::Interrupted`] if
+    /// the observer gives up.
     pub fn at<T>(&self, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, waits: fn(&T) -> bool) -> Result<()> {
         if !waits(guard) {
             return Ok(());

@@ -67,8 +67,8 @@ impl Ring {
         self.link_of(start).store(end, Ordering::Release);
     }
 
-    /// Follows the links from `from`. Returns the end of the complete groups, and the number of groups
-    /// passed.
+    /// Follows the links from `from`. Returns the end of the complete groups, and the number of
+    /// groups passed.
     pub fn ready_from(&self, from: u64) -> (u64, u64) {
         let (mut position, mut groups) = (from, 0);
         // One lap at most: further links belong to ranges that this drainer has not freed yet.

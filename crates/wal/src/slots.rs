@@ -26,9 +26,9 @@
 //!   registration happens before the checkpointer looks at the dirty pages: it sees them there,
 //!   unless they have been written since.
 //!
-//! Invariant *a writer that holds up the checkpoint ends with a call*: a checkpointer that needs room
-//! first marks the slots with smaller bounds ([`WriterSlots::watch`]), and then reads them. A writer
-//! whose slot it still sees leaves a marked slot, and calls the checkpointer.
+//! Invariant *a writer that holds up the checkpoint ends with a call*: a checkpointer that needs
+//! room first marks the slots with smaller bounds ([`WriterSlots::watch`]), and then reads them. A
+//! writer whose slot it still sees leaves a marked slot, and calls the checkpointer.
 //!
 //! `tests/loom_slots.rs` explores this.
 
@@ -38,8 +38,8 @@ use holdfast_base::sync::yield_now;
 
 /// The value of a slot that no writer uses.
 const FREE: u64 = u64::MAX;
-/// The bit of a bound that says that the checkpointer waits for the writer. No group starts at an odd
-/// LSN.
+/// The bit of a bound that says that the checkpointer waits for the writer. No group starts at an
+/// odd LSN.
 const WATCHED: u64 = 1;
 
 /// The slots of the writers; see the module.
@@ -75,15 +75,15 @@ impl WriterSlots {
         }
     }
 
-    /// Frees a slot, after the writer's pages are registered. Returns whether the checkpointer waits
-    /// for that.
+    /// Frees a slot, after the writer's pages are registered. Returns whether the checkpointer
+    /// waits for that.
     #[must_use = "the checkpointer may wait for a call"]
     pub fn leave(&self, number: usize) -> bool {
         self.slots[number].swap(FREE, Ordering::AcqRel) & WATCHED != 0
     }
 
-    /// Marks the slots of the writers that may start below `lsn`. Their [`WriterSlots::leave`] returns
-    /// true.
+    /// Marks the slots of the writers that may start below `lsn`. Their [`WriterSlots::leave`]
+    /// returns true.
     pub fn watch(&self, lsn: u64) {
         for slot in &self.slots {
             let mark = |bound| (bound < lsn).then_some(bound | WATCHED);

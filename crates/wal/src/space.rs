@@ -22,10 +22,10 @@
 //! 3. A new user queues while any waiter exists. Rollback and purge queue only if there is no room.
 //! 4. A thread that makes room (the checkpointer, the owner of a dropped ticket) calls the first of
 //!    each queue. No thread polls.
-//! 5. A waiter wakes the checkpointer each time before it sleeps. So does a waiter that is served and
-//!    leaves a first one behind for which there is no room.
-//!    [`SpaceGate::age_wanted`] tells the checkpointer how far to go for the first waiters. What
-//!    still holds it up then has an end that wakes it: see `docs/design/flushing.md`.
+//! 5. A waiter wakes the checkpointer each time before it sleeps. So does a waiter that is served
+//!    and leaves a first one behind for which there is no room. [`SpaceGate::age_wanted`] tells the
+//!    checkpointer how far to go for the first waiters. What still holds it up then has an end that
+//!    wakes it: see `docs/design/flushing.md`.
 //!
 //! Invariant *no call is lost*: a waiter makes its last attempt under the mutex, after registering
 //! in `waiting`. The checkpointer calls under the mutex, always. The drop of a ticket reads
@@ -252,8 +252,8 @@ impl SpaceGate {
         queues.call_all();
     }
 
-    /// Waits for a ticket. While segments are prepared, the caller keeps its place in the queue. The
-    /// log is [checked](Log::check) each time that the caller is woken.
+    /// Waits for a ticket. While segments are prepared, the caller keeps its place in the queue.
+    /// The log is [checked](Log::check) each time that the caller is woken.
     ///
     /// # Errors
     /// Those of the log; that of [`SpaceGate::fail`] if there is no room.

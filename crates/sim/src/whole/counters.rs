@@ -1,4 +1,5 @@
-//! Numbers that tables count up: none is given out twice, and none again that a durable commit came after, also across power cuts.
+//! Numbers that tables count up: none is given out twice, and none again that a durable commit came
+//! after, also across power cuts.
 
 use std::collections::BTreeMap;
 

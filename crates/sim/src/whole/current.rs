@@ -1,4 +1,5 @@
-//! A transaction under way: what it has seen and done, and what must follow from that for what it sees next.
+//! A transaction under way: what it has seen and done, and what must follow from that for what it
+//! sees next.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,13 @@
 //! Damage of a table's file in the last life of a run, beside the sessions.
 //!
-//! Bits flip on the disk, with the page's old checksum ([`Damage::Flipped`]) or with one that fits ([`Damage::Forged`]).
+//! Bits flip on the disk, with the page's old checksum ([`Damage::Flipped`]) or with one that fits
+//! ([`Damage::Forged`]).
 //!
-//! 1. A statement on a damaged table may fail with damage, and one on another table may not. A flipped bit never
-//!    shows in a row; a forged page may show anything in its own table.
-//! 2. After the life the database opens, whatever was damaged. `verify` finds something in damaged tables only.
-//!    A table whose rows cannot be read is among them. A table that it finds sound has the rows that the history says.
+//! 1. A statement on a damaged table may fail with damage, and one on another table may not. A
+//!    flipped bit never shows in a row; a forged page may show anything in its own table.
+//! 2. After the life the database opens, whatever was damaged. `verify` finds something in damaged
+//!    tables only. A table whose rows cannot be read is among them. A table that it finds sound has
+//!    the rows that the history says.
 //! 3. Purge comes to its end, although rollbacks may not.
 //! 4. A salvage gives rows that a transaction has written, and a sound table.
 

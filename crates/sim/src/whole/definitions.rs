@@ -1,8 +1,8 @@
-//! Changes of definitions beside the sessions: tables come, are filled, renamed, truncated and dropped; indexes are added, renamed and
-//! dropped while rows change.
+//! Changes of definitions beside the sessions: tables come, are filled, renamed, truncated and
+//! dropped; indexes are added, renamed and dropped while rows change.
 //!
-//! One thread changes all these tables, so that it knows what there must be. What a power cut interrupts has happened as a whole, or
-//! not at all.
+//! One thread changes all these tables, so that it knows what there must be. What a power cut
+//! interrupts has happened as a whole, or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,8 +76,8 @@ fn agree(wanted: &Tables, found: &Tables) -> bool {
 }
 
 impl Definitions {
-    /// Compares what there must be with the catalog after a restart, and takes what is there. Returns the rows with which a table
-    /// began of which it was not known whether it exists.
+    /// Compares what there must be with the catalog after a restart, and takes what is there.
+    /// Returns the rows with which a table began of which it was not known whether it exists.
     ///
     /// # Errors
     /// A change that had returned and is not there, or one that is there in part.
@@ -102,8 +102,8 @@ impl Definitions {
         self.now.values().filter_map(|definition| definition.number)
     }
 
-    /// Fails if a transaction that had changed a table has committed after the table was gone: whoever takes a table away waits for
-    /// those who write to it.
+    /// Fails if a transaction that had changed a table has committed after the table was gone:
+    /// whoever takes a table away waits for those who write to it.
     pub fn check_gates(&self, txns: &[Txn]) -> anyhow::Result<()> {
         for txn in txns.iter().filter(|txn| matches!(txn.end, End::Committed(_))) {
             for (number, at) in &self.gone {
@@ -188,7 +188,8 @@ impl Definer {
         }
     }
 
-    /// Makes a change after which there will be `then`. `refused`: what it says if it cannot be, as is known beforehand.
+    /// Makes a change after which there will be `then`. `refused`: what it says if it cannot be, as
+    /// is known beforehand.
     fn change(
         &self,
         then: Tables,
@@ -480,7 +481,8 @@ impl Definer {
         Ok(next)
     }
 
-    /// Compares the indexes of a table that nobody else uses with its rows, two of which agree in what one of `refused` is about.
+    /// Compares the indexes of a table that nobody else uses with its rows, two of which agree in
+    /// what one of `refused` is about.
     fn compare(&self, name: &str, refused: &[(String, Subject)]) -> anyhow::Result<()> {
         let raw = self.life.raw();
         let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };

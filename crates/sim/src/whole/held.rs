@@ -1,8 +1,9 @@
-//! Cursors that stay open while their transaction and others go on: beside commits, purge, truncation and drops, at every isolation level and
-//! in both directions.
+//! Cursors that stay open while their transaction and others go on: beside commits, purge,
+//! truncation and drops, at every isolation level and in both directions.
 //!
-//! A cursor shows rows as of its view. Above READ COMMITTED that is its transaction's; at READ COMMITTED it is one of its own, so such a
-//! cursor counts as a transaction that only reads. What its transaction changes while it is open is not judged.
+//! A cursor shows rows as of its view. Above READ COMMITTED that is its transaction's; at READ
+//! COMMITTED it is one of its own, so such a cursor counts as a transaction that only reads. What
+//! its transaction changes while it is open is not judged.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};

@@ -12,7 +12,8 @@ pub(super) struct Item {
     pub key: u64,
 }
 
-/// A version that a transaction wrote: its number and a running number within it. Version 0 of transaction 0 is never written.
+/// A version that a transaction wrote: its number and a running number within it. Version 0 of
+/// transaction 0 is never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Version(pub u64);
 
@@ -104,7 +105,8 @@ struct Inner {
     txns: BTreeMap<u64, Txn>,
 }
 
-/// All transactions of a life. Its mutex is not one of the scheduler: no thread waits while it holds it.
+/// All transactions of a life. Its mutex is not one of the scheduler: no thread waits while it
+/// holds it.
 #[derive(Default)]
 pub(super) struct History(Mutex<Inner>);
 

@@ -1,19 +1,22 @@
 //! What a history must not contain.
 //!
-//! The versions of a row are in the order of the writes that made them: a writer holds the row's lock from its write to the
-//! end of its transaction. So the dependencies of Adya's thesis ("Weak Consistency", MIT 1999) follow from the history:
-//! *ww* from a version's writer to the next one's, *wr* from a version's writer to its reader, *rw* from a reader to the
-//! writer of the next version.
+//! The versions of a row are in the order of the writes that made them: a writer holds the row's
+//! lock from its write to the end of its transaction. So the dependencies of Adya's thesis ("Weak
+//! Consistency", MIT 1999) follow from the history: *ww* from a version's writer to the next one's,
+//! *wr* from a version's writer to its reader, *rw* from a reader to the writer of the next
+//! version.
 //!
 //! - **G1a**: no committed or running transaction read a version whose writer was rolled back.
 //! - **G1b**: no version was read that its own writer replaced.
 //! - **G1c**: *ww* and *wr* have no cycle.
-//! - **G-single**: what a snapshot shows has no cycle with exactly one *rw*, which begins at the reader.
+//! - **G-single**: what a snapshot shows has no cycle with exactly one *rw*, which begins at the
+//!   reader.
 //! - **G2**: with the *rw* of serializable transactions there is no cycle at all.
 //! - **Fresh**: a transaction sees what was acknowledged before it began.
 //! - **Newest**: a locking read saw the newest version that was committed, or the reader's own.
 //!
-//! A read that found no row is not used for edges if the row was deleted more than once: whose deletion it saw is not known.
+//! A read that found no row is not used for edges if the row was deleted more than once: whose
+//! deletion it saw is not known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +67,8 @@ struct Judged<'a> {
     /// Transactions whose commit was not acknowledged and that others have read.
     seen: BTreeSet<u64>,
     chains: BTreeMap<Item, Vec<Link>>,
-    /// Rows that a transaction has changed of which it is not known whether it committed: their chains may lack a version.
+    /// Rows that a transaction has changed of which it is not known whether it committed: their
+    /// chains may lack a version.
     doubtful: BTreeSet<Item>,
     /// The last version of each transaction, by row.
     finals: BTreeMap<(u64, Item), Write>,
@@ -217,8 +221,8 @@ impl<'a> Judged<'a> {
         behind.filter(move |writer| *writer != txn.number).map(move |writer| (txn.number, writer))
     }
 
-    /// G-single for what each snapshot shows: from the writer of a version that it does not see no path leads to a writer
-    /// that it sees.
+    /// G-single for what each snapshot shows: from the writer of a version that it does not see no
+    /// path leads to a writer that it sees.
     fn check_snapshots(&self, txns: &[Txn], edges: &Edges) -> anyhow::Result<()> {
         for txn in txns.iter().filter(|t| t.isolation == Isolation::RepeatableRead) {
             let reads = || txn.reads.iter().filter(|read| !read.locking || txn.snapshot_isolation);
@@ -289,7 +293,8 @@ mod tests {
     const A: Item = Item { table: 0, key: 1 };
     const B: Item = Item { table: 0, key: 2 };
 
-    /// Transactions from what they do: reads `r(item, version)` and writes `w(item, version)`, in order of time.
+    /// Transactions from what they do: reads `r(item, version)` and writes `w(item, version)`, in
+    /// order of time.
     fn txn(
         number: u64,
         isolation: Isolation,

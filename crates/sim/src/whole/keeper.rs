@@ -1,5 +1,5 @@
-//! The keeper of a run: backups, second opens, damage, a table of its own, and room on a full disk, beside the sessions and the
-//! operator.
+//! The keeper of a run: backups, second opens, damage, a table of its own, and room on a full disk,
+//! beside the sessions and the operator.
 
 use std::time::Duration;
 

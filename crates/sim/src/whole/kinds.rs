@@ -1,4 +1,5 @@
-//! The kinds of things that happen in a run. Each has to happen in a run of many seeds: what is never drawn hides faults.
+//! The kinds of things that happen in a run. Each has to happen in a run of many seeds: what is
+//! never drawn hides faults.
 
 use std::collections::BTreeMap;
 

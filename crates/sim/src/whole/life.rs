@@ -101,7 +101,8 @@ impl Life {
     }
 }
 
-/// Runs `plan`; returns what happened how often, and the scheduler's account. To be called once in a process.
+/// Runs `plan`; returns what happened how often, and the scheduler's account. To be called once in
+/// a process.
 ///
 /// # Errors
 /// What was wrong.

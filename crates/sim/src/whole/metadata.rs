@@ -1,7 +1,9 @@
-//! Who uses tables whose indexes change: what a database server's metadata locks are to its handler.
+//! Who uses tables whose indexes change: what a database server's metadata locks are to its
+//! handler.
 //!
-//! A transaction *shares* a table from its first use to its end, or until it is left prepared. Who changes its definition
-//! has it *alone* at the beginning and at the end of the change; in between others use it, and keep up what is being added.
+//! A transaction *shares* a table from its first use to its end, or until it is left prepared. Who
+//! changes its definition has it *alone* at the beginning and at the end of the change; in between
+//! others use it, and keep up what is being added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

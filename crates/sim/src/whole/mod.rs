@@ -1,18 +1,21 @@
 //! Simulation of the whole engine: one seed, one run, repeated to the bit.
 //!
-//! A run has several *lives* of one database on a simulated disk. In a life sessions run transactions at all isolation levels,
-//! an operator changes tables, cache and log beside them, the engine's own threads work, and the scheduler of
-//! [`holdfast_base::sim`] decides which of all these threads runs. The disk is slow, fails, fills up, and loses power. A life ends
-//! with a clean close or a power cut.
+//! A run has several *lives* of one database on a simulated disk. In a life sessions run
+//! transactions at all isolation levels, an operator changes tables, cache and log beside them, the
+//! engine's own threads work, and the scheduler of [`holdfast_base::sim`] decides which of all
+//! these threads runs. The disk is slow, fails, fills up, and loses power. A life ends with a clean
+//! close or a power cut.
 //!
 //! What is checked:
-//! - while it runs: what a transaction reads twice, what it reads of its own changes, and that every index agrees with the
-//!   table ([`session`]);
-//! - after each life: dependency cycles that an isolation level forbids ([`judge`]), every acknowledged commit is there, no
-//!   transaction is there in part ([`survivors`]), `verify()` is clean;
+//! - while it runs: what a transaction reads twice, what it reads of its own changes, and that
+//!   every index agrees with the table ([`session`]);
+//! - after each life: dependency cycles that an isolation level forbids ([`judge`]), every
+//!   acknowledged commit is there, no transaction is there in part ([`survivors`]), `verify()` is
+//!   clean;
 //! - always: no run in which no thread can go on, no panic.
 //!
-//! A run takes a process of its own, so that it begins with the same statics and addresses; [`runner`] starts them.
+//! A run takes a process of its own, so that it begins with the same statics and addresses;
+//! [`runner`] starts them.
 
 mod backups;
 mod counters;

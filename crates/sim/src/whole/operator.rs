@@ -1,4 +1,5 @@
-//! The operator of a run: tables come and go, cache and log change their sizes, checks and checkpoints run beside the sessions.
+//! The operator of a run: tables come and go, cache and log change their sizes, checks and
+//! checkpoints run beside the sessions.
 
 use std::ops::Bound;
 use std::time::Duration;

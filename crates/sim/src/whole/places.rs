@@ -6,8 +6,8 @@
 //! | `c0`... | comes, goes, is renamed and truncated, while transactions use it | typed and raw transactions |
 //! | `x0`... | gets and loses indexes, too | raw transactions, which hold its [`Metadata`](super::metadata::Metadata) |
 //!
-//! A changing table has its number in the catalog, which no other table ever gets, so that a history tells a table from the
-//! next one of the same name.
+//! A changing table has its number in the catalog, which no other table ever gets, so that a
+//! history tells a table from the next one of the same name.
 
 use std::collections::BTreeMap;
 

@@ -144,7 +144,8 @@ pub struct Plan {
     pub stalls_ppm: u32,
     /// See [`holdfast_base::sim::Plan`].
     pub stall_points: u64,
-    /// Whether the database resolves write conflicts as snapshot isolation does, unless a transaction says otherwise.
+    /// Whether the database resolves write conflicts as snapshot isolation does, unless a
+    /// transaction says otherwise.
     pub snapshot_isolation: bool,
     /// Bytes of old versions.
     pub version_limit: u64,

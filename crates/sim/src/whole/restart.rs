@@ -1,5 +1,5 @@
-//! What a restart must keep of prepared transactions: of each that was prepared durably either all, invisible and locked, or what was
-//! decided, and never a part.
+//! What a restart must keep of prepared transactions: of each that was prepared durably either all,
+//! invisible and locked, or what was decided, and never a part.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,12 @@ use super::plan::Dice;
 use super::raw_rows::RawRows;
 use super::xa::number_in;
 
-/// Says of each transaction how it has ended, now that the prepared ones are listed; returns those that wait.
+/// Says of each transaction how it has ended, now that the prepared ones are listed; returns those
+/// that wait.
 ///
 /// # Errors
-/// A name that nobody gave; a prepared transaction that is lost, or there although that was decided.
+/// A name that nobody gave; a prepared transaction that is lost, or there although that was
+/// decided.
 pub(super) fn settle(txns: &mut [Txn], listed: &[Vec<u8>], closed: bool) -> anyhow::Result<Vec<Txn>> {
     let mut waiting = Vec::new();
     for xid in listed {
@@ -95,7 +97,8 @@ pub(super) fn check_locks(raw: &RawDatabase, waiting: &[Txn], coverage: &Coverag
     Ok(())
 }
 
-/// Decides some of the transactions, and changes `rows` as those that commit do; those that are left.
+/// Decides some of the transactions, and changes `rows` as those that commit do; those that are
+/// left.
 pub(super) fn decide_some(
     raw: &RawDatabase,
     waiting: Vec<Txn>,

@@ -20,7 +20,8 @@ struct Ended {
     output: String,
 }
 
-/// The longest that one seed may take: a run that loops without a point of the scheduler is ended then.
+/// The longest that one seed may take: a run that loops without a point of the scheduler is ended
+/// then.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Runs one seed in this process and prints what happened.
@@ -95,10 +96,11 @@ pub fn many(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow
     Ok(())
 }
 
-/// The faults that the code plants on request (`planted!`), and within how many seeds each is found.
+/// The faults that the code plants on request (`planted!`), and within how many seeds each is
+/// found.
 ///
-/// A change anywhere in the engine moves every schedule, so which seed finds a fault is a matter of chance. The bounds
-/// are several times the number of seeds that it takes on average.
+/// A change anywhere in the engine moves every schedule, so which seed finds a fault is a matter of
+/// chance. The bounds are several times the number of seeds that it takes on average.
 const PLANTS: [(&str, u64); 32] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
@@ -134,7 +136,8 @@ const PLANTS: [(&str, u64); 32] = [
     ("writer-not-waited-for", 300),
 ];
 
-/// Plants each fault of [`PLANTS`] that is found within `most` seeds, and fails unless all are found.
+/// Plants each fault of [`PLANTS`] that is found within `most` seeds, and fails unless all are
+/// found.
 ///
 /// # Errors
 /// Which are not found.

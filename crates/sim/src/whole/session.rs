@@ -1,11 +1,13 @@
 //! A session: transactions of random statements, each checked as far as one transaction can tell.
 //!
-//! Every version of a row has a number of its own, which is in the value, so that a read says whose version it saw.
+//! Every version of a row has a number of its own, which is in the value, so that a read says whose
+//! version it saw.
 //!
 //! # What a transaction must see
 //! - Of a row that it has changed: its own last change, by every index.
 //! - Above READ COMMITTED, of any other row: the same version each time.
-//! - Through a secondary index: the rows that the table has at the same moment, no more and no fewer.
+//! - Through a secondary index: the rows that the table has at the same moment, no more and no
+//!   fewer.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -251,7 +253,8 @@ impl Session {
     }
 
     fn wait_mode(&mut self) -> WaitMode {
-        // Rows that were passed over say nothing, so SKIP LOCKED is not used where the outcome is entered.
+        // Rows that were passed over say nothing, so SKIP LOCKED is not used where the outcome is
+        // entered.
         self.dice.one_of(&[WaitMode::Wait, WaitMode::Wait, WaitMode::Wait, WaitMode::NoWait])
     }
 
@@ -365,7 +368,8 @@ impl Session {
         Ok(())
     }
 
-    /// Reads a group by the secondary index and, where that reads the same moment, compares with the table.
+    /// Reads a group by the secondary index and, where that reads the same moment, compares with
+    /// the table.
     fn read_group(
         &mut self,
         current: &mut Current,

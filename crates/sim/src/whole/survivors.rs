@@ -1,4 +1,5 @@
-//! What must be there after a life: all that was acknowledged as durable, nothing of what was rolled back, no transaction in part.
+//! What must be there after a life: all that was acknowledged as durable, nothing of what was
+//! rolled back, no transaction in part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,8 +97,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// A log is kept from its beginning: what a transaction that is `there` depends on is there, and what was acknowledged before it was to
-/// commit.
+/// A log is kept from its beginning: what a transaction that is `there` depends on is there, and
+/// what was acknowledged before it was to commit.
 fn in_order(txns: &[Txn], there: &BTreeMap<u64, bool>) -> anyhow::Result<()> {
     let lacks = |number: u64| there.get(&number) == Some(&false);
     let kept = || txns.iter().filter(|t| there.get(&t.number) == Some(&true));
@@ -117,8 +118,8 @@ fn kept(write: &Write) -> Option<Version> {
     (!write.deletes).then_some(write.version)
 }
 
-/// For each row that was changed: nothing (what was there before), then the last change of each transaction that may have
-/// committed.
+/// For each row that was changed: nothing (what was there before), then the last change of each
+/// transaction that may have committed.
 fn chains(txns: &[Txn], before: &BTreeMap<Item, Version>) -> BTreeMap<Item, Vec<Option<Write>>> {
     let mut chains: BTreeMap<Item, Vec<Option<Write>>> = BTreeMap::new();
     let mut items: BTreeSet<Item> = before.keys().copied().collect();

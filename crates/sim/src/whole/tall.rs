@@ -1,7 +1,7 @@
 //! A table of the keeper's own with long keys, so that its trees are high though it has few rows.
 //!
-//! No session uses it. So a full disk refuses a row only if the table's file is full, and after a compaction less than
-//! an extent of it is free.
+//! No session uses it. So a full disk refuses a row only if the table's file is full, and after a
+//! compaction less than an extent of it is free.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ fn definition() -> Definition {
     TableDefinition::named(NAME)
 }
 
-/// A key of about a fifth of a page. Neighbours have most of it in common, and the whole table little.
+/// A key of about a fifth of a page. Neighbours have most of it in common, and the whole table
+/// little.
 fn key(n: u64, page_size: usize) -> Vec<u8> {
     let mut key = (n / 8).to_be_bytes()[6..].to_vec();
     key.resize(page_size / 5, b'k');
@@ -59,7 +60,8 @@ pub(super) fn work(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
     change(life, &mut (from..(from + count).min(ROWS)), adds)
 }
 
-/// Fills the table, makes holes in it, then fills the disk, and adds rows until there is no room for one.
+/// Fills the table, makes holes in it, then fills the disk, and adds rows until there is no room
+/// for one.
 ///
 /// # Errors
 /// An answer of the engine that nothing explains.

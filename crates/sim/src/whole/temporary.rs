@@ -1,5 +1,5 @@
-//! Temporary tables: each belongs to one session, which knows what is in it. They are gone with their session; what a crash leaves of
-//! them is dropped.
+//! Temporary tables: each belongs to one session, which knows what is in it. They are gone with
+//! their session; what a crash leaves of them is dropped.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

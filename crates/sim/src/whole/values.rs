@@ -1,4 +1,5 @@
-//! What the rows of a run hold: each version of a row has a number of its own, so that a read says whose version it saw.
+//! What the rows of a run hold: each version of a row has a number of its own, so that a read says
+//! whose version it saw.
 
 use anyhow::ensure;
 use holdfast::{IndexDefinition, TableDefinition};

@@ -1,7 +1,8 @@
-//! Transactions through the raw interface, as a database server's sessions run them: in one phase, or prepared, left, found in
-//! the list, adopted by another session, and decided.
+//! Transactions through the raw interface, as a database server's sessions run them: in one phase,
+//! or prepared, left, found in the list, adopted by another session, and decided.
 //!
-//! A transaction that is left is in the life's list of those that wait ([`Life::left`]) before its session lets go of it.
+//! A transaction that is left is in the life's list of those that wait ([`Life::left`]) before its
+//! session lets go of it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -119,7 +120,8 @@ impl Session {
         result
     }
 
-    /// Opens a table, unless the transaction has done so; which one it is. None if somebody else has it for himself.
+    /// Opens a table, unless the transaction has done so; which one it is. None if somebody else
+    /// has it for himself.
     fn open_raw(&mut self, user: &mut User, wait: Duration) -> Result<Option<usize>, Stop> {
         let life = Arc::clone(&self.life);
         let place = self.raw_place();

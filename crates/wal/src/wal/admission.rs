@@ -61,7 +61,8 @@ impl Wal {
         self.gate.fail(error);
     }
 
-    /// The age to which the log has to shrink for the first waiters for space; `None` if none waits.
+    /// The age to which the log has to shrink for the first waiters for space; `None` if none
+    /// waits.
     #[must_use]
     pub fn age_wanted(&self) -> Option<u64> {
         self.gate.age_wanted()
@@ -78,9 +79,10 @@ impl Wal {
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }
 
-    /// Calls `callback` each time the log has grown by about `step` bytes, each time before a waiter
-    /// for space sleeps, and when a writer leaves that is [watched](Wal::watch_writers). It runs on
-    /// that thread, or on an appending thread under its latches, so it may only wake another thread.
+    /// Calls `callback` each time the log has grown by about `step` bytes, each time before a
+    /// waiter for space sleeps, and when a writer leaves that is [watched](Wal::watch_writers). It
+    /// runs on that thread, or on an appending thread under its latches, so it may only wake
+    /// another thread.
     pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
         let mut hooks = self.growth.lock();
         let due = self.next_lsn().0 + step;
