@@ -30,9 +30,9 @@ impl LockMode {
 /// What to do about a lock that another transaction has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitMode {
-    /// Wait for at most so long, then [`Error::LockTimeout`].
+    /// Wait for at most so long, then [`LockTimeout`](holdfast_base::Error::LockTimeout).
     For(Duration),
-    /// [`Error::WouldBlock`] at once.
+    /// [`WouldBlock`](holdfast_base::Error::WouldBlock) at once.
     NoWait,
     /// As [`WaitMode::NoWait`]; a cursor passes over the row instead of reporting it.
     SkipLocked,

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::Cache;
+use crate::cache::Cache;
 use crate::run::{check, works};
 
 /// The packages of the chosen version.

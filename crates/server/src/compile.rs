@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail};
 
-use crate::Cache;
+use crate::cache::Cache;
 use crate::run::{cargo, check, root};
 
 /// The build profile of the engine inside the plugin.

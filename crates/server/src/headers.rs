@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::Cache;
+use crate::cache::Cache;
 use crate::run::check;
 
 /// Extracts the headers, if that was not done before, and checks that all parts are of one version.

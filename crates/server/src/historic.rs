@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use zip::ZipArchive;
 
-use crate::Cache;
+use crate::cache::Cache;
 use crate::run::{bound_to_us, check, works};
 
 /// The socket of a server, beside its data.

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::cache::Cache;
 use crate::run::{behind, bound_to_us};
-use crate::{Cache, apt, sanitizers};
+use crate::{apt, sanitizers};
 
 /// The longest time that a server may take to start (recovery included) and to stop.
 const PATIENCE: Duration = Duration::from_secs(120);

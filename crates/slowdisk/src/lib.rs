@@ -13,37 +13,24 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `disk` | what is modelled |
 //! | `seccomp` | the filter, its notifications, the end of the program with this process |
 //! | `supervisor` | how long each call waits |
 
 #![deny(unsafe_code)]
 
+mod disk;
 #[allow(unsafe_code)]
 mod seccomp;
 mod supervisor;
 
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
-use holdfast_io::DiskModel;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+pub use disk::Disk;
 pub use supervisor::Traffic;
-
-/// The modelled disk.
-#[derive(Clone, Copy, Debug)]
-pub struct Disk<'a> {
-    /// The folder whose files are on the disk.
-    pub folder: &'a Path,
-    /// The speed of the disk.
-    pub model: DiskModel,
-    /// While this file does not exist, the disk is as fast as the real one.
-    pub switch: Option<&'a Path>,
-    /// The cores on which the disk is modelled; empty for those of the program. A real disk takes
-    /// no time from its computer's cores.
-    pub cpus: &'a [usize],
-}
 
 /// Runs `command` until it ends, with a folder on the modelled disk. Returns its exit status and
 /// its traffic.
@@ -96,6 +83,10 @@ fn place(cpus: &[usize]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use holdfast_io::DiskModel;
+
     use super::*;
 
     #[test]

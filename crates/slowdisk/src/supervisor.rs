@@ -9,7 +9,7 @@ use anyhow::Result;
 use holdfast_io::spindle::{Extent, Spindle, Ticket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::Disk;
+use crate::disk::Disk;
 use crate::seccomp::{self, Call, Listener};
 
 /// The requests to the disk.

@@ -2,13 +2,11 @@
 //! ([`crate::FlushAtCommit::Lazy`] and [`crate::FlushAtCommit::Write`]). The thread does not run
 //! while commits sync themselves. This is the only timer of the crate, and no thread waits for it.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::thread::{self, JoinHandle};
-
-use crate::{FlushAtCommit, Wal};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -29,23 +27,16 @@ impl Flusher {
         Flusher { shared: Arc::default(), thread: Mutex::new(None) }
     }
 
-    /// Starts the thread unless it runs. If the system cannot start a thread, commits sync
-    /// themselves.
-    pub fn start(&self, wal: Weak<Wal>) {
+    /// Starts the thread unless it runs, or has been stopped. It calls `flush` once in a period
+    /// until that returns false. Returns false if the system cannot start a thread.
+    pub fn start(&self, flush: impl Fn() -> bool + Send + 'static) -> bool {
         let mut thread = self.thread.lock();
         if thread.is_some() || *self.shared.stop.lock() {
-            return;
+            return true;
         }
-        let (shared, of_thread) = (self.shared.clone(), wal.clone());
-        match thread::spawn("holdfast-log", move || run(&shared, &of_thread)) {
-            Ok(handle) => *thread = Some(handle),
-            Err(_) => {
-                drop(thread);
-                if let Some(wal) = wal.upgrade() {
-                    wal.set_flush_at_commit(FlushAtCommit::Sync);
-                }
-            }
-        }
+        let shared = self.shared.clone();
+        *thread = thread::spawn("holdfast-log", move || run(&shared, &flush)).ok();
+        thread.is_some()
     }
 
     /// Ends the thread. It is not started again.
@@ -63,7 +54,7 @@ impl Flusher {
     }
 }
 
-fn run(shared: &Shared, wal: &Weak<Wal>) {
+fn run(shared: &Shared, flush: &impl Fn() -> bool) {
     loop {
         {
             let mut stop = shared.stop.lock();
@@ -74,8 +65,8 @@ fn run(shared: &Shared, wal: &Weak<Wal>) {
                 return;
             }
         }
-        let Some(wal) = wal.upgrade() else { return };
-        // A failed sync has poisoned the log. A full disk is tried again in the next period.
-        let _ = wal.flush_to(wal.next_lsn());
+        if !flush() {
+            return;
+        }
     }
 }

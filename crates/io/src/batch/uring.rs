@@ -16,7 +16,7 @@ use libc::iovec;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::{Buffer, Row, Transfer, run_row, settle};
+use super::transfer::{Buffer, Row, Transfer, run_row, settle};
 
 /// Requests of one submission; longer batches take several.
 const ENTRIES: u32 = 128;

@@ -7,15 +7,9 @@ use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::{Error, Result, latches};
 use holdfast_metrics::{Counter, WaitClass};
 
+use super::growth::Growth;
 use crate::space::{Log, Position, Refusal};
 use crate::{SpaceClass, SpaceTicket, Wal};
-
-/// A hook of [`Wal::on_growth`].
-pub(super) struct Growth {
-    step: u64,
-    due: u64,
-    callback: Arc<dyn Fn() + Send + Sync>,
-}
 
 impl Wal {
     /// Waits until `bytes` of log can be promised to `class`, prepares the segments for them, and

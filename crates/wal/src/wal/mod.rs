@@ -22,7 +22,9 @@
 //! `growth`, the group-commit lock and the gate's are leaves.
 
 mod admission;
+mod growth;
 mod write;
+mod writer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,8 +46,8 @@ use crate::segments::SegmentSet;
 use crate::slots::WriterSlots;
 use crate::space::SpaceGate;
 use crate::{FlushAtCommit, Poison, WalConfig};
-use admission::Growth;
-use write::{WRITE_BYTES, Writer};
+use growth::Growth;
+use writer::{WRITE_BYTES, Writer};
 
 /// The number of writers that can be between append and registering their pages without waiting for
 /// each other.
@@ -260,7 +262,13 @@ impl Wal {
 
     fn run_flusher(self: &Arc<Self>, mode: FlushAtCommit) {
         if mode != FlushAtCommit::Sync {
-            self.flusher.start(Arc::downgrade(self));
+            let wal = Arc::downgrade(self);
+            // A failed sync has poisoned the log. A full disk is tried again in the next period.
+            let flush = move || wal.upgrade().map(|wal| wal.flush_to(wal.next_lsn())).is_some();
+            if !self.flusher.start(flush) {
+                // Commits sync themselves.
+                self.set_flush_at_commit(FlushAtCommit::Sync);
+            }
         }
     }
 

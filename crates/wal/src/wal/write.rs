@@ -6,44 +6,15 @@ use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::sync::{spin_loop, yield_now};
 use holdfast_base::time::Instant;
 use holdfast_base::{Error, Lsn, Result, checksum_append, latches};
-use holdfast_io::AlignedBuf;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
+use super::writer::{FILE_PAGE, WRITE_BYTES, Writer};
 use crate::format::{GroupHeader, group_len};
 use crate::segments::{Segment, no_segment};
 use crate::{FlushAtCommit, Wal};
 
-/// The most bytes of one write.
-pub(super) const WRITE_BYTES: usize = 512 << 10;
-/// The page size of the operating system's file cache.
-const FILE_PAGE: u64 = 4096;
 /// Spins of a thread before it yields.
 const SPINS: u32 = 64;
-
-/// The state of the thread that writes the ring's bytes to the operating system.
-pub(super) struct Writer {
-    /// Everything below is complete in the ring or written.
-    ready: u64,
-    /// Everything below is written.
-    position: u64,
-    segment: Option<Arc<Segment>>,
-    /// Segments written to since they were synced.
-    unsynced: Vec<Arc<Segment>>,
-    buffer: AlignedBuf,
-}
-
-impl Writer {
-    /// Starts at `lsn`.
-    pub fn at(lsn: u64) -> Writer {
-        Writer {
-            ready: lsn,
-            position: lsn,
-            segment: None,
-            unsynced: vec![],
-            buffer: AlignedBuf::zeroed(WRITE_BYTES + FILE_PAGE as usize),
-        }
-    }
-}
 
 /// The bytes to write at `offset` of a segment for `len` bytes of log. A file page that the write
 /// begins is written to its end, with zeros. Otherwise the system would have to read the page
