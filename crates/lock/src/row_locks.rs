@@ -69,9 +69,7 @@ impl LockManager {
                 }
             }
         }
-        if self.memory() > self.budget {
-            self.escalate(owner, index, wait)?;
-        }
+        self.save_memory(owner, index, wait)?;
         Ok(waited)
     }
 
@@ -84,8 +82,7 @@ impl LockManager {
         let mut rows = self.shard(&row).lock();
         let late = rows.get_mut(&row).map_or_else(SmallVec::new, |lock| lock.queue.release_others(owner));
         for other in &late {
-            other.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
-            self.account(-lock_cost(key));
+            self.forget_held(other, &row);
         }
         let crossed = !late.is_empty() || !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty();
         let covered = self.covers.covers(owner, index, key)
@@ -106,13 +103,13 @@ impl LockManager {
         self.taken_back.load(Ordering::SeqCst)
     }
 
-    /// Where the locks take too much memory, the row locks of `owner` become a table lock if that
-    /// can be had at once.
+    /// Where the locks take too much memory, the row locks of `owner` become a table lock; with
+    /// [`WaitMode::NoWait`] only if that can be had at once.
     ///
     /// # Errors
-    /// That of [`Owner::stop`].
-    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId) -> Result<()> {
-        if self.memory() > self.budget { self.escalate(owner, index, WaitMode::NoWait) } else { Ok(()) }
+    /// As [`LockManager::lock_row`].
+    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
+        if self.memory() > self.budget { self.escalate(owner, index, wait) } else { Ok(()) }
     }
 
     pub(crate) fn try_row(
@@ -177,9 +174,14 @@ impl LockManager {
         if let Some(lock) = rows.get_mut(row)
             && lock.queue.release(owner)
         {
-            owner.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
-            self.account(-lock_cost(row.key));
+            self.forget_held(owner, row);
         }
+    }
+
+    /// Takes a lock that has left the row's queue off the list of its owner.
+    fn forget_held(&self, owner: &Owner, row: &Row<'_>) {
+        owner.held.lock().rows.retain(|(index, key)| *index != row.index || **key != *row.key);
+        self.account(-lock_cost(row.key));
     }
 
     /// Enters the lock that `holder` has by its id in the row, unless `holder` is just ending. A

@@ -33,7 +33,7 @@ use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
 use crate::values;
-use holdfast_lock::Owner;
+use holdfast_lock::{Owner, WaitMode};
 
 impl TxnSystem {
     /// The first step of the rollback of a transaction that may be prepared: its log says that it
@@ -150,7 +150,7 @@ impl TxnSystem {
         };
         index.tree().modify_as(SpaceClass::Rollback, record.key, acc, &mut decide)?;
         if let Some(owner) = keeper {
-            self.locks.save_memory(owner, record.index)?;
+            self.locks.save_memory(owner, record.index, WaitMode::NoWait)?;
         }
         Ok(if applied { i64::from(was_live) - i64::from(!record.deletes) } else { 0 })
     }
