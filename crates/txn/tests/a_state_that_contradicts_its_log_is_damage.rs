@@ -5,12 +5,10 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::*;
 use holdfast_base::page::{PageHeader, PageType, seal};
 use holdfast_base::{Error, PageId, PageNo};
-use holdfast_io::{Disk, FileKind, OpenOptions};
+use holdfast_io::{FileKind, OpenOptions};
 
 const COMMITTED: u8 = 3;
 
@@ -21,13 +19,7 @@ fn reopen_with(state: u8) -> (Option<Error>, PageNo) {
     let held = db.snapshot();
     db.commit(|txn| txn.insert(&db.rows, b"row", b"committed").unwrap());
     drop(held);
-    db.sys.shutdown();
-    db.store.pool().flush_all().unwrap();
-    db.store.pool().checkpoint().unwrap();
-    db.store.pool().shutdown();
-    db.store.wal().close().unwrap();
-    let (setup, disk): (_, Arc<dyn Disk>) = (db.setup.clone(), db.disk.clone());
-    drop(db);
+    let (disk, setup) = db.close();
     let _ = disk.remove("doublewrite");
     let undo = disk.open("undo.hf", OpenOptions::new(FileKind::Data)).unwrap();
     let mut page = vec![0; 4096];

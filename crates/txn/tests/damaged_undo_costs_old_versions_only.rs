@@ -4,11 +4,9 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::*;
 use holdfast_base::{Error, PageNo};
-use holdfast_io::{Disk, FileKind, OpenOptions};
+use holdfast_io::{FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
 
 fn key(n: u64) -> Vec<u8> {
@@ -30,13 +28,7 @@ fn filled() -> Db {
 
 /// Closes a database cleanly, with transactions that are not ended, and damages an extension of an undo log before it is opened again.
 fn reopen_damaged(db: Db) -> Db {
-    db.sys.shutdown();
-    db.store.pool().flush_all().unwrap();
-    db.store.pool().checkpoint().unwrap();
-    db.store.pool().shutdown();
-    db.store.wal().close().unwrap();
-    let (setup, disk): (_, Arc<dyn Disk>) = (db.setup.clone(), db.disk.clone());
-    drop(db);
+    let (disk, setup) = db.close();
     let _ = disk.remove("doublewrite");
     let undo = disk.open("undo.hf", OpenOptions::new(FileKind::Data)).unwrap();
     let is_extension = |page: &u64| {

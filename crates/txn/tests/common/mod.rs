@@ -176,15 +176,19 @@ impl Db {
         Db::finish(setup, disk, store, files, sys)
     }
 
-    /// Closes cleanly and opens again.
-    pub fn reopen(self) -> Db {
+    /// Closes cleanly. Returns what the database is opened with again.
+    pub fn close(self) -> (Arc<dyn Disk>, Setup) {
         self.sys.shutdown();
         self.store.pool().flush_all().unwrap();
         self.store.pool().checkpoint().unwrap();
         self.store.pool().shutdown();
         self.store.wal().close().unwrap();
-        let (setup, disk) = (self.setup.clone(), self.disk.clone());
-        drop(self);
+        (self.disk.clone(), self.setup.clone())
+    }
+
+    /// Closes cleanly and opens again.
+    pub fn reopen(self) -> Db {
+        let (disk, setup) = self.close();
         Db::open(disk, setup).unwrap()
     }
 
