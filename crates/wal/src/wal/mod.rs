@@ -10,7 +10,7 @@
 //! Append takes `[start, end)` by a fetch-add on `next`, copies the group into the
 //! [ring](crate::ring) and publishes it. It takes no lock unless the ring is full, and then it
 //! helps to write. Writing follows the links and hands complete groups to the system, under
-//! `writer`. Syncing is done by a [leader](crate::group_commit) on a caller's thread, without
+//! `writer`. A [leader](crate::group_commit) of the callers that wait writes, and one syncs, without
 //! `writer`, so appending and writing go on meanwhile.
 //!
 //! Only LSN ranges that lie in prepared segments are given out: tickets ensure it, and append
@@ -79,6 +79,7 @@ pub struct Wal {
     /// transfer its cache line from another core.
     ring_until: AtomicU64,
     commit: GroupCommit,
+    writes: GroupCommit,
     phase: AtomicU8,
     mode: AtomicU8,
     /// The end of the log at which the next growth hook is due.
@@ -160,6 +161,7 @@ impl Wal {
             written: CachePadded::new(Written { bytes: AtomicU64::new(lsn), groups: AtomicU64::new(lsn) }),
             ring_until: AtomicU64::new(lsn),
             commit: GroupCommit::new(lsn),
+            writes: GroupCommit::new(lsn),
             phase: AtomicU8::new(Phase::Recovering as u8),
             mode: AtomicU8::new(config.flush as u8),
             growth_due: AtomicU64::new(u64::MAX),
@@ -190,7 +192,8 @@ impl Wal {
 
     /// Called by recovery: everything below `lsn` counts as appended, written and durable.
     pub(crate) fn recovered_to(&self, lsn: u64) {
-        self.commit.set_durable(lsn);
+        self.commit.set_reached(lsn);
+        self.writes.set_reached(lsn);
         self.written.groups.store(lsn, Ordering::Release);
         self.written.bytes.store(lsn, Ordering::Release);
         self.gate.next().store(lsn, Ordering::Release);
@@ -312,7 +315,7 @@ impl Wal {
     /// Everything below this LSN is durable.
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
-        Lsn(self.commit.durable())
+        Lsn(self.commit.reached())
     }
 
     /// The LSN where recovery would begin.
@@ -397,7 +400,7 @@ impl Wal {
             }
             // Only groups of this life can follow an LSN at or above its start.
             let min_epoch = if lsn.0 >= current.epoch_start { current.epoch } else { current.min_epoch };
-            let (durable, payload) = (self.commit.durable(), payload.to_vec());
+            let (durable, payload) = (self.commit.reached(), payload.to_vec());
             let next = Checkpoint { lsn: lsn.0, min_epoch, durable, closed: false, payload, ..current.clone() };
             self.store_checkpoint(&mut file, next)?;
             self.checkpoint_lsn.store(lsn.0, Ordering::Release);
@@ -473,13 +476,14 @@ impl Wal {
         self.flush_to(self.next_lsn())?;
         let mut file = self.checkpoint.lock();
         // With the end recorded, even the very last flush is known to have been durable.
-        let durable = self.commit.durable();
+        let durable = self.commit.reached();
         let next = Checkpoint { durable, closed: durable == self.next_lsn().0, ..file.current().clone() };
         self.store_checkpoint(&mut file, next)
     }
 
     fn wake_all_waiters(&self) {
         self.commit.wake_all();
+        self.writes.wake_all();
         self.gate.call_all();
     }
 }

@@ -60,7 +60,7 @@ impl Wal {
             self.wait_for_ring(end)?;
         }
         let epoch = self.epoch.load(Ordering::Relaxed) as u32;
-        let header = GroupHeader::new(payload.len(), payload_crc, start, self.commit.durable(), epoch);
+        let header = GroupHeader::new(payload.len(), payload_crc, start, self.commit.reached(), epoch);
         self.ring.put(start, header.words(), payload);
         self.ring.publish(start, end);
         if end >= self.growth_due.load(Ordering::Relaxed) {
@@ -150,16 +150,20 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes until everything below `lsn`, which has been given out, is written.
-    fn write_through(&self, lsn: u64) -> Result<()> {
+    /// The work of the leader of writes: writes until everything below `lsn`, which has been given
+    /// out, is written, and returns the LSN up to which everything is.
+    fn write_through(&self, lsn: u64) -> Result<u64> {
         let mut idle = 0;
-        while self.written.groups.load(Ordering::Acquire) < lsn {
+        loop {
+            let written = self.written.groups.load(Ordering::Acquire);
+            if written >= lsn {
+                return Ok(written);
+            }
             self.poison.check()?;
             if !self.write_ready(&mut self.writer.lock())? {
                 wait_for_copying(&mut idle);
             }
         }
-        Ok(())
     }
 
     /// Writes what is complete until everything below `lsn` is written, usually in one request.
@@ -208,14 +212,14 @@ impl Wal {
     /// log: a page is newer than its log.
     pub fn flush_to(&self, lsn: Lsn) -> Result<()> {
         self.poison.check()?;
-        if self.commit.durable() >= lsn.0 {
+        if self.commit.reached() >= lsn.0 {
             return Ok(());
         }
         latches::none_while_waiting_for("the log to be durable");
         self.check_given_out(lsn)?;
         let _timer = self.metrics.wait(WaitClass::Log);
         self.metrics.inc(Counter::LogGroupCommits);
-        self.commit.flush_to(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
+        self.commit.wait_for(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
     }
 
     /// Returns when everything below `lsn` is written to the operating system, so that a crash of
@@ -228,8 +232,9 @@ impl Wal {
         if self.written.groups.load(Ordering::Acquire) >= lsn.0 {
             return Ok(());
         }
+        latches::none_while_waiting_for("the log to be written");
         self.check_given_out(lsn)?;
-        self.write_through(lsn.0)
+        self.writes.wait_for(lsn.0, |target| self.write_through(target), || self.poison.check())
     }
 
     /// Waits as the configured [`FlushAtCommit`] demands, for a commit whose group ends at `lsn`.
