@@ -87,15 +87,15 @@ impl Background {
         self.signal.1.notify_one();
     }
 
-    /// Commit number `no` is done, and so many wait for purge: wakes the thread once a batch has
-    /// come together. Nearly all commits merely look here: what each of them wrote to would go from
-    /// core to core.
-    pub fn committed(&self, no: CommitNo, waiting: usize) {
+    /// Commit number `no` is done, and `waiting` says how many wait for purge: wakes the thread once
+    /// a batch has come together. Nearly all commits only load a flag here: what each of them wrote
+    /// to would go from core to core.
+    pub fn committed(&self, no: CommitNo, waiting: impl FnOnce() -> usize) {
         let is_news = !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed);
         if is_news && self.signal.0.lock().falls_due() {
             self.signal.1.notify_one();
         }
-        if no.0.is_multiple_of(WAKE_COMMITS as u64) && waiting >= WAKE_COMMITS {
+        if no.0.is_multiple_of(WAKE_COMMITS as u64) && waiting() >= WAKE_COMMITS {
             self.wake();
         }
     }

@@ -1,23 +1,58 @@
-//! The clock of the transactions: which id comes next, and which commit was the last.
+//! The clock of the transactions: which id comes next, and the order of the commits.
 //!
-//! Both are on one line of memory, which holds nothing else. Every view reads both when it is
-//! opened, and every transaction that writes moves each of them on: a reader that has to fetch them
-//! from another core does that once.
+//! # Order of commits
+//! A transaction that ends
+//!
+//! 1. takes the next commit number, by a fetch-add,
+//! 2. makes its end known: its word in the commit map, its log in the history,
+//! 3. *publishes* the number: it stores it in a ring, and waits until the numbers before it are
+//!    published, too.
+//!
+//! `last_commit` is the end of the published numbers. A view is that number, so it sees a set of
+//! ends that does not grow: *what ended at or before `last_commit` is known* (invariant). A thread
+//! that publishes moves `last_commit` over all published numbers that follow, its own or others'.
+//! So whichever thread finds the next number in the ring may go on, and a thread that was preempted
+//! after its store delays no other one. One that was preempted between 1 and 3 delays those that
+//! publish later numbers. There is nothing between but a few stores. They spin, yield, and only
+//! then park. Who only reads waits for none of this.
+//!
+//! A thread has published its number when [`Clock::publish`] returns: the next view, of any thread,
+//! sees the end of the transaction.
+//!
+//! # Lines of memory
+//! The next id and the last commit are on one line: every view reads both when it is opened. The
+//! next number is on a line of its own, which only those who end write to.
 
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::sync::atomic::{AtomicU64, Ordering};
-use holdfast_base::{CommitNo, TxnId};
+use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use holdfast_base::sync::{Condvar, Mutex, spin_loop, yield_now};
+use holdfast_base::{CommitNo, TxnId, latches};
 
 /// No database lives to see an id or a commit number as great as this one: where one is read, the
-/// bytes are damaged. The top bit of a commit number has a meaning of its own in the commit map.
+/// bytes are damaged. The top bits of a word of the commit map have meanings of their own.
 pub const NUMBER_LIMIT: u64 = 1 << 62;
+
+/// Numbers that can be taken and not published.
+const RING: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
+/// Looks at the ring before the thread does the work of another one.
+const PATIENCE: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
+/// Looks before the thread yields at each further look.
+const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 256 };
+/// Looks before the thread parks.
+const LOOKS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { SPINS + 32 };
 
 /// See the module.
 #[derive(Debug)]
 pub struct Clock {
     counters: CachePadded<Counters>,
+    next_no: CachePadded<AtomicU64>,
+    published: Box<[AtomicU64]>,
+    /// Threads that wait, parked, for `last_commit` to move.
+    parked: CachePadded<AtomicUsize>,
+    mutex: Mutex<()>,
+    moved: Condvar,
 }
 
 #[derive(Debug)]
@@ -30,8 +65,16 @@ impl Clock {
     /// The next id is `next_id`, the last commit was `last_commit`.
     #[must_use]
     pub fn new(next_id: TxnId, last_commit: CommitNo) -> Arc<Clock> {
+        let next_no = CachePadded::new(AtomicU64::new(last_commit.0 + 1));
         let (next_id, last_commit) = (AtomicU64::new(next_id.0), AtomicU64::new(last_commit.0));
-        Arc::new(Clock { counters: CachePadded::new(Counters { next_id, last_commit }) })
+        Arc::new(Clock {
+            counters: CachePadded::new(Counters { next_id, last_commit }),
+            next_no,
+            published: (0..RING).map(|_| AtomicU64::new(0)).collect(),
+            parked: CachePadded::new(AtomicUsize::new(0)),
+            mutex: Mutex::new(()),
+            moved: Condvar::default(),
+        })
     }
 
     /// The next id that will be given out.
@@ -40,22 +83,165 @@ impl Clock {
         TxnId(self.counters.next_id.load(Ordering::Acquire))
     }
 
-    /// The last commit that was published.
+    /// Gives out the next id.
+    pub fn take_id(&self) -> TxnId {
+        TxnId(self.counters.next_id.fetch_add(1, Ordering::AcqRel))
+    }
+
+    /// The last commit: it is published, and so are all before it.
     #[must_use]
     pub fn last_commit(&self) -> CommitNo {
         CommitNo(self.counters.last_commit.load(Ordering::Acquire))
     }
 
-    /// Gives out the next id, if it is below `limit` when it is given out.
-    pub fn take_id(&self, limit: impl Fn() -> u64) -> Option<TxnId> {
-        // No thread has to see what a giver of ids did before.
-        let take = |next| (next < limit()).then_some(next + 1);
-        self.counters.next_id.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).ok().map(TxnId)
+    /// Gives out the next commit number, which has to be [published](Clock::publish): all later
+    /// ones wait for it.
+    pub fn take_no(&self) -> CommitNo {
+        // What the thread does under the number is ordered by its publication.
+        CommitNo(self.next_no.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Publishes a commit. Called within the commit critical section, after the commit map was
-    /// told.
+    /// Publishes `no`, under which the transaction's end is known, and waits until all numbers
+    /// before it are published.
     pub fn publish(&self, no: CommitNo) {
-        self.counters.last_commit.store(no.0, Ordering::Release);
+        let no = no.0;
+        let slot = self.slot(no);
+        // Its place in the ring is free when the number that had it before is over.
+        self.wait_for(no.saturating_sub(RING as u64));
+        slot.store(no, Ordering::Release);
+        if holdfast_base::planted!("commits-published-out-of-order") {
+            self.counters.last_commit.fetch_max(no, Ordering::AcqRel);
+        }
+        self.wait_for(no);
+    }
+
+    fn slot(&self, no: u64) -> &AtomicU64 {
+        &self.published[no as usize % RING]
+    }
+
+    /// Waits until all numbers up to `no` are published.
+    fn wait_for(&self, no: u64) {
+        let mut looks = 0;
+        loop {
+            let last = self.counters.last_commit.load(Ordering::Acquire);
+            if last >= no {
+                return;
+            }
+            // The thread that has published the next number moves on itself, in general.
+            let may_move = last + 1 == no || looks >= PATIENCE;
+            if may_move && self.move_on(last) {
+                continue;
+            }
+            looks += 1;
+            match looks {
+                ..SPINS => spin_loop(),
+                SPINS..LOOKS => yield_now(),
+                _ => self.park(last),
+            }
+        }
+    }
+
+    /// Moves the last commit from `last` over the published numbers that follow. Returns whether
+    /// there were any.
+    fn move_on(&self, last: u64) -> bool {
+        let mut end = last;
+        while end - last < RING as u64 && self.slot(end + 1).load(Ordering::Acquire) == end + 1 {
+            end += 1;
+        }
+        if end == last {
+            return false;
+        }
+        let counter = &self.counters.last_commit;
+        if counter.compare_exchange(last, end, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && self.parked.load(Ordering::SeqCst) > 0
+        {
+            drop(self.mutex.lock());
+            self.moved.notify_all();
+        }
+        true
+    }
+
+    /// Parks until the last commit is not `last` any more, or the next number is published.
+    #[cold]
+    fn park(&self, last: u64) {
+        latches::none_while_waiting_for("earlier commits to be published");
+        let mut guard = self.mutex.lock();
+        self.parked.fetch_add(1, Ordering::SeqCst);
+        while self.counters.last_commit.load(Ordering::SeqCst) == last
+            && self.slot(last + 1).load(Ordering::SeqCst) != last + 1
+        {
+            guard = self.moved.wait(guard);
+        }
+        self.parked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_published_out_of_order_become_the_last_commit_in_order() {
+        let clock = Clock::new(TxnId(1), CommitNo(10));
+        let (first, second) = (clock.take_no(), clock.take_no());
+        assert_eq!((first, second, clock.last_commit()), (CommitNo(11), CommitNo(12), CommitNo(10)));
+        std::thread::scope(|scope| {
+            let later = scope.spawn(|| clock.publish(second));
+            while clock.slot(12).load(Ordering::Acquire) != 12 {
+                std::thread::yield_now();
+            }
+            assert_eq!(clock.last_commit(), CommitNo(10), "the one before is not published");
+            clock.publish(first);
+            later.join().unwrap();
+        });
+        assert_eq!(clock.last_commit(), CommitNo(12));
+    }
+
+    #[test]
+    fn more_threads_than_places_in_the_ring_publish_all_numbers() {
+        let clock = Clock::new(TxnId(1), CommitNo(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..RING).for_each(|_| clock.publish(clock.take_no())));
+            }
+        });
+        assert_eq!(clock.last_commit(), CommitNo(4 * RING as u64));
+    }
+}
+
+/// The protocol under random interleavings, and all threads come to their end.
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use shuttle::thread::spawn;
+
+    use super::*;
+
+    /// A thread that sees the last commit sees what every commit up to it has stored before it was
+    /// published; a commit is the last one, or before it, when its publication returns.
+    #[test]
+    fn what_the_last_commit_covers_is_known() {
+        let run = || {
+            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let known: Arc<Vec<AtomicU64>> = Arc::new((0..=6).map(|_| AtomicU64::new(0)).collect());
+            let work = |clock: Arc<Clock>, known: Arc<Vec<AtomicU64>>| {
+                for _ in 0..2 {
+                    let no = clock.take_no();
+                    known[no.0 as usize].store(1, Ordering::Relaxed);
+                    clock.publish(no);
+                    let last = clock.last_commit();
+                    assert!(last >= no);
+                    assert!((1..=last.0).all(|no| known[no as usize].load(Ordering::Relaxed) == 1));
+                }
+            };
+            let threads: Vec<_> = (0..3)
+                .map(|_| {
+                    let (clock, known) = (Arc::clone(&clock), Arc::clone(&known));
+                    spawn(move || work(clock, known))
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(clock.last_commit(), CommitNo(6));
+        };
+        shuttle::check_random(run, 5_000);
     }
 }

@@ -4,27 +4,32 @@
 //! # Protocol
 //! A ring of words covers the ids `[low, limit)`. Ids below `low` have ended, and every short view
 //! sees their commits; the exceptions - old transactions that are still active, or ended after a
-//! view that is still short - stand in the small `stragglers` map. A word is 0 until the
-//! transaction ends, the commit number once it committed, and that number with the top bit once it
-//! was rolled back. (A rollback takes a number too: "all short views are newer than the end of the
-//! transaction" is then one comparison for both.)
+//! view that is still short - stand in the small `stragglers` map. The word of an id says
 //!
-//! Giving out an id takes no lock: it moves the clock's next id up, as far as `limit`. A thread
-//! that moves the low end of the window holds the window's mutex: it raises `low`, clears the words
-//! that it has passed, and then raises `limit`. So the word of an id is 0 before the id is given
-//! out, and readers need not know how far the thread has come.
+//! * *active*, and the id, until the transaction ends,
+//! * the commit number, once it committed,
+//! * that number with the top bit, once it was rolled back. (A rollback takes a number too: "all
+//!   short views are newer than the end of the transaction" is then one comparison for both.)
 //!
-//! A transaction that ends stores its word in the *commit critical section*. A thread moves `low`
-//! past an id that has not ended only within that section, too ([`WindowGuard::cut`]). So the
-//! ending transaction need not hold the window still, for which every commit would have to write.
+//! Giving out an id takes no lock: it is a fetch-add on the clock's next id. A transaction that
+//! gets an id at or above `limit` makes room before it uses it. A thread that moves the low end of
+//! the window holds the window's mutex: it raises `low`, makes the words that it has passed say
+//! *active* for the ids that come to them next, and then raises `limit`. So the word of an id says
+//! that it is active before the id is used, and readers need not know how far the thread has come.
 //!
-//! A reader loads the word, then `low` again: if `low` has passed the id, the word may belong to a
-//! later id and the answer comes from the path for old ids. A thread that raises `low` past ids
-//! that an open view cannot yet take for granted makes that view long first (see [`crate::view`]),
-//! and the view looks at its list after it has asked here.
+//! A transaction that ends replaces its *active* word by a compare-exchange. A thread that
+//! [cuts](WindowGuard::cut) the window takes words of ids that have not ended out of the ring by an
+//! exchange, with the stragglers locked. So one of the two is first (invariant *an end is not
+//! lost*): an end that comes first is taken along to the stragglers; one that comes later finds
+//! another id in its word, and is written to the stragglers.
+//!
+//! A reader loads the word, then `low` again: if `low` has passed the id, or the word says that
+//! another id is active, the answer comes from the path for old ids. A thread that raises `low`
+//! past ids that an open view cannot yet take for granted makes that view long first (see
+//! [`crate::view`]), and the view looks at its list after it has asked here.
 //!
 //! # Lock order
-//! window -> commit critical section -> stragglers; window -> view registry.
+//! window -> stragglers; window -> view registry.
 
 use std::sync::Arc;
 
@@ -33,9 +38,11 @@ use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Mutex, MutexGuard, RwLock};
 use holdfast_base::{CommitNo, TxnId};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, NUMBER_LIMIT};
 
 const ABORTED: u64 = 1 << 63;
+/// The word of an id that has not ended is this bit and the id.
+const ACTIVE: u64 = NUMBER_LIMIT;
 /// After so many ids the low end of the window is moved up. What lies below it is answered without
 /// a look at the ring, which for rows of many transactions is a cache miss each.
 const ADVANCE_EVERY: u64 = 1024;
@@ -85,15 +92,15 @@ impl CommitMap {
     #[must_use]
     pub fn new(window: usize, clock: &Arc<Clock>, active: &[TxnId]) -> CommitMap {
         let next = clock.next_id();
-        let ring: Box<[AtomicU64]> =
-            (0..window.next_power_of_two().max(LEAST_WINDOW)).map(|_| AtomicU64::new(0)).collect();
+        let len = window.next_power_of_two().max(LEAST_WINDOW) as u64;
+        let ring: Box<[AtomicU64]> = (0..len).map(|at| AtomicU64::new(first_active(at, next.0, len))).collect();
         CommitMap {
             clock: Arc::clone(clock),
             low: AtomicU64::new(next.0),
             limit: AtomicU64::new(next.0 + ring.len() as u64),
             ring,
             window: Mutex::new(()),
-            stragglers: RwLock::new(active.iter().map(|id| (id.0, 0)).collect()),
+            stragglers: RwLock::new(active.iter().map(|id| (id.0, ACTIVE | id.0)).collect()),
             straggling: AtomicUsize::new(active.len()),
         }
     }
@@ -102,9 +109,16 @@ impl CommitMap {
         &self.ring[id as usize & (self.ring.len() - 1)]
     }
 
-    /// Gives out the next id; `None` if the window is full: [`WindowGuard::cut`] first.
-    pub fn allocate(&self) -> Option<TxnId> {
-        self.clock.take_id(|| self.limit.load(Ordering::Acquire))
+    /// Gives out the next id, which may be used once the window [has room](CommitMap::has_room) for
+    /// it.
+    pub fn allocate(&self) -> TxnId {
+        self.clock.take_id()
+    }
+
+    /// True if the window has room for `id`; else [`WindowGuard::cut`] first.
+    #[must_use]
+    pub fn has_room(&self, id: TxnId) -> bool {
+        id.0 < self.limit.load(Ordering::Acquire)
     }
 
     /// True if the transaction that was given `id` should move the low end up: now and then, and
@@ -140,7 +154,8 @@ impl CommitMap {
                 return TxnStatus::Active;
             }
             let word = self.word(id).load(Ordering::Acquire);
-            if id >= self.low.load(Ordering::Acquire) {
+            let is_its_own = word & ACTIVE == 0 || word == ACTIVE | id;
+            if is_its_own && id >= self.low.load(Ordering::Acquire) {
                 return decode(word);
             }
         }
@@ -183,24 +198,22 @@ impl CommitMap {
         }
     }
 
-    /// Records that `id` committed as number `no`. Called within the commit critical section.
+    /// Records that `id` committed as number `no`, which is not published yet.
     pub fn set_committed(&self, id: TxnId, no: CommitNo) {
         self.set(id.0, no.0);
     }
 
-    /// Records that `id` was rolled back; `no` is a number of its own. Called within the commit
-    /// critical section.
+    /// Records that `id` was rolled back; `no` is a number of its own, not published yet.
     pub fn set_rolled_back(&self, id: TxnId, no: CommitNo) {
         self.set(id.0, no.0 | ABORTED);
     }
 
     fn set(&self, id: u64, word: u64) {
-        // It has not ended, so `low` does not pass it between the comparison and the store: see the
-        // module.
-        if id >= self.low.load(Ordering::Acquire) {
-            self.word(id).store(word, Ordering::Release);
-        } else {
-            self.stragglers.write().insert(id, word);
+        let is_in_ring = id >= self.low.load(Ordering::Acquire);
+        let replaced = || self.word(id).compare_exchange(ACTIVE | id, word, Ordering::AcqRel, Ordering::Relaxed);
+        if !is_in_ring || replaced().is_err() {
+            let straggled = self.stragglers.write().insert(id, word);
+            debug_assert_eq!(straggled, Some(ACTIVE | id), "invariant: an end is not lost");
         }
     }
 
@@ -218,17 +231,17 @@ impl CommitMap {
 }
 
 impl WindowGuard<'_> {
-    /// Whether there is no room for another id.
+    /// Whether there is no room for the next id.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.map.clock.next_id().0 >= self.map.limit.load(Ordering::Acquire)
+        !self.map.has_room(self.map.clock.next_id())
     }
 
     /// Moves `low` up while the lowest ids have ended at or before `horizon`, the oldest short
     /// view's number. Forgets stragglers by the same rule.
     pub fn advance(&self, horizon: CommitNo) {
-        let (mut low, next) = (self.map.low().0, self.map.clock.next_id().0);
-        while low < next && ended_by(self.map.word(low).load(Ordering::Acquire), horizon) {
+        let (mut low, end) = (self.map.low().0, self.end());
+        while low < end && ended_by(self.map.word(low).load(Ordering::Acquire), horizon) {
             low += 1;
         }
         self.raise_low(low);
@@ -239,19 +252,26 @@ impl WindowGuard<'_> {
         }
     }
 
+    /// The end of the ids that were given out and have words.
+    fn end(&self) -> u64 {
+        self.map.clock.next_id().0.min(self.map.limit.load(Ordering::Acquire))
+    }
+
     /// Makes room: [`WindowGuard::advance`], and if that is not enough, ids at the low end that
     /// have not ended (or ended after `horizon`) become stragglers until half of the window is
-    /// free. Called within the commit critical section.
+    /// free.
     pub fn cut(&self, horizon: CommitNo) {
         self.advance(horizon);
-        let (mut low, next) = (self.map.low().0, self.map.clock.next_id().0);
+        let (mut low, end) = (self.map.low().0, self.end());
         let keep = self.map.ring.len() as u64 / 2;
-        if next - low <= keep {
+        if end - low <= keep {
             return;
         }
         let mut stragglers = self.map.stragglers.write();
-        while next - low > keep {
-            let word = self.map.word(low).load(Ordering::Acquire);
+        // A reader that finds a word gone looks here, and waits for the lock.
+        self.map.straggling.store(stragglers.len() + keep as usize, Ordering::Release);
+        while end - low > keep {
+            let word = self.map.word(low).swap(self.next_active(low), Ordering::AcqRel);
             if !ended_by(word, horizon) {
                 stragglers.insert(low, word);
             }
@@ -262,25 +282,36 @@ impl WindowGuard<'_> {
         self.raise_low(low);
     }
 
-    /// A reader that finds a word cleared finds `low` raised; a transaction that is given an id
-    /// finds its word cleared.
+    /// What the word of `id` says once the id has left the window.
+    fn next_active(&self, id: u64) -> u64 {
+        ACTIVE | (id + self.map.ring.len() as u64)
+    }
+
+    /// A reader that finds the word of a later id finds `low` raised; a transaction that may use an
+    /// id finds that its word says so.
     fn raise_low(&self, to: u64) {
         let from = self.map.low().0;
         self.map.low.store(to, Ordering::Release);
         for id in from..to {
-            self.map.word(id).store(0, Ordering::Release);
+            self.map.word(id).store(self.next_active(id), Ordering::Release);
         }
         self.map.limit.store(to + self.map.ring.len() as u64, Ordering::Release);
     }
 }
 
+/// What the word at `at` of `len` says for the first of the ids from `next` on that comes there.
+fn first_active(at: u64, next: u64, len: u64) -> u64 {
+    // The length is a power of two, so the remainder is that of the difference also if it wraps.
+    ACTIVE | (next + at.wrapping_sub(next) % len)
+}
+
 fn ended_by(word: u64, horizon: CommitNo) -> bool {
-    word != 0 && word & !ABORTED <= horizon.0
+    word & ACTIVE == 0 && word & !ABORTED <= horizon.0
 }
 
 fn decode(word: u64) -> TxnStatus {
     match word {
-        0 => TxnStatus::Active,
+        w if w & ACTIVE != 0 => TxnStatus::Active,
         w if w & ABORTED != 0 => TxnStatus::RolledBack,
         w => TxnStatus::Committed(CommitNo(w)),
     }
@@ -291,10 +322,11 @@ mod tests {
     use super::*;
 
     fn allocate(map: &CommitMap, horizon: CommitNo) -> TxnId {
-        map.allocate().unwrap_or_else(|| {
+        let id = map.allocate();
+        while !map.has_room(id) {
             map.lock_window().cut(horizon);
-            map.allocate().unwrap()
-        })
+        }
+        id
     }
 
     #[test]
@@ -302,8 +334,8 @@ mod tests {
         let map = CommitMap::new(64, &Clock::new(TxnId(10), CommitNo(0)), &[TxnId(3)]);
         assert_eq!(map.status(TxnId(3)), TxnStatus::Active);
         assert_eq!(map.status(TxnId(4)), TxnStatus::Committed(CommitNo(0)));
-        let a = map.allocate().unwrap();
-        let b = map.allocate().unwrap();
+        let a = map.allocate();
+        let b = map.allocate();
         assert_eq!((a, b), (TxnId(10), TxnId(11)));
         assert!(map.is_active(a));
         map.set_committed(a, CommitNo(1));
@@ -325,7 +357,7 @@ mod tests {
     fn a_commit_has_not_ended_before_its_number_is_published() {
         let clock = Clock::new(TxnId(1), CommitNo(0));
         let map = CommitMap::new(64, &clock, &[]);
-        let id = map.allocate().unwrap();
+        let id = map.allocate();
         map.set_committed(id, CommitNo(1));
         assert!(map.is_active(id));
         clock.publish(CommitNo(1));
@@ -335,7 +367,7 @@ mod tests {
     #[test]
     fn a_full_window_leaves_the_active_behind_as_stragglers() {
         let map = CommitMap::new(64, &Clock::new(TxnId(1), CommitNo(0)), &[]);
-        let old = map.allocate().unwrap();
+        let old = map.allocate();
         for no in 1..1_000 {
             let id = allocate(&map, CommitNo(no - 1));
             map.set_committed(id, CommitNo(no));
@@ -349,16 +381,26 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_gives_out_nothing() {
+    fn a_full_window_has_no_room() {
         let map = CommitMap::new(4, &Clock::new(TxnId(1), CommitNo(0)), &[]);
-        let ids: Vec<_> = std::iter::from_fn(|| map.allocate()).collect();
+        let ids: Vec<_> = std::iter::repeat_with(|| map.allocate()).take_while(|id| map.has_room(*id)).collect();
         assert_eq!(ids, [1, 2, 3, 4].map(TxnId));
-        assert!(map.lock_window().is_full());
+        assert!(map.lock_window().is_full() && map.is_active(TxnId(5)));
         map.set_committed(TxnId(1), CommitNo(1));
         map.lock_window().advance(CommitNo(1));
-        assert_eq!((map.allocate(), map.allocate()), (Some(TxnId(5)), None));
+        assert_eq!((map.has_room(TxnId(5)), map.has_room(TxnId(6))), (true, false));
         // Its word was that of the first.
         assert!(map.is_active(TxnId(5)));
+    }
+
+    #[test]
+    fn every_word_says_at_first_which_id_comes_to_it() {
+        for next in [1, 6, 63, 64, 1_000_003] {
+            let map = CommitMap::new(64, &Clock::new(TxnId(next), CommitNo(0)), &[]);
+            for id in next..next + 64 {
+                assert_eq!(map.word(id).load(Ordering::Relaxed), ACTIVE | id);
+            }
+        }
     }
 }
 
@@ -371,30 +413,26 @@ mod shuttle_tests {
 
     struct Commits {
         map: CommitMap,
-        last: Mutex<u64>,
-        published: AtomicU64,
+        clock: Arc<Clock>,
     }
 
     impl Commits {
         fn begin(&self) -> TxnId {
-            loop {
-                if let Some(id) = self.map.allocate() {
-                    return id;
-                }
+            let id = self.map.allocate();
+            while !self.map.has_room(id) {
                 let window = self.map.lock_window();
                 if window.is_full() {
-                    let _nobody_commits = self.last.lock();
-                    window.cut(CommitNo(self.published.load(Ordering::Acquire)));
+                    window.cut(self.clock.last_commit());
                 }
             }
+            id
         }
 
         fn commit(&self, id: TxnId) -> CommitNo {
-            let mut last = self.last.lock();
-            *last += 1;
-            self.map.set_committed(id, CommitNo(*last));
-            self.published.store(*last, Ordering::Release);
-            CommitNo(*last)
+            let no = self.clock.take_no();
+            self.map.set_committed(id, no);
+            self.clock.publish(no);
+            no
         }
     }
 
@@ -403,8 +441,8 @@ mod shuttle_tests {
     #[test]
     fn what_committed_stays_so_while_the_window_moves() {
         let run = || {
-            let map = CommitMap::new(4, &Clock::new(TxnId(1), CommitNo(0)), &[]);
-            let commits = Arc::new(Commits { map, last: Mutex::new(0), published: AtomicU64::new(0) });
+            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let commits = Arc::new(Commits { map: CommitMap::new(4, &clock, &[]), clock });
             let work = |commits: Arc<Commits>| {
                 let mut ended: Vec<(TxnId, CommitNo)> = Vec::new();
                 for _ in 0..4 {
@@ -418,7 +456,7 @@ mod shuttle_tests {
                     if commits.map.is_worth_advancing(id)
                         && let Some(window) = commits.map.try_lock_window()
                     {
-                        window.advance(CommitNo(commits.published.load(Ordering::Acquire)));
+                        window.advance(commits.clock.last_commit());
                     }
                     ended.push((id, commits.commit(id)));
                 }

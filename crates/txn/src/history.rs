@@ -1,22 +1,30 @@
-//! The history: the last commit number, and the logs of committed transactions that wait for purge,
-//! in commit order.
+//! The history: the logs of committed transactions that wait for purge.
 //!
 //! # Protocol
-//! One mutex, held for a microsecond at most: its holder is in the *commit critical
-//! section* (see [`crate::system`]), or takes logs away. The number and the queue are under the
-//! same mutex, because every commit needs both: with a mutex each, a core would fetch two lines of
-//! memory from the core that committed before.
+//! A log *arrives* in the list of its thread's group, under that list's mutex, with the number of
+//! its commit taken there: so a list is in commit order, and threads of different groups do not
+//! meet. Most logs leave from there: they ask nothing of purge and no view is older, and a
+//! committer of the group retires them.
 //!
-//! A number counts as taken when its log is pushed; a rollback takes one that has no log. How many
-//! logs there are, and their pages, can be asked without the mutex.
+//! What has to wait is *gathered*: a thread takes the logs out of all lists that were published,
+//! and appends them to the *queue* in commit order. The number is published after the log has
+//! arrived, so all logs up to the last commit are there to be gathered (invariant *the queue is in
+//! commit order*): those that arrive later come later in the queue. Purge, and the shelf, take what
+//! is first in the queue.
+//!
+//! How many logs there are, and their pages, can be asked without a mutex.
+//!
+//! # Lock order
+//! queue -> list of a group -> stragglers of the commit map; queue -> order of the shelf.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use holdfast_base::blocking::MutexGuard;
 use holdfast_base::{CommitNo, ShortMutex};
+use holdfast_metrics::Spread;
 use smallvec::SmallVec;
 
+use crate::clock::Clock;
 use crate::shelving::BATCH_LOGS;
 use crate::undo::UndoLog;
 
@@ -65,148 +73,202 @@ impl Phase {
 /// Logs that are taken at a time.
 pub(crate) type Taken = SmallVec<[CommittedLog; BATCH_LOGS]>;
 
-#[derive(Debug)]
-struct Queue {
-    last: CommitNo,
-    logs: VecDeque<CommittedLog>,
-}
-
-/// See the module.
-#[derive(Debug)]
-pub(crate) struct History {
-    queue: ShortMutex<Queue>,
+/// Logs, oldest first, and how many there are, for those who do not hold the mutex.
+#[derive(Debug, Default)]
+struct Logs {
+    logs: ShortMutex<VecDeque<CommittedLog>>,
     /// Both are changed under the mutex: its holder has their line of memory as well, and need not
     /// fetch it from another core a second time.
-    logs: AtomicUsize,
+    count: AtomicUsize,
     pages: AtomicU64,
 }
 
-/// The commit critical section, as long as it lives.
-pub(crate) struct CommitSection<'a> {
-    history: &'a History,
-    queue: MutexGuard<'a, Queue>,
+impl Logs {
+    /// Shows how many logs there are, and that they have so many pages.
+    fn show(&self, logs: &VecDeque<CommittedLog>, pages: u64) {
+        self.count.store(logs.len(), Ordering::Relaxed);
+        self.pages.store(pages, Ordering::Relaxed);
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn take_front(&self, logs: &mut VecDeque<CommittedLog>, n: usize) -> Taken {
+        let taken: Taken = logs.drain(..n).collect();
+        self.show(logs, self.pages() - pages_of(&taken));
+        taken
+    }
+
+    /// Takes the oldest logs as long as they are `wanted`, up to a batch.
+    fn take_while(&self, mut wanted: impl FnMut(&CommittedLog) -> bool) -> Taken {
+        let mut logs = self.logs.lock();
+        let n = logs.iter().take(BATCH_LOGS).take_while(|log| wanted(log)).count();
+        self.take_front(&mut logs, n)
+    }
 }
 
-impl CommitSection<'_> {
-    /// The number of the next commit.
-    pub fn next_no(&self) -> CommitNo {
-        CommitNo(self.queue.last.0 + 1)
-    }
+fn pages_of(logs: &[CommittedLog]) -> u64 {
+    logs.iter().map(|log| log.log.pages() as u64).sum()
+}
 
-    /// Takes the next number for the end of a transaction that leaves no log.
-    pub fn take_no(&mut self) -> CommitNo {
-        self.queue.last = self.next_no();
-        self.queue.last
-    }
-
-    /// Queues the log of a commit. Its number, if it is the next one, is taken by that.
-    pub fn push(&mut self, log: CommittedLog) {
-        self.queue.last = self.queue.last.max(log.no);
-        let pages = self.history.pages() + log.log.pages() as u64;
-        self.queue.logs.push_back(log);
-        self.history.show(&self.queue, pages);
-    }
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    arrived: Spread<Logs>,
+    queue: Logs,
 }
 
 impl History {
-    /// No logs; the last commit was `last`.
-    pub fn new(last: CommitNo) -> History {
-        let queue = ShortMutex::new(Queue { last, logs: VecDeque::new() });
-        History { queue, logs: AtomicUsize::new(0), pages: AtomicU64::new(0) }
+    /// Enters the log of a commit. `number` takes the number of the commit and makes the commit
+    /// known but for the publication of the number, which has to follow. Returns the number, and
+    /// how many logs of the thread's group have not been gathered.
+    pub fn arrive(&self, log: UndoLog, number: impl FnOnce() -> CommitNo) -> (CommitNo, usize) {
+        let mine = self.arrived.mine();
+        let mut logs = mine.logs.lock();
+        let no = number();
+        debug_assert!(logs.back().is_none_or(|last| last.no < no), "invariant: a list is in commit order");
+        let pages = mine.pages() + log.pages() as u64;
+        logs.push_back(CommittedLog { no, log, phase: Phase::New });
+        mine.show(&logs, pages);
+        (no, logs.len())
     }
 
-    /// Enters the commit critical section.
-    pub fn lock(&self) -> CommitSection<'_> {
-        CommitSection { history: self, queue: self.queue.lock() }
+    /// Appends the log of a commit of an earlier run to the queue.
+    pub fn push_recovered(&self, no: CommitNo, log: UndoLog) {
+        let mut queue = self.queue.logs.lock();
+        let pages = self.queue.pages() + log.pages() as u64;
+        queue.push_back(CommittedLog { no, log, phase: Phase::RECOVERED });
+        self.queue.show(&queue, pages);
     }
 
-    /// Shows how many logs there are, and that they have so many pages.
-    fn show(&self, queue: &Queue, pages: u64) {
-        self.logs.store(queue.logs.len(), Ordering::Relaxed);
-        self.pages.store(pages, Ordering::Relaxed);
+    /// Moves the logs that have arrived, and whose numbers are published, to the queue.
+    pub fn gather(&self, clock: &Clock) {
+        let mut queue = self.queue.logs.lock();
+        // Under the mutex: what a thread gathered before is older.
+        let last = clock.last_commit();
+        let mut gathered = Taken::new();
+        for list in self.arrived.all() {
+            if list.len() > 0 {
+                let mut logs = list.logs.lock();
+                let n = logs.partition_point(|log| log.no <= last);
+                let pages = logs.iter().take(n).map(|log| log.log.pages() as u64).sum::<u64>();
+                gathered.extend(logs.drain(..n));
+                list.show(&logs, list.pages() - pages);
+            }
+        }
+        gathered.sort_unstable_by_key(|log| log.no);
+        debug_assert!(
+            queue.back().zip(gathered.first()).is_none_or(|(last, first)| last.no < first.no),
+            "invariant: the queue is in commit order"
+        );
+        let pages = self.queue.pages() + pages_of(&gathered);
+        queue.extend(gathered);
+        self.queue.show(&queue, pages);
+    }
+
+    /// Takes the oldest logs of the thread's group that have not been gathered, as long as they are
+    /// `wanted`, up to a batch.
+    pub fn take_arrived(&self, wanted: impl FnMut(&CommittedLog) -> bool) -> Taken {
+        self.arrived.mine().take_while(wanted)
+    }
+
+    /// How many logs of the thread's group have not been gathered.
+    pub fn arrived(&self) -> usize {
+        self.arrived.mine().len()
     }
 
     /// Puts back what could not be purged.
     pub fn put_back(&self, log: CommittedLog) {
-        let mut queue = self.queue.lock();
-        let pages = self.pages() + log.log.pages() as u64;
-        queue.logs.push_front(log);
-        self.show(&queue, pages);
+        let mut queue = self.queue.logs.lock();
+        let pages = self.queue.pages() + log.log.pages() as u64;
+        queue.push_front(log);
+        self.queue.show(&queue, pages);
     }
 
-    /// Takes the oldest log if `wanted`.
+    /// Takes the first log of the queue if `wanted`.
     pub fn take_if(&self, wanted: impl FnOnce(&CommittedLog) -> bool) -> Option<CommittedLog> {
-        let mut queue = self.queue.lock();
-        let is_wanted = queue.logs.front().is_some_and(wanted);
-        self.take_front(&mut queue, usize::from(is_wanted)).pop()
+        let mut queue = self.queue.logs.lock();
+        let is_wanted = queue.front().is_some_and(wanted);
+        self.queue.take_front(&mut queue, usize::from(is_wanted)).pop()
     }
 
-    /// Takes the oldest logs as long as they are `wanted`, up to a batch.
-    pub fn take_while(&self, mut wanted: impl FnMut(&CommittedLog) -> bool) -> Taken {
-        let mut queue = self.queue.lock();
-        let n = queue.logs.iter().take(BATCH_LOGS).take_while(|log| wanted(log)).count();
-        self.take_front(&mut queue, n)
+    /// Takes the first logs of the queue as long as they are `wanted`, up to a batch.
+    pub fn take_while(&self, wanted: impl FnMut(&CommittedLog) -> bool) -> Taken {
+        self.queue.take_while(wanted)
     }
 
-    /// Takes the first `n` logs, if they are those from commit `first` to commit `last` and no
-    /// thread has begun with them. Calls `place` before another thread can see the queue without
-    /// them.
+    /// Takes the first `n` logs of the queue, if they are those from commit `first` to commit `last`
+    /// and no thread has begun with them. Calls `place` before another thread can see the queue
+    /// without them.
     pub fn take_run(&self, n: usize, first: CommitNo, last: CommitNo, place: impl FnOnce()) -> Option<Taken> {
-        let mut queue = self.queue.lock();
-        let is = |at: usize, no: CommitNo| queue.logs.get(at).is_some_and(|h| h.no == no && h.phase == Phase::New);
+        let mut queue = self.queue.logs.lock();
+        let is = |at: usize, no: CommitNo| queue.get(at).is_some_and(|h| h.no == no && h.phase == Phase::New);
         if !is(0, first) || !is(n.checked_sub(1)?, last) {
             return None;
         }
-        let taken = self.take_front(&mut queue, n);
+        let taken = self.queue.take_front(&mut queue, n);
         place();
         Some(taken)
     }
 
-    fn take_front(&self, queue: &mut Queue, n: usize) -> Taken {
-        let taken: Taken = queue.logs.drain(..n).collect();
-        self.show(queue, self.pages() - taken.iter().map(|log| log.log.pages() as u64).sum::<u64>());
-        taken
-    }
-
-    /// Shows the logs, oldest first, as long as `look` wants another one.
+    /// Shows the logs of the queue, oldest first, as long as `look` wants another one.
     pub fn look(&self, look: impl FnMut(&CommittedLog) -> bool) {
-        let _ = self.queue.lock().logs.iter().all(look);
+        let _ = self.queue.logs.lock().iter().all(look);
     }
 
-    /// What `look` says about the oldest log, if there is one.
+    /// What `look` says about the first log of the queue, if there is one.
     pub fn front<R>(&self, look: impl FnOnce(&CommittedLog) -> R) -> Option<R> {
-        self.queue.lock().logs.front().map(look)
+        self.queue.logs.lock().front().map(look)
     }
 
-    /// Whether there is an oldest log, and it is `what`.
+    /// Whether there is a first log in the queue, and it is `what`.
     pub fn front_is(&self, what: impl FnOnce(&CommittedLog) -> bool) -> bool {
-        self.queue.lock().logs.front().is_some_and(what)
+        self.queue.logs.lock().front().is_some_and(what)
+    }
+
+    /// Number of logs in the queue.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     /// Number of logs.
     pub fn len(&self) -> usize {
-        self.logs.load(Ordering::Relaxed)
+        self.queued() + self.arrived.all().map(Logs::len).sum::<usize>()
     }
 
     /// Pages of the logs.
     pub fn pages(&self) -> u64 {
-        self.pages.load(Ordering::Relaxed)
+        self.queue.pages() + self.arrived.all().map(Logs::pages).sum::<u64>()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use holdfast_base::TxnId;
+
     use super::*;
 
-    /// Commits with so many pages of undo each.
-    fn committed(pages: &[usize]) -> History {
-        let history = History::new(CommitNo(10));
-        for &pages in pages {
-            let mut commits = history.lock();
-            let log = CommittedLog { no: commits.next_no(), log: UndoLog::in_memory(pages), phase: Phase::New };
-            commits.push(log);
+    /// Commits from number 11 on, with so many pages of undo each, by this thread. All are published
+    /// and, if `gathered`, in the queue.
+    fn committed(pages: &[usize], gathered: bool) -> (History, Arc<Clock>) {
+        let (history, clock) = (History::default(), Clock::new(TxnId(1), CommitNo(10)));
+        pages.iter().for_each(|&pages| commit(&history, &clock, pages));
+        if gathered {
+            history.gather(&clock);
         }
-        history
+        (history, clock)
+    }
+
+    fn commit(history: &History, clock: &Clock, pages: usize) {
+        let (no, _) = history.arrive(UndoLog::in_memory(pages), || clock.take_no());
+        clock.publish(no);
     }
 
     fn numbers(logs: &[CommittedLog]) -> Vec<u64> {
@@ -214,24 +276,49 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_a_number_of_its_own() {
-        let history = committed(&[1]);
-        assert_eq!(history.lock().take_no(), CommitNo(12));
-        assert_eq!(history.lock().next_no(), CommitNo(13));
-        assert_eq!(history.lock().next_no(), CommitNo(13), "one that was looked at, and not used, is the next one's");
+    fn logs_are_gathered_in_commit_order_from_all_groups() {
+        let (history, clock) = committed(&[1], false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| commit(&history, &clock, 1)).join().unwrap();
+        });
+        commit(&history, &clock, 1);
+        assert_eq!((history.len(), history.queued(), history.arrived()), (3, 0, 2));
+        history.gather(&clock);
+        assert_eq!((history.len(), history.queued(), history.arrived()), (3, 3, 0));
+        assert_eq!(numbers(&history.take_while(|_| true)), [11, 12, 13]);
     }
 
     #[test]
-    fn an_old_log_takes_no_number() {
-        let history = committed(&[]);
-        let log = CommittedLog { no: CommitNo(3), log: UndoLog::in_memory(1), phase: Phase::RECOVERED };
-        history.lock().push(log);
-        assert_eq!((history.lock().next_no(), history.len()), (CommitNo(11), 1));
+    fn a_log_is_not_gathered_before_its_number_is_published() {
+        let (history, clock) = committed(&[1], false);
+        let (no, waiting) = history.arrive(UndoLog::in_memory(1), || clock.take_no());
+        assert_eq!((no, waiting), (CommitNo(12), 2));
+        history.gather(&clock);
+        assert_eq!((history.queued(), history.arrived()), (1, 1));
+        clock.publish(no);
+        history.gather(&clock);
+        assert_eq!((history.queued(), history.arrived()), (2, 0));
+    }
+
+    #[test]
+    fn logs_leave_from_where_they_arrived() {
+        let (history, _) = committed(&[1, 2, 1], false);
+        assert_eq!(numbers(&history.take_arrived(|log| log.no < CommitNo(13))), [11, 12]);
+        assert_eq!((history.len(), history.pages(), history.arrived()), (1, 1, 1));
+    }
+
+    #[test]
+    fn logs_of_an_earlier_run_are_in_the_queue_at_once() {
+        let (history, clock) = committed(&[], false);
+        history.push_recovered(CommitNo(3), UndoLog::in_memory(1));
+        commit(&history, &clock, 1);
+        history.gather(&clock);
+        assert_eq!(numbers(&history.take_while(|_| true)), [3, 11]);
     }
 
     #[test]
     fn logs_and_pages_are_counted_as_they_come_and_go() {
-        let history = committed(&[1, 4, 2]);
+        let (history, _) = committed(&[1, 4, 2], true);
         assert_eq!((history.len(), history.pages()), (3, 7));
         assert!(history.take_if(|log| log.no == CommitNo(12)).is_none(), "it is not the first");
         let first = history.take_if(|_| true).unwrap();
@@ -243,14 +330,14 @@ mod tests {
 
     #[test]
     fn a_batch_is_taken_at_a_time() {
-        let history = committed(&[1; BATCH_LOGS + 1]);
+        let (history, _) = committed(&[1; BATCH_LOGS + 1], true);
         assert_eq!(history.take_while(|_| true).len(), BATCH_LOGS);
         assert_eq!(history.len(), 1);
     }
 
     #[test]
     fn a_run_is_taken_if_it_is_still_there_and_untouched() {
-        let history = committed(&[1, 1, 1]);
+        let (history, _) = committed(&[1, 1, 1], true);
         let take = |n, first, last| {
             let mut placed = false;
             let taken = history.take_run(n, CommitNo(first), CommitNo(last), || placed = true);

@@ -17,7 +17,7 @@
 //! # Lock order
 //! Row, range and table locks are waited for while nothing else is held. Then: purge mutex, stripe
 //! of a unique check, log space, page latches (of an undo log before those of a tree), shard of the
-//! lock table or commit mutex, and the leaves: commit map, view registry, lists.
+//! lock table or queue of the history, and the leaves: commit map, view registry, lists.
 
 #![forbid(unsafe_code)]
 

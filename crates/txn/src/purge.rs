@@ -54,12 +54,12 @@ use holdfast_wal::SpaceClass;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{CommittedLog, Phase};
+use crate::history::{CommittedLog, Phase, Taken};
 use crate::index::TableIndex;
 use crate::row::VersionHeader;
 use crate::shelving::BATCH_LOGS;
 use crate::sweep::{SWEPT_PER_RECORD, SweepState};
-use crate::system::TxnSystem;
+use crate::system::{Committed, TxnSystem};
 use crate::undo::UndoRecord;
 use crate::values;
 use crate::versions::Entry;
@@ -68,9 +68,9 @@ use crate::view::View;
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
 
-/// So many logs wait before a committer gives those back that ask nothing of purge: as many as the
-/// history gives out at a time.
-const QUIET_BATCH: usize = BATCH_LOGS;
+/// So many logs of a group of threads wait before a committer retires those that ask nothing of
+/// purge.
+const QUIET_BATCH: usize = 8;
 /// Batches of quiet logs that a committer takes: more than have come since the committer before it.
 const QUIET_BATCHES: usize = 2;
 
@@ -121,6 +121,7 @@ impl TxnSystem {
         let mut left = limit;
         let mut taken = true;
         while left > 0 && std::mem::take(&mut taken) {
+            self.history.gather(&self.clock);
             let oldest = self.views.oldest();
             self.shelf.forget_unneeded(oldest);
             let horizon = self.classify_views();
@@ -422,18 +423,37 @@ impl TxnSystem {
         self.hold_back_too_much(horizon, last) || self.history.front_is(|front| front.no <= horizon)
     }
 
-    /// Called by committers, holding nothing: retires the logs that ask nothing of purge, a few at
-    /// a time, and shelves those that wait for a view. So a load of small transactions reuses a few
-    /// undo pages, and wakes no thread for it. None of this needs the purge mutex, whose holder may
-    /// be preempted. The mutex is tried, but not waited for, where that was not enough: for logs of
-    /// several pages, and when the shelf gets full.
-    pub(crate) fn give_back_quiet_logs(&self) {
-        // What comes first and asks for more is purge's, and the others wait behind it.
-        if self.history_length() < QUIET_BATCH || !self.history.front_is(CommittedLog::is_quiet) {
+    /// Called by a committer, holding nothing: tells the purge thread, and once some logs of the
+    /// thread's group wait, retires those that it can, and helps purge. Most commits load two
+    /// values that seldom change.
+    pub(crate) fn tidy_history(&self, committed: Committed) {
+        self.background.committed(committed.no, || self.history_length());
+        let some_wait = committed.waiting >= QUIET_BATCH;
+        if some_wait {
+            self.give_back_quiet_logs();
+        }
+        if some_wait || self.history.queued() > WORTH_WAKING.min(self.config.purge_help_above) {
+            self.help_purge();
+        }
+    }
+
+    /// Retires the logs that ask nothing of purge, a few at a time, and shelves those that wait for
+    /// a view. So a load of small transactions reuses a few undo pages, and wakes no thread for it.
+    /// None of this needs the purge mutex, whose holder may be preempted. The mutex is tried, but
+    /// not waited for, where that was not enough: for logs of several pages, and when the shelf gets
+    /// full.
+    fn give_back_quiet_logs(&self) {
+        self.retire_unneeded(|wanted| self.history.take_arrived(wanted));
+        if self.history.arrived() < QUIET_BATCH {
             return;
         }
-        self.retire_unneeded();
-        if self.history_length() < QUIET_BATCH {
+        self.history.gather(&self.clock);
+        // What comes first and asks for more is purge's, and the others wait behind it.
+        if !self.history.front_is(CommittedLog::is_quiet) {
+            return;
+        }
+        self.retire_unneeded(|wanted| self.history.take_while(wanted));
+        if self.history.queued() < QUIET_BATCH {
             return;
         }
         // An error is purge's to report; the commit is done.
@@ -441,21 +461,21 @@ impl TxnSystem {
         if (!shelved || self.shelf.is_nearly_full())
             && let Some(mut state) = self.purge.try_lock()
         {
-            self.purge_a_little(&mut state, QUIET_BATCHES * QUIET_BATCH, CommittedLog::is_quiet);
+            self.purge_a_little(&mut state, QUIET_BATCHES * BATCH_LOGS, CommittedLog::is_quiet);
         }
     }
 
-    /// Retires some logs without the purge mutex: quiet ones, older than every view, of one page.
-    /// There is nothing to read or to write for them, so they do not depend on the progress of the
-    /// purge of the log before. Older logs on the shelf are forgotten.
-    fn retire_unneeded(&self) {
+    /// Retires some logs that `take` returns, without the purge mutex: quiet ones, older than every
+    /// view, of one page. There is nothing to read or to write for them, so they do not depend on
+    /// the progress of the purge of the log before. Older logs on the shelf are forgotten.
+    fn retire_unneeded(&self, take: impl Fn(&dyn Fn(&CommittedLog) -> bool) -> Taken) {
         let oldest = self.views.oldest();
         self.shelf.forget_unneeded(oldest);
         let unneeded = |front: &CommittedLog| front.no <= oldest && front.is_free_to_let_go();
         let acc = self.store.pool().access(AccessKind::Purge);
         for _ in 0..QUIET_BATCHES {
-            let taken = self.history.take_while(unneeded);
-            let last = taken.len() < QUIET_BATCH;
+            let taken = take(&unneeded);
+            let last = taken.len() < BATCH_LOGS;
             self.metrics.add(Counter::PurgedTransactions, taken.len() as u64);
             for mut committed in taken {
                 // Nothing that can fail: there is no extension to give back.
@@ -483,7 +503,7 @@ impl TxnSystem {
     /// With more sessions than cores, the kernel preempts the holder of the mutex now and then, and
     /// each time hundreds of others commit before it runs again. When too many logs wait,
     /// committers wait for the mutex a moment: that leaves the core to its holder.
-    pub(crate) fn help_purge(&self) {
+    fn help_purge(&self) {
         let waiting = self.history_length();
         let much_waits = waiting > self.config.purge_help_above;
         // Fewer logs are no reason to look, as long as they are short.

@@ -15,7 +15,6 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
 use crate::clock::NUMBER_LIMIT;
-use crate::history::{CommittedLog, Phase};
 use crate::index::IndexKind;
 use crate::losers::Loser;
 use crate::options::{TxnConfig, TxnOptions};
@@ -138,8 +137,7 @@ impl TxnSystem {
                     system.background.failed(error);
                     continue;
                 }
-                let log = CommittedLog { no: found.commit_no, log, phase: Phase::RECOVERED };
-                system.history.lock().push(log);
+                system.history.push_recovered(found.commit_no, log);
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);

@@ -1,16 +1,23 @@
 //! The transaction system of a database: ids, views, locks, undo, versions, and the registry of
 //! indexes.
 //!
-//! # Commit critical section
-//! One mutex, that of the [history](crate::history). Under it: the commit number is taken, the
-//! commit record appended (the state in the first page of the undo log, whose latch is taken
-//! before), the commit map told, the log queued for purge, the number published. So commit order,
-//! log order and purge order are one. Waiting for the disk happens outside, for a group at a time.
+//! # Commit
+//! 1. The commit record is appended: the state in the first page of the undo log.
+//! 2. Under the mutex of the list of the thread's group (see [`crate::history`]) the commit number
+//!    is taken, the commit map told, and the log entered in the list.
+//! 3. The number is published (see [`crate::clock`]).
+//! 4. Locks are released, and the caller waits for the disk, for a group of commits at a time.
+//!
+//! A transaction that has seen another one's commit has its commit record behind the other's in the
+//! log, and a greater number: the other one was published before. Numbers of transactions that have
+//! not seen each other need not be in the order of the log.
+//!
+//! The record holds a number that is less than or equal to the commit's own, and greater than those
+//! of all commits that the transaction can have seen. It orders the logs of an earlier run.
 //!
 //! # Lock order
-//! (page latch of a log's first page | window of the commit map) -> commit mutex -> (commit map's
-//! stragglers | shelf). Purge mutex before all of these and before any page latch; nothing else is
-//! held when it is taken.
+//! Window of the commit map -> its stragglers; list of a group of the history -> stragglers. Purge
+//! mutex before these and before any page latch; nothing else is held when it is taken.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +35,7 @@ use holdfast_wal::Poison;
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::commit_map::CommitMap;
-use crate::history::{CommittedLog, History, Phase};
+use crate::history::History;
 use crate::index::TableIndex;
 use crate::losers::Losers;
 use crate::lost::LostVersions;
@@ -61,6 +68,8 @@ pub(crate) struct Committed {
     pub no: CommitNo,
     /// The log has to be durable up to here for the commit to be.
     pub lsn: Lsn,
+    /// Logs of the thread's group that have not been gathered.
+    pub waiting: usize,
 }
 
 /// The transaction system. One per database, shared by all its transactions.
@@ -78,8 +87,7 @@ pub struct TxnSystem {
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
-    /// What every commit writes is on other lines of memory than what every transaction reads.
-    pub(crate) history: CachePadded<History>,
+    pub(crate) history: History,
     pub(crate) shelf: Shelf,
     pub(crate) purge: CachePadded<Mutex<SweepState>>,
     pub(crate) losers: Losers,
@@ -164,7 +172,7 @@ impl TxnSystem {
             indexes: RwLock::new(HashMap::default()),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
-            history: CachePadded::new(History::new(from.last_commit)),
+            history: History::default(),
             purge: CachePadded::default(),
             losers: Losers::default(),
             lost: LostVersions::default(),
@@ -264,12 +272,10 @@ impl TxnSystem {
 
     /// Gives `owner` a transaction id.
     pub(crate) fn new_txn_id(&self, owner: &Arc<Owner>) -> TxnId {
-        let id = loop {
-            match self.map.allocate() {
-                Some(id) => break id,
-                None => self.make_room_for_ids(),
-            }
-        };
+        let id = self.map.allocate();
+        while !self.map.has_room(id) {
+            self.make_room_for_ids();
+        }
         if self.map.is_worth_advancing(id)
             && let Some(window) = self.map.try_lock_window()
         {
@@ -288,9 +294,7 @@ impl TxnSystem {
         let window = self.map.lock_window();
         if window.is_full() {
             self.views.make_long_locked(CommitNo(self.clock.last_commit().0 + 1), &self.map, &window);
-            let horizon = self.views.short_horizon();
-            let _nobody_commits = self.history.lock();
-            window.cut(horizon);
+            window.cut(self.views.short_horizon());
         }
     }
 
@@ -315,7 +319,7 @@ impl TxnSystem {
         &self.unique[hash as usize % UNIQUE_STRIPES]
     }
 
-    /// The commit critical section.
+    /// Commits a transaction with changes: see the module.
     pub(crate) fn commit_log(&self, mut log: UndoLog) -> Result<Committed, (UndoLog, Error)> {
         let id = log.txn();
         let acc = self.store.pool().access(AccessKind::Point);
@@ -323,23 +327,25 @@ impl TxnSystem {
             Ok(begun) => begun,
             Err(e) => return Err((log, e)),
         };
-        let mut commits = self.history.lock();
-        let no = commits.next_no();
-        let lsn = match UndoLog::mark_committed(mtr, first, no) {
+        let recorded = CommitNo(self.clock.last_commit().0 + 1);
+        let lsn = match UndoLog::mark_committed(mtr, first, recorded) {
             Ok(lsn) => lsn,
             Err(e) => return Err((log, e)),
         };
         log.set_committed();
-        self.map.set_committed(id, no);
-        commits.push(CommittedLog { no, log, phase: Phase::New });
+        let (no, waiting) = self.history.arrive(log, || {
+            let no = self.clock.take_no();
+            self.map.set_committed(id, no);
+            no
+        });
+        debug_assert!(recorded <= no, "invariant: a commit record has no greater number than the commit");
         self.clock.publish(no);
-        Ok(Committed { no, lsn })
+        Ok(Committed { no, lsn, waiting })
     }
 
     /// Records the end of a rollback. The rows carry the id no more.
     pub(crate) fn publish_rollback(&self, id: TxnId) {
-        let mut commits = self.history.lock();
-        let no = commits.take_no();
+        let no = self.clock.take_no();
         self.map.set_rolled_back(id, no);
         self.clock.publish(no);
     }

@@ -407,9 +407,7 @@ impl Txn {
             return Err(error);
         }
         self.system.metrics.record(Timing::Commit, begun.elapsed());
-        self.system.give_back_quiet_logs();
-        self.system.background.committed(committed.no, self.system.history_length());
-        self.system.help_purge();
+        self.system.tidy_history(committed);
         Ok(())
     }
 

@@ -9,6 +9,9 @@ use common::*;
 use holdfast_metrics::Counter;
 use holdfast_txn::*;
 
+/// A committer looks at purge once so many logs of its group of threads wait.
+const LOOKS_EVERY: usize = 8;
+
 /// Puts a row in, and deletes it in a transaction of its own: the delete mark is purge's to remove.
 fn come_and_go(db: &Db, n: usize) {
     let key = format!("row{n:04}");
@@ -26,10 +29,10 @@ fn they_keep_the_queue_short() {
     let above = TxnConfig::default().purge_help_above;
     for n in 0..1_000 {
         come_and_go(&db, n);
-        assert!(db.sys.history_length() <= above + 1, "{n}: {}", db.sys.history_length());
+        assert!(db.sys.history_length() <= above + LOOKS_EVERY, "{n}: {}", db.sys.history_length());
     }
     assert!(helps(&db) > 0);
-    assert!(db.physical(&db.rows) <= above, "{}", db.physical(&db.rows));
+    assert!(db.physical(&db.rows) <= above + LOOKS_EVERY, "{}", db.physical(&db.rows));
     db.purge();
     assert_eq!((db.sys.history_length(), db.physical(&db.rows)), (0, 0));
     db.verify_clean();
@@ -47,10 +50,10 @@ fn they_do_not_try_what_a_view_forbids() {
     }
     assert_eq!(helps(&db), 0);
     drop(view);
-    come_and_go(&db, 100);
+    (0..LOOKS_EVERY).for_each(|_| come_and_go(&db, 100));
     assert!(helps(&db) > 0);
     (0..20).for_each(|_| come_and_go(&db, 101));
-    assert!(db.sys.history_length() <= 20 + 1, "{}", db.sys.history_length());
+    assert!(db.sys.history_length() <= 20 + LOOKS_EVERY, "{}", db.sys.history_length());
     db.verify_clean();
 }
 

@@ -19,21 +19,22 @@ fn put(db: &Db, key: &str, value: &[u8]) {
 #[test]
 fn small_transactions_are_purged_without_a_word_in_the_log() {
     let db = Db::new();
-    for n in 0..10u32 {
+    // Fewer than a committer retires.
+    for n in 0..7u32 {
         put(&db, &format!("row{}", n % 5), format!("value {n}").as_bytes());
     }
     let before = db.store.wal().next_lsn();
-    assert_eq!(db.purge(), 20, "10 records and 10 logs");
+    assert_eq!(db.purge(), 14, "7 records and 7 logs");
     assert_eq!(db.store.wal().next_lsn(), before);
     assert_eq!(db.sys.history_length(), 0);
     db.verify_clean();
 
     let db = db.reopen();
-    assert_eq!(db.sys.history_length(), 10, "their first pages still say that they are committed");
+    assert_eq!(db.sys.history_length(), 7, "their first pages still say that they are committed");
     db.purge();
     let rows = scan(&mut db.begin(), &db.rows);
     assert_eq!(rows.len(), 5);
-    assert_eq!(rows[4], ("row4".into(), "value 9".into()));
+    assert_eq!(rows[4], ("row4".into(), "value 4".into()));
 
     let db = db.reopen();
     assert_eq!(db.sys.history_length(), 0, "this time it was written down");
@@ -47,14 +48,14 @@ fn committers_give_back_what_purge_need_not_look_at() {
     let in_use = || db.sys.stats().undo_pages;
     for n in 0..500u32 {
         put(&db, &format!("row{}", n % 5), &n.to_le_bytes());
-        assert!(db.sys.history_length() <= 16 && in_use() <= 16, "{n}");
+        assert!(db.sys.history_length() <= 8 && in_use() <= 8, "{n}");
     }
-    // A delete mark is purge's to remove, and what comes after waits behind it.
+    // A delete mark is purge's to remove. What comes after does not wait behind it for long.
     db.commit(|txn| assert!(txn.delete(&db.rows, b"row0", None).unwrap()));
     for n in 0..50u32 {
         put(&db, "row1", &n.to_le_bytes());
     }
-    assert!(db.sys.history_length() > 50);
+    assert!((1..=16).contains(&db.sys.history_length()), "{}", db.sys.history_length());
     assert_eq!(db.physical(&db.rows), 5);
     db.purge();
     assert_eq!((db.sys.history_length(), db.physical(&db.rows)), (0, 4));

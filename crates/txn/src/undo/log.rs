@@ -401,7 +401,7 @@ impl UndoLog {
         Ok(Some(lsn))
     }
 
-    /// Latches the first page for [`UndoLog::mark_committed`], so that the commit critical section reads nothing.
+    /// Latches the first page for [`UndoLog::mark_committed`], so that nothing is read between the commit record and the locks.
     pub fn begin_commit<'a>(&self, space: &'a UndoSpace, acc: &'a Access<'a>) -> Result<(Mtr<'a>, PageRef)> {
         let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
         let mut mtr = space.store().begin(ticket, acc);
@@ -409,7 +409,7 @@ impl UndoLog {
         Ok((mtr, first))
     }
 
-    /// The commit record: marks the log committed as number `no`. Called within the commit critical section; the log is
+    /// The commit record: marks the log committed, with a number as `docs/design/transactions.md` says; the log is
     /// [told](UndoLog::set_committed) afterwards.
     pub fn mark_committed(mut mtr: Mtr<'_>, first: PageRef, no: CommitNo) -> Result<Lsn> {
         let state = page::state(LogState::Committed, 0, no);

@@ -11,9 +11,8 @@
 //! a thread that holds it may follow what a directory page says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, PageId, PageNo, Result, RollPtr, TxnId};
@@ -53,15 +52,23 @@ struct DirectoryState {
 /// the group that had it, whose cores may still have its page in their caches.
 type FreeLogs = Mutex<Vec<PageNo>>;
 
-/// What is in use.
+/// What is in use, by the group of threads that took it. Every transaction counts here.
 #[derive(Default)]
 struct InUse {
-    /// Pages of logs that are not free.
-    pages: AtomicU64,
+    /// Pages of logs that are not free. What one group took another one may give back.
+    pages: AtomicI64,
     /// Logs that are not free.
     logs: AtomicUsize,
     /// The most logs in use since the last call that asks: all beyond them were not needed.
     peak: AtomicUsize,
+}
+
+impl InUse {
+    /// How many logs more than now the group has used at a time since the last call.
+    fn needed(&self) -> usize {
+        let logs = self.logs.load(Ordering::Relaxed);
+        self.peak.swap(logs, Ordering::Relaxed).saturating_sub(logs)
+    }
 }
 
 /// The undo space of one database.
@@ -71,7 +78,7 @@ pub(crate) struct UndoSpace {
     free: Spread<FreeLogs>,
     directory: Mutex<DirectoryState>,
     removal: Mutex<()>,
-    in_use: CachePadded<InUse>,
+    in_use: Spread<InUse>,
 }
 
 /// A log that is not free, as found at open.
@@ -143,7 +150,7 @@ impl UndoSpace {
             free: Spread::default(),
             directory: Mutex::new(directory),
             removal: Mutex::new(()),
-            in_use: CachePadded::default(),
+            in_use: Spread::default(),
         }
     }
 
@@ -191,7 +198,7 @@ impl UndoSpace {
             }
         }
         free.reverse();
-        space.in_use.logs.store(found.len(), Ordering::Relaxed);
+        space.in_use.mine().logs.store(found.len(), Ordering::Relaxed);
         *space.free.mine().lock() = free;
         drop(acc);
         Ok((space, found, max))
@@ -216,15 +223,12 @@ impl UndoSpace {
 
     /// Pages of logs that are not free.
     pub fn pages_in_use(&self) -> u64 {
-        self.in_use.pages.load(Ordering::Relaxed)
+        let pages: i64 = self.in_use.all().map(|own| own.pages.load(Ordering::Relaxed)).sum();
+        pages.try_into().unwrap_or(0)
     }
 
     pub fn count_pages(&self, by: i64) {
-        if by >= 0 {
-            self.in_use.pages.fetch_add(by.unsigned_abs(), Ordering::Relaxed);
-        } else {
-            self.in_use.pages.fetch_sub(by.unsigned_abs(), Ordering::Relaxed);
-        }
+        self.in_use.mine().pages.fetch_add(by, Ordering::Relaxed);
     }
 
     pub fn damaged(&self, no: PageNo) -> Error {
@@ -238,9 +242,10 @@ impl UndoSpace {
         let take = |free: &FreeLogs| free.lock().pop();
         let taken = take(self.free.of(group)).or_else(|| self.free.all().find_map(take));
         let first = taken.map_or_else(|| self.add_log(acc), Ok)?;
-        let logs = self.in_use.logs.fetch_add(1, Ordering::Relaxed) + 1;
-        if logs > self.in_use.peak.load(Ordering::Relaxed) {
-            self.in_use.peak.fetch_max(logs, Ordering::Relaxed);
+        let in_use = self.in_use.of(group);
+        let logs = in_use.logs.fetch_add(1, Ordering::Relaxed) + 1;
+        if logs > in_use.peak.load(Ordering::Relaxed) {
+            in_use.peak.fetch_max(logs, Ordering::Relaxed);
         }
         Ok(TakenPage { no: first, group })
     }
@@ -248,7 +253,7 @@ impl UndoSpace {
     /// Puts a freed log's first page back, for `group`.
     pub fn put_log(&self, group: usize, first: PageNo) {
         self.free.of(group).lock().push(first);
-        self.in_use.logs.fetch_sub(1, Ordering::Relaxed);
+        self.in_use.of(group).logs.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Allocates the first page of a new log and enters it in the directory, in one mini-transaction.
@@ -293,8 +298,7 @@ impl UndoSpace {
     /// Those of the log and of reading pages; what was not given back stays free.
     pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
         let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
-        let logs = self.in_use.logs.load(Ordering::Relaxed);
-        let needed = self.in_use.peak.swap(logs, Ordering::Relaxed).saturating_sub(logs);
+        let needed: usize = self.in_use.all().map(InUse::needed).sum();
         let free: usize = self.free.all().map(|free| free.lock().len()).sum();
         let n = free.saturating_sub(needed + KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
         let (mut idle, mut left) = (Vec::new(), 0);
