@@ -87,9 +87,9 @@ impl Background {
         self.signal.1.notify_one();
     }
 
-    /// Commit number `no` is done, and `waiting` says how many wait for purge: wakes the thread once
-    /// a batch has come together. Nearly all commits only load a flag here: what each of them wrote
-    /// to would go from core to core.
+    /// Commit number `no` is done, and `waiting` says how many wait for purge: wakes the thread
+    /// once a batch has come together. Nearly all commits only load a flag here: what each of them
+    /// wrote to would go from core to core.
     pub fn committed(&self, no: CommitNo, waiting: impl FnOnce() -> usize) {
         let is_news = !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed);
         if is_news && self.signal.0.lock().falls_due() {

@@ -14,14 +14,14 @@
 //! So whichever thread finds the next number in the ring may go on, and a thread that was preempted
 //! after its store delays no other one. One that was preempted between 1 and 3 delays those that
 //! publish later numbers. There is nothing between but a few stores. They spin, yield, and only
-//! then park. Who only reads waits for none of this.
+//! then park. A thread that only reads waits for none of this.
 //!
 //! A thread has published its number when [`Clock::publish`] returns: the next view, of any thread,
 //! sees the end of the transaction.
 //!
 //! # Lines of memory
 //! The next id and the last commit are on one line: every view reads both when it is opened. The
-//! next number is on a line of its own, which only those who end write to.
+//! next number is on a line of its own, to which only transactions that end write.
 
 use std::sync::Arc;
 
@@ -36,12 +36,12 @@ pub const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// Numbers that can be taken and not published.
 const RING: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
-/// Looks at the ring before the thread does the work of another one.
+/// Checks of the ring before the thread does the work of another one.
 const PATIENCE: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
-/// Looks before the thread yields at each further look.
+/// Checks before the thread yields at each further one.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 256 };
-/// Looks before the thread parks.
-const LOOKS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { SPINS + 32 };
+/// Checks before the thread parks.
+const CHECKS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { SPINS + 32 };
 
 /// See the module.
 #[derive(Debug)]
@@ -107,12 +107,12 @@ impl Clock {
         let no = no.0;
         let slot = self.slot(no);
         // Its place in the ring is free when the number that had it before is over.
-        self.wait_for(no.saturating_sub(RING as u64));
+        self.await_no(no.saturating_sub(RING as u64));
         slot.store(no, Ordering::Release);
         if holdfast_base::planted!("commits-published-out-of-order") {
             self.counters.last_commit.fetch_max(no, Ordering::AcqRel);
         }
-        self.wait_for(no);
+        self.await_no(no);
     }
 
     fn slot(&self, no: u64) -> &AtomicU64 {
@@ -120,22 +120,22 @@ impl Clock {
     }
 
     /// Waits until all numbers up to `no` are published.
-    fn wait_for(&self, no: u64) {
-        let mut looks = 0;
+    fn await_no(&self, no: u64) {
+        let mut checks = 0;
         loop {
             let last = self.counters.last_commit.load(Ordering::Acquire);
             if last >= no {
                 return;
             }
             // The thread that has published the next number moves on itself, in general.
-            let may_move = last + 1 == no || looks >= PATIENCE;
+            let may_move = last + 1 == no || checks >= PATIENCE;
             if may_move && self.move_on(last) {
                 continue;
             }
-            looks += 1;
-            match looks {
+            checks += 1;
+            match checks {
                 ..SPINS => spin_loop(),
-                SPINS..LOOKS => yield_now(),
+                SPINS..CHECKS => yield_now(),
                 _ => self.park(last),
             }
         }

@@ -73,7 +73,7 @@ impl Phase {
 /// Logs that are taken at a time.
 pub(crate) type Taken = SmallVec<[CommittedLog; BATCH_LOGS]>;
 
-/// Logs, oldest first, and how many there are, for those who do not hold the mutex.
+/// Logs, oldest first, and how many there are, for threads that do not hold the mutex.
 #[derive(Debug, Default)]
 struct Logs {
     logs: ShortMutex<VecDeque<CommittedLog>>,
@@ -202,9 +202,9 @@ impl History {
         self.queue.take_while(wanted)
     }
 
-    /// Takes the first `n` logs of the queue, if they are those from commit `first` to commit `last`
-    /// and no thread has begun with them. Calls `place` before another thread can see the queue
-    /// without them.
+    /// Takes the first `n` logs of the queue, if they are those from commit `first` to commit
+    /// `last` and no thread has begun with them. Calls `place` before another thread can see the
+    /// queue without them.
     pub fn take_run(&self, n: usize, first: CommitNo, last: CommitNo, place: impl FnOnce()) -> Option<Taken> {
         let mut queue = self.queue.logs.lock();
         let is = |at: usize, no: CommitNo| queue.get(at).is_some_and(|h| h.no == no && h.phase == Phase::New);
@@ -255,8 +255,8 @@ mod tests {
 
     use super::*;
 
-    /// Commits from number 11 on, with so many pages of undo each, by this thread. All are published
-    /// and, if `gathered`, in the queue.
+    /// Commits from number 11 on, with so many pages of undo each, by this thread. All are
+    /// published and, if `gathered`, in the queue.
     fn committed(pages: &[usize], gathered: bool) -> (History, Arc<Clock>) {
         let (history, clock) = (History::default(), Clock::new(TxnId(1), CommitNo(10)));
         pages.iter().for_each(|&pages| commit(&history, &clock, pages));

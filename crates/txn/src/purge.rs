@@ -440,8 +440,8 @@ impl TxnSystem {
     /// Retires the logs that ask nothing of purge, a few at a time, and shelves those that wait for
     /// a view. So a load of small transactions reuses a few undo pages, and wakes no thread for it.
     /// None of this needs the purge mutex, whose holder may be preempted. The mutex is tried, but
-    /// not waited for, where that was not enough: for logs of several pages, and when the shelf gets
-    /// full.
+    /// not waited for, where that was not enough: for logs of several pages, and when the shelf
+    /// gets full.
     fn give_back_quiet_logs(&self) {
         self.retire_unneeded(|wanted| self.history.take_arrived(wanted));
         if self.history.arrived() < QUIET_BATCH {

@@ -116,17 +116,13 @@ impl GroupCommit {
     }
 
     /// Returns when `lsn` is reached. `work(target)` does at least what is below `target`, and
-    /// returns the LSN up to which everything is done. `stop` fails when waiting has become useless.
+    /// returns the LSN up to which everything is done. `stop` fails when waiting has become
+    /// useless.
     ///
     /// # Errors
     /// Those of `work`, for the caller that led; the waiters that it would have served try
     /// themselves. Those of `stop`.
-    pub fn wait_for(
-        &self,
-        lsn: u64,
-        work: impl FnOnce(u64) -> Result<u64>,
-        stop: impl Fn() -> Result<()>,
-    ) -> Result<()> {
+    pub fn join(&self, lsn: u64, work: impl FnOnce(u64) -> Result<u64>, stop: impl Fn() -> Result<()>) -> Result<()> {
         let mut patience = Patience { spins: SPINS, yields: YIELDS };
         let mut called = false;
         loop {
@@ -145,9 +141,9 @@ impl GroupCommit {
                 continue;
             }
             let mut waiting = self.waiting.lock();
-            // Under the lock: a leader publishes what it has reached, and clears the flag, before it
-            // searches the list for those it served; a thread that stops all waits sets the reason
-            // before.
+            // Under the lock: a leader publishes what it has reached, and clears the flag, before
+            // it searches the list for those it served; a thread that stops all waits sets the
+            // reason before.
             if !self.is_led() || self.reached() >= lsn || stop().is_err() {
                 continue;
             }

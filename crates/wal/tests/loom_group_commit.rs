@@ -41,7 +41,7 @@ impl Log {
 
     fn commit(&self) -> Result<()> {
         let lsn = self.next.fetch_add(32, Ordering::AcqRel) + 32;
-        let result = self.commit.wait_for(lsn, |target| self.sync(target), || self.stop());
+        let result = self.commit.join(lsn, |target| self.sync(target), || self.stop());
         if result.is_ok() {
             assert!(self.disk.load(Ordering::Acquire) >= lsn);
         }

@@ -1,17 +1,18 @@
 //! One undo log: appended to by its transaction, consumed from its end by rollback and by purge.
 //!
 //! # Protocol
-//! A record is written in the mini-transaction of the change that it undoes, or in one of its own before. A rollback applies records
-//! from the last to the first and cuts the log behind them; so does purge. Records are cut *after* what they ask for
-//! was done, except that overflow chains are freed after their record was cut: a crash in between loses a chain to
-//! `verify`, the other order would free it twice.
+//! A record is written in the mini-transaction of the change that it undoes, or in one of its own
+//! before. A rollback applies records from the last to the first and cuts the log behind them; so
+//! does purge. Records are cut *after* what they ask for was done, except that overflow chains are
+//! freed after their record was cut: a crash in between loses a chain to `verify`, the other order
+//! would free it twice.
 //!
-//! A record that turned out to be for nothing (its row had changed meanwhile) is cut at once: in a committed log
-//! every record is about a change that was made.
+//! A record that turned out to be for nothing (its row had changed meanwhile) is cut at once: in a
+//! committed log every record is about a change that was made.
 //!
-//! Most transactions are small, and what purge has to do for them is nothing, or can be done twice. Then it logs nothing
-//! either: the log is *retired*, its first page is free in memory alone, and what it says lasts until the next transaction
-//! takes the page over.
+//! Most transactions are small, and what purge has to do for them is nothing, or can be done twice.
+//! Then it logs nothing either: the log is *retired*, its first page is free in memory alone, and
+//! what it says lasts until the next transaction takes the page over.
 
 use holdfast_base::page::PageType;
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, PageId, PageNo, Result, RollPtr, TxnId};
@@ -33,7 +34,8 @@ struct LogPage {
     before: u64,
 }
 
-/// An undo log with records, or about to have some. The pages are described in memory; the bytes are in the pool.
+/// An undo log with records, or about to have some. The pages are described in memory; the bytes
+/// are in the pool.
 #[derive(Debug)]
 pub(crate) struct UndoLog {
     txn: TxnId,
@@ -49,11 +51,11 @@ pub(crate) struct UndoLog {
     begun: bool,
     /// The first page says that the transaction is prepared.
     prepared: bool,
-    /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit stands for all others. See
-    /// [`UndoLog::asks_purge`].
+    /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit
+    /// stands for all others. See [`UndoLog::asks_purge`].
     asking: u64,
-    /// False if an extension could not be read when the log was described again: records on it, and on those before it but the first page,
-    /// are not known.
+    /// False if an extension could not be read when the log was described again: records on it, and
+    /// on those before it but the first page, are not known.
     whole: bool,
 }
 
@@ -63,7 +65,8 @@ fn asking_bit(n: u64) -> u64 {
 }
 
 impl UndoLog {
-    /// A log for `txn` on a page that was taken before the id was given out. Nothing is written yet.
+    /// A log for `txn` on a page that was taken before the id was given out. Nothing is written
+    /// yet.
     pub fn new(space: &UndoSpace, txn: TxnId, page: TakenPage) -> UndoLog {
         space.count_pages(1);
         let TakenPage { no, group } = page;
@@ -187,7 +190,8 @@ impl UndoLog {
     /// Appends a record; returns where it is. `limit`: pages that the log may have.
     ///
     /// # Errors
-    /// [`Error::LimitReached`]; [`Error::DiskFull`]; those of the pool and the log. Nothing has changed then.
+    /// [`Error::LimitReached`]; [`Error::DiskFull`]; those of the pool and the log. Nothing has
+    /// changed then.
     pub fn append(&mut self, space: &UndoSpace, record: &[u8], limit: u64, acc: &Access<'_>) -> Result<RollPtr> {
         let page_size = space.page_size();
         if self.has_room(page_size, record.len()) {
@@ -225,8 +229,8 @@ impl UndoLog {
         space.fix(mtr, self.tail().no)
     }
 
-    /// Puts a record into the last page, which has room for it and is latched as `tail`. The log is wrong in memory if `mtr`
-    /// is not committed then; but the database is poisoned by that.
+    /// Puts a record into the last page, which has room for it and is latched as `tail`. The log is
+    /// wrong in memory if `mtr` is not committed then; but the database is poisoned by that.
     pub fn put(&mut self, mtr: &mut Mtr<'_>, tail: PageRef, record: &[u8], page_size: usize) -> Result<RollPtr> {
         let roll = self.next_roll();
         let slot = page::slot_offset(page_size, self.count) as u16;
@@ -247,7 +251,8 @@ impl UndoLog {
         Ok(roll)
     }
 
-    /// The id on a first page only grows (invariant 8): else the id of rows on disk could be given out again after a crash.
+    /// The id on a first page only grows (invariant 8): else the id of rows on disk could be given
+    /// out again after a crash.
     fn debug_check_id(&self, mtr: &Mtr<'_>, first: PageRef) {
         let before = UndoPage::new(mtr.bytes(first)).map(UndoPage::owner);
         debug_assert!(before.is_some_and(|before| before < self.txn), "{} signs a page of {before:?}", self.txn);
@@ -283,7 +288,8 @@ impl UndoLog {
     /// Copies the last record into `out` and says where it is; `None` if the log is empty.
     pub fn last_record(&mut self, space: &UndoSpace, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Option<RollPtr>> {
         if self.count == 0 && self.pages.len() > 1 {
-            // A cut failed after the last record of a page was popped: without it the pages before would be passed over.
+            // A cut failed after the last record of a page was popped: without it the pages before
+            // would be passed over.
             self.cut(space, acc)?;
         }
         if self.count == 0 {
@@ -309,14 +315,16 @@ impl UndoLog {
         Ok(RollPtr::new(no, u32::from(slot)))
     }
 
-    /// Takes the last record for done, in memory: [`UndoLog::cut`] makes it so on the page. A page whose records are
-    /// all done must be cut before the one before it is looked at; this says whether that is due.
+    /// Takes the last record for done, in memory: [`UndoLog::cut`] makes it so on the page. A page
+    /// whose records are all done must be cut before the one before it is looked at; this says
+    /// whether that is due.
     pub fn pop(&mut self) -> bool {
         self.count -= 1;
         self.count == 0
     }
 
-    /// Pops the last records of a log of one page as long as they ask nothing of purge. Returns how many.
+    /// Pops the last records of a log of one page as long as they ask nothing of purge. Returns how
+    /// many.
     pub fn pop_quiet(&mut self) -> u16 {
         let before = self.count;
         while self.pages.len() == 1 && self.count > 0 && self.asking & asking_bit(u64::from(self.count) - 1) == 0 {
@@ -385,8 +393,8 @@ impl UndoLog {
         Ok(lsn)
     }
 
-    /// Marks a log that is prepared active again, as it was before: the beginning of a rollback. Returns the log position to flush to;
-    /// `None` if the log is not prepared.
+    /// Marks a log that is prepared active again, as it was before: the beginning of a rollback.
+    /// Returns the log position to flush to; `None` if the log is not prepared.
     pub fn unprepare(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<Option<Lsn>> {
         if !self.prepared {
             return Ok(None);
@@ -401,7 +409,8 @@ impl UndoLog {
         Ok(Some(lsn))
     }
 
-    /// Latches the first page for [`UndoLog::mark_committed`], so that nothing is read between the commit record and the locks.
+    /// Latches the first page for [`UndoLog::mark_committed`], so that nothing is read between the
+    /// commit record and the locks.
     pub fn begin_commit<'a>(&self, space: &'a UndoSpace, acc: &'a Access<'a>) -> Result<(Mtr<'a>, PageRef)> {
         let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
         let mut mtr = space.store().begin(ticket, acc);
@@ -409,8 +418,8 @@ impl UndoLog {
         Ok((mtr, first))
     }
 
-    /// The commit record: marks the log committed, with a number as `docs/design/transactions.md` says; the log is
-    /// [told](UndoLog::set_committed) afterwards.
+    /// The commit record: marks the log committed, with a number as `docs/design/transactions.md`
+    /// says; the log is [told](UndoLog::set_committed) afterwards.
     pub fn mark_committed(mut mtr: Mtr<'_>, first: PageRef, no: CommitNo) -> Result<Lsn> {
         let state = page::state(LogState::Committed, 0, no);
         mtr.apply(first, &PageOp::WriteBytes { offset: OFF_STATE as u16, bytes: &state })?;
@@ -429,8 +438,9 @@ impl UndoLog {
         space.count_pages(-1);
     }
 
-    /// Frees the log: the end of a rollback, and of a purge that must not be repeated. All records must have been popped. After an error it may be
-    /// tried again; after success the log must not be used any more.
+    /// Frees the log: the end of a rollback, and of a purge that must not be repeated. All records
+    /// must have been popped. After an error it may be tried again; after success the log must not
+    /// be used any more.
     pub fn free(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         while self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
@@ -447,9 +457,10 @@ impl UndoLog {
         self.retire(space, acc)
     }
 
-    /// Ends the log of a committed transaction without a word in the log of the database: the first page goes on saying that
-    /// it is committed, with the records that were never cut, until another transaction begins its log there. A crash
-    /// before that brings it back, to be purged once more; so purging those records again must change nothing.
+    /// Ends the log of a committed transaction without a word in the log of the database: the first
+    /// page goes on saying that it is committed, with the records that were never cut, until
+    /// another transaction begins its log there. A crash before that brings it back, to be purged
+    /// once more; so purging those records again must change nothing.
     ///
     /// # Errors
     /// Those of giving extensions back. It may be tried again then.

@@ -10,8 +10,8 @@
 //! Append takes `[start, end)` by a fetch-add on `next`, copies the group into the
 //! [ring](crate::ring) and publishes it. It takes no lock unless the ring is full, and then it
 //! helps to write. Writing follows the links and hands complete groups to the system, under
-//! `writer`. A [leader](crate::group_commit) of the callers that wait writes, and one syncs, without
-//! `writer`, so appending and writing go on meanwhile.
+//! `writer`. A [leader](crate::group_commit) of the callers that wait writes, and one syncs,
+//! without `writer`, so appending and writing go on meanwhile.
 //!
 //! Only LSN ranges that lie in prepared segments are given out: tickets ensure it, and append
 //! checks again. So writing does not meet a full disk. Where it does nevertheless (file systems

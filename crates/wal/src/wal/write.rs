@@ -219,7 +219,7 @@ impl Wal {
         self.check_given_out(lsn)?;
         let _timer = self.metrics.wait(WaitClass::Log);
         self.metrics.inc(Counter::LogGroupCommits);
-        self.commit.wait_for(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
+        self.commit.join(lsn.0, |target| self.write_and_sync(target), || self.poison.check())
     }
 
     /// Returns when everything below `lsn` is written to the operating system, so that a crash of
@@ -234,7 +234,7 @@ impl Wal {
         }
         latches::none_while_waiting_for("the log to be written");
         self.check_given_out(lsn)?;
-        self.writes.wait_for(lsn.0, |target| self.write_through(target), || self.poison.check())
+        self.writes.join(lsn.0, |target| self.write_through(target), || self.poison.check())
     }
 
     /// Waits as the configured [`FlushAtCommit`] demands, for a commit whose group ends at `lsn`.
