@@ -29,10 +29,12 @@ use holdfast_txn::{IndexKind, TableIndex, values};
 use holdfast_wal::SpaceClass;
 
 use crate::catalog::{IndexRecord, NextIds, TableRecord, Unused};
-use crate::ddl::{OptionsOf, check_index_name, find, keep_writers_out, numbers_left, with_options};
+use crate::ddl::{OptionsOf, check_index_name, find, keep_writers_out, named, numbers_left, with_options};
 use crate::delta::{self, Refused};
-use crate::schema::{self, Entered, TableHandle, TableStore};
+use crate::handle::{Entered, TableHandle};
 use crate::shared::Shared;
+use crate::store;
+use crate::store::TableStore;
 use crate::table_file::Closed;
 use crate::{Error, Result};
 
@@ -80,7 +82,7 @@ pub(crate) fn begin(
     let closed = keep_writers_out(shared, &found, wait)?;
     let mut next = shared.ddl.lock();
     let table = find(shared, name)?;
-    if !closed.is_of(&table.store) {
+    if !closed.is_of(&table.store.file) {
         return Err(Error::TableNotFound(name.into()));
     }
     check_unaltered(&table)?;
@@ -172,7 +174,7 @@ impl Change {
         let version = old.record.version + 1;
         let record = TableRecord { indexes, options, version, ..old.record.clone() };
         let added: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
-        let store = old.store.with_indexes(shared, &record, &added)?;
+        let store = old.store.with_indexes(&shared.txns, &record, &added)?;
         let has = |id| record.index_ids().any(|other| other == id);
         let new: Vec<IndexId> = added.iter().map(|index| index.id()).collect();
         if !new.iter().all(|&id| has(id)) {
@@ -221,7 +223,7 @@ fn prepare(shared: &Shared, alteration: &mut Alteration, wait: Duration) -> Resu
     // A view that sees this commit sees all rows of which the new indexes have entries, as they
     // are.
     let lifetime = alteration.table.store.file.lifetime;
-    schema::begin_now(shared, lifetime, alteration.added.iter().map(|new| &new.index));
+    store::begin_now(&shared.txns, lifetime, alteration.added.iter().map(|new| &new.index));
     Ok(closed)
 }
 
@@ -239,7 +241,7 @@ fn replace(
     let changes = alterations.iter_mut().map(change).collect::<Result<Vec<_>>>()?;
     let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
     let others = with_options(shared, options)?;
-    let replaced = shared.catalog.replace_all(&shared.txns, &records, &others);
+    let replaced = shared.catalog.replace_all(&shared.txns, &records, &named(&others));
     if let (Err(error), Some(first)) = (&replaced, changes.first())
         && !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true)
     {

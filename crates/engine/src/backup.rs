@@ -29,7 +29,7 @@ use crate::schema::Schema;
 use crate::settings::Builder;
 use crate::shared::Shared;
 use crate::verify::{Finding, VerifyOptions, VerifyReport};
-use crate::{Error, Result};
+use crate::{Error, Result, open, verify};
 
 /// What is told how far a backup has come.
 type ProgressFn = dyn Fn(&BackupProgress) + Send + Sync;
@@ -360,12 +360,12 @@ impl<'a> Backup<'a> {
 }
 
 pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
-    let db = settings.open(dir)?;
-    let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+    let shared = open::open(settings, dir)?;
+    let report = verify::verify(&shared, &VerifyOptions::default(), &mut |_| {})?;
     if let Some(finding) = report.findings.first() {
         let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
         return Err(Error::damaged_file(dir.display(), what));
     }
-    db.close()?;
+    shared.close()?;
     Ok(report)
 }

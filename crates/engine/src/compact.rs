@@ -20,7 +20,7 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{PageSet, SpaceFile};
 use holdfast_wal::SpaceClass;
 
-use crate::schema::TableHandle;
+use crate::handle::TableHandle;
 use crate::shared::Shared;
 use crate::verify::{Finding, check_trees};
 use crate::{Error, Result};

@@ -14,17 +14,19 @@ use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use holdfast_base::IndexId;
 use holdfast_base::blocking::Mutex;
 use holdfast_metrics::Local;
-use holdfast_txn::{CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Savepoint, Txn};
+use holdfast_txn::{
+    CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Savepoint, Txn, TxnOptions,
+};
 
-use crate::definition::{IndexSpec, TableDefinition};
-use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode};
-use crate::retry::Contended;
+use crate::definition::IndexSpec;
+use crate::handle::{Entered, TableHandle, TableRef};
+use crate::options::{FlushAtCommit, ReadOptions, Scan, WaitMode, WriteOptions};
 use crate::rows::Target;
-use crate::schema::{Entered, Schema, TableHandle, TableRef};
+use crate::schema::Schema;
 use crate::shared::Shared;
-use crate::types::{Key, Value};
 use crate::{Error, Result};
 
 /// Which way a cursor goes.
@@ -36,6 +38,9 @@ pub(crate) enum Direction {
 
 /// How rows are locked by a read.
 pub(crate) type LockKind = LockMode;
+
+/// An entry of an index that transactions have conflicted on.
+pub(crate) type Contended = (IndexId, Vec<u8>);
 
 /// A place in a transaction.
 #[derive(Clone, Debug)]
@@ -66,7 +71,28 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(shared: &Local<Arc<Shared>>, txn: Txn, flush: FlushAtCommit) -> Context {
+    /// Begins a transaction that reads a snapshot.
+    pub(crate) fn begin_read(reference: &Local<Arc<Shared>>) -> Result<Context> {
+        reference.check()?;
+        let mut txn = reference.begin(TxnOptions::snapshot());
+        txn.take_snapshot();
+        Ok(Context::new(reference, txn, FlushAtCommit::Lazy))
+    }
+
+    /// Begins a transaction that can write.
+    pub(crate) fn begin_write(reference: &Local<Arc<Shared>>, options: &WriteOptions) -> Result<Context> {
+        reference.check_writable()?;
+        let settings = &reference.settings;
+        let txn = reference.begin(TxnOptions {
+            isolation: options.isolation.into(),
+            snapshot_isolation: options.snapshot_isolation.unwrap_or(settings.snapshot_isolation),
+            read_only: false,
+            wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
+        });
+        Ok(Context::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
+    }
+
+    fn new(shared: &Local<Arc<Shared>>, txn: Txn, flush: FlushAtCommit) -> Context {
         Context {
             txn: Mutex::new(txn),
             entered: Mutex::default(),
@@ -82,20 +108,14 @@ impl Context {
         self.schema.get(name).map(|table| TableRef::Held(table)).ok_or_else(|| Error::TableNotFound(name.into()))
     }
 
-    /// The table as the transaction knows it, or as it is by now, or a new one.
-    pub(crate) fn table_or_create<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<TableRef<'_>> {
-        if let Some(table) = self.schema.get(definition.name()) {
-            return Ok(TableRef::Held(table));
-        }
-        loop {
-            if let Some(table) = self.shared.schema().get(definition.name()) {
-                return Ok(TableRef::New(Arc::clone(table)));
-            }
-            match crate::ddl::create_table(&self.shared, definition) {
-                Err(Error::TableExists(_)) => {}
-                result => return result.map(TableRef::New),
-            }
-        }
+    /// The table as the transaction knows it, or as it is by now.
+    pub(crate) fn table_or_newer(&self, name: &str) -> Option<TableRef<'_>> {
+        let held = self.schema.get(name).map(|table| TableRef::Held(table));
+        held.or_else(|| self.shared.schema().get(name).map(|table| TableRef::New(Arc::clone(table))))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Keeps the table from being dropped until the transaction ends.
@@ -304,6 +324,12 @@ impl Drop for Context {
             self.txn.get_mut().abandon();
             std::mem::forget(std::mem::take(self.entered.get_mut()));
         }
+    }
+}
+
+impl AsRef<Context> for Context {
+    fn as_ref(&self) -> &Context {
+        self
     }
 }
 

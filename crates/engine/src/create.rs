@@ -19,13 +19,16 @@ use holdfast_tree::SpaceFile;
 use holdfast_txn::TxnSystem;
 use holdfast_wal::{Wal, is_log_file};
 
+use crate::catalog;
+use crate::environment::{Environment, SYSTEM, UNDO};
+use crate::files::Files;
 use crate::meta::{META, META_NEW, Meta};
-use crate::open::{Files, Ground, SYSTEM, UNDO, start};
 use crate::settings::Builder;
+use crate::shared::Shared;
+use crate::start::start;
 use crate::table_file::space_of;
-use crate::{Database, catalog};
 
-pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Database> {
+pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Arc<Shared>> {
     settings.validate()?;
     let disk = match &settings.disk {
         Some(disk) => Arc::clone(disk),
@@ -34,7 +37,7 @@ pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Database> {
     create_on(settings, disk)
 }
 
-pub(crate) fn in_memory(settings: &Builder) -> Result<Database> {
+pub(crate) fn in_memory(settings: &Builder) -> Result<Arc<Shared>> {
     settings.validate()?;
     create_on(settings, Arc::new(MemoryDisk::new()))
 }
@@ -82,11 +85,11 @@ fn refuse_others(disk: &dyn Disk) -> Result<()> {
     refuse_remains(disk)
 }
 
-fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Database> {
+fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Shared>> {
     // Before the lock, which leaves a file: a directory that is refused stays as it is.
     refuse_others(&*disk)?;
-    let ground = Ground::new(settings, disk, false)?;
-    let disk = &ground.disk;
+    let environment = Environment::new(settings, disk, false)?;
+    let disk = &environment.disk;
     if disk.exists(META)? {
         return Err(Error::AlreadyExists(disk.location()));
     }
@@ -97,17 +100,17 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Database> {
     let [high, low] = [holdfast_base::random_number(), holdfast_base::random_number()];
     let uuid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     Meta::begin(&**disk, page_size, uuid)?;
-    let wal_config = ground.wal_config(page_size);
-    let wal = Wal::create(Arc::clone(disk), uuid, wal_config.clone(), Arc::clone(&ground.metrics))?;
-    let store = ground.store(page_size, &wal)?;
+    let wal_config = environment.wal_config(page_size);
+    let wal = Wal::create(Arc::clone(disk), uuid, wal_config.clone(), Arc::clone(&environment.metrics))?;
+    let store = environment.store(page_size, &wal)?;
     let system = SpaceFile::create(&store, &**disk, SYSTEM.0, SYSTEM.1, uuid)?;
     let undo = SpaceFile::create(&store, &**disk, UNDO.0, UNDO.1, uuid)?;
     let access = store.pool().access(AccessKind::Point);
     let catalog_root = catalog::create_tree(&system, &access)?;
     drop(access);
-    let txns = TxnSystem::create(&store, &undo, ground.txn_config(page_size))?;
+    let txns = TxnSystem::create(&store, &undo, environment.txn_config(page_size))?;
     wal.flush_to(wal.next_lsn())?;
     let meta = Meta { page_size, uuid, catalog_root };
     meta.finish(&**disk)?;
-    start(ground, Files { meta, wal_config, store, system, undo, opened: HashMap::default() }, txns)
+    start(environment, Files { meta, wal_config, store, system, undo, opened: HashMap::default() }, txns)
 }

@@ -9,11 +9,14 @@ use holdfast_metrics::{Local, Spread, local};
 use crate::Result;
 use crate::backup::BackupOptions;
 use crate::compact::CompactReport;
+use crate::context::Context;
 use crate::definition::TableDefinition;
+use crate::info::TableInfo;
+use crate::listing::{Cell, Listing};
 use crate::options::WriteOptions;
 use crate::settings::{Builder, ReplacementPolicy};
 use crate::shared::Shared;
-use crate::stats::Stats;
+use crate::stats::{CacheStats, Stats, TableStats};
 use crate::transaction::{ReadTransaction, WriteTransaction};
 use crate::types::{Key, Value};
 use crate::verify::{VerifyOptions, VerifyProgress, VerifyReport};
@@ -28,40 +31,6 @@ pub struct Database {
     pub(crate) shared: Arc<Shared>,
     /// What transactions take a copy of.
     references: Arc<Spread<Local<Arc<Shared>>>>,
-}
-
-/// A table in a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TableInfo {
-    /// Its name.
-    pub name: String,
-    /// The file that it lives in.
-    pub file: String,
-    /// Number of its space.
-    pub space_id: u32,
-    /// Its number, which survives a rename.
-    pub table_id: u32,
-    /// Name of its key type.
-    pub key_type: String,
-    /// Name of its value type.
-    pub value_type: String,
-    /// Its secondary indexes: name, key type, whether unique.
-    pub indexes: Vec<IndexInfo>,
-}
-
-/// An index in a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IndexInfo {
-    /// Its name.
-    pub name: String,
-    /// Its number, as in page headers.
-    pub index_id: u32,
-    /// Name of its key type.
-    pub key_type: String,
-    /// Whether it refuses a key that it has.
-    pub unique: bool,
 }
 
 impl Database {
@@ -126,7 +95,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
     pub fn begin_read(&self) -> Result<ReadTransaction> {
-        Shared::begin_read(self.reference()).map(ReadTransaction::new)
+        Context::begin_read(self.reference()).map(ReadTransaction::new)
     }
 
     /// Begins a transaction that can write, with the database's defaults.
@@ -142,7 +111,7 @@ impl Database {
     /// # Errors
     /// As [`Database::begin_write`].
     pub fn begin_write_with(&self, options: &WriteOptions) -> Result<WriteTransaction> {
-        Shared::begin_write(self.reference(), options).map(WriteTransaction::new)
+        Context::begin_write(self.reference(), options).map(WriteTransaction::new)
     }
 
     /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or
@@ -167,7 +136,7 @@ impl Database {
         options: &WriteOptions,
         body: impl FnMut(&WriteTransaction) -> Result<T>,
     ) -> Result<T> {
-        crate::retry::transact(self, options, body)
+        crate::retry::transact(|| self.begin_write_with(options), body)
     }
 
     /// Creates a table. Crash-safe: it exists afterwards, or it does not.
@@ -234,6 +203,18 @@ impl Database {
         crate::stats::collect(&self.shared)
     }
 
+    /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that asks ten times a
+    /// second does not change what it watches.
+    #[must_use]
+    pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
+        crate::stats::of_cache(&self.shared)
+    }
+
+    /// Calls `each` with every row of a listing, until it returns false.
+    pub fn list(&self, listing: Listing, each: &mut dyn FnMut(&[Cell<'_>]) -> bool) {
+        listing.list(&self.shared, each);
+    }
+
     /// All counters and gauges now; see the crate `holdfast-metrics` for names and meaning.
     #[must_use]
     pub fn metrics_snapshot(&self) -> holdfast_metrics::Snapshot {
@@ -277,7 +258,7 @@ impl Database {
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target` has other types, or indexes of which it is
     /// not known how their entries are made; errors of `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
-        crate::salvage::salvage_table(&self.shared, name, target)
+        crate::salvage::salvage_table(&self.shared, name, target.reference())
     }
 
     /// Copies what can be read of the tables whose files are in the directory `dir` into tables of this database, which are created
@@ -293,18 +274,7 @@ impl Database {
     /// [`crate::Error::DamagedFile`] without a sound page; [`crate::Error::TableMismatch`] if a table here has other types; errors of this
     /// database.
     pub fn salvage_files(&self, dir: impl AsRef<Path>) -> Result<Vec<(String, crate::SalvageReport)>> {
-        crate::salvage_files::salvage_files(dir.as_ref(), self)
-    }
-
-    /// Rows of a table that are visible now.
-    pub(crate) fn count_rows(&self, table: &crate::schema::TableHandle) -> Result<u64> {
-        let context = Shared::begin_read(self.reference())?;
-        let mut cursor = context.row_cursor(table)?;
-        let (mut key, mut value, mut rows) = (Vec::new(), Vec::new(), 0);
-        while cursor.next(&mut key, &mut value)? {
-            rows += 1;
-        }
-        Ok(rows)
+        crate::salvage_files::salvage_files(dir.as_ref(), self.reference())
     }
 
     /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in use. The copy is

@@ -41,11 +41,13 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{Lifetime, SpaceFile, Tree};
 use holdfast_txn::{Durability, Wait};
 
-use crate::catalog::{IndexRecord, NextIds, TableRecord};
+use crate::catalog::{IndexRecord, Named, NextIds, TableRecord};
 use crate::definition::TableDefinition;
+use crate::handle::TableHandle;
 use crate::load::{self, TableLoader};
-use crate::schema::{self, Origin, TableHandle, TableStore};
 use crate::shared::Shared;
+use crate::store;
+use crate::store::{Origin, TableStore};
 use crate::table_file::{self, Closed, file_name};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
@@ -259,9 +261,9 @@ fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableReco
 
 /// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here on.
 fn open_new(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Arc<TableHandle> {
-    let store = TableStore::open(shared, &record, Ok(Arc::clone(space)), Origin::Created);
+    let store = TableStore::open(&shared.txns, &shared.disk, &record, Ok(Arc::clone(space)), Origin::Created);
     store.all_indexes().iter().take(1).for_each(|clustered| clustered.set_rows(rows));
-    schema::begin_now(shared, plan.lifetime, store.all_indexes());
+    store::begin_now(&shared.txns, plan.lifetime, store.all_indexes());
     Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store)))
 }
 
@@ -378,7 +380,7 @@ pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<
     let _ddl = shared.ddl.lock();
     // Its definition may have changed since.
     let table = find(shared, name)?;
-    if !closed.is_of(&table.store) {
+    if !closed.is_of(&table.store.file) {
         return Err(Error::TableNotFound(name.into()));
     }
     let_file_go(shared, &table)?;
@@ -459,6 +461,11 @@ pub(crate) fn with_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<V
     options.iter().map(with).collect()
 }
 
+/// The tables as the catalog takes them.
+pub(crate) fn named(tables: &[Arc<TableHandle>]) -> Vec<Named<'_>> {
+    tables.iter().map(|table| table.named()).collect()
+}
+
 /// Changes the options of tables, of all of them or of none.
 pub(crate) fn set_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<()> {
     shared.check_writable()?;
@@ -466,7 +473,7 @@ pub(crate) fn set_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<()
     let changed = with_options(shared, options)?;
     let lasting = changed.iter().any(|table| table.store.file.lifetime == Lifetime::Lasting);
     let lifetime = if lasting { Lifetime::Lasting } else { Lifetime::Temporary };
-    shared.catalog.replace_each(&shared.txns, &changed, durability_of(lifetime))?;
+    shared.catalog.replace_each(&shared.txns, &named(&changed), durability_of(lifetime))?;
     changed.into_iter().for_each(|table| shared.publish(None, Some(table)));
     Ok(())
 }
@@ -492,7 +499,7 @@ pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str, options: &Opti
     }
     let others = with_options(shared, &others)?;
     let renamed = TableHandle::new(to.into(), record, Arc::clone(&table.store));
-    shared.catalog.rename(&shared.txns, from, &renamed, &others, durability_for(table))?;
+    shared.catalog.rename(&shared.txns, from, renamed.named(), &named(&others), durability_for(table))?;
     shared.publish(Some(from), Some(Arc::new(renamed)));
     others.into_iter().for_each(|table| shared.publish(None, Some(table)));
     Ok(())

@@ -7,10 +7,10 @@ use std::ops::{Bound, RangeBounds};
 use crate::Result;
 use crate::context::{Context, Direction};
 use crate::definition::{decode_key, decode_value};
+use crate::encoding::{Row, undecodable};
+use crate::handle::TableRef;
 use crate::options::ReadOptions;
 use crate::range::Ends;
-use crate::schema::TableRef;
-use crate::table::{Row, undecodable};
 use crate::types::{Key, Value};
 
 /// A secondary index as a transaction sees it; from [`crate::ReadTable::index`].
@@ -139,8 +139,8 @@ impl<K: Key, I: Key> IndexEntries<'_, K, I> {
     fn step(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
         let handle = self.ends.handle.clone();
         let Some((mut entry, _)) = self.ends.step(direction)? else { return Ok(None) };
-        let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle, "index key"))?;
-        let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&handle, "key"))?;
+        let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle.name, "index key"))?;
+        let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&handle.name, "key"))?;
         Ok(Some(Found { entry: (index_key, key), key_bytes: entry.to_vec() }))
     }
 }
@@ -172,7 +172,7 @@ impl<K: Key, V: Value, I: Key> IndexRange<'_, K, V, I> {
             // The row has gone only if the transaction has deleted it meanwhile, on another thread.
             if self.entries.ends.row(direction, &key_bytes, &mut value)? {
                 let handle = &self.entries.ends.handle;
-                let value = decode_value::<V>(&value).ok_or_else(|| undecodable::<V>(handle, "value"))?;
+                let value = decode_value::<V>(&value).ok_or_else(|| undecodable::<V>(&handle.name, "value"))?;
                 return Ok(Some((index_key, key, value)));
             }
         }

@@ -10,9 +10,9 @@ use holdfast_txn::{IndexKind, Loader as TreeLoader, TableIndex};
 
 use crate::catalog::TableRecord;
 use crate::definition::IndexSpec;
+use crate::encoding::{encode, encode_key};
 use crate::rows::entry;
 use crate::shared::Shared;
-use crate::table::{encode, encode_key};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 

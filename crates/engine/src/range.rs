@@ -7,9 +7,9 @@ use std::ops::Bound;
 
 use crate::context::{Context, Direction, LockKind, RawCursor};
 use crate::definition::{decode_key, decode_value};
+use crate::encoding::{Row, encode_key, undecodable};
+use crate::handle::{TableHandle, TableRef};
 use crate::options::{ReadOptions, WaitMode};
-use crate::schema::{TableHandle, TableRef};
-use crate::table::{Row, encode_key, undecodable};
 use crate::types::{Key, Value};
 use crate::{Error, Result};
 
@@ -154,8 +154,8 @@ impl<'t, K: Key, V: Value> Range<'t, K, V> {
 }
 
 fn decode_row<K: Key, V: Value>(handle: &TableHandle, key: &[u8], value: &[u8]) -> Result<Row<K, V>> {
-    let key = decode_key::<K>(key).ok_or_else(|| undecodable::<K>(handle, "key"))?;
-    let value = decode_value::<V>(value).ok_or_else(|| undecodable::<V>(handle, "value"))?;
+    let key = decode_key::<K>(key).ok_or_else(|| undecodable::<K>(&handle.name, "key"))?;
+    let value = decode_value::<V>(value).ok_or_else(|| undecodable::<V>(&handle.name, "value"))?;
     Ok((key, value))
 }
 

@@ -14,18 +14,20 @@ use std::sync::Arc;
 
 use holdfast_base::page::{self, PageType};
 use holdfast_base::{IndexId, PageNo};
+use holdfast_metrics::Local;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::{Direction, PageSet, SpaceFile};
 use holdfast_txn::{NewValue, TableIndex, VersionHeader, values};
 
 use crate::catalog::IndexRecord;
+use crate::context::Context;
 use crate::definition::IndexSpec;
-use crate::schema::TableHandle;
+use crate::handle::TableHandle;
+use crate::options::WriteOptions;
 use crate::shared::Shared;
-use crate::transaction::WriteTransaction;
 use crate::verify::check_trees;
-use crate::{Database, Error, Result, ddl, rows};
+use crate::{Error, Result, ddl, retry, rows};
 
 /// What a salvage found.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +70,7 @@ pub(crate) const BATCH_ROWS: usize = 1_000;
 /// Looks at an index that others are changing before it is taken for damaged.
 const LOOKS: usize = 3;
 
-pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Database) -> Result<SalvageReport> {
+pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Local<Arc<Shared>>) -> Result<SalvageReport> {
     let schema = shared.schema();
     let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
     let space = table.store.space()?;
@@ -99,11 +101,11 @@ pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Database) -> R
 fn destination(
     shared: &Shared,
     table: &TableHandle,
-    target: &Database,
+    target: &Local<Arc<Shared>>,
     report: &mut SalvageReport,
 ) -> Result<(Arc<TableHandle>, Entries)> {
     let record = &table.record;
-    if let Some(there) = target.shared.schema().get(&table.name) {
+    if let Some(there) = target.schema().get(&table.name) {
         let mismatch = |what: &str| Error::TableMismatch { table: table.name.clone(), what: what.into() };
         if (&there.record.key_type, &there.record.value_type) != (&record.key_type, &record.value_type) {
             return Err(mismatch("the table of that name in the target has other types"));
@@ -119,7 +121,7 @@ fn destination(
     }
     let specs = table.store.specs();
     if fit(specs, &record.indexes) {
-        let copy = ddl::create_like(&target.shared, table, &record.indexes)?;
+        let copy = ddl::create_like(target, table, &record.indexes)?;
         return Ok((copy, Entries::Made(specs.to_vec())));
     }
     let (mut records, mut indexes) = (Vec::new(), Vec::new());
@@ -131,7 +133,7 @@ fn destination(
             report.lost_indexes.push(record.name.clone());
         }
     }
-    Ok((ddl::create_like(&target.shared, table, &records)?, Entries::Copied(indexes)))
+    Ok((ddl::create_like(target, table, &records)?, Entries::Copied(indexes)))
 }
 
 /// Whether `specs` say how the entries of these indexes are made.
@@ -225,7 +227,7 @@ pub(crate) fn leaf_rows(
 
 /// Writes rows to the table `copy` of the target, in their order: of two with one key the last one counts.
 pub(crate) fn write(
-    target: &Database,
+    target: &Local<Arc<Shared>>,
     copy: &TableHandle,
     specs: &[Arc<IndexSpec>],
     rows: &mut Vec<Row>,
@@ -234,16 +236,17 @@ pub(crate) fn write(
     if rows.is_empty() {
         return Ok(());
     }
-    let refused = target.transact(|txn: &WriteTransaction| {
-        txn.context().enter(copy)?;
+    let begin = || Context::begin_write(target, &WriteOptions::default());
+    let refused = retry::transact(begin, |txn| {
+        txn.enter(copy)?;
         let mut refused = 0;
         for row in rows.iter() {
             if row.deleted {
-                txn.context().delete(copy, specs, &row.key)?;
+                txn.delete(copy, specs, &row.key)?;
                 continue;
             }
             let value = NewValue::with_head(&row.value, row.head_len);
-            match txn.context().upsert(copy, specs, &row.key, value) {
+            match txn.upsert(copy, specs, &row.key, value) {
                 Err(Error::DuplicateKey | Error::KeyTooLong { .. } | Error::ValueTooLong { .. }) => refused += 1,
                 Err(Error::InvalidArgument(_) | Error::TableMismatch { .. }) => refused += 1,
                 result => drop(result?),
@@ -258,17 +261,24 @@ pub(crate) fn write(
 }
 
 /// Copies the entries of an intact index whose rows are in the new table.
-fn copy_entries(shared: &Shared, index: &TableIndex, target: &Database, copy: &TableHandle, no: usize) -> Result<()> {
+fn copy_entries(
+    shared: &Shared,
+    index: &TableIndex,
+    target: &Local<Arc<Shared>>,
+    copy: &TableHandle,
+    no: usize,
+) -> Result<()> {
+    let begin = || Context::begin_write(target, &WriteOptions::default());
     let access = shared.pool().access(AccessKind::Maintenance);
     let mut after = None;
     loop {
         let (batch, last) = read_entries(index, after.as_deref(), &access)?;
-        target.transact(|txn: &WriteTransaction| {
-            txn.context().enter(copy)?;
+        retry::transact(begin, |txn| {
+            txn.enter(copy)?;
             for (key, value) in &batch {
                 let Some((_, row)) = rows::split_entry(key, value) else { continue };
-                if txn.context().get(copy, row, &mut Vec::new())? {
-                    txn.context().put_entry(copy, no, key, value)?;
+                if txn.get(copy, row, &mut Vec::new())? {
+                    txn.put_entry(copy, no, key, value)?;
                 }
             }
             Ok(())

@@ -20,29 +20,32 @@ use holdfast_base::limits::{LOG_CAPACITY_MIN, PAGE_SIZE_MAX, is_page_size};
 use holdfast_base::page::{self, PageType};
 use holdfast_base::{HashMap, IndexId, Lsn, PageId, PageNo, SpaceId};
 use holdfast_io::{AlignedBuf, Disk, FileDisk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_metrics::Local;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::space::SpaceHeader;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::{Wal, WalConfig};
 
 use crate::catalog::{self, CATALOG, TableRecord};
+use crate::context::Context;
 use crate::definition::IndexSpec;
+use crate::environment::{Environment, SYSTEM};
+use crate::handle::TableHandle;
 use crate::meta::Meta;
-use crate::open::{Ground, SYSTEM};
 use crate::overlay::OverlayDisk;
 use crate::salvage::{BATCH, BATCH_ROWS, Row, SalvageReport, fit, leaf_rows, write};
-use crate::schema::TableHandle;
 use crate::settings::Builder;
+use crate::shared::Shared;
 use crate::table_file::space_of;
 use crate::types::Value;
-use crate::{Database, Error, Result, ddl};
+use crate::{Error, Result, ddl};
 
 /// Saves the tables whose files are in `dir`; a report for each, by name.
-pub(crate) fn salvage_files(dir: &Path, target: &Database) -> Result<Vec<(String, SalvageReport)>> {
+pub(crate) fn salvage_files(dir: &Path, target: &Local<Arc<Shared>>) -> Result<Vec<(String, SalvageReport)>> {
     let settings = Builder::default();
     let below = FileDisk::open(dir, settings.flush_method)?;
-    let ground = Ground::new(&settings, Arc::new(OverlayDisk::new(Arc::new(below))), true)?;
-    let disk = &*ground.disk;
+    let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(Arc::new(below))), true)?;
+    let disk = &*environment.disk;
     let mut files = Vec::new();
     for name in disk.list()? {
         files.extend(space_of(&name).map(|id| (id, name)));
@@ -56,8 +59,8 @@ pub(crate) fn salvage_files(dir: &Path, target: &Database) -> Result<Vec<(String
         page_size.ok_or_else(|| Error::damaged_file(disk.location(), "none of its files has a sound page"))?;
     let config = WalConfig { page_size: page_size as u32, capacity_bytes: LOG_CAPACITY_MIN, ..WalConfig::default() };
     // Nothing is logged, but pages are read through a pool, which has a log.
-    let wal = Wal::create(Arc::new(MemoryDisk::new()), [0; 16], config, Arc::clone(&ground.metrics))?;
-    let store = ground.store(page_size, &wal)?;
+    let wal = Wal::create(Arc::new(MemoryDisk::new()), [0; 16], config, Arc::clone(&environment.metrics))?;
+    let store = environment.store(page_size, &wal)?;
     let saved = Salvage { disk, store: &store, target }.tables(&files);
     store.pool().shutdown();
     wal.close()?;
@@ -117,7 +120,7 @@ struct Leaf {
 struct Salvage<'a> {
     disk: &'a dyn Disk,
     store: &'a Arc<Store>,
-    target: &'a Database,
+    target: &'a Local<Arc<Shared>>,
 }
 
 impl Salvage<'_> {
@@ -208,7 +211,7 @@ impl Salvage<'_> {
         }
         write(self.target, &copy, &specs, &mut rows, &mut report)?;
         // A row that was found in several leaves is one.
-        report.rows = self.target.count_rows(&copy)?;
+        report.rows = count_rows(self.target, &copy)?;
         Ok((name, report))
     }
 
@@ -220,9 +223,9 @@ impl Salvage<'_> {
         report: &mut SalvageReport,
     ) -> Result<(Arc<TableHandle>, Vec<Arc<IndexSpec>>)> {
         let mismatch = |what: &str| Error::TableMismatch { table: name.into(), what: what.into() };
-        let Some(there) = self.target.shared.schema().get(name).cloned() else {
+        let Some(there) = self.target.schema().get(name).cloned() else {
             report.lost_indexes.extend(record.indexes.iter().map(|index| index.name.clone()));
-            return Ok((ddl::create_plain(&self.target.shared, name, record)?, Vec::new()));
+            return Ok((ddl::create_plain(self.target, name, record)?, Vec::new()));
         };
         if (&there.record.key_type, &there.record.value_type) != (&record.key_type, &record.value_type) {
             return Err(mismatch("the table of that name in the target has other types"));
@@ -235,6 +238,17 @@ impl Salvage<'_> {
         }
         Ok((there, specs))
     }
+}
+
+/// Rows of a table that are visible now.
+fn count_rows(database: &Local<Arc<Shared>>, table: &TableHandle) -> Result<u64> {
+    let context = Context::begin_read(database)?;
+    let mut cursor = context.row_cursor(table)?;
+    let (mut key, mut value, mut rows) = (Vec::new(), Vec::new(), 0);
+    while cursor.next(&mut key, &mut value)? {
+        rows += 1;
+    }
+    Ok(rows)
 }
 
 /// A table without a record: plain bytes, under the name of its file.

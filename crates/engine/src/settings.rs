@@ -1,14 +1,15 @@
-//! The settings of a database, checked when it is opened: an error names the setting, the value and what is allowed.
+//! The settings of a database, checked when it is opened: an error names the setting, the value and
+//! what is allowed.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::limits;
 use holdfast_io::{Clock, Disk, FlushMethod};
+use holdfast_policy::PolicyKind;
 
 use crate::options::FlushAtCommit;
-use crate::{Database, Error, Result};
+use crate::{Error, Result};
 
 /// Which replacement policy the cache follows. Can be changed at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -21,8 +22,8 @@ pub enum ReplacementPolicy {
     MidpointLru {
         /// Share of the list behind the midpoint, in percent, 5 to 95. InnoDB's default is 37.
         old_blocks_pct: u32,
-        /// Time for which touches after the first do not move a page over the midpoint, in milliseconds. InnoDB's
-        /// default is 1000; 0 was the default before MySQL 5.6.
+        /// Time for which touches after the first do not move a page over the midpoint, in
+        /// milliseconds. InnoDB's default is 1000; 0 was the default before MySQL 5.6.
         old_blocks_time_ms: u32,
     },
     /// Plain least recently used, for comparison.
@@ -42,10 +43,10 @@ pub struct RecoveryProgress {
 /// A callback that is told how far a recovery has come.
 pub(crate) type ProgressFn = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
 
-/// Settings of a database; made by [`Database::builder`].
+/// Settings of a database; made by [`crate::Database::builder`].
 ///
-/// All have defaults. Those that belong to the files (`page_size`) count when the database is created and are read
-/// from it afterwards; the others hold until it is closed.
+/// All have defaults. Those that belong to the files (`page_size`) count when the database is
+/// created and are read from it afterwards; the others hold until it is closed.
 #[derive(Clone)]
 pub struct Builder {
     pub(crate) cache_size_bytes: u64,
@@ -94,24 +95,26 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Size of the page cache, in bytes of frames. Default 128 MiB, at least 5 MiB. Frame headers, translation, ghost
-    /// lists, locks and log buffer come on top and are shown in [`crate::Stats`].
+    /// Size of the page cache, in bytes of frames. Default 128 MiB, at least 5 MiB. Frame headers,
+    /// translation, ghost lists, locks and log buffer come on top and are shown in
+    /// [`crate::Stats`].
     #[must_use]
     pub fn cache_size_bytes(mut self, bytes: u64) -> Builder {
         self.cache_size_bytes = bytes;
         self
     }
 
-    /// The largest size that [`Database::set_cache_size_bytes`] may set, in bytes. Address space for it is reserved at
-    /// open, memory is not. Default: four times the cache size.
+    /// The largest size that [`crate::Database::set_cache_size_bytes`] may set, in bytes. Address
+    /// space for it is reserved at open, memory is not. Default: four times the cache size.
     #[must_use]
     pub fn cache_size_max_bytes(mut self, bytes: u64) -> Builder {
         self.cache_size_max_bytes = Some(bytes);
         self
     }
 
-    /// Whether the memory of the cache is taken from the system at open, not when it is first used. Default false. Of use
-    /// where it is only then to be had in huge pages; what [`Database::set_cache_size_bytes`] adds comes as it is used. A cache larger than
+    /// Whether the memory of the cache is taken from the system at open, not when it is first used.
+    /// Default false. Of use where it is only then to be had in huge pages; what
+    /// [`crate::Database::set_cache_size_bytes`] adds comes as it is used. A cache larger than
     /// three quarters of the machine's memory is not populated.
     #[must_use]
     pub fn populate_cache(mut self, on: bool) -> Builder {
@@ -119,38 +122,41 @@ impl Builder {
         self
     }
 
-    /// Bytes of log kept between checkpoints: more of it means fewer page writes and a longer recovery. Default
-    /// 96 MiB, at least 4 MiB.
+    /// Bytes of log kept between checkpoints: more of it means fewer page writes and a longer
+    /// recovery. Default 96 MiB, at least 4 MiB.
     #[must_use]
     pub fn log_capacity_bytes(mut self, bytes: u64) -> Builder {
         self.log_capacity_bytes = bytes;
         self
     }
 
-    /// Size of the buffer in which the log is assembled, in bytes. Default 8 MiB, at least 64 KiB; it is never smaller than 16 pages.
+    /// Size of the buffer in which the log is assembled, in bytes. Default 8 MiB, at least 64 KiB;
+    /// it is never smaller than 16 pages.
     #[must_use]
     pub fn log_buffer_bytes(mut self, bytes: u64) -> Builder {
         self.log_buffer_bytes = bytes;
         self
     }
 
-    /// Page size of a database that is created, in bytes: 4096, 8192, 16384 (the default), 32768 or 65536. When an
-    /// existing database is opened, it has to be its page size, or left out.
+    /// Page size of a database that is created, in bytes: 4096, 8192, 16384 (the default),
+    /// 32768 or 65536. When an existing database is opened, it has to be its page size, or left
+    /// out.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Builder {
         self.page_size = Some(bytes);
         self
     }
 
-    /// How data files are read and written. Default: past the operating system's cache (`O_DIRECT`), where the file
-    /// system has that.
+    /// How data files are read and written. Default: past the operating system's cache
+    /// (`O_DIRECT`), where the file system has that.
     #[must_use]
     pub fn flush_method(mut self, method: FlushMethod) -> Builder {
         self.flush_method = method;
         self
     }
 
-    /// What a commit waits for, unless its transaction says otherwise. Default [`FlushAtCommit::Sync`].
+    /// What a commit waits for, unless its transaction says otherwise. Default
+    /// [`FlushAtCommit::Sync`].
     #[must_use]
     pub fn flush_log_at_commit(mut self, flush: FlushAtCommit) -> Builder {
         self.flush_at_commit = flush;
@@ -164,8 +170,8 @@ impl Builder {
         self
     }
 
-    /// Whether the cache is told which ranges are scans. Default true; off, the replacement policy is left to find
-    /// out from the references alone.
+    /// Whether the cache is told which ranges are scans. Default true; off, the replacement policy
+    /// is left to find out from the references alone.
     #[must_use]
     pub fn scan_hints(mut self, on: bool) -> Builder {
         self.scan_hints = on;
@@ -203,15 +209,16 @@ impl Builder {
         self
     }
 
-    /// Whether the ids of the hot pages are saved at close and reloaded in the background at open. Default true.
+    /// Whether the ids of the hot pages are saved at close and reloaded in the background at open.
+    /// Default true.
     #[must_use]
     pub fn warm_up(mut self, on: bool) -> Builder {
         self.warm_up = on;
         self
     }
 
-    /// Puts the database on `disk` instead of a directory of the file system: for tests and models. The path given to
-    /// [`Builder::create`] and [`Builder::open`] is then only a name in messages.
+    /// Puts the database on `disk` instead of a directory of the file system: for tests and models.
+    /// The path given to [`Builder::create`] and [`Builder::open`] is then only a name in messages.
     #[must_use]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Builder {
         self.disk = Some(disk);
@@ -230,61 +237,6 @@ impl Builder {
     pub fn on_recovery_progress(mut self, callback: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Builder {
         self.on_recovery_progress = Some(Arc::new(callback));
         self
-    }
-
-    /// Creates a database in the directory `path`, which is created if need be.
-    ///
-    /// # Errors
-    /// [`Error::AlreadyExists`] if there is one; [`Error::InvalidArgument`] for a setting out of range;
-    /// [`Error::AlreadyOpen`], [`Error::Io`], [`Error::DiskFull`].
-    pub fn create(&self, path: impl AsRef<Path>) -> Result<Database> {
-        crate::create::create(self, path.as_ref())
-    }
-
-    /// Opens the database in the directory `path`, and recovers it first if it was not closed.
-    ///
-    /// # Errors
-    /// [`Error::NotADatabase`] if there is none; [`Error::AlreadyOpen`] if it is open elsewhere;
-    /// [`Error::Incompatible`] if a newer version wrote it; [`Error::DamagedFile`] and [`Error::DamagedPage`];
-    /// [`Error::InvalidArgument`] for a setting out of range; [`Error::Io`].
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database> {
-        crate::open::open(self, path.as_ref())
-    }
-
-    /// Opens the database in `path`, or creates it if there is none.
-    ///
-    /// # Errors
-    /// Those of [`Builder::open`] and [`Builder::create`].
-    pub fn create_or_open(&self, path: impl AsRef<Path>) -> Result<Database> {
-        match self.open(path.as_ref()) {
-            Err(Error::NotADatabase(_)) => self.create(path),
-            result => result,
-        }
-    }
-
-    /// Opens the database in `path` for reading. A database that was not closed is recovered into memory; nothing in
-    /// the directory is changed, so it may be a copy on read-only media.
-    ///
-    /// # Errors
-    /// Those of [`Builder::open`].
-    pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Database> {
-        crate::open::open_read_only(self, path.as_ref())
-    }
-
-    /// Makes the backup in `path` ready to use: recovers it, checks all its pages, closes it.
-    ///
-    /// # Errors
-    /// Those of [`Builder::open`]; the first damage found.
-    pub fn restore(&self, path: impl AsRef<Path>) -> Result<crate::VerifyReport> {
-        crate::backup::restore(self, path.as_ref())
-    }
-
-    /// Creates a database in memory, gone when it is closed: for tests.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for a setting out of range.
-    pub fn in_memory(&self) -> Result<Database> {
-        crate::create::in_memory(self)
     }
 
     /// The largest cache size, given or computed.
@@ -327,6 +279,19 @@ pub(crate) fn at_least(setting: &str, value: u64, min: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("{setting} = {value} is too small; choose at least {min}")))
+}
+
+/// The pool's name for a policy.
+pub(crate) fn policy_kind(policy: ReplacementPolicy) -> PolicyKind {
+    match policy {
+        ReplacementPolicy::Holdfast => PolicyKind::Holdfast,
+        ReplacementPolicy::MidpointLru { old_blocks_pct, old_blocks_time_ms } => PolicyKind::MidpointLru {
+            // Checked to be 5 to 95.
+            old_blocks_pct: old_blocks_pct as u8,
+            old_blocks_time_ms,
+        },
+        ReplacementPolicy::Lru => PolicyKind::Lru,
+    }
 }
 
 #[cfg(test)]

@@ -7,20 +7,20 @@ use std::time::Duration;
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_io::{Clock, Disk, Lease, Process};
 use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
-use holdfast_policy::PolicyKind;
 use holdfast_pool::Pool;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_txn::{Txn, TxnOptions, TxnSystem, Wait};
 use holdfast_wal::{Wal, WalConfig};
 
 use crate::catalog::{Catalog, NextIds};
-use crate::context::Context;
-use crate::database::TableInfo;
+use crate::environment::Environment;
+use crate::files::Files;
+use crate::handle::TableHandle;
+use crate::info::TableInfo;
 use crate::meta::Meta;
-use crate::options::{FlushAtCommit, WriteOptions};
-use crate::schema::{Schema, TableHandle};
-use crate::settings::{Builder, ReplacementPolicy, at_least, check_policy};
-use crate::status::Previous;
+use crate::rates::Previous;
+use crate::schema::Schema;
+use crate::settings::{Builder, ReplacementPolicy, at_least, check_policy, policy_kind};
 use crate::{Error, Result};
 
 /// An open database.
@@ -63,6 +63,45 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The parts of a database whose files are open. No table is open, and nothing runs yet.
+    pub(crate) fn new(
+        environment: Environment,
+        files: Files,
+        txns: Arc<TxnSystem>,
+        contents: (Catalog, NextIds),
+        strangers: Vec<String>,
+    ) -> Shared {
+        let metrics = environment.metrics;
+        let (catalog, next) = contents;
+        Shared {
+            policy: Mutex::new(environment.settings.policy),
+            scan_hints: AtomicBool::new(environment.settings.scan_hints),
+            status_since: Mutex::new(Previous::new(metrics.snapshot())),
+            pool_stats_since: Mutex::new(Previous::new(metrics.snapshot())),
+            read_only: environment.read_only,
+            settings: environment.settings,
+            meta: files.meta,
+            disk: environment.disk,
+            clock: environment.clock,
+            metrics,
+            wal_config: files.wal_config,
+            system: files.system,
+            undo: files.undo,
+            catalog,
+            txn_references: Spread::new(|| local(Arc::clone(&txns))),
+            txns,
+            ddl: Mutex::new(next),
+            schema: Spread::new(|| RwLock::new(Local::default())),
+            compacting: Mutex::default(),
+            strangers,
+            closed: AtomicBool::new(false),
+            process: environment.lease.taker(),
+            stopped: Mutex::new(false),
+            store: files.store,
+            lease: environment.lease,
+        }
+    }
+
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         self.store.pool()
     }
@@ -121,25 +160,6 @@ impl Shared {
     /// Begins a transaction of the floor below.
     pub(crate) fn begin(&self, options: TxnOptions) -> Txn {
         TxnSystem::begin_by(self.txn_references.mine(), options)
-    }
-
-    pub(crate) fn begin_read(reference: &Local<Arc<Self>>) -> Result<Context> {
-        reference.check()?;
-        let mut txn = reference.begin(TxnOptions::snapshot());
-        txn.take_snapshot();
-        Ok(Context::new(reference, txn, FlushAtCommit::Lazy))
-    }
-
-    pub(crate) fn begin_write(reference: &Local<Arc<Self>>, options: &WriteOptions) -> Result<Context> {
-        reference.check_writable()?;
-        let settings = &reference.settings;
-        let txn = reference.begin(TxnOptions {
-            isolation: options.isolation.into(),
-            snapshot_isolation: options.snapshot_isolation.unwrap_or(settings.snapshot_isolation),
-            read_only: false,
-            wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
-        });
-        Ok(Context::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
     }
 
     /// Removes what no view needs any more, as far as that is possible now.
@@ -254,19 +274,6 @@ impl Shared {
 
     pub(crate) fn describe(&self) -> String {
         self.disk.describe()
-    }
-}
-
-/// The pool's name for a policy.
-pub(crate) fn policy_kind(policy: ReplacementPolicy) -> PolicyKind {
-    match policy {
-        ReplacementPolicy::Holdfast => PolicyKind::Holdfast,
-        ReplacementPolicy::MidpointLru { old_blocks_pct, old_blocks_time_ms } => PolicyKind::MidpointLru {
-            // Checked to be 5 to 95.
-            old_blocks_pct: old_blocks_pct as u8,
-            old_blocks_time_ms,
-        },
-        ReplacementPolicy::Lru => PolicyKind::Lru,
     }
 }
 

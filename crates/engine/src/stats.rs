@@ -9,8 +9,8 @@ use holdfast_pool::{AccessKind, Owner, Resident};
 use holdfast_tree::SpaceFile;
 use holdfast_txn::TableIndex;
 
-use crate::database::Database;
-use crate::schema::{Schema, TableHandle};
+use crate::handle::TableHandle;
+use crate::schema::Schema;
 use crate::settings::ReplacementPolicy;
 use crate::shared::Shared;
 
@@ -238,17 +238,12 @@ impl MemoryStats {
     }
 }
 
-impl Database {
-    /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that asks ten times a
-    /// second does not change what it watches.
-    #[must_use]
-    pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
-        let shared = &self.shared;
-        shared.pool().publish_metrics();
-        let residency = shared.pool().residency();
-        let tables = shared.schema().tables().map(|table| table_stats(shared, table, &residency)).collect();
-        (cache(shared, &shared.metrics.snapshot()), tables)
-    }
+/// The cache, and the tables with what they have in it. Reads no page.
+pub(crate) fn of_cache(shared: &Shared) -> (CacheStats, Vec<TableStats>) {
+    shared.pool().publish_metrics();
+    let residency = shared.pool().residency();
+    let tables = shared.schema().tables().map(|table| table_stats(shared, table, &residency)).collect();
+    (cache(shared, &shared.metrics.snapshot()), tables)
 }
 
 /// Collects everything.

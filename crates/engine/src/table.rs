@@ -1,24 +1,23 @@
 //! Tables within a transaction: reading ([`ReadTable`]) and writing ([`Table`]).
 //!
-//! Values are owned or copied into the caller's buffer, never borrowed from the cache, so that no caller can hold a
-//! page. A failed call leaves no half effect: whatever it had done, also in the indexes, is undone before it returns.
+//! Values are owned or copied into the caller's buffer, never borrowed from the cache, so that no
+//! caller can hold a page. A failed call leaves no half effect: whatever it had done, also in the
+//! indexes, is undone before it returns.
 
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
 
-use holdfast_base::limits;
-
+use crate::Result;
 use crate::context::{Context, LockKind, RawCursor};
 use crate::definition::{IndexDefinition, IndexSpec, decode_value};
+use crate::encoding::{Row, encode, encode_bounds, encode_key, undecodable, with_key};
+use crate::handle::TableRef;
 use crate::index::Index;
 use crate::options::{ReadOptions, WaitMode};
 use crate::range::{Cursor, Range};
-use crate::schema::{TableHandle, TableRef};
 use crate::types::{Key, Value};
-use crate::{Error, Result};
 
 /// A table as a transaction sees it, for reading.
 ///
@@ -29,33 +28,6 @@ pub struct ReadTable<'t, K: Key, V: Value> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// A row, owned.
-pub type Row<K, V> = (<K as Value>::Owned, <V as Value>::Owned);
-
-/// The encoded key.
-pub(crate) fn encode_key<K: Key>(key: K::Ref<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(32);
-    K::encode_key(key, true, &mut out);
-    out
-}
-
-/// Runs `body` with the encoded key, in a buffer that the thread keeps, so that a read allocates nothing.
-pub(crate) fn with_key<K: Key, R>(key: K::Ref<'_>, body: impl FnOnce(&[u8]) -> R) -> R {
-    thread_local!(static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
-    let mut buffer = BUFFER.take();
-    buffer.clear();
-    K::encode_key(key, true, &mut buffer);
-    let result = body(&buffer);
-    BUFFER.set(buffer);
-    result
-}
-
-/// The encoded bounds of a range of keys.
-pub(crate) fn encode_bounds<'k, K: Key>(range: &impl RangeBounds<K::Ref<'k>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let encode = |bound: Bound<&K::Ref<'k>>| bound.map(|key| encode_key::<K>(*key));
-    (encode(range.start_bound()), encode(range.end_bound()))
-}
-
 impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     pub(crate) fn new(context: &'t Context, handle: TableRef<'t>) -> ReadTable<'t, K, V> {
         ReadTable { context, handle, types: PhantomData }
@@ -64,8 +36,8 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// The value under `key`.
     ///
     /// # Errors
-    /// [`Error::SnapshotTooOld`], [`Error::DamagedPage`], [`Error::Io`]; under SERIALIZABLE also those of
-    /// [`Table::get_for_share`].
+    /// [`crate::Error::SnapshotTooOld`], [`crate::Error::DamagedPage`], [`crate::Error::Io`]; under
+    /// SERIALIZABLE also those of [`Table::get_for_share`].
     pub fn get(&self, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
         let mut value = Vec::new();
         if !self.get_into(key, &mut value)? {
@@ -135,7 +107,8 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
         self.range(..)
     }
 
-    /// A cursor that fills the caller's buffers with encoded keys and values: the cheapest way through many rows.
+    /// A cursor that fills the caller's buffers with encoded keys and values: the cheapest way
+    /// through many rows.
     #[must_use]
     pub fn cursor(&self, options: &ReadOptions) -> Cursor<'t, K, V> {
         Cursor::new(RawCursor::new(self.context, self.handle.clone(), options, None))
@@ -144,7 +117,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// A secondary index of the table.
     ///
     /// # Errors
-    /// [`Error::TableMismatch`] if the table has no index of that name and key type.
+    /// [`crate::Error::TableMismatch`] if the table has no index of that name and key type.
     pub fn index<I: Key>(&self, index: &IndexDefinition<K, V, I>) -> Result<Index<'t, K, V, I>> {
         let no = self.handle.index_no(index.name(), &I::type_name())?;
         Ok(Index::new(self.context, self.handle.clone(), no))
@@ -167,19 +140,12 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     }
 
     pub(crate) fn decode(&self, value: &[u8]) -> Result<V::Owned> {
-        decode_value::<V>(value).ok_or_else(|| undecodable::<V>(&self.handle, "value"))
+        decode_value::<V>(value).ok_or_else(|| undecodable::<V>(&self.handle.name, "value"))
     }
 }
 
-/// A row that the program's types cannot read.
-pub(crate) fn undecodable<T: Value>(handle: &TableHandle, what: &str) -> Error {
-    Error::TableMismatch {
-        table: handle.name.clone(),
-        what: format!("it holds a {what} that is no {}: was it written with other types?", T::type_name()),
-    }
-}
-
-/// A table in a write transaction. It can do all that a [`ReadTable`] can, to which it dereferences.
+/// A table in a write transaction. It can do all that a [`ReadTable`] can, to which it
+/// dereferences.
 pub struct Table<'t, K: Key, V: Value> {
     read: ReadTable<'t, K, V>,
     specs: Vec<Arc<IndexSpec>>,
@@ -190,17 +156,19 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
         Table { read, specs }
     }
 
-    /// The newest committed value under `key`, locked against changes by others until this transaction ends.
+    /// The newest committed value under `key`, locked against changes by others until this
+    /// transaction ends.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WouldBlock`] as `wait` demands; with snapshot isolation
-    /// [`Error::Conflict`] if the row changed since the snapshot; those of [`ReadTable::get`].
+    /// [`crate::Error::LockTimeout`], [`crate::Error::Deadlock`], [`crate::Error::WouldBlock`] as
+    /// `wait` demands; with snapshot isolation [`crate::Error::Conflict`] if the row changed since
+    /// the snapshot; those of [`ReadTable::get`].
     pub fn get_for_update(&self, key: K::Ref<'_>, wait: WaitMode) -> Result<Option<V::Owned>> {
         self.get_locked(key, LockKind::Exclusive, wait)
     }
 
-    /// The newest committed value under `key`; others may read and share it, but not change it, until this
-    /// transaction ends.
+    /// The newest committed value under `key`; others may read and share it, but not change it,
+    /// until this transaction ends.
     ///
     /// # Errors
     /// As [`Table::get_for_update`].
@@ -239,8 +207,9 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// Adds a row that must not exist yet.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if there is one under `key`, or a unique index forbids the row;
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::LimitReached`], [`Error::DiskFull`]; those of
+    /// [`crate::Error::DuplicateKey`] if there is one under `key`, or a unique index forbids the
+    /// row; [`crate::Error::KeyTooLong`], [`crate::Error::ValueTooLong`],
+    /// [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]; those of
     /// [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
         self.context.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
@@ -249,7 +218,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// Adds a row or replaces the value of the one that is there; whether one was there.
     ///
     /// # Errors
-    /// As [`Table::insert`]; [`Error::DuplicateKey`] only from a unique index.
+    /// As [`Table::insert`]; [`crate::Error::DuplicateKey`] only from a unique index.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
         self.context.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
@@ -269,20 +238,6 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     pub fn delete(&self, key: K::Ref<'_>) -> Result<bool> {
         self.context.delete(&self.handle, &self.specs, &encode_key::<K>(key))
     }
-}
-
-/// The encoded value.
-///
-/// # Errors
-/// [`Error::ValueTooLong`] if it is known to be that before it is copied.
-pub(crate) fn encode<V: Value>(value: V::Ref<'_>) -> Result<Vec<u8>> {
-    let len = V::encoded_len_min(value);
-    if len > limits::VALUE_LEN_MAX {
-        return Err(Error::ValueTooLong { len, max: limits::VALUE_LEN_MAX });
-    }
-    let mut out = Vec::new();
-    V::encode(value, true, &mut out);
-    Ok(out)
 }
 
 impl<'t, K: Key, V: Value> Deref for Table<'t, K, V> {

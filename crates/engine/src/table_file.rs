@@ -13,7 +13,6 @@ use holdfast_tree::{Lifetime, SpaceFile};
 use holdfast_txn::Wait;
 
 use crate::Result;
-use crate::schema::TableStore;
 
 /// The file of a table's space.
 pub(crate) fn file_name(space: SpaceId) -> String {
@@ -148,9 +147,9 @@ impl WriterGate {
 pub(crate) struct Closed(Arc<TableFile>);
 
 impl Closed {
-    /// Whether `table` is what it keeps writers away from.
-    pub(crate) fn is_of(&self, table: &TableStore) -> bool {
-        Arc::ptr_eq(&self.0, &table.file)
+    /// True if `table` is what it keeps writers away from.
+    pub(crate) fn is_of(&self, table: &Arc<TableFile>) -> bool {
+        Arc::ptr_eq(&self.0, table)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use crate::Result;
-use crate::context::Context;
+use crate::context::{Context, SavepointId};
 use crate::definition::TableDefinition;
+use crate::handle::TableRef;
 use crate::options::FlushAtCommit;
 use crate::table::{ReadTable, Table};
 use crate::types::{Key, Value};
+use crate::{Error, Result, ddl};
 
 /// A snapshot of the database: it sees what was committed when it began, however long it lives.
 ///
@@ -63,7 +64,7 @@ pub struct WriteTransaction {
 
 /// A point in a write transaction that it can go back to.
 #[derive(Clone, Debug)]
-pub struct Savepoint(pub(crate) crate::context::SavepointId);
+pub struct Savepoint(pub(crate) SavepointId);
 
 impl WriteTransaction {
     pub(crate) fn new(context: Context) -> WriteTransaction {
@@ -78,7 +79,7 @@ impl WriteTransaction {
     /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when it is created, those of
     /// [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
-        let handle = self.context.table_or_create(definition)?;
+        let handle = table_or_create(&self.context, definition)?;
         handle.check_types(definition)?;
         let specs = handle.check_writable(definition)?;
         self.context.enter(&handle)?;
@@ -129,14 +130,32 @@ impl WriteTransaction {
         self.context.rollback()
     }
 
-    pub(crate) fn context(&self) -> &Context {
-        &self.context
-    }
-
     /// The tables that there are, sorted by name.
     #[must_use]
     pub fn list_tables(&self) -> Vec<String> {
         self.context.table_names()
+    }
+}
+
+/// The table as the transaction knows it, or as it is by now, or a new one.
+fn table_or_create<'t, K: Key, V: Value>(
+    context: &'t Context,
+    definition: &TableDefinition<K, V>,
+) -> Result<TableRef<'t>> {
+    loop {
+        if let Some(table) = context.table_or_newer(definition.name()) {
+            return Ok(table);
+        }
+        match ddl::create_table(context.shared(), definition) {
+            Err(Error::TableExists(_)) => {}
+            result => return result.map(TableRef::New),
+        }
+    }
+}
+
+impl AsRef<Context> for WriteTransaction {
+    fn as_ref(&self) -> &Context {
+        &self.context
     }
 }
 

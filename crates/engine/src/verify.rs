@@ -24,7 +24,7 @@ use holdfast_txn::{TableIndex, TxnSystem};
 use crate::context::Context;
 use crate::definition::IndexSpec;
 use crate::entry_sum::EntrySum;
-use crate::schema::TableHandle;
+use crate::handle::TableHandle;
 use crate::shared::Shared;
 use crate::{Error, Result, rows};
 
@@ -332,7 +332,7 @@ impl Run<'_> {
 
     /// Step 3: entries against rows, at one snapshot.
     fn entries(&mut self, table: &TableHandle) -> Result<()> {
-        let context = Shared::begin_read(&local(Arc::clone(self.shared)))?;
+        let context = Context::begin_read(&local(Arc::clone(self.shared)))?;
         let specs = table.store.specs();
         if specs.is_empty() {
             let names = table.record.indexes.iter().map(|index| (table.name.clone(), index.name.clone()));

@@ -15,7 +15,6 @@ use holdfast_txn::{CursorOptions, Durability, IndexKind, LockMode, TableIndex, T
 pub(crate) use record::{IndexRecord, NextIds, TableRecord};
 use record::{NEXT_IDS_KEY, decode_unused, encode_unused, table_key, table_name, unused_key, unused_space};
 
-use crate::schema::TableHandle;
 use crate::{Error, Result};
 
 /// The catalog's own index.
@@ -36,6 +35,9 @@ pub(crate) struct Contents {
     /// By file, the indexes whose pages are to be given back: their building or dropping was cut short.
     pub unused: Vec<(SpaceId, Vec<IndexId>)>,
 }
+
+/// A table: its name and its record.
+pub(crate) type Named<'r> = (&'r str, &'r TableRecord);
 
 /// Which indexes in a file come to be unused, or are not that any more.
 pub(crate) struct Unused {
@@ -125,7 +127,7 @@ impl Catalog {
         &self,
         txns: &Arc<TxnSystem>,
         changed: &[(&str, &TableRecord, &Unused)],
-        others: &[Arc<TableHandle>],
+        others: &[Named<'_>],
     ) -> Result<()> {
         self.change(txns, Durability::Sync, |txn| {
             for (name, record, unused) in changed {
@@ -140,8 +142,8 @@ impl Catalog {
         txn.update(&self.index, &table_key(name), &record.encode(), None).map(drop)
     }
 
-    fn put_all(&self, txn: &mut Txn, tables: &[Arc<TableHandle>]) -> Result<()> {
-        tables.iter().try_for_each(|table| self.put(txn, &table.name, &table.record))
+    fn put_all(&self, txn: &mut Txn, tables: &[Named<'_>]) -> Result<()> {
+        tables.iter().try_for_each(|(name, record)| self.put(txn, name, record))
     }
 
     /// Adds a table.
@@ -175,7 +177,7 @@ impl Catalog {
     pub(crate) fn replace_each(
         &self,
         txns: &Arc<TxnSystem>,
-        tables: &[Arc<TableHandle>],
+        tables: &[Named<'_>],
         durability: Durability,
     ) -> Result<()> {
         self.change(txns, durability, |txn| self.put_all(txn, tables))
@@ -186,13 +188,13 @@ impl Catalog {
         &self,
         txns: &Arc<TxnSystem>,
         from: &str,
-        table: &TableHandle,
-        others: &[Arc<TableHandle>],
+        (to, record): Named<'_>,
+        others: &[Named<'_>],
         durability: Durability,
     ) -> Result<()> {
         self.change(txns, durability, |txn| {
             txn.delete(&self.index, &table_key(from), None)?;
-            txn.insert(&self.index, &table_key(&table.name), &table.record.encode())?;
+            txn.insert(&self.index, &table_key(to), &record.encode())?;
             self.put_all(txn, others)
         })
     }

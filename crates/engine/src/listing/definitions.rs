@@ -1,6 +1,6 @@
 //! Tables and indexes.
 
-use super::{Cell, Column, EachRow, NAME};
+use super::cells::{Cell, Column, EachRow, NAME};
 use crate::names::split;
 use crate::shared::Shared;
 use crate::stats;

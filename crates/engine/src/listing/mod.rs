@@ -4,14 +4,16 @@
 //!
 //! A listing is no snapshot: rows are looked at one after the other while the database goes on.
 
+mod cells;
 mod definitions;
 mod pool;
 mod transactions;
 mod values;
 
-use std::time::SystemTime;
+use cells::EachRow;
+pub use cells::{Cell, Column, ColumnType};
 
-use crate::Database;
+use crate::shared::Shared;
 
 /// A listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,89 +37,6 @@ pub enum Listing {
     /// Everything that is counted.
     Metrics,
 }
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnType {
-    /// A number, not negative.
-    Unsigned,
-    /// A number with a fraction.
-    Real,
-    /// Text of at most so many characters.
-    Text(u32),
-    /// A moment.
-    Time,
-}
-
-/// A column of a listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub name: &'static str,
-    /// What it holds.
-    pub column_type: ColumnType,
-    /// Whether a row may have nothing there.
-    pub nullable: bool,
-}
-
-impl Column {
-    const fn new(name: &'static str, column_type: ColumnType) -> Column {
-        Column { name, column_type, nullable: false }
-    }
-
-    const fn number(name: &'static str) -> Column {
-        Column::new(name, ColumnType::Unsigned)
-    }
-
-    const fn real(name: &'static str) -> Column {
-        Column::new(name, ColumnType::Real)
-    }
-
-    const fn text(name: &'static str, chars: u32) -> Column {
-        Column::new(name, ColumnType::Text(chars))
-    }
-
-    const fn time(name: &'static str) -> Column {
-        Column::new(name, ColumnType::Time)
-    }
-
-    const fn or_null(mut self) -> Column {
-        self.nullable = true;
-        self
-    }
-}
-
-/// Characters of a name in a listing: a schema's and a table's with what is put around them, each of 64 characters that a
-/// server may write as five.
-const NAME: u32 = 655;
-
-/// What a row has in a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// Nothing.
-    Null,
-    /// A number.
-    Unsigned(u64),
-    /// A number with a fraction.
-    Real(f64),
-    /// Text.
-    Text(&'a str),
-    /// A moment.
-    Time(SystemTime),
-}
-
-impl<'a> Cell<'a> {
-    fn text(text: Option<&'a str>) -> Cell<'a> {
-        text.map_or(Cell::Null, Cell::Text)
-    }
-
-    fn flag(on: bool) -> Cell<'a> {
-        Cell::Unsigned(u64::from(on))
-    }
-}
-
-/// The receiver of the rows; false stops the listing.
-pub(crate) type EachRow<'a> = dyn FnMut(&[Cell<'_>]) -> bool + 'a;
 
 impl Listing {
     /// All of them.
@@ -164,13 +83,10 @@ impl Listing {
             Listing::Metrics => values::METRICS,
         }
     }
-}
 
-impl Database {
-    /// Calls `each` with every row of a listing, until it returns false.
-    pub fn list(&self, listing: Listing, each: &mut dyn FnMut(&[Cell<'_>]) -> bool) {
-        let shared = &self.shared;
-        match listing {
+    /// Calls `each` with every row, until it returns false.
+    pub(crate) fn list(self, shared: &Shared, each: &mut EachRow<'_>) {
+        match self {
             Listing::BufferPage => pool::pages(shared, each),
             Listing::BufferPoolStats => pool::stats(shared, each),
             Listing::BufferPoolPagesIndex => pool::pages_of_indexes(shared, each),

@@ -6,10 +6,10 @@ use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{FrameInfo, OptPage, Queue};
 use holdfast_tree::node::NodeRef;
 
-use super::{Cell, Column, EachRow, NAME};
+use super::cells::{Cell, Column, EachRow, NAME};
 use crate::names::Names;
+use crate::rates::Previous;
 use crate::shared::Shared;
-use crate::status::Previous;
 
 pub(super) const PAGE: &[Column] = &[
     Column::number("POOL_ID"),

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use holdfast_txn::{Isolation, LockInfo, LockKind, LockWaitInfo, TrxInfo};
 
-use super::{Cell, Column, EachRow, NAME};
+use super::cells::{Cell, Column, EachRow, NAME};
 use crate::names::{Names, lock_data, lock_id};
 use crate::shared::Shared;
 

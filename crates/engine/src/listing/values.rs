@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_metrics::{Description, Timing, WaitClass};
 
-use super::{Cell, Column, EachRow};
+use super::cells::{Cell, Column, EachRow};
 use crate::shared::Shared;
 
 pub(super) const METRICS: &[Column] = &[

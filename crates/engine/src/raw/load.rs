@@ -17,8 +17,8 @@ use holdfast_tree::Lifetime;
 use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
 use super::RawTable;
-use crate::schema;
 use crate::shared::Shared;
+use crate::store;
 use crate::{Error, Result};
 
 /// Bytes of entries that are collected for all indexes together before they are sorted.
@@ -191,7 +191,7 @@ impl RawLoad {
     pub fn finish(&mut self) -> Result<()> {
         self.empty_all()?;
         self.attach_all()?;
-        schema::begin_now(&self.shared, self.lifetime, self.indexes.iter().map(|load| &load.index));
+        store::begin_now(&self.shared.txns, self.lifetime, self.indexes.iter().map(|load| &load.index));
         Ok(())
     }
 

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::blocking::Mutex;
 use holdfast_pool::AccessKind;
 
-use super::MARKS;
 use crate::Result;
-use crate::schema::TableStore;
 use crate::shared::Shared;
+use crate::store::TableStore;
+
+/// Marks of a table.
+pub const MARKS: usize = 2;
 
 /// Numbers of a mark that are taken at a time where nothing else is asked for; so many at most are lost by a crash.
 const MARK_AHEAD: u64 = 1000;

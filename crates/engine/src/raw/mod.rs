@@ -29,6 +29,7 @@ pub use alter::{IndexSource, RawAlter};
 pub use holdfast_tree::Lifetime;
 pub use holdfast_txn::{Direction, NewValue, Part, Scan, Session, WaitInterest, WaitObserver};
 pub use load::{Duplicate, RawLoad};
+pub use marks::MARKS;
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawRead, RawTransaction};
 
@@ -41,8 +42,6 @@ use crate::{Database, Error, Result};
 
 /// The key type under which such indexes stand in the catalog.
 const KEY_TYPE: &str = "raw";
-/// Marks of a table.
-pub const MARKS: usize = 2;
 
 /// A database seen as tables of byte strings.
 pub struct RawDatabase {

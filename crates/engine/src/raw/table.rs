@@ -8,7 +8,7 @@ use holdfast_pool::AccessKind;
 use holdfast_txn::{Direction, TableIndex};
 
 use super::marks::Marks;
-use crate::schema::TableHandle;
+use crate::handle::TableHandle;
 use crate::shared::Shared;
 use crate::{Error, Result};
 

@@ -11,8 +11,8 @@ use holdfast_txn::{CursorOptions, Direction, LockMode, NewValue, Part, RowCursor
 
 use super::RawTable;
 use crate::delta;
+use crate::handle::Entered;
 use crate::options::{FlushAtCommit, Isolation};
-use crate::schema::Entered;
 use crate::shared::Shared;
 use crate::{Error, Result};
 

@@ -2,16 +2,17 @@
 //!
 //! Rates are per second since the previous call, or since the open.
 
-mod calendar;
+mod format;
 mod transactions;
 
 use std::fmt::{self, Write as _};
 use std::time::SystemTime;
 
-use holdfast_base::time::Instant;
 use holdfast_metrics::{Counter, Snapshot};
 
+use self::format::{section, utc};
 use crate::names::Names;
+use crate::rates::Previous;
 use crate::shared::Shared;
 use crate::stats::{self, Stats};
 
@@ -24,28 +25,6 @@ pub(crate) fn deadlock(shared: &Shared) -> Option<String> {
     Some(out)
 }
 
-/// What the previous call saw, for the rates.
-pub(crate) struct Previous {
-    at: Instant,
-    snapshot: Snapshot,
-}
-
-impl Previous {
-    pub(crate) fn new(snapshot: Snapshot) -> Previous {
-        Previous { at: Instant::now(), snapshot }
-    }
-
-    pub(crate) fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
-    /// What was counted since `earlier`, and for how many seconds.
-    pub(crate) fn since(&self, earlier: &Previous) -> (Snapshot, f64) {
-        let seconds = self.at.duration_since(earlier.at).as_secs_f64().max(1e-3);
-        (self.snapshot.delta(&earlier.snapshot), seconds)
-    }
-}
-
 pub(crate) fn text(shared: &Shared) -> String {
     let stats = stats::collect(shared);
     let now = Previous::new(shared.publish_metrics());
@@ -53,7 +32,7 @@ pub(crate) fn text(shared: &Shared) -> String {
     let mut previous = shared.status_since.lock();
     let (delta, seconds) = now.since(&previous);
     let mut out = String::new();
-    let page = Page { shared, names, stats: &stats, total: &now.snapshot, delta: &delta, seconds };
+    let page = Page { shared, names, stats: &stats, total: now.snapshot(), delta: &delta, seconds };
     // Writing to a string cannot fail.
     let _ = page.write(&mut out);
     *previous = now;
@@ -76,7 +55,7 @@ impl Page<'_> {
 
     fn write(&self, out: &mut String) -> fmt::Result {
         let rule = "=".repeat(47);
-        let now = calendar::utc(SystemTime::now());
+        let now = utc(SystemTime::now());
         writeln!(out, "{rule}\n{now} HOLDFAST MONITOR OUTPUT\n{rule}")?;
         writeln!(out, "Per second averages calculated from the last {:.0} seconds", self.seconds)?;
         self.semaphores(out)?;
@@ -204,9 +183,4 @@ impl Page<'_> {
         let [inserted, updated, deleted, read] = kinds.map(|counter| self.rate(counter));
         writeln!(out, "{inserted:.2} inserts/s, {updated:.2} updates/s, {deleted:.2} deletes/s, {read:.2} reads/s")
     }
-}
-
-fn section(out: &mut String, title: &str) -> fmt::Result {
-    let rule = "-".repeat(title.len());
-    writeln!(out, "{rule}\n{title}\n{rule}")
 }

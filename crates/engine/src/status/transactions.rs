@@ -6,8 +6,7 @@ use std::time::Duration;
 use holdfast_base::TxnId;
 use holdfast_txn::{DeadlockParty, DeadlockReport, Session, TrxInfo};
 
-use super::calendar::utc;
-use super::section;
+use super::format::{section, utc};
 use crate::names::Names;
 use crate::stats::TransactionStats;
 

@@ -1,5 +1,6 @@
-//! Date and time of day of a moment, in UTC.
+//! Moments and headings as the monitor writes them.
 
+use std::fmt::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `2026-11-21 18:40:00 UTC`.
@@ -22,6 +23,12 @@ fn date(days: u64) -> (u64, u64, u64) {
     let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let year = era * 400 + year + u64::from(month >= 10);
     (year, if month < 10 { month + 3 } else { month - 9 }, day_of_month)
+}
+
+/// The heading of a section.
+pub(super) fn section(out: &mut String, title: &str) -> fmt::Result {
+    let rule = "-".repeat(title.len());
+    writeln!(out, "{rule}\n{title}\n{rule}")
 }
 
 #[cfg(test)]
