@@ -14,7 +14,7 @@ use crate::packages::{self, Need};
 use crate::run::{cargo, check, works};
 
 /// The file that says which version the file format has.
-const META: &str = "crates/engine/src/meta.rs";
+const META: &str = "crates/engine/src/instance/meta.rs";
 
 /// Writes the databases that later versions have to open. Those of a version of the format that
 /// are there stay as they are: then this fails.

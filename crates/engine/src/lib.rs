@@ -97,71 +97,37 @@
 //! reach, so a handful of keys is better off in a file of its own. Linux first; it is built to be ported.
 #![forbid(unsafe_code)]
 
-mod alter;
-mod backup;
-mod builder;
-mod catalog;
-mod compact;
-mod context;
-mod create;
-mod database;
+mod api;
 mod ddl;
-mod definition;
-mod delta;
-mod encoding;
-mod entry_sum;
-mod environment;
-mod files;
-mod handle;
-mod index;
-mod info;
-mod listing;
-mod load;
-mod meta;
-mod names;
-mod open;
-mod options;
-mod overlay;
-mod range;
-mod rates;
+mod instance;
+mod maintenance;
+mod observe;
 pub mod raw;
-mod retry;
 mod rows;
-mod salvage;
-mod salvage_files;
 mod schema;
-mod settings;
-mod shared;
-mod start;
-mod stats;
-mod status;
-mod store;
-mod table;
-mod table_file;
-mod transaction;
-mod types;
-mod verify;
+mod session;
+mod startup;
 
-pub use backup::{BackupOptions, BackupProgress, BackupReport};
-pub use compact::CompactReport;
-pub use database::Database;
-pub use definition::{Extractor, IndexDefinition, IndexKeys, TableDefinition};
-pub use encoding::Row;
-pub use index::{Entry, Index, IndexEntries, IndexRange, IndexedRow};
-pub use info::{IndexInfo, TableInfo};
-pub use listing::{Cell, Column, ColumnType, Listing};
-pub use load::TableLoader;
-pub use options::{FlushAtCommit, Isolation, ReadOptions, Scan, WaitMode, WriteOptions};
-pub use range::{Cursor, Range};
-pub use salvage::SalvageReport;
-pub use settings::{Builder, RecoveryProgress, ReplacementPolicy};
-pub use stats::{
+pub use api::database::Database;
+pub use api::index::{Entry, Index, IndexEntries, IndexRange, IndexedRow};
+pub use api::range::{Cursor, Range};
+pub use api::table::{ReadTable, Table};
+pub use api::transaction::{ReadTransaction, Savepoint, WriteTransaction};
+pub use ddl::load::TableLoader;
+pub use instance::options::{FlushAtCommit, Isolation, ReadOptions, Scan, WaitMode, WriteOptions};
+pub use instance::settings::{Builder, RecoveryProgress, ReplacementPolicy};
+pub use maintenance::backup::{BackupOptions, BackupProgress, BackupReport};
+pub use maintenance::compact::CompactReport;
+pub use maintenance::salvage::SalvageReport;
+pub use maintenance::verify::{Finding, VerifyOptions, VerifyProgress, VerifyReport};
+pub use observe::listing::{Cell, Column, ColumnType, Listing};
+pub use observe::stats::{
     CacheStats, IndexStats, LogStats, MemoryStats, SpaceStats, Stats, TableStats, TransactionStats, WaitStats,
 };
-pub use table::{ReadTable, Table};
-pub use transaction::{ReadTransaction, Savepoint, WriteTransaction};
-pub use types::{Key, Value};
-pub use verify::{Finding, VerifyOptions, VerifyProgress, VerifyReport};
+pub use rows::definition::{Extractor, IndexDefinition, IndexKeys, TableDefinition};
+pub use rows::encoding::Row;
+pub use rows::types::{Key, Value};
+pub use schema::info::{IndexInfo, TableInfo};
 
 pub use holdfast_base::{Error, Result, limits};
 pub use holdfast_io as io;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::load::Duplicate;
 use super::{KEY_TYPE, RawDatabase, RawLoad};
-use crate::alter::{Alteration, Outcome};
-use crate::catalog::IndexRecord;
-use crate::shared::Shared;
+use crate::ddl::alter::{Alteration, Outcome};
+use crate::instance::shared::Shared;
+use crate::schema::catalog::IndexRecord;
 use crate::{Error, Result};
 
 /// Where a secondary index of an altered table comes from.
@@ -46,7 +46,7 @@ impl RawDatabase {
     pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool, wait: Duration) -> Result<RawAlter> {
         let shared = Arc::clone(self.shared());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
-        let alteration = crate::alter::begin(&shared, name, &add, with_deltas, wait)?;
+        let alteration = crate::ddl::alter::begin(&shared, name, &add, with_deltas, wait)?;
         let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
         let lifetime = alteration.table.store.file.lifetime;
         let load = RawLoad::of(&shared, &indexes, lifetime, false)?;
@@ -65,7 +65,7 @@ impl RawDatabase {
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
         let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
-        let (done, result) = crate::alter::commit(self.shared(), alterations, others, wait);
+        let (done, result) = crate::ddl::alter::commit(self.shared(), alterations, others, wait);
         for alter in alters {
             alter.done = done;
             let refused = alter.alteration.refused.take();
@@ -134,7 +134,7 @@ impl Drop for RawAlter {
         let attached = self.load.attach_all();
         let is_whole = self.watch(attached).is_ok() && !self.failed;
         // What cannot be freed now is freed by the next open.
-        let _ = crate::alter::abandon(&self.shared, &self.alteration, is_whole);
+        let _ = crate::ddl::alter::abandon(&self.shared, &self.alteration, is_whole);
     }
 }
 

@@ -17,8 +17,8 @@ use holdfast_tree::Lifetime;
 use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
 use super::RawTable;
-use crate::shared::Shared;
-use crate::store;
+use crate::instance::shared::Shared;
+use crate::schema::store;
 use crate::{Error, Result};
 
 /// Bytes of entries that are collected for all indexes together before they are sorted.

@@ -7,8 +7,8 @@ use holdfast_base::blocking::Mutex;
 use holdfast_pool::AccessKind;
 
 use crate::Result;
-use crate::shared::Shared;
-use crate::store::TableStore;
+use crate::instance::shared::Shared;
+use crate::schema::store::TableStore;
 
 /// Marks of a table.
 pub const MARKS: usize = 2;

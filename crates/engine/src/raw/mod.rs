@@ -33,11 +33,11 @@ pub use marks::MARKS;
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawRead, RawTransaction};
 
-pub use crate::entry_sum::EntrySum;
+pub use crate::rows::entry_sum::EntrySum;
 use marks::Marks;
 
-use crate::definition::{IndexSpec, TableDefinition};
-use crate::shared::Shared;
+use crate::instance::shared::Shared;
+use crate::rows::definition::{IndexSpec, TableDefinition};
 use crate::{Database, Error, Result};
 
 /// The key type under which such indexes stand in the catalog.
@@ -82,7 +82,7 @@ impl RawDatabase {
                 extract: Box::new(|_, _, _| Err(Error::invalid("the entries of this index are made by its user"))),
             })
         }));
-        crate::ddl::create_with_options(self.shared(), &definition, options, lifetime).map(drop)
+        crate::ddl::tables::create_with_options(self.shared(), &definition, options, lifetime).map(drop)
     }
 
     /// Opens a table.
@@ -111,7 +111,7 @@ impl RawDatabase {
     /// As [`Database::drop_table`].
     pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.shared().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::drop_table(self.shared(), name, wait)?;
+        crate::ddl::tables::drop_table(self.shared(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }
@@ -125,7 +125,7 @@ impl RawDatabase {
     /// As [`Database::create_table`] and [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.shared().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::truncate_table(self.shared(), name, wait)?;
+        crate::ddl::tables::truncate_table(self.shared(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }
@@ -138,7 +138,7 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::LockTimeout`] if one has; [`Error::TableNotFound`]; those of reading pages.
     pub fn check_unprepared(&self, name: &str) -> Result<()> {
-        crate::ddl::check_unprepared(self.shared(), name)
+        crate::ddl::tables::check_unprepared(self.shared(), name)
     }
 
     /// The options of a table.
@@ -156,7 +156,7 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::TableNotFound`]; those of the log.
     pub fn set_options(&self, options: &[(&str, &[u8])]) -> Result<()> {
-        crate::ddl::set_options(self.shared(), options)
+        crate::ddl::tables::set_options(self.shared(), options)
     }
 
     /// Gives a table another name, and in the same change of the catalog other options to tables; those of the renamed one go by its new
@@ -165,7 +165,7 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::rename_table`]; [`Error::TableNotFound`] for a table that is to get options.
     pub fn rename_table(&self, from: &str, to: &str, options: &[(&str, &[u8])]) -> Result<()> {
-        crate::ddl::rename_table(self.shared(), from, to, options)
+        crate::ddl::tables::rename_table(self.shared(), from, to, options)
     }
 
     /// The tables' names and options.
@@ -209,7 +209,7 @@ impl RawDatabase {
     /// Has the sessions that wait for something that is not a lock ask the observer whether they give up
     /// ([`WaitObserver::gives_up`]). Costs a few mutexes for each table.
     pub fn wake_waits(&self) {
-        crate::ddl::wake_waits(self.shared());
+        crate::ddl::tables::wake_waits(self.shared());
     }
 
     /// The transactions that an earlier run prepared and did not end, by what their coordinator calls them.

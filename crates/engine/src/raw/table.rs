@@ -8,8 +8,8 @@ use holdfast_pool::AccessKind;
 use holdfast_txn::{Direction, TableIndex};
 
 use super::marks::Marks;
-use crate::handle::TableHandle;
-use crate::shared::Shared;
+use crate::instance::shared::Shared;
+use crate::schema::handle::TableHandle;
 use crate::{Error, Result};
 
 /// An open table. It stays valid while the table is renamed or dropped; when its indexes change, it has to be opened again.

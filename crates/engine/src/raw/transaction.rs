@@ -10,10 +10,10 @@ use holdfast_metrics::Local;
 use holdfast_txn::{CursorOptions, Direction, LockMode, NewValue, Part, RowCursor, Savepoint, Scan, Txn, WaitMode};
 
 use super::RawTable;
-use crate::delta;
-use crate::handle::Entered;
-use crate::options::{FlushAtCommit, Isolation};
-use crate::shared::Shared;
+use crate::ddl::delta;
+use crate::instance::options::{FlushAtCommit, Isolation};
+use crate::instance::shared::Shared;
+use crate::schema::handle::Entered;
 use crate::{Error, Result};
 
 /// How a transaction begins.

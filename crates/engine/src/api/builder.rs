@@ -1,0 +1,69 @@
+//! From settings to an open database.
+
+use std::path::Path;
+
+use crate::api::database::Database;
+use crate::instance::settings::Builder;
+use crate::maintenance::backup;
+use crate::maintenance::verify::VerifyReport;
+use crate::startup::creation;
+use crate::startup::opening;
+use crate::{Error, Result};
+
+impl Builder {
+    /// Creates a database in the directory `path`, which is created if need be.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] if there is one; [`Error::InvalidArgument`] for a setting out of
+    /// range; [`Error::AlreadyOpen`], [`Error::Io`], [`Error::DiskFull`].
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Database> {
+        creation::create(self, path.as_ref()).map(Database::new)
+    }
+
+    /// Opens the database in the directory `path`, and recovers it first if it was not closed.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if there is none; [`Error::AlreadyOpen`] if it is open elsewhere;
+    /// [`Error::Incompatible`] if a newer version wrote it; [`Error::DamagedFile`] and
+    /// [`Error::DamagedPage`]; [`Error::InvalidArgument`] for a setting out of range;
+    /// [`Error::Io`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database> {
+        opening::open(self, path.as_ref()).map(Database::new)
+    }
+
+    /// Opens the database in `path`, or creates it if there is none.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`] and [`Builder::create`].
+    pub fn create_or_open(&self, path: impl AsRef<Path>) -> Result<Database> {
+        match self.open(path.as_ref()) {
+            Err(Error::NotADatabase(_)) => self.create(path),
+            result => result,
+        }
+    }
+
+    /// Opens the database in `path` for reading. A database that was not closed is recovered into
+    /// memory; nothing in the directory is changed, so it may be a copy on read-only media.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`].
+    pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Database> {
+        opening::open_read_only(self, path.as_ref()).map(Database::new)
+    }
+
+    /// Makes the backup in `path` ready to use: recovers it, checks all its pages, closes it.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`]; the first damage found.
+    pub fn restore(&self, path: impl AsRef<Path>) -> Result<VerifyReport> {
+        backup::restore(self, path.as_ref())
+    }
+
+    /// Creates a database in memory, gone when it is closed: for tests.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a setting out of range.
+    pub fn in_memory(&self) -> Result<Database> {
+        creation::in_memory(self).map(Database::new)
+    }
+}

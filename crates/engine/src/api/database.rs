@@ -1,0 +1,374 @@
+//! [`Database`]: the handle that everything starts from.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_metrics::{Local, Spread, local};
+
+use crate::Result;
+use crate::api::transaction::{ReadTransaction, WriteTransaction};
+use crate::ddl::tables;
+use crate::instance::options::WriteOptions;
+use crate::instance::settings::{Builder, ReplacementPolicy};
+use crate::instance::shared::Shared;
+use crate::maintenance::backup::BackupOptions;
+use crate::maintenance::compact::CompactReport;
+use crate::maintenance::verify::{VerifyOptions, VerifyProgress, VerifyReport};
+use crate::maintenance::{backup, compact, salvage, salvage_files, verify};
+use crate::observe::listing::{Cell, Listing};
+use crate::observe::stats::{CacheStats, Stats, TableStats};
+use crate::observe::{stats, status};
+use crate::rows::definition::TableDefinition;
+use crate::rows::types::{Key, Value};
+use crate::schema::info::TableInfo;
+use crate::session::context::Context;
+use crate::session::retry;
+
+/// An open database. Cloning the handle is cheap, and all clones are the same database, usable from any thread.
+///
+/// It is closed by [`Database::close`], or when the last handle and the last transaction are dropped. It belongs to the process that opened
+/// it: in a forked child every call fails with [`crate::Error::Closed`], and dropping the handle there leaves the parent's database
+/// alone.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) shared: Arc<Shared>,
+    /// What transactions take a copy of.
+    references: Arc<Spread<Local<Arc<Shared>>>>,
+}
+
+impl Database {
+    pub(crate) fn new(shared: Arc<Shared>) -> Database {
+        let references = Arc::new(Spread::new(|| local(Arc::clone(&shared))));
+        Database { shared, references }
+    }
+
+    /// The calling thread's reference.
+    pub(crate) fn reference(&self) -> &Local<Arc<Shared>> {
+        self.references.mine()
+    }
+
+    /// Settings, to create or open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Creates a database with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::create`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().create(path)
+    }
+
+    /// Opens a database with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().open(path)
+    }
+
+    /// Opens a database with the default settings, or creates it.
+    ///
+    /// # Errors
+    /// As [`Builder::create_or_open`].
+    pub fn create_or_open(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().create_or_open(path)
+    }
+
+    /// Creates a database in memory, with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Database> {
+        Builder::default().in_memory()
+    }
+
+    /// Opens a database for reading, with the default settings.
+    ///
+    /// # Errors
+    /// As [`Builder::open_read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
+        Builder::default().open_read_only(path)
+    }
+
+    /// Begins a transaction that reads a snapshot.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
+    pub fn begin_read(&self) -> Result<ReadTransaction> {
+        Context::begin_read(self.reference()).map(ReadTransaction::new)
+    }
+
+    /// Begins a transaction that can write, with the database's defaults.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`], [`crate::Error::ReadOnly`].
+    pub fn begin_write(&self) -> Result<WriteTransaction> {
+        self.begin_write_with(&WriteOptions::default())
+    }
+
+    /// Begins a transaction that can write.
+    ///
+    /// # Errors
+    /// As [`Database::begin_write`].
+    pub fn begin_write_with(&self, options: &WriteOptions) -> Result<WriteTransaction> {
+        Context::begin_write(self.reference(), options).map(WriteTransaction::new)
+    }
+
+    /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or
+    /// [`crate::Error::Deadlock`], the transaction is rolled back and everything is done again, so `body` must have no
+    /// effect but on the database. What an attempt conflicted on is locked by the next one before `body` runs: it waits
+    /// for its turn, and does not conflict there again. With any other error the transaction is rolled back and the error
+    /// returned.
+    ///
+    /// # Errors
+    /// What `body` returns; a conflict or deadlock only after 1,000 attempts; [`crate::Error::LockTimeout`] if another
+    /// transaction keeps what is to be locked first.
+    pub fn transact<T>(&self, body: impl FnMut(&WriteTransaction) -> Result<T>) -> Result<T> {
+        self.transact_with(&WriteOptions::default(), body)
+    }
+
+    /// [`Database::transact`] with options for the transaction.
+    ///
+    /// # Errors
+    /// As [`Database::transact`].
+    pub fn transact_with<T>(
+        &self,
+        options: &WriteOptions,
+        body: impl FnMut(&WriteTransaction) -> Result<T>,
+    ) -> Result<T> {
+        retry::transact(|| self.begin_write_with(options), body)
+    }
+
+    /// Creates a table. Crash-safe: it exists afterwards, or it does not.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty, longer than 1,023 bytes or holds
+    /// control characters; [`crate::Error::DiskFull`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    pub fn create_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
+        tables::create_table(&self.shared, definition).map(drop)
+    }
+
+    /// Creates a table with the rows that `rows` pushes, in ascending order of their keys: several times as fast as
+    /// inserting them. Crash-safe: it exists afterwards with all rows, or it does not. The entries of its secondary
+    /// indexes are held in memory meanwhile, and other tables cannot be created or dropped.
+    ///
+    /// ```
+    /// # use holdfast::{Database, TableDefinition};
+    /// const SQUARES: TableDefinition<u64, u64> = TableDefinition::new("squares");
+    /// let db = Database::in_memory()?;
+    /// db.create_table_with(&SQUARES, |table| (0..1000).try_for_each(|n| table.push(n, n * n)))?;
+    /// assert_eq!(db.begin_read()?.open_table(&SQUARES)?.get(12)?, Some(144));
+    /// # Ok::<(), holdfast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::create_table`]; those of [`crate::TableLoader::push`]; [`crate::Error::DuplicateKey`] if a unique
+    /// index gets a key twice; what `rows` returns.
+    pub fn create_table_with<K: Key, V: Value>(
+        &self,
+        definition: &TableDefinition<K, V>,
+        rows: impl FnOnce(&mut crate::TableLoader<'_, K, V>) -> Result<()>,
+    ) -> Result<()> {
+        tables::create_table_with(&self.shared, definition, rows).map(drop)
+    }
+
+    /// Removes a table and gives its space back: its file is unlinked as soon as no transaction that began before
+    /// needs it. Waits for transactions that have changed the table to end.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does not end within the lock wait
+    /// timeout; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        tables::drop_table(&self.shared, name, self.shared.settings.lock_wait_timeout)
+    }
+
+    /// Gives a table another name. Transactions that began before know it by the old one.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`], [`crate::Error::InvalidArgument`], [`crate::Error::Io`],
+    /// [`crate::Error::ReadOnly`].
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        tables::rename_table(&self.shared, from, to, &[])
+    }
+
+    /// The tables, sorted by name.
+    #[must_use]
+    pub fn list_tables(&self) -> Vec<TableInfo> {
+        self.shared.list_tables()
+    }
+
+    /// What the database is doing: cache per table and index, log, transactions, waits, files.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        stats::collect(&self.shared)
+    }
+
+    /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that asks ten times a
+    /// second does not change what it watches.
+    #[must_use]
+    pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
+        stats::of_cache(&self.shared)
+    }
+
+    /// Calls `each` with every row of a listing, until it returns false.
+    pub fn list(&self, listing: Listing, each: &mut dyn FnMut(&[Cell<'_>]) -> bool) {
+        listing.list(&self.shared, each);
+    }
+
+    /// All counters and gauges now; see the crate `holdfast-metrics` for names and meaning.
+    #[must_use]
+    pub fn metrics_snapshot(&self) -> holdfast_metrics::Snapshot {
+        self.shared.publish_metrics()
+    }
+
+    /// All counters; gauges as they were at the last snapshot by [`Database::metrics_snapshot`].
+    #[must_use]
+    pub fn metrics(&self) -> Arc<holdfast_metrics::Metrics> {
+        Arc::clone(&self.shared.metrics)
+    }
+
+    /// The statistics as text, in sections like those of InnoDB's monitor.
+    #[must_use]
+    pub fn status_text(&self) -> String {
+        status::text(&self.shared)
+    }
+
+    /// The latest deadlock as text: the waiters, and for which lock of which transaction each
+    /// waited. `None` if there was none.
+    #[must_use]
+    pub fn latest_deadlock(&self) -> Option<String> {
+        status::deadlock(&self.shared)
+    }
+
+    /// Checks every page and what hangs together: checksums, order of the trees, allocation, index entries against
+    /// rows. Runs beside everything else. Damage is in the report; an error means that the check could not be done.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
+    pub fn verify(&self, options: &VerifyOptions, progress: &mut dyn FnMut(&VerifyProgress)) -> Result<VerifyReport> {
+        verify::verify(&self.shared, options, progress)
+    }
+
+    /// Copies what can be read of table `name` into the table of the same name in `target`, which is created there if there is none,
+    /// and passes over damaged pages. Indexes of that table get the entries of the rows that were saved. To have them all, create the
+    /// table with its definition in `target` first: otherwise a damaged index is left out, unless the program has opened the table
+    /// here for writing.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target` has other types, or indexes of which it is
+    /// not known how their entries are made; errors of `target`.
+    pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
+        salvage::salvage_table(&self.shared, name, target.reference())
+    }
+
+    /// Copies what can be read of the tables whose files are in the directory `dir` into tables of this database, which are created
+    /// if there are none of these names: for what cannot be opened at all, because the log, `holdfast.meta` or the catalog is lost or damaged. The
+    /// name of each table and what was found of it. Where a database can be opened, [`Database::salvage_table`] finds more.
+    ///
+    /// Nothing is recovered: changes that were only in the log are missing, and those of transactions that had not committed are there. A table
+    /// that the catalog does not name any more is saved as plain bytes under the name of its file. New tables have no indexes; those of a table that
+    /// this database has, and that was created or opened for writing since it was opened, are filled.
+    ///
+    /// # Errors
+    /// [`crate::Error::AlreadyOpen`] if a program has `dir` open; [`crate::Error::NotADatabase`] without a table's file;
+    /// [`crate::Error::DamagedFile`] without a sound page; [`crate::Error::TableMismatch`] if a table here has other types; errors of this
+    /// database.
+    pub fn salvage_files(&self, dir: impl AsRef<Path>) -> Result<Vec<(String, crate::SalvageReport)>> {
+        salvage_files::salvage_files(dir.as_ref(), self.reference())
+    }
+
+    /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in use. The copy is
+    /// opened like any database; [`Database::restore`] checks and recovers it first.
+    ///
+    /// # Errors
+    /// [`crate::Error::AlreadyExists`] if `dir` is not empty; [`crate::Error::DamagedPage`]; [`crate::Error::DamagedFile`] and
+    /// [`crate::Error::Incompatible`] for a table whose file cannot be used, unless [`BackupOptions::leave_out_damaged`] is set;
+    /// [`crate::Error::InvalidArgument`] for a rate of 0; [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn backup(&self, dir: impl AsRef<Path>, options: &BackupOptions) -> Result<crate::BackupReport> {
+        backup::backup(&self.shared, dir.as_ref(), options)
+    }
+
+    /// [`Builder::restore`] with the default settings.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restore(dir: impl AsRef<Path>) -> Result<VerifyReport> {
+        Database::builder().restore(dir)
+    }
+
+    /// Moves pages from the ends of the tables' files into free space further ahead and cuts the files, while they
+    /// are in use.
+    ///
+    /// # Errors
+    /// [`crate::Error::ReadOnly`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn compact(&self) -> Result<CompactReport> {
+        compact::compact(&self.shared)
+    }
+
+    /// Writes all changed pages and moves the checkpoint to the end of the log. Not needed in normal running:
+    /// checkpoints are continuous.
+    ///
+    /// # Errors
+    /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.checkpoint()
+    }
+
+    /// Changes the size of the cache, in bytes, while it is in use.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] below 5 MiB or above the maximum chosen at open.
+    pub fn set_cache_size_bytes(&self, bytes: u64) -> Result<()> {
+        self.shared.set_cache_size(bytes)
+    }
+
+    /// Changes how much log is kept between checkpoints, in bytes, while it is written. Less takes effect as the checkpoint follows.
+    /// It lasts until the database is closed.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] below 4 MiB, or if it is too little for the log buffer chosen at open;
+    /// [`crate::Error::Poisoned`], [`crate::Error::Io`].
+    pub fn set_log_capacity_bytes(&self, bytes: u64) -> Result<()> {
+        self.shared.set_log_capacity(bytes)
+    }
+
+    /// Changes the replacement policy while the cache is in use; its content stays.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] for a parameter out of range.
+    pub fn set_replacement_policy(&self, policy: ReplacementPolicy) -> Result<()> {
+        self.shared.set_policy(policy)
+    }
+
+    /// Whether the cache is told which ranges are scans; see [`Builder::scan_hints`].
+    pub fn set_scan_hints(&self, on: bool) {
+        self.shared.set_scan_hints(on);
+    }
+
+    /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that the next open has
+    /// nothing to recover. Transactions that still run, other handles and snapshots get [`crate::Error::Closed`] from now on; what was not
+    /// committed is rolled back by the next open. The database can be opened again when this returns, also after an error.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`] in a forked child, where nothing is done;
+    /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`]: nothing committed is lost, the next open recovers.
+    pub fn close(self) -> Result<()> {
+        self.shared.close()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.shared.leak_in_child();
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.shared.describe())
+    }
+}

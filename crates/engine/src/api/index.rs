@@ -1,0 +1,226 @@
+//! Reading a table through one of its secondary indexes.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+use crate::Result;
+use crate::api::range::Ends;
+use crate::instance::options::ReadOptions;
+use crate::rows::definition::{decode_key, decode_value};
+use crate::rows::encoding::{Row, undecodable};
+use crate::rows::types::{Key, Value};
+use crate::schema::handle::TableRef;
+use crate::session::context::{Context, Direction};
+
+/// A secondary index as a transaction sees it; from [`crate::ReadTable::index`].
+pub struct Index<'t, K: Key, V: Value, I: Key> {
+    context: &'t Context,
+    handle: TableRef<'t>,
+    no: usize,
+    row: PhantomData<fn() -> (K, V)>,
+    key: PhantomData<fn() -> I>,
+}
+
+/// The keys of an index entry: its own and that of the row.
+pub type Entry<K, I> = (<I as Value>::Owned, <K as Value>::Owned);
+
+/// A row found through an index: index key, primary key, value.
+pub type IndexedRow<K, V, I> = (<I as Value>::Owned, <K as Value>::Owned, <V as Value>::Owned);
+
+/// The bounds in the index's tree, whose keys are index key ++ primary key: an index key is self-delimiting and no
+/// prefix of another, so all its entries lie between it and it followed by more than any primary key.
+fn entry_bounds<'k, I: Key>(range: &impl RangeBounds<I::Ref<'k>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let encode = |key: &I::Ref<'k>| {
+        let mut out = Vec::with_capacity(32);
+        I::encode_key(*key, false, &mut out);
+        out
+    };
+    let from = match range.start_bound() {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(key) => Bound::Included(encode(key)),
+        Bound::Excluded(key) => after(encode(key)),
+    };
+    let to = match range.end_bound() {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Excluded(key) => Bound::Excluded(encode(key)),
+        Bound::Included(key) => match after(encode(key)) {
+            Bound::Included(end) => Bound::Excluded(end),
+            other => other,
+        },
+    };
+    (from, to)
+}
+
+/// The first byte string behind all that begin with `prefix`, as a bound; unbounded if there is none.
+fn after(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
+    while let Some(last) = prefix.last_mut() {
+        if *last < u8::MAX {
+            *last += 1;
+            return Bound::Included(prefix);
+        }
+        prefix.pop();
+    }
+    Bound::Unbounded
+}
+
+impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
+    pub(crate) fn new(context: &'t Context, handle: TableRef<'t>, no: usize) -> Index<'t, K, V, I> {
+        Index { context, handle, no, row: PhantomData, key: PhantomData }
+    }
+
+    /// The first row under the index key `key`: the only one if the index is unique.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::get`].
+    pub fn get(&self, key: I::Ref<'_>) -> Result<Option<Row<K, V>>> {
+        let row = self.range((Bound::Included(key), Bound::Included(key)))?.next().transpose()?;
+        Ok(row.map(|(_, key, value)| (key, value)))
+    }
+
+    /// The rows whose index keys lie in `range`, in the order of the index; rows with equal index keys in the order of
+    /// their primary keys.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::range`].
+    pub fn range<'k>(&self, range: impl RangeBounds<I::Ref<'k>>) -> Result<IndexRange<'t, K, V, I>> {
+        self.range_with(range, &ReadOptions::default())
+    }
+
+    /// [`Index::range`] with options.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::range`].
+    pub fn range_with<'k>(
+        &self,
+        range: impl RangeBounds<I::Ref<'k>>,
+        options: &ReadOptions,
+    ) -> Result<IndexRange<'t, K, V, I>> {
+        Ok(IndexRange { entries: self.keys_with(range, options)?, types: PhantomData })
+    }
+
+    /// The entries whose index keys lie in `range`, answered from the index alone.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::range`].
+    pub fn keys<'k>(&self, range: impl RangeBounds<I::Ref<'k>>) -> Result<IndexEntries<'t, K, I>> {
+        self.keys_with(range, &ReadOptions::default())
+    }
+
+    /// [`Index::keys`] with options.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::range`].
+    pub fn keys_with<'k>(
+        &self,
+        range: impl RangeBounds<I::Ref<'k>>,
+        options: &ReadOptions,
+    ) -> Result<IndexEntries<'t, K, I>> {
+        let bounds = entry_bounds::<I>(&range);
+        let ends = Ends::new(self.context, self.handle.clone(), Some(self.no), bounds, options, None);
+        Ok(IndexEntries { ends, types: PhantomData })
+    }
+}
+
+/// The entries of a range of an index; made by [`Index::keys`].
+pub struct IndexEntries<'t, K: Key, I: Key> {
+    ends: Ends<'t>,
+    types: PhantomData<fn() -> (K, I)>,
+}
+
+/// An entry, decoded.
+struct Found<K: Key, I: Key> {
+    entry: Entry<K, I>,
+    key_bytes: Vec<u8>,
+}
+
+impl<K: Key, I: Key> IndexEntries<'_, K, I> {
+    /// The next entry decoded, with the row key's bytes as well.
+    fn step(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
+        let handle = self.ends.handle.clone();
+        let Some((mut entry, _)) = self.ends.step(direction)? else { return Ok(None) };
+        let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle.name, "index key"))?;
+        let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&handle.name, "key"))?;
+        Ok(Some(Found { entry: (index_key, key), key_bytes: entry.to_vec() }))
+    }
+}
+
+impl<K: Key, I: Key> Iterator for IndexEntries<'_, K, I> {
+    type Item = Result<Entry<K, I>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward).map(|found| found.map(|f| f.entry)).transpose()
+    }
+}
+
+impl<K: Key, I: Key> DoubleEndedIterator for IndexEntries<'_, K, I> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward).map(|found| found.map(|f| f.entry)).transpose()
+    }
+}
+
+/// The rows of a range of an index; made by [`Index::range`].
+pub struct IndexRange<'t, K: Key, V: Value, I: Key> {
+    entries: IndexEntries<'t, K, I>,
+    types: PhantomData<fn() -> V>,
+}
+
+impl<K: Key, V: Value, I: Key> IndexRange<'_, K, V, I> {
+    fn step(&mut self, direction: Direction) -> Result<Option<IndexedRow<K, V, I>>> {
+        let mut value = Vec::new();
+        while let Some(Found { entry: (index_key, key), key_bytes }) = self.entries.step(direction)? {
+            // The row has gone only if the transaction has deleted it meanwhile, on another thread.
+            if self.entries.ends.row(direction, &key_bytes, &mut value)? {
+                let handle = &self.entries.ends.handle;
+                let value = decode_value::<V>(&value).ok_or_else(|| undecodable::<V>(&handle.name, "value"))?;
+                return Ok(Some((index_key, key, value)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<K: Key, V: Value, I: Key> Iterator for IndexRange<'_, K, V, I> {
+    type Item = Result<IndexedRow<K, V, I>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward).transpose()
+    }
+}
+
+impl<K: Key, V: Value, I: Key> DoubleEndedIterator for IndexRange<'_, K, V, I> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward).transpose()
+    }
+}
+
+impl<K: Key, V: Value, I: Key> fmt::Debug for Index<'_, K, V, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index({}.{})", self.handle.name.clone(), self.handle.record.indexes[self.no].name)
+    }
+}
+
+impl<K: Key, I: Key> fmt::Debug for IndexEntries<'_, K, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IndexEntries({})", self.ends.handle.name.clone())
+    }
+}
+
+impl<K: Key, V: Value, I: Key> fmt::Debug for IndexRange<'_, K, V, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IndexRange({})", self.entries.ends.handle.name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_take_in_all_entries_of_a_key() {
+        let (from, to) = entry_bounds::<u8>(&(3..=7));
+        assert_eq!((from, to), (Bound::Included(vec![3]), Bound::Excluded(vec![8])));
+        let (from, to) = entry_bounds::<u8>(&(Bound::Excluded(3), Bound::Included(255)));
+        assert_eq!((from, to), (Bound::Included(vec![4]), Bound::Unbounded));
+    }
+}

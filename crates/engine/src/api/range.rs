@@ -1,0 +1,251 @@
+//! Going through rows: [`Range`], an iterator of owned rows from both ends, and [`Cursor`], which fills buffers.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Bound;
+
+use crate::instance::options::{ReadOptions, WaitMode};
+use crate::rows::definition::{decode_key, decode_value};
+use crate::rows::encoding::{Row, encode_key, undecodable};
+use crate::rows::types::{Key, Value};
+use crate::schema::handle::{TableHandle, TableRef};
+use crate::session::context::{Context, Direction, LockKind, RawCursor};
+use crate::{Error, Result};
+
+/// The rows of a range, from both ends; made by [`crate::ReadTable::range`].
+///
+/// It holds no page and no latch between items, so it may live as long as its transaction, and thousands of them may
+/// be open. Rows that the same write transaction adds ahead of it will be seen.
+pub struct Range<'t, K: Key, V: Value> {
+    ends: Ends<'t>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+/// A range of byte strings from both ends. Each end has its own cursor, made when it is first asked; they meet where
+/// one would pass the last key that the other gave.
+pub(crate) struct Ends<'t> {
+    context: &'t Context,
+    pub handle: TableRef<'t>,
+    options: ReadOptions,
+    lock: Option<(LockKind, WaitMode)>,
+    index: Option<usize>,
+    bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    front: Option<RawCursor<'t>>,
+    back: Option<RawCursor<'t>>,
+    /// The last key given from the front, and from the back.
+    given: (Option<Vec<u8>>, Option<Vec<u8>>),
+    done: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'t> Ends<'t> {
+    pub(crate) fn new(
+        context: &'t Context,
+        handle: TableRef<'t>,
+        index: Option<usize>,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        options: &ReadOptions,
+        lock: Option<(LockKind, WaitMode)>,
+    ) -> Ends<'t> {
+        let done = is_empty(&bounds);
+        let (options, given) = (*options, (None, None));
+        let (key, value) = (Vec::new(), Vec::new());
+        Ends { context, handle, options, lock, index, bounds, front: None, back: None, given, done, key, value }
+    }
+
+    fn cursor(&self) -> RawCursor<'t> {
+        match self.index {
+            None => RawCursor::new(self.context, self.handle.clone(), &self.options, self.lock),
+            Some(no) => RawCursor::on_index(self.context, self.handle.clone(), no, &self.options),
+        }
+    }
+
+    /// The next key and value from the end that `direction` starts at.
+    pub(crate) fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        if self.done {
+            return Ok(None);
+        }
+        let found = self.advance(direction);
+        if !matches!(found, Ok(true)) {
+            self.done = true;
+            return found.map(|_| None);
+        }
+        let last = match direction {
+            Direction::Forward => &mut self.given.0,
+            Direction::Backward => &mut self.given.1,
+        };
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(&self.key);
+        Ok(Some((&self.key, &self.value)))
+    }
+
+    /// Reads the row of `key`, to which the entry leads that came from the end that `direction` starts at, into `value`; false if there is
+    /// none.
+    pub(crate) fn row(&self, direction: Direction, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let cursor = match direction {
+            Direction::Forward => &self.front,
+            Direction::Backward => &self.back,
+        };
+        cursor.as_ref().map_or(Ok(false), |cursor| cursor.row(key, value))
+    }
+
+    /// Moves one cursor; false when the range is through.
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        let mut cursor = match direction {
+            Direction::Forward => self.front.take(),
+            Direction::Backward => self.back.take(),
+        };
+        if cursor.is_none() {
+            let mut made = self.cursor();
+            made.seek(self.bounds.0.as_ref().map(Vec::as_slice), self.bounds.1.as_ref().map(Vec::as_slice), direction)?;
+            cursor = Some(made);
+        }
+        let Some(mut cursor) = cursor else { return Ok(false) };
+        let found = cursor.next(&mut self.key, &mut self.value)?;
+        let slot = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
+        };
+        *slot = Some(cursor);
+        Ok(found && !self.met(direction))
+    }
+
+    /// Whether the key just read was given by the other end already.
+    fn met(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Forward => self.given.1.as_ref().is_some_and(|k| self.key.cmp(k) != Ordering::Less),
+            Direction::Backward => self.given.0.as_ref().is_some_and(|k| self.key.cmp(k) != Ordering::Greater),
+        }
+    }
+}
+
+/// Whether no key can lie within `bounds`.
+fn is_empty(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
+    use Bound::{Excluded, Included, Unbounded};
+    match (&bounds.0, &bounds.1) {
+        (Unbounded, _) | (_, Unbounded) => false,
+        (Included(from), Included(to)) => from > to,
+        (Included(from) | Excluded(from), Included(to) | Excluded(to)) => from >= to,
+    }
+}
+
+impl<'t, K: Key, V: Value> Range<'t, K, V> {
+    pub(crate) fn new(
+        context: &'t Context,
+        handle: TableRef<'t>,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        options: &ReadOptions,
+        lock: Option<(LockKind, WaitMode)>,
+    ) -> Range<'t, K, V> {
+        Range { ends: Ends::new(context, handle, None, bounds, options, lock), types: PhantomData }
+    }
+
+    fn step(&mut self, direction: Direction) -> Option<Result<Row<K, V>>> {
+        let handle = self.ends.handle.clone();
+        match self.ends.step(direction) {
+            Ok(None) => None,
+            Ok(Some((key, value))) => Some(decode_row::<K, V>(&handle, key, value)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+fn decode_row<K: Key, V: Value>(handle: &TableHandle, key: &[u8], value: &[u8]) -> Result<Row<K, V>> {
+    let key = decode_key::<K>(key).ok_or_else(|| undecodable::<K>(&handle.name, "key"))?;
+    let value = decode_value::<V>(value).ok_or_else(|| undecodable::<V>(&handle.name, "value"))?;
+    Ok((key, value))
+}
+
+impl<K: Key, V: Value> Iterator for Range<'_, K, V> {
+    type Item = Result<Row<K, V>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward)
+    }
+}
+
+impl<K: Key, V: Value> DoubleEndedIterator for Range<'_, K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward)
+    }
+}
+
+impl<K: Key, V: Value> fmt::Debug for Range<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Range({})", self.ends.handle.name.clone())
+    }
+}
+
+/// A position in a table that fills the caller's buffers with encoded keys and values.
+///
+/// ```
+/// # use holdfast::{Database, Error, ReadOptions, TableDefinition};
+/// # const T: TableDefinition<u64, &str> = TableDefinition::new("t");
+/// # let db = Database::in_memory()?;
+/// # db.transact(|txn| txn.open_table(&T)?.insert(1, "one"))?;
+/// let txn = db.begin_read()?;
+/// let table = txn.open_table(&T)?;
+/// let mut cursor = table.cursor(&ReadOptions::new());
+/// let (mut key, mut value, mut bytes) = (Vec::new(), Vec::new(), 0);
+/// cursor.seek(..)?;
+/// while cursor.next_into(&mut key, &mut value)? {
+///     bytes += value.len();
+/// }
+/// assert_eq!(bytes, 3);
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Cursor<'t, K: Key, V: Value> {
+    raw: RawCursor<'t>,
+    positioned: bool,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
+    pub(crate) fn new(raw: RawCursor<'t>) -> Cursor<'t, K, V> {
+        Cursor { raw, positioned: false, types: PhantomData }
+    }
+
+    /// Stands before the first row of `range`; the cursor then goes up.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::get`].
+    pub fn seek<'k>(&mut self, range: impl std::ops::RangeBounds<K::Ref<'k>>) -> Result<()> {
+        self.position(&range, Direction::Forward)
+    }
+
+    /// Stands behind the last row of `range`; the cursor then goes down.
+    ///
+    /// # Errors
+    /// As [`crate::ReadTable::get`].
+    pub fn seek_rev<'k>(&mut self, range: impl std::ops::RangeBounds<K::Ref<'k>>) -> Result<()> {
+        self.position(&range, Direction::Backward)
+    }
+
+    fn position<'k>(&mut self, range: &impl std::ops::RangeBounds<K::Ref<'k>>, direction: Direction) -> Result<()> {
+        let from = range.start_bound().map(|key| encode_key::<K>(*key));
+        let to = range.end_bound().map(|key| encode_key::<K>(*key));
+        self.positioned = true;
+        self.raw.seek(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice), direction)
+    }
+
+    /// Replaces the contents of `key` and `value` by the next row in the direction of the last seek; false at the end
+    /// of the range.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] before the first seek; as [`crate::ReadTable::get`].
+    pub fn next_into(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        if !self.positioned {
+            return Err(Error::invalid("the cursor has no position; call seek or seek_rev first"));
+        }
+        self.raw.next(key, value)
+    }
+}
+
+impl<K: Key, V: Value> fmt::Debug for Cursor<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("positioned", &self.positioned).finish_non_exhaustive()
+    }
+}

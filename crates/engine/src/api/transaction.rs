@@ -1,0 +1,167 @@
+//! Transactions: [`ReadTransaction`] is a snapshot, [`WriteTransaction`] can change rows, and many may run at once.
+
+use std::fmt;
+
+use crate::api::table::{ReadTable, Table};
+use crate::ddl::tables;
+use crate::instance::options::FlushAtCommit;
+use crate::rows::definition::TableDefinition;
+use crate::rows::types::{Key, Value};
+use crate::schema::handle::TableRef;
+use crate::session::context::{Context, SavepointId};
+use crate::{Error, Result};
+
+/// A snapshot of the database: it sees what was committed when it began, however long it lives.
+///
+/// Costs writers nothing but one old version per row that they change meanwhile. Ends when it is dropped.
+pub struct ReadTransaction {
+    context: Context,
+}
+
+impl ReadTransaction {
+    pub(crate) fn new(context: Context) -> ReadTransaction {
+        ReadTransaction { context }
+    }
+
+    /// Opens a table for reading.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with other types or indexes.
+    pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<ReadTable<'_, K, V>> {
+        let handle = self.context.table(definition.name())?;
+        handle.check_types(definition)?;
+        Ok(ReadTable::new(&self.context, handle))
+    }
+
+    /// The tables that the snapshot has, sorted by name.
+    #[must_use]
+    pub fn list_tables(&self) -> Vec<String> {
+        self.context.table_names()
+    }
+}
+
+impl Drop for ReadTransaction {
+    fn drop(&mut self) {
+        // There is nothing to roll back, and the counters are to say so. A database that is closed does not mind.
+        let _ = self.context.commit(None);
+    }
+}
+
+impl fmt::Debug for ReadTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadTransaction")
+    }
+}
+
+/// A transaction that can change rows. Any number of them run at the same time, also on the same table.
+///
+/// Rolls back when it is dropped without [`WriteTransaction::commit`]. It may move between threads.
+///
+/// Its snapshot is taken by the first read without a lock. A statement that fails has no effect, and the transaction goes on. After
+/// [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it is rolled back, and all later calls fail with the same error.
+pub struct WriteTransaction {
+    context: Context,
+}
+
+/// A point in a write transaction that it can go back to.
+#[derive(Clone, Debug)]
+pub struct Savepoint(pub(crate) SavepointId);
+
+impl WriteTransaction {
+    pub(crate) fn new(context: Context) -> WriteTransaction {
+        WriteTransaction { context }
+    }
+
+    /// Opens a table for reading and writing, and creates it if there is none.
+    ///
+    /// Creating a table is a transaction of its own: the new, empty table stays when this one rolls back.
+    ///
+    /// # Errors
+    /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when it is created, those of
+    /// [`crate::Database::create_table`].
+    pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
+        let handle = table_or_create(&self.context, definition)?;
+        handle.check_types(definition)?;
+        let specs = handle.check_writable(definition)?;
+        self.context.enter(&handle)?;
+        handle.store.learn_specs(&specs);
+        Ok(Table::new(ReadTable::new(&self.context, handle), specs))
+    }
+
+    /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadlock`], [`crate::Error::Conflict`] and others that have ended the transaction: an earlier call
+    /// had reported it, and everything was rolled back.
+    pub fn savepoint(&self) -> Result<Savepoint> {
+        self.context.savepoint().map(Savepoint)
+    }
+
+    /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone itself; those of
+    /// [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage, after which the transaction is over, too.
+    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+        self.context.rollback_to(&savepoint.0)
+    }
+
+    /// Makes the changes visible to transactions that begin later, and durable as the options say.
+    ///
+    /// # Errors
+    /// Those of [`WriteTransaction::savepoint`]; [`crate::Error::Poisoned`] and
+    /// [`crate::Error::Io`] if it is unknown whether the commit is durable: the next open tells.
+    pub fn commit(self) -> Result<()> {
+        self.context.commit(None)
+    }
+
+    /// [`WriteTransaction::commit`] that waits for `flush`, whatever the options say.
+    ///
+    /// # Errors
+    /// As [`WriteTransaction::commit`].
+    pub fn commit_with(self, flush: FlushAtCommit) -> Result<()> {
+        self.context.commit(Some(flush))
+    }
+
+    /// Undoes all changes. Dropping the transaction does the same; this reports errors.
+    ///
+    /// # Errors
+    /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next open.
+    pub fn rollback(self) -> Result<()> {
+        self.context.rollback()
+    }
+
+    /// The tables that there are, sorted by name.
+    #[must_use]
+    pub fn list_tables(&self) -> Vec<String> {
+        self.context.table_names()
+    }
+}
+
+/// The table as the transaction knows it, or as it is by now, or a new one.
+fn table_or_create<'t, K: Key, V: Value>(
+    context: &'t Context,
+    definition: &TableDefinition<K, V>,
+) -> Result<TableRef<'t>> {
+    loop {
+        if let Some(table) = context.table_or_newer(definition.name()) {
+            return Ok(table);
+        }
+        match tables::create_table(context.shared(), definition) {
+            Err(Error::TableExists(_)) => {}
+            result => return result.map(TableRef::New),
+        }
+    }
+}
+
+impl AsRef<Context> for WriteTransaction {
+    fn as_ref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl fmt::Debug for WriteTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WriteTransaction")
+    }
+}

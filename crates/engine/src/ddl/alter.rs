@@ -1,0 +1,360 @@
+//! Changing the indexes of a table in place: adding, dropping and reordering them, crash-safe at any point.
+//!
+//! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as
+//! *unused*: their pages belong to no table. Then their trees are made, and the caller fills them.
+//! Rows do not change meanwhile, or the transactions that change them note it in
+//! [deltas](crate::delta). The transaction that alters a table is among its writers, so that the
+//! table is neither dropped nor compacted.
+//!
+//! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One
+//! transaction, for all tables that change together, replaces their records, removes the notes of
+//! the new indexes and adds notes of the dropped ones: from its commit on the tables are the new
+//! ones. Then another [`TableStore`] over the same file takes the place of the old one, purge and
+//! rollback release what was dropped, and its pages are freed; after that the note is removed, too.
+//! New indexes have no old versions: to views of before they do not exist
+//! ([`TableIndex::set_since`]).
+//!
+//! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one of its unused indexes, before
+//! the database is open. No page is ever allocated without saying whose it is, but parts of large values that nothing
+//! refers to yet; an id is never used twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::{IndexId, PageId, PageNo, SpaceId, page};
+use holdfast_io::AlignedBuf;
+use holdfast_pool::AccessKind;
+use holdfast_tree::{PageSet, SpaceFile, Tree};
+use holdfast_txn::{IndexKind, TableIndex, values};
+use holdfast_wal::SpaceClass;
+
+use crate::ddl::delta::{self, Refused};
+use crate::ddl::tables::{OptionsOf, check_index_name, find, keep_writers_out, named, numbers_left, with_options};
+use crate::instance::shared::Shared;
+use crate::schema::catalog::{IndexRecord, NextIds, TableRecord, Unused};
+use crate::schema::handle::{Entered, TableHandle};
+use crate::schema::store;
+use crate::schema::store::TableStore;
+use crate::schema::table_file::Closed;
+use crate::{Error, Result};
+
+/// An index that no table has yet.
+pub(crate) struct NewIndex {
+    pub record: IndexRecord,
+    pub index: Arc<TableIndex>,
+}
+
+/// A change of a table's indexes that is under way.
+pub(crate) struct Alteration {
+    pub table: Arc<TableHandle>,
+    pub added: Vec<NewIndex>,
+    /// One for each added index, if rows change meanwhile.
+    deltas: Vec<Arc<TableIndex>>,
+    /// The entry that was there twice when deltas were merged, and the number of its index.
+    pub refused: Option<(u32, Refused)>,
+    /// Given up when the table is to change.
+    entered: Option<Entered>,
+}
+
+/// What a table becomes.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Its secondary indexes, in order.
+    pub indexes: Vec<IndexRecord>,
+    pub options: Vec<u8>,
+}
+
+/// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique.
+/// `with_deltas`: rows are going to change meanwhile, but none changes yet.
+pub(crate) fn begin(
+    shared: &Shared,
+    name: &str,
+    add: &[(&str, &str, bool)],
+    with_deltas: bool,
+    wait: Duration,
+) -> Result<Alteration> {
+    shared.check_writable()?;
+    // Waits not only for the writers that are to stay away: a session that ends while its
+    // transaction is prepared leaves the table when the transaction is on the list of prepared
+    // ones.
+    let found = find(shared, name)?;
+    check_unaltered(&found)?;
+    let closed = keep_writers_out(shared, &found, wait)?;
+    let mut next = shared.ddl.lock();
+    let table = find(shared, name)?;
+    if !closed.is_of(&table.store.file) {
+        return Err(Error::TableNotFound(name.into()));
+    }
+    check_unaltered(&table)?;
+    table.store.indexes()?;
+    for (index, ..) in add {
+        check_index_name(index)?;
+    }
+    // The lock of the catalog keeps the table from now on.
+    drop(closed);
+    let entered = Some(table.enter()?);
+    let count = if with_deltas { 2 * add.len() } else { add.len() };
+    let behind = numbers_left(next.index.checked_add(count as u32))?;
+    let ids: Vec<IndexId> = (next.index..behind).map(IndexId).collect();
+    if !ids.is_empty() {
+        let after = NextIds { index: behind, ..*next };
+        let unused = Unused { space: table.record.space, more: ids.clone(), less: Vec::new() };
+        shared.catalog.set_next_and_unused(&shared.txns, after, &unused)?;
+        *next = after;
+    }
+    drop(next);
+    let space = table.store.space()?;
+    let access = shared.pool().access(AccessKind::Point);
+    let tree = |&id: &IndexId| Ok(Tree::open(space, id, Tree::create(space, id, &access)?));
+    let (of_added, of_deltas) = ids.split_at(add.len());
+    let rows = &table.store.indexes()?[0];
+    let added = of_added.iter().map(|id| Ok(TableIndex::leading_to(rows, tree(id)?)));
+    let made = added.collect::<Result<Vec<_>>>()?;
+    let deltas = of_deltas.iter().map(|id| Ok(TableIndex::new(tree(id)?, IndexKind::Entries)));
+    let deltas = deltas.collect::<Result<Vec<_>>>()?;
+    drop(access);
+    for delta in &deltas {
+        shared.txns.register(delta);
+    }
+    table.store.deltas.write().clone_from(&deltas);
+    let record = |(name, key_type, unique): &(&str, &str, bool), index: Arc<TableIndex>| {
+        let (name, key_type) = ((*name).into(), (*key_type).into());
+        let record = IndexRecord { id: index.id(), root: index.tree().root(), unique: *unique, name, key_type };
+        NewIndex { record, index }
+    };
+    let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
+    Ok(Alteration { table, added, deltas, refused: None, entered })
+}
+
+/// Refuses a table whose indexes are being changed.
+fn check_unaltered(table: &TableHandle) -> Result<()> {
+    if table.store.deltas.read().is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the indexes of table `{}` are being changed already", table.name)))
+}
+
+impl Alteration {
+    /// Puts what the deltas say into the new indexes.
+    fn merge(&mut self, shared: &Shared) -> Result<()> {
+        for (no, (new, delta)) in self.added.iter().zip(&self.deltas).enumerate() {
+            shared.txns.register(&new.index);
+            let mut refused = None;
+            let merged = delta::merge(shared, &new.index, delta, &mut refused);
+            self.refused = refused.map(|refused| (no as u32, refused));
+            merged?;
+        }
+        Ok(())
+    }
+}
+
+/// A table on its way from one definition to the next.
+struct Change {
+    old: Arc<TableHandle>,
+    record: TableRecord,
+    store: TableStore,
+    unused: Unused,
+    /// What is not needed any more when the change is made.
+    gone: Vec<Arc<TableIndex>>,
+}
+
+impl Change {
+    fn new(shared: &Shared, alteration: &Alteration, outcome: Outcome) -> Result<Change> {
+        let name = &alteration.table.name;
+        let now = shared.schema().get(name).cloned();
+        // It may have been renamed or replaced; its options may have changed.
+        let old = now.filter(|now| Arc::ptr_eq(&now.store, &alteration.table.store));
+        let old = old.ok_or_else(|| Error::TableNotFound(name.clone()))?;
+        let Outcome { indexes, options } = outcome;
+        for (i, index) in indexes.iter().enumerate() {
+            if indexes[..i].iter().any(|other| other.name == index.name || other.id == index.id) {
+                return Err(Error::invalid(format!("the table would have two indexes called `{}`", index.name)));
+            }
+        }
+        let version = old.record.version + 1;
+        let record = TableRecord { indexes, options, version, ..old.record.clone() };
+        let added: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
+        let store = old.store.with_indexes(&shared.txns, &record, &added)?;
+        let has = |id| record.index_ids().any(|other| other == id);
+        let new: Vec<IndexId> = added.iter().map(|index| index.id()).collect();
+        if !new.iter().all(|&id| has(id)) {
+            return Err(Error::invalid("the table would not have an index that was made for it"));
+        }
+        let dropped = old.record.index_ids().filter(|&id| !has(id)).collect();
+        let unused = Unused { space: record.space, more: dropped, less: new };
+        let indexes = old.store.all_indexes().iter().filter(|index| !has(index.id()));
+        let gone = indexes.chain(&alteration.deltas).cloned().collect();
+        Ok(Change { old, record, store, unused, gone })
+    }
+}
+
+/// Makes the changes of all `alterations`, and gives other tables other options, at once. It waits for writers of each for `wait`. An error
+/// beside `true` says that this is done, but could not be made durable.
+pub(crate) fn commit(
+    shared: &Shared,
+    mut alterations: Vec<(&mut Alteration, Outcome)>,
+    options: &OptionsOf<'_>,
+    wait: Duration,
+) -> (bool, Result<()>) {
+    let mut closed = Vec::new();
+    let prepared = alterations.iter_mut().try_for_each(|(alteration, _)| {
+        closed.push(prepare(shared, alteration, wait)?);
+        Ok(())
+    });
+    let (done, result) = match prepared.and_then(|()| replace(shared, &mut alterations, options)) {
+        Ok(replaced) => (true, replaced),
+        Err(error) => (false, Err(error)),
+    };
+    drop(closed);
+    if !done {
+        // Until they are given up they keep the tables as they are.
+        for (alteration, _) in alterations {
+            alteration.entered = alteration.table.enter().ok();
+        }
+    }
+    (done, result)
+}
+
+/// Keeps the writers out of a table and puts what they have done since the beginning into its new indexes.
+fn prepare(shared: &Shared, alteration: &mut Alteration, wait: Duration) -> Result<Closed> {
+    alteration.entered = None;
+    let closed = keep_writers_out(shared, &alteration.table, wait)?;
+    alteration.merge(shared)?;
+    // A view that sees this commit sees all rows of which the new indexes have entries, as they
+    // are.
+    let lifetime = alteration.table.store.file.lifetime;
+    store::begin_now(&shared.txns, lifetime, alteration.added.iter().map(|new| &new.index));
+    Ok(closed)
+}
+
+/// Puts the tables as they are to be in the place of those that are, where all are prepared. The error inside says that this is done, but
+/// could not be made durable.
+fn replace(
+    shared: &Shared,
+    alterations: &mut [(&mut Alteration, Outcome)],
+    options: &OptionsOf<'_>,
+) -> Result<Result<()>> {
+    let _ddl = shared.ddl.lock();
+    let change = |(alteration, outcome): &mut (&mut Alteration, Outcome)| {
+        Change::new(shared, alteration, std::mem::take(outcome))
+    };
+    let changes = alterations.iter_mut().map(change).collect::<Result<Vec<_>>>()?;
+    let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
+    let others = with_options(shared, options)?;
+    let replaced = shared.catalog.replace_all(&shared.txns, &records, &named(&others));
+    if let (Err(error), Some(first)) = (&replaced, changes.first())
+        && !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true)
+    {
+        return Err(error.clone());
+    }
+    changes.into_iter().for_each(|change| publish(shared, change));
+    others.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    Ok(replaced)
+}
+
+/// Publishes a table as it is now, and frees the pages of what was dropped.
+fn publish(shared: &Shared, change: Change) {
+    let Change { old, record, store, gone, .. } = change;
+    let table = Arc::new(TableHandle::new(old.name.clone(), record, Arc::new(store)));
+    old.store.set_superseded();
+    shared.publish(None, Some(table));
+    // What could not be freed is freed by the next open.
+    let _ = free(shared, &old.store, &gone, true);
+}
+
+/// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages to which no tree leads.
+pub(crate) fn abandon(shared: &Shared, alteration: &Alteration, is_whole: bool) -> Result<()> {
+    let _ddl = shared.ddl.lock();
+    let store = &alteration.table.store;
+    // Transactions that were noting something have done so; others do not any more.
+    store.deltas.write().clear();
+    let added = alteration.added.iter().map(|new| &new.index);
+    free(shared, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
+}
+
+/// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets them.
+fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<IndexId> = indexes.iter().map(|index| index.id()).collect();
+    ids.iter().for_each(|&id| shared.txns.forget(id));
+    let space = store.space()?;
+    let access = shared.pool().access(AccessKind::Maintenance);
+    let (mut reached, mut is_sound) = (PageSet::new(), true);
+    for index in indexes {
+        // What the entries say of their writers does not matter any more.
+        index
+            .tree()
+            .verify(&access, &mut reached, &mut |_, entry| values::chain_of(entry), &mut |_| is_sound = false)?;
+    }
+    if !is_sound {
+        return Err(Error::damaged_file(space.space().file().name(), "an index that is given up is damaged"));
+    }
+    space.free_pages(&reached.iter().collect::<Vec<_>>(), SpaceClass::User, &access)?;
+    drop(access);
+    if is_whole {
+        let unused = Unused { space: space.id(), more: Vec::new(), less: ids };
+        shared.catalog.set_unused(&shared.txns, &unused)?;
+    }
+    Ok(())
+}
+
+/// Frees what changes that were cut short have left in the files. The database is not in use yet.
+/// What cannot be freed - a table is damaged, its file cannot be read, the notes are locked by a
+/// transaction that cannot be rolled back - is left for the next open: it takes space and does no
+/// other harm.
+pub(crate) fn sweep(shared: &Shared, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Result<()> {
+    if unused.is_empty() || shared.read_only {
+        return Ok(());
+    }
+    if !shared.has_free_catalog() {
+        return shared.check();
+    }
+    for (id, indexes) in unused {
+        if sweep_file(shared, id, indexes).is_err() {
+            shared.check()?;
+        }
+    }
+    Ok(())
+}
+
+/// Frees the pages of unused indexes in one file, and forgets these.
+fn sweep_file(shared: &Shared, id: SpaceId, indexes: Vec<IndexId>) -> Result<()> {
+    let schema = shared.schema();
+    // If there is no such table any more, its file has gone.
+    if let Some(table) = schema.tables().find(|table| table.record.space == id) {
+        // A note that names an index which the table has is damaged.
+        let unused: Vec<_> = indexes.iter().copied().filter(|&id| table.store.index_of(id).is_none()).collect();
+        free_pages_of(shared, table.store.space()?, &unused)?;
+    }
+    shared.catalog.set_unused(&shared.txns, &Unused { space: id, more: Vec::new(), less: indexes })
+}
+
+/// Bytes of a file that are read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Frees all pages that say they are of one of `indexes`. They are read from the file, past the
+/// cache: there may be pages that were never written.
+fn free_pages_of(shared: &Shared, space: &SpaceFile, indexes: &[IndexId]) -> Result<()> {
+    shared.pool().flush_space(space.space())?;
+    let file = space.space().file();
+    let page_size = shared.meta.page_size;
+    let access = shared.pool().access(AccessKind::Maintenance);
+    let pages = u64::from(space.header(&access)?.pages);
+    let mut buf = AlignedBuf::zeroed(PIECE);
+    let mut found = Vec::new();
+    for first in (0..pages).step_by(PIECE / page_size) {
+        let count = (pages - first).min((PIECE / page_size) as u64) as usize;
+        buf.resize(count * page_size);
+        file.read_at(first * page_size as u64, &mut buf)?;
+        for (bytes, no) in buf.chunks_exact(page_size).zip(first as u32..) {
+            let no = PageNo(no);
+            let is_theirs = page::check(bytes, PageId::new(space.id(), no)).is_ok_and(|p| indexes.contains(&p.index));
+            if is_theirs && space.is_allocated(no, &access)? {
+                found.push(no);
+            }
+        }
+    }
+    space.free_pages(&found, SpaceClass::User, &access)
+}

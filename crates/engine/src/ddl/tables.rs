@@ -1,0 +1,506 @@
+//! Creating, dropping and renaming tables, one at a time, each crash-safe at any point.
+//!
+//! **Create.** 1. The ids are taken by a transaction of their own, so that no space id is ever used twice. That the space's id was given out is
+//! durable before its file exists, so that the next open knows the file of a creation that was cut short from a file that is not this database's
+//! to remove. 2. The file is created, with its directory entry durable, before anything in it is logged.
+//! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
+//! before that leaves a file that the next open removes.
+//!
+//! **Drop.** New writers are kept out and those inside are waited for, before the lock of the
+//! catalog is taken: others go on changing definitions meanwhile. A table that a prepared
+//! transaction has changed stays. One transaction removes the table from the catalog: from its
+//! commit on it does not exist, and a crash leaves a file that the next open removes. Then purge
+//! and rollback release its indexes, a new version of the definitions is published, and the file is
+//! removed with the last transaction or backup that holds an older one.
+//!
+//! **Cost.** A create waits for the disk three times (the file, its directory entry, the commit), a
+//! drop twice (the commit, the mark in the file that it may go): the removed directory entry need
+//! not be durable, since the next open removes a marked file. Versions of the definitions share
+//! what does not differ, so that the rest does not grow with the number of tables. An empty table
+//! has a file of eight pages.
+//!
+//! **Temporary tables.** But for granting space ids, which is done for several at a time, none of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
+//! nor the commits in the catalog. So a crash may leave such a table in the catalog with a file that lacks parts, or without one:
+//! it is damaged then, which is no error of the database, and can be dropped. Its writers are not waited for: the only one is the
+//! transaction of the session that drops it, and goes on. What that has changed there is forgotten with the table, by a rollback, too.
+//!
+//! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
+//! name takes the old one out.
+//!
+//! **A file goes only when no catalog can name it any more**: not after a commit that could not be made durable, since whether it took place is
+//! for the next open to find out. The database has stopped by then; the open removes the files that its catalog does not know.
+//!
+//! **Views.** To a view that is older than a table the table does not exist, whatever its name: reads of it fail
+//! ([`Error::SnapshotTooOld`]), where the view would find it empty. A transaction that has met an older table under the name keeps that one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::{IndexId, SpaceId};
+use holdfast_pool::AccessKind;
+use holdfast_tree::{Lifetime, SpaceFile, Tree};
+use holdfast_txn::{Durability, Wait};
+
+use crate::ddl::load::{self, TableLoader};
+use crate::instance::shared::Shared;
+use crate::rows::definition::TableDefinition;
+use crate::rows::types::{Key, Value};
+use crate::schema::catalog::{IndexRecord, Named, NextIds, TableRecord};
+use crate::schema::handle::TableHandle;
+use crate::schema::store;
+use crate::schema::store::{Origin, TableStore};
+use crate::schema::table_file::{self, Closed, file_name};
+use crate::{Error, Result};
+
+/// How durable changes of the catalog are. An open drops a temporary table that is still there.
+fn durability_of(lifetime: Lifetime) -> Durability {
+    match lifetime {
+        Lifetime::Lasting => Durability::Sync,
+        Lifetime::Temporary => Durability::Lazy,
+    }
+}
+
+fn durability_for(table: &TableHandle) -> Durability {
+    durability_of(table.store.file.lifetime)
+}
+
+/// Longest name of a table, in bytes: with a letter before it, it is a key of the catalog, also in pages of the smallest size.
+const TABLE_NAME_MAX: usize = holdfast_base::limits::key_len_max(holdfast_base::limits::PAGE_SIZE_MIN) - 1;
+
+/// Longest name of an index, in bytes.
+const INDEX_NAME_MAX: usize = 255;
+
+/// What a new table is made of.
+struct Plan {
+    name: String,
+    key_type: String,
+    value_type: String,
+    /// Name, key type, unique.
+    indexes: Vec<(String, String, bool)>,
+    /// Bytes that a layer above keeps with the table.
+    options: Vec<u8>,
+    lifetime: Lifetime,
+}
+
+impl Plan {
+    fn of<K: Key, V: Value>(definition: &TableDefinition<K, V>) -> Plan {
+        let (key_type, value_type) = definition.type_names();
+        let indexes = definition.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
+        let (options, lifetime) = (Vec::new(), Lifetime::Lasting);
+        Plan { name: definition.name().into(), key_type, value_type, indexes, options, lifetime }
+    }
+
+    /// One that is like a table that there is.
+    fn like(table: &TableHandle) -> Plan {
+        let record = &table.record;
+        Plan {
+            name: table.name.clone(),
+            key_type: record.key_type.clone(),
+            value_type: record.value_type.clone(),
+            indexes: record.indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect(),
+            options: record.options.clone(),
+            lifetime: table.store.file.lifetime,
+        }
+    }
+}
+
+pub(crate) fn create_table<K: Key, V: Value>(
+    shared: &Shared,
+    definition: &TableDefinition<K, V>,
+) -> Result<Arc<TableHandle>> {
+    create(shared, &Plan::of(definition), |_, _| Ok(0)).inspect(|table| table.store.learn_specs(&definition.indexes))
+}
+
+/// Creates a table with bytes that a layer above keeps with it.
+pub(crate) fn create_with_options<K: Key, V: Value>(
+    shared: &Shared,
+    definition: &TableDefinition<K, V>,
+    options: &[u8],
+    lifetime: Lifetime,
+) -> Result<Arc<TableHandle>> {
+    create(shared, &Plan { options: options.to_vec(), lifetime, ..Plan::of(definition) }, |_, _| Ok(0))
+}
+
+/// Creates a table with the rows that `rows` pushes.
+pub(crate) fn create_table_with<K: Key, V: Value>(
+    shared: &Shared,
+    definition: &TableDefinition<K, V>,
+    rows: impl FnOnce(&mut TableLoader<'_, K, V>) -> Result<()>,
+) -> Result<Arc<TableHandle>> {
+    create(shared, &Plan::of(definition), |space, record| load::fill(shared, space, record, &definition.indexes, rows))
+        .inspect(|table| table.store.learn_specs(&definition.indexes))
+}
+
+/// Creates a table that is like one of another database, with these of its indexes.
+pub(crate) fn create_like(shared: &Shared, table: &TableHandle, indexes: &[IndexRecord]) -> Result<Arc<TableHandle>> {
+    let indexes = indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
+    create(shared, &Plan { indexes, ..Plan::like(table) }, |_, _| Ok(0))
+}
+
+/// Creates a table of which another database had the record, without indexes.
+pub(crate) fn create_plain(shared: &Shared, name: &str, record: &TableRecord) -> Result<Arc<TableHandle>> {
+    let plan = Plan {
+        name: name.into(),
+        key_type: record.key_type.clone(),
+        value_type: record.value_type.clone(),
+        indexes: Vec::new(),
+        options: record.options.clone(),
+        lifetime: Lifetime::Lasting,
+    };
+    create(shared, &plan, |_, _| Ok(0))
+}
+
+fn check_table_name(name: &str) -> Result<()> {
+    check_name("a table", name, TABLE_NAME_MAX)
+}
+
+pub(crate) fn check_index_name(name: &str) -> Result<()> {
+    check_name("an index", name, INDEX_NAME_MAX)
+}
+
+fn check_name(what: &str, name: &str, max: usize) -> Result<()> {
+    if name.is_empty() || name.len() > max || name.chars().any(char::is_control) {
+        let rule = format!("it needs 1 to {max} bytes and no control characters");
+        return Err(Error::invalid(format!("`{}` cannot be the name of {what}: {rule}", name.escape_debug())));
+    }
+    Ok(())
+}
+
+/// Creates the table of `plan`; `fill` puts rows into its trees and returns how many.
+fn create(
+    shared: &Shared,
+    plan: &Plan,
+    fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
+) -> Result<Arc<TableHandle>> {
+    shared.check_writable()?;
+    check_table_name(&plan.name)?;
+    for (i, (name, ..)) in plan.indexes.iter().enumerate() {
+        check_index_name(name)?;
+        if plan.indexes[..i].iter().any(|(other, ..)| other == name) {
+            return Err(Error::invalid(format!("the definition has two indexes called `{name}`")));
+        }
+    }
+    if shared.schema().get(&plan.name).is_some() {
+        return Err(Error::TableExists(plan.name.clone()));
+    }
+    build(shared, plan, fill, |space, record, rows| enter(shared, plan, space, record, rows))
+}
+
+/// What comes of entering a table in the catalog. An error beside the table says that it is there, but that its commit
+/// could not be made durable.
+type Entered = (Arc<TableHandle>, Result<()>);
+
+/// Makes the file of a table and what is in it; `enter` makes it known.
+fn build(
+    shared: &Shared,
+    plan: &Plan,
+    fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
+    enter: impl FnOnce(&Arc<SpaceFile>, TableRecord, u64) -> Result<Entered>,
+) -> Result<Arc<TableHandle>> {
+    let ids = take_ids(shared, plan)?;
+    let id = SpaceId(ids.space);
+    let (store, disk, uuid) = (&shared.store, &*shared.disk, shared.meta.uuid);
+    let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &file_name(id), uuid)?;
+    // Rows are loaded while others may change definitions.
+    let planted = plant(shared, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
+    let entered = planted.and_then(|(rows, record)| enter(&space, record, rows));
+    if entered.is_err() {
+        // What counts is the first error; the next open removes a file that stays.
+        let _ = space.close(true).and_then(|()| shared.disk.remove(&file_name(id)));
+    }
+    let (table, added) = entered?;
+    added.map(|()| table)
+}
+
+/// The number that comes next, if there is one: they are never used again.
+pub(crate) fn numbers_left(next: Option<u32>) -> Result<u32> {
+    next.ok_or_else(|| Error::LimitReached("all numbers of tables and indexes are used up".into()))
+}
+
+/// Space ids granted at a time, so that not each creation has to wait for the log; so many at most are never used.
+const SPACES_AHEAD: u32 = 16;
+
+/// Takes the ids of a new table, for good. That the space's is given out is durable.
+fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
+    let mut next = shared.ddl.lock();
+    let mut ids = *next;
+    // The file of a stranger keeps its name.
+    while shared.disk.exists(&file_name(SpaceId(ids.space)))? {
+        ids.space = numbers_left(ids.space.checked_add(1))?;
+    }
+    let ahead = ids.space.checked_add(SPACES_AHEAD);
+    let granted = if ids.space < next.granted { next.granted } else { numbers_left(ahead)? };
+    let index = numbers_left(ids.index.checked_add(1 + plan.indexes.len() as u32))?;
+    let [space, table] = [ids.space, ids.table].map(|id| numbers_left(id.checked_add(1)));
+    let after = NextIds { space: space?, granted, index, table: table? };
+    shared.catalog.set_next(&shared.txns, after)?;
+    if granted > next.granted {
+        shared.wal().flush_to(shared.wal().next_lsn())?;
+    }
+    *next = after;
+    Ok(ids)
+}
+
+/// Enters a complete table in the catalog and publishes it.
+fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Result<Entered> {
+    let _ddl = shared.ddl.lock();
+    if shared.schema().get(&plan.name).is_some() {
+        return Err(Error::TableExists(plan.name.clone()));
+    }
+    let added = shared.catalog.add(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
+    if let Err(error) = &added
+        && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
+    {
+        return Err(error.clone());
+    }
+    let table = open_new(shared, plan, space, record, rows);
+    shared.publish(None, Some(Arc::clone(&table)));
+    keep_file(plan.lifetime, space);
+    Ok((table, added))
+}
+
+/// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here on.
+fn open_new(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Arc<TableHandle> {
+    let store = TableStore::open(&shared.txns, &shared.disk, &record, Ok(Arc::clone(space)), Origin::Created);
+    store.all_indexes().iter().take(1).for_each(|clustered| clustered.set_rows(rows));
+    store::begin_now(&shared.txns, plan.lifetime, store.all_indexes());
+    Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store)))
+}
+
+/// Creates the trees.
+fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> Result<TableRecord> {
+    let access = shared.pool().access(AccessKind::Point);
+    let clustered = IndexId(ids.index);
+    let root = Tree::create(space, clustered, &access)?;
+    let mut indexes = Vec::new();
+    for ((name, key_type, unique), id) in plan.indexes.iter().zip(ids.index + 1..) {
+        let id = IndexId(id);
+        let root = Tree::create(space, id, &access)?;
+        indexes.push(IndexRecord { id, root, unique: *unique, name: name.clone(), key_type: key_type.clone() });
+    }
+    Ok(TableRecord {
+        space: space.id(),
+        table_id: ids.table,
+        version: 1,
+        key_type: plan.key_type.clone(),
+        value_type: plan.value_type.clone(),
+        options: plan.options.clone(),
+        clustered,
+        root,
+        indexes,
+        temporary: plan.lifetime == Lifetime::Temporary,
+    })
+}
+
+/// A table by its name.
+pub(crate) fn find(shared: &Shared, name: &str) -> Result<Arc<TableHandle>> {
+    shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
+}
+
+/// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long for rollbacks that are under way; the
+/// session gives up if it is killed ([`wake_waits`]). The
+/// caller does not hold the lock of the catalog: by the time that it does, the table may have been dropped, or have got another name.
+pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle, wait: Duration) -> Result<Closed> {
+    let file = &table.store.file;
+    let closed = file.close_gate(&shared.wait(wait))?;
+    if file.lifetime == Lifetime::Lasting {
+        settle(shared, table, &shared.wait(wait))?;
+    }
+    Ok(closed)
+}
+
+/// Has the sessions that wait for writers of tables, or for rollbacks, ask whether they give up.
+pub(crate) fn wake_waits(shared: &Shared) {
+    shared.schema().tables().for_each(|table| table.store.file.gate.wake());
+    shared.txns.wake_waits_for_rollbacks();
+}
+
+/// Sees to it that what transactions without a user have changed in the table is undone. What cannot be undone in other tables does not
+/// matter, nor does damage: the table that is damaged can be dropped, since rollback passes over what is dropped.
+fn settle(shared: &Shared, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
+    let rolled_back = shared.txns.roll_back_losers();
+    shared.txns.wait_for_rollbacks(wait)?;
+    if shared.txns.loser_has_changed(&index_ids(table))? {
+        return Err(rolled_back.err().unwrap_or(Error::LockTimeout));
+    }
+    keep_for_prepared(shared, table)
+}
+
+fn index_ids(table: &TableHandle) -> Vec<IndexId> {
+    table.record.index_ids().collect()
+}
+
+/// Fails if a prepared transaction without a session has changed the table: its end expects its
+/// rows there. When that will be is not known, so there is no waiting for it.
+fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
+    if shared.txns.prepared_has_changed(&index_ids(table))? && !holdfast_base::planted!("prepared-keeps-no-table") {
+        Err(Error::LockTimeout)
+    } else {
+        Ok(())
+    }
+}
+
+/// As [`keep_for_prepared`], for the table `name`.
+pub(crate) fn check_unprepared(shared: &Shared, name: &str) -> Result<()> {
+    keep_for_prepared(shared, &*find(shared, name)?)
+}
+
+/// Says in the file of a table that the catalog has got that it may not go any more. That of a temporary one may: a crash ends the table.
+fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
+    if lifetime == Lifetime::Lasting {
+        // If this fails, the next open does it.
+        let _ = table_file::set_may_go(space, false);
+    }
+}
+
+/// Says in a table's file that it may go when the catalog does not know it any more. If the file is damaged it stays after a crash in the
+/// middle of a drop: nobody can tell then whose it is.
+fn let_file_go(shared: &Shared, table: &TableHandle) -> Result<()> {
+    if table.store.file.lifetime == Lifetime::Temporary {
+        // It has said so since it was created.
+        return shared.check();
+    }
+    match table.store.space().map(|space| table_file::set_may_go(space, true)) {
+        Ok(Err(error)) if !error.is_damage() => Err(error),
+        _ => shared.check(),
+    }
+}
+
+/// Releases a table that the catalog does not have any more.
+fn let_go(shared: &Shared, table: &TableHandle) {
+    for id in table.record.index_ids() {
+        shared.txns.forget(id);
+    }
+    table.store.file.set_dropped();
+}
+
+pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
+    shared.check_writable()?;
+    let closed = keep_writers_out(shared, &*find(shared, name)?, wait)?;
+    let _ddl = shared.ddl.lock();
+    // Its definition may have changed since.
+    let table = find(shared, name)?;
+    if !closed.is_of(&table.store.file) {
+        return Err(Error::TableNotFound(name.into()));
+    }
+    let_file_go(shared, &table)?;
+    shared.catalog.remove(&shared.txns, name, durability_for(&table))?;
+    let_go(shared, &table);
+    shared.publish(Some(name), None);
+    Ok(())
+}
+
+/// Drops the temporary tables of an earlier run. Their files may be there in part, or not at all.
+///
+/// # Errors
+/// If the database has stopped. A table that cannot be dropped stays until the next open.
+pub(crate) fn drop_temporary_tables(shared: &Shared) -> Result<()> {
+    let names: Vec<_> = shared.schema().tables().filter(|t| t.record.temporary).map(|t| t.name.clone()).collect();
+    if names.is_empty() || !shared.has_free_catalog() {
+        return shared.check();
+    }
+    names.iter().try_for_each(|name| drop_table(shared, name, Duration::ZERO).or_else(|_| shared.check()))
+}
+
+pub(crate) fn truncate_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
+    shared.check_writable()?;
+    let table = find(shared, name)?;
+    table.check_record()?;
+    let plan = Plan::like(&table);
+    let enter = |space: &_, record, _| {
+        let _closed = keep_writers_out(shared, &table, wait)?;
+        replace(shared, &plan, &table, space, record)
+    };
+    build(shared, &plan, |_, _| Ok(0), enter).map(drop)
+}
+
+/// Puts a new table in the place of `old`, whose writers are kept out.
+fn replace(
+    shared: &Shared,
+    plan: &Plan,
+    old: &Arc<TableHandle>,
+    space: &Arc<SpaceFile>,
+    mut record: TableRecord,
+) -> Result<Entered> {
+    let _ddl = shared.ddl.lock();
+    // It may have been dropped, renamed or replaced while the new file was made.
+    if !shared.schema().get(&plan.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
+        return Err(Error::TableNotFound(plan.name.clone()));
+    }
+    let_file_go(shared, old)?;
+    record.version = old.record.version + 1;
+    let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
+    if let Err(error) = &replaced
+        && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
+    {
+        return Err(error.clone());
+    }
+    // If that is not durable, only the next open knows which of the two files is the table's.
+    if replaced.is_ok() {
+        let_go(shared, old);
+    }
+    keep_file(plan.lifetime, space);
+    let table = open_new(shared, plan, space, record, 0);
+    table.store.learn_specs(old.store.specs());
+    shared.publish(Some(&plan.name), Some(Arc::clone(&table)));
+    Ok((table, replaced))
+}
+
+/// The bytes that a layer above keeps with tables, by their names.
+pub(crate) type OptionsOf<'a> = [(&'a str, &'a [u8])];
+
+/// The tables as they are with other options.
+pub(crate) fn with_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<Vec<Arc<TableHandle>>> {
+    let schema = shared.schema();
+    let with = |(name, options): &(&str, &[u8])| {
+        let table = schema.get(name).ok_or_else(|| Error::TableNotFound((*name).into()))?;
+        table.check_record()?;
+        let record = TableRecord { options: options.to_vec(), ..table.record.clone() };
+        Ok(Arc::new(TableHandle::new((*name).into(), record, Arc::clone(&table.store))))
+    };
+    options.iter().map(with).collect()
+}
+
+/// The tables as the catalog takes them.
+pub(crate) fn named(tables: &[Arc<TableHandle>]) -> Vec<Named<'_>> {
+    tables.iter().map(|table| table.named()).collect()
+}
+
+/// Changes the options of tables, of all of them or of none.
+pub(crate) fn set_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<()> {
+    shared.check_writable()?;
+    let _ddl = shared.ddl.lock();
+    let changed = with_options(shared, options)?;
+    let lasting = changed.iter().any(|table| table.store.file.lifetime == Lifetime::Lasting);
+    let lifetime = if lasting { Lifetime::Lasting } else { Lifetime::Temporary };
+    shared.catalog.replace_each(&shared.txns, &named(&changed), durability_of(lifetime))?;
+    changed.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    Ok(())
+}
+
+/// Gives a table another name, and at the same time other options to it (by its new name) and others.
+pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
+    shared.check_writable()?;
+    check_table_name(to)?;
+    let _ddl = shared.ddl.lock();
+    let schema = shared.schema();
+    let table = schema.get(from).ok_or_else(|| Error::TableNotFound(from.into()))?;
+    if schema.get(to).is_some() {
+        return Err(Error::TableExists(to.into()));
+    }
+    table.check_record()?;
+    // Another table may be about to take its place.
+    keep_for_prepared(shared, table)?;
+    let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
+    let mut record = table.record.clone();
+    record.version += 1;
+    if let Some((_, options)) = own.first() {
+        record.options = options.to_vec();
+    }
+    let others = with_options(shared, &others)?;
+    let renamed = TableHandle::new(to.into(), record, Arc::clone(&table.store));
+    shared.catalog.rename(&shared.txns, from, renamed.named(), &named(&others), durability_for(table))?;
+    shared.publish(Some(from), Some(Arc::new(renamed)));
+    others.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    Ok(())
+}

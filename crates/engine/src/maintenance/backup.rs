@@ -1,0 +1,373 @@
+//! Copying a database while it is in use.
+//!
+//! 0. Every table has to have a file with all the pages that its header counts, or the backup fails, or lists it as left out: what is reported as
+//!    copied is complete.
+//! 1. The log is followed from the checkpoint on; from now on no segment is reused before it is copied.
+//! 2. The files of pages are copied as they are on disk, as many pages as their headers count, page by page with their checksums checked,
+//!    while others write them. A page that does not check out (a write was under way) is read again, in the end through the cache. Between
+//!    two pieces the log that was written meanwhile is copied.
+//! 3. With definitions held still for a moment, the files of tables that were created meanwhile are copied, and the log
+//!    up to its end at this moment.
+//! 4. `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the copied log.
+//!
+//! Every change up to the end of the copied log is either in the copied page or in the copied log, because the copied
+//! log begins at a checkpoint that was durable before the first page was read. Tables dropped meanwhile leave files
+//! that the first open removes; their files stay until the backup has ended, because it holds the schema.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::HashSet;
+use holdfast_base::{Lsn, PageId, PageNo, SpaceId, page};
+use holdfast_io::{AlignedBuf, Create, Disk, FileDisk, FileKind, FlushMethod, OpenOptions};
+use holdfast_pool::AccessKind;
+use holdfast_tree::SpaceFile;
+use holdfast_wal::{LogCopy, LogTail};
+
+use crate::instance::settings::Builder;
+use crate::instance::shared::Shared;
+use crate::maintenance::verify;
+use crate::maintenance::verify::{Finding, VerifyOptions, VerifyReport};
+use crate::schema::versions::Schema;
+use crate::startup::opening;
+use crate::{Error, Result};
+
+/// What is told how far a backup has come.
+type ProgressFn = dyn Fn(&BackupProgress) + Send + Sync;
+/// What says whether to stop.
+type StopFn = dyn Fn() -> bool + Send + Sync;
+
+/// How to back up.
+#[derive(Clone, Default)]
+pub struct BackupOptions {
+    rate_limit_bytes_per_second: Option<u64>,
+    progress: Option<Arc<ProgressFn>>,
+    stop: Option<Arc<StopFn>>,
+    leave_out_damaged: bool,
+    disk: Option<Arc<dyn Disk>>,
+}
+
+impl BackupOptions {
+    /// As fast as the disks go, silently.
+    #[must_use]
+    pub fn new() -> BackupOptions {
+        BackupOptions::default()
+    }
+
+    /// Copies at most so many bytes a second, for the sake of the other users of the database. At least 1.
+    #[must_use]
+    pub fn rate_limit_bytes_per_second(mut self, bytes: u64) -> BackupOptions {
+        self.rate_limit_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Whether tables whose files cannot be used (missing, cut off, another database's, written by a newer version) are left out and listed in
+    /// [`BackupReport::left_out`], instead of failing the backup before it copies anything. In the copy they are damaged: their files are
+    /// missing. Default false. A damaged page fails the backup in any case.
+    #[must_use]
+    pub fn leave_out_damaged(mut self, on: bool) -> BackupOptions {
+        self.leave_out_damaged = on;
+        self
+    }
+
+    /// Puts the copy on `disk` instead of a directory of the file system: for tests and models. The path given to
+    /// [`crate::Database::backup`] is then only a name in messages.
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> BackupOptions {
+        self.disk = Some(disk);
+        self
+    }
+
+    /// Asked now and then: true ends the backup with [`Error::Interrupted`]. What was copied is no database.
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> BackupOptions {
+        self.stop = Some(Arc::new(stop));
+        self
+    }
+
+    /// Called now and then.
+    #[must_use]
+    pub fn on_progress(mut self, callback: impl Fn(&BackupProgress) + Send + Sync + 'static) -> BackupOptions {
+        self.progress = Some(Arc::new(callback));
+        self
+    }
+}
+
+impl std::fmt::Debug for BackupOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BackupOptions")
+            .field("rate_limit_bytes_per_second", &self.rate_limit_bytes_per_second)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far a backup has come.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BackupProgress {
+    /// Bytes of files copied.
+    pub bytes_done: u64,
+    /// Bytes of files that there are.
+    pub bytes_total: u64,
+    /// Bytes of log copied.
+    pub log_bytes: u64,
+}
+
+/// What a backup copied.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// Files of pages.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes of log.
+    pub log_bytes: u64,
+    /// The backup holds what was committed up to this position of the log.
+    pub lsn: u64,
+    /// Tables that the copy lacks, and why; see [`BackupOptions::leave_out_damaged`].
+    pub left_out: Vec<Finding>,
+}
+
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// How long a backup that was asked to stop may take no notice while it waits for its rate.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Reads of a page from its file before it is taken from the cache.
+const READ_ATTEMPTS: u32 = 8;
+
+pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Result<BackupReport> {
+    shared.check()?;
+    if options.rate_limit_bytes_per_second == Some(0) {
+        return Err(Error::invalid(
+            "rate_limit_bytes_per_second = 0 would take for ever; choose at least 1, or leave it out",
+        ));
+    }
+    spaces_to_copy(shared, &shared.schema(), options)?;
+    let target: Arc<dyn Disk> = match &options.disk {
+        Some(disk) => Arc::clone(disk),
+        None => Arc::new(FileDisk::create(dir, FlushMethod::Fsync)?),
+    };
+    if !target.list()?.is_empty() {
+        return Err(Error::AlreadyExists(dir.display().to_string()));
+    }
+    let mut backup = Backup::begin(shared, target, options)?;
+    let held = shared.schema();
+    backup.copy_files(&held)?;
+    let lsn = {
+        let _ddl = shared.ddl.lock();
+        let schema = shared.schema();
+        backup.copy_files(&schema)?;
+        backup.copy_log_to_end()?
+    };
+    backup.finish(lsn)
+}
+
+/// The files of pages that `schema` asks for, and the tables that have none that could be copied.
+///
+/// # Errors
+/// Why a table has none, unless such tables are left out.
+fn spaces_to_copy(
+    shared: &Shared,
+    schema: &Schema,
+    options: &BackupOptions,
+) -> Result<(Vec<Arc<SpaceFile>>, Vec<Finding>)> {
+    let access = shared.pool().access(AccessKind::Backup);
+    let whole = |space: &Arc<SpaceFile>| match space.space().damaged() {
+        Some(error) => Err(error.clone()),
+        None => space.whole_pages(&access).map(drop),
+    };
+    let (mut spaces, mut left_out) = (vec![Arc::clone(&shared.system), Arc::clone(&shared.undo)], Vec::new());
+    spaces.iter().try_for_each(whole)?;
+    // The open of the copy drops temporary tables, whatever it finds of them.
+    for table in schema.tables().filter(|table| !table.record.temporary) {
+        match table.store.space().and_then(|space| whole(space).map(|()| Arc::clone(space))) {
+            Ok(space) => spaces.push(space),
+            Err(error) if options.leave_out_damaged && is_of_table(&error) => {
+                left_out.push(Finding { table: table.name.clone(), what: error.to_string() });
+            }
+            Err(error) => return Err(of_table(&table.name, error)),
+        }
+    }
+    Ok((spaces, left_out))
+}
+
+/// Whether the error says that a table is unusable, and not that the database or its disk is.
+fn is_of_table(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Incompatible(_))
+}
+
+/// The error, naming the table.
+fn of_table(table: &str, error: Error) -> Error {
+    match error {
+        Error::DamagedFile { file, what } => Error::damaged_file(format_args!("{file} of table `{table}`"), what),
+        Error::Incompatible(what) => Error::Incompatible(format!("table `{table}`: {what}")),
+        other => other,
+    }
+}
+
+struct Backup<'a> {
+    shared: &'a Shared,
+    options: &'a BackupOptions,
+    target: Arc<dyn Disk>,
+    tail: LogTail,
+    copy: LogCopy,
+    payload: Vec<u8>,
+    first: Lsn,
+    copied: HashSet<SpaceId>,
+    left_out: Vec<Finding>,
+    progress: BackupProgress,
+    started: Duration,
+}
+
+impl<'a> Backup<'a> {
+    fn begin(shared: &'a Shared, target: Arc<dyn Disk>, options: &'a BackupOptions) -> Result<Backup<'a>> {
+        let wal = shared.wal();
+        let (first, payload, tail) = loop {
+            // The checkpoint may move on before its log is held.
+            let first = wal.checkpoint_lsn();
+            let payload = shared.txns.checkpoint_payload();
+            match wal.tail(first) {
+                Ok(tail) => break (first, payload, tail),
+                Err(error) if wal.checkpoint_lsn() == first => return Err(error),
+                Err(_) => {}
+            }
+        };
+        let copy = LogCopy::create(Arc::clone(&target), shared.meta.uuid, &shared.wal_config, first)?;
+        let (spaces, left_out) = spaces_to_copy(shared, &shared.schema(), options)?;
+        let bytes_total = spaces.iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
+        let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
+        let (copied, started) = (HashSet::default(), shared.clock.now());
+        Ok(Backup { shared, options, target, tail, copy, payload, first, copied, left_out, progress, started })
+    }
+
+    /// Copies the files that `schema` asks for, but those that were copied.
+    fn copy_files(&mut self, schema: &Schema) -> Result<()> {
+        let (spaces, left_out) = spaces_to_copy(self.shared, schema, self.options)?;
+        self.left_out = left_out;
+        spaces.iter().try_for_each(|space| self.copy_file(space))
+    }
+
+    /// Copies the file of a space, unless that was done.
+    fn copy_file(&mut self, space: &SpaceFile) -> Result<()> {
+        let (id, file) = (space.id(), space.space().file());
+        if !self.copied.insert(id) {
+            return Ok(());
+        }
+        let open = OpenOptions::new(FileKind::Data).create(Create::New);
+        let target = self.target.open(file.name(), open)?;
+        let page_size = self.shared.meta.page_size;
+        let mut buf = AlignedBuf::zeroed(PIECE);
+        let mut at = 0u64;
+        loop {
+            let pages = space.whole_pages(&self.shared.pool().access(AccessKind::Backup))?;
+            let left = (u64::from(pages) * page_size as u64).saturating_sub(at);
+            let n = left.min(PIECE as u64) as usize;
+            if n == 0 {
+                break;
+            }
+            buf.resize(n);
+            match file.read_at(at, &mut buf) {
+                Ok(()) => {}
+                // It was cut meanwhile.
+                Err(_) if file.len()? < at + n as u64 => continue,
+                Err(error) => return Err(error),
+            }
+            for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
+                let no = PageNo((at / page_size as u64) as u32 + i as u32);
+                self.check_page(space, PageId::new(id, no), bytes)?;
+            }
+            target.write_at(at, &buf)?;
+            at += n as u64;
+            self.progress.bytes_done += n as u64;
+            self.copy_log()?;
+            self.pause()?;
+        }
+        target.sync()
+    }
+
+    /// Makes sure that `bytes` are a whole page, one way or another, unless it is free.
+    fn check_page(&self, space: &SpaceFile, id: PageId, bytes: &mut [u8]) -> Result<()> {
+        for _ in 0..READ_ATTEMPTS {
+            if page::check(bytes, id).is_ok() {
+                return Ok(());
+            }
+            space.space().file().read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
+        }
+        let pool = self.shared.pool();
+        let access = pool.access(AccessKind::Backup);
+        if !space.is_allocated(id.no, &access)? {
+            return Ok(());
+        }
+        let guard = pool.fix_shared(space.space(), id.no, &access)?;
+        bytes.copy_from_slice(&guard);
+        drop(guard);
+        page::seal(bytes);
+        Ok(())
+    }
+
+    /// Copies what was written to the log meanwhile.
+    fn copy_log(&mut self) -> Result<()> {
+        while let Some(group) = self.tail.next()? {
+            self.copy.push(&group)?;
+        }
+        self.progress.log_bytes = self.copy.position().since(self.first);
+        self.progress.bytes_total = self.progress.bytes_total.max(self.progress.bytes_done);
+        if let Some(callback) = &self.options.progress {
+            callback(&self.progress);
+        }
+        Ok(())
+    }
+
+    fn copy_log_to_end(&mut self) -> Result<Lsn> {
+        let wal = self.shared.wal();
+        let end = wal.next_lsn();
+        wal.flush_to(end)?;
+        while self.copy.position() < end && !holdfast_base::planted!("backup-lacks-the-last-log") {
+            self.copy_log()?;
+        }
+        Ok(self.copy.position())
+    }
+
+    /// Waits until as many bytes were due as have been copied.
+    fn pause(&self) -> Result<()> {
+        loop {
+            if self.options.stop.as_ref().is_some_and(|stop| stop()) {
+                return Err(Error::Interrupted);
+            }
+            let Some(rate) = self.options.rate_limit_bytes_per_second else { return Ok(()) };
+            let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate as f64);
+            let spent = self.shared.clock.now().saturating_sub(self.started);
+            if due <= spent {
+                return Ok(());
+            }
+            self.shared.clock.sleep((due - spent).min(PAUSE));
+        }
+    }
+
+    fn finish(self, lsn: Lsn) -> Result<BackupReport> {
+        self.copy.finish(&self.payload)?;
+        self.shared.meta.copy(&*self.target)?;
+        Ok(BackupReport {
+            files: self.copied.len() as u64,
+            bytes: self.progress.bytes_done,
+            log_bytes: self.progress.log_bytes,
+            lsn: lsn.0,
+            left_out: self.left_out,
+        })
+    }
+}
+
+pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
+    let shared = opening::open(settings, dir)?;
+    let report = verify::verify(&shared, &VerifyOptions::default(), &mut |_| {})?;
+    if let Some(finding) = report.findings.first() {
+        let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
+        return Err(Error::damaged_file(dir.display(), what));
+    }
+    shared.close()?;
+    Ok(report)
+}

@@ -1,0 +1,146 @@
+//! Making files smaller while they are in use.
+//!
+//! First what a crash lost is freed: pages of large values that nothing leads to, since the crash
+//! came between writing them and writing the row, or between forgetting them and freeing them. Only
+//! the newest rows can be asked, so that is done while no old version is kept and no transaction
+//! has written to the table from before the walk over the trees until after the walk over the
+//! bitmaps, since a writer allocates pages before anything leads to them; otherwise it is left for
+//! another time. What nothing leads to then, nothing can lead to later.
+//!
+//! Table by table: the last node of the file is moved into the first free page, by one mini-transaction each, until the
+//! last page cannot be moved (a root, or a part of a large value) or nothing in front of it is free. Then the page
+//! count is lowered, and after a checkpoint, when no log record can ask for the pages any more, the file is cut.
+//!
+//! A table that is damaged, or whose damage shows on the way, is left as it is then and named in the report; the others go on.
+
+use std::sync::Arc;
+
+use holdfast_base::{Lsn, PageNo, page};
+use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::{PageSet, SpaceFile};
+use holdfast_wal::SpaceClass;
+
+use crate::instance::shared::Shared;
+use crate::maintenance::verify::{Finding, check_trees};
+use crate::schema::handle::TableHandle;
+use crate::{Error, Result};
+
+/// What a compaction did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Bytes of the tables' files before.
+    pub bytes_before: u64,
+    /// Bytes of the tables' files after.
+    pub bytes_after: u64,
+    /// Pages moved.
+    pub pages_moved: u64,
+    /// Pages given back that a crash had lost.
+    pub pages_reclaimed: u64,
+    /// Tables that were not compacted, or not to the end, because they cannot be used, and why.
+    pub left_out: Vec<Finding>,
+}
+
+pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
+    shared.check_writable()?;
+    // Another one would move nodes between the look at a tree and that at the allocation.
+    let _compacting = shared.compacting.lock();
+    // What cannot be purged keeps its space.
+    if shared.purge_now().is_err() {
+        shared.check()?;
+    }
+    let schema = shared.schema();
+    let mut report = CompactReport::default();
+    let mut shrunk: Vec<(Arc<SpaceFile>, Lsn)> = Vec::new();
+    for listed in schema.tables() {
+        // Which indexes the table has must not change meanwhile.
+        let _ddl = shared.ddl.lock();
+        let now = shared.schema();
+        let Some(table) = now.get(&listed.name) else { continue };
+        match compact_table(shared, table, &mut report) {
+            Ok(Some(cut)) => shrunk.push(cut),
+            Ok(None) => {}
+            Err(error) if !error.is_damage() && !matches!(error, Error::Incompatible(_)) => return Err(error),
+            Err(error) => report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() }),
+        }
+    }
+    if !shrunk.is_empty() {
+        shared.checkpoint()?;
+        let checkpoint = shared.wal().checkpoint_lsn();
+        let access = shared.pool().access(AccessKind::Maintenance);
+        for (space, lsn) in shrunk {
+            space.truncate_file(lsn, checkpoint, &access)?;
+        }
+    }
+    for table in schema.tables() {
+        if let Ok(space) = table.store.space() {
+            report.bytes_after += space.space().file().len()?;
+        }
+    }
+    Ok(report)
+}
+
+/// Compacts one table. If its file can be cut: the space, and the log position that the checkpoint must have passed.
+fn compact_table(
+    shared: &Shared,
+    table: &TableHandle,
+    report: &mut CompactReport,
+) -> Result<Option<(Arc<SpaceFile>, Lsn)>> {
+    let space = table.store.space()?;
+    report.bytes_before += space.space().file().len()?;
+    let access = shared.pool().access(AccessKind::Maintenance);
+    table.store.indexes()?;
+    space.whole_pages(&access)?;
+    report.pages_reclaimed += reclaim(shared, table, space, &access)?;
+    move_tail(shared, table, space, &access, &mut report.pages_moved)?;
+    let (pages, lsn) = space.shrink(&access)?;
+    Ok((pages > 0).then(|| (Arc::clone(space), lsn)))
+}
+
+/// Gives back pages that nothing leads to, if that can be told. How many.
+fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
+    let gate = &table.store.file.gate;
+    let Some(entered) = gate.quiet() else { return Ok(0) };
+    if !shared.txns.keeps_nothing_old()? {
+        return Ok(0);
+    }
+    let (mut reached, mut sound) = (PageSet::new(), true);
+    check_trees(&shared.txns, table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
+    if !sound {
+        return Ok(0);
+    }
+    let early = holdfast_base::planted!("new-pages-count-as-lost") && gate.quiet() == Some(entered);
+    let lost = space.unreached(&reached, access)?;
+    // A writer that came meanwhile has allocated pages that nothing leads to yet.
+    if !early && gate.quiet() != Some(entered) {
+        return Ok(0);
+    }
+    space.free_pages(&lost, SpaceClass::User, access)?;
+    Ok(lost.len() as u64)
+}
+
+/// Moves nodes from the end of the file to the front as long as that is possible, and counts them.
+fn move_tail(
+    shared: &Shared,
+    table: &TableHandle,
+    space: &SpaceFile,
+    access: &Access<'_>,
+    moved: &mut u64,
+) -> Result<()> {
+    loop {
+        shared.check()?;
+        let last = space.last_allocated(access)?;
+        let guard = shared.pool().fix_shared(space.space(), last, access)?;
+        let header = page::PageHeader::decode(&guard);
+        drop(guard);
+        let Some(index) = header.and_then(|h| table.store.index_of(h.index)) else { return Ok(()) };
+        if !is_moved(index.tree().relocate_page(last, access)?, last) {
+            return Ok(());
+        }
+        *moved += 1;
+    }
+}
+
+fn is_moved(to: Option<PageNo>, from: PageNo) -> bool {
+    to.is_some_and(|to| to < from)
+}

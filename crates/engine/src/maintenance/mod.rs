@@ -1,0 +1,7 @@
+//! Work on a whole database beside its users: backup, check, compaction, salvage.
+
+pub(crate) mod backup;
+pub(crate) mod compact;
+pub(crate) mod salvage;
+pub(crate) mod salvage_files;
+pub(crate) mod verify;

@@ -1,0 +1,318 @@
+//! Saving what can be read of a damaged table.
+//!
+//! **Rows.** The tree above them may be what is damaged, so the file is read page by page: every sound page that says it is
+//! a leaf of the table's rows gives its rows. A row whose large value cannot be read is counted and left out. The newest
+//! version of every row is taken, that of a transaction which had not committed included.
+//!
+//! **Entries.** The table in the target never has an index that lacks entries. If it is known how entries are made - the program has
+//! created the table, or opened it for writing, in the target or in the damaged database - they are made from the rows that were saved. If
+//! not, those indexes are copied whose trees are intact, but for entries of rows that were lost; a damaged index is left out of the new
+//! table, and named in the report.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use holdfast_base::page::{self, PageType};
+use holdfast_base::{IndexId, PageNo};
+use holdfast_metrics::Local;
+use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::node::NodeRef;
+use holdfast_tree::{Direction, PageSet, SpaceFile};
+use holdfast_txn::{NewValue, TableIndex, VersionHeader, values};
+
+use crate::ddl::tables;
+use crate::instance::options::WriteOptions;
+use crate::instance::shared::Shared;
+use crate::maintenance::verify::check_trees;
+use crate::rows::definition::IndexSpec;
+use crate::rows::entries;
+use crate::schema::catalog::IndexRecord;
+use crate::schema::handle::TableHandle;
+use crate::session::context::Context;
+use crate::session::retry;
+use crate::{Error, Result};
+
+/// What a salvage found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// Rows written to the target.
+    pub rows: u64,
+    /// Pages that could not be read. What they held is not known.
+    pub lost_pages: u64,
+    /// Rows whose large value could not be read.
+    pub lost_values: u64,
+    /// Rows that the target refused: they repeat a key of a unique index, are too long for its pages, or their bytes are none of the
+    /// table's types.
+    pub refused_rows: u64,
+    /// Indexes that the new table lacks: they are damaged, and it is not known how their entries are made from rows.
+    pub lost_indexes: Vec<String>,
+}
+
+/// A row that was found, and how much of it is kept with its key if it is too large for a page.
+pub(crate) struct Row {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    head_len: usize,
+    /// The newest version says that there is no such row.
+    pub deleted: bool,
+}
+
+/// Where the entries of the new table's indexes come from.
+enum Entries {
+    /// From the rows.
+    Made(Vec<Arc<IndexSpec>>),
+    /// From these indexes of the damaged table, one for each.
+    Copied(Vec<Arc<TableIndex>>),
+}
+
+/// Bytes of rows written by one transaction.
+pub(crate) const BATCH: usize = 1 << 20;
+/// Rows or entries written by one transaction.
+pub(crate) const BATCH_ROWS: usize = 1_000;
+/// Looks at an index that others are changing before it is taken for damaged.
+const LOOKS: usize = 3;
+
+pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Local<Arc<Shared>>) -> Result<SalvageReport> {
+    let schema = shared.schema();
+    let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
+    let space = table.store.space()?;
+    let mut report = SalvageReport::default();
+    let (copy, entries) = destination(shared, table, target, &mut report)?;
+    let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
+    let mut rows: Vec<Row> = Vec::new();
+    let mut bytes = 0;
+    let pages = space.space().file().len()? / shared.meta.page_size as u64;
+    for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
+        read_page(shared, table, space, PageNo(no), &mut rows, &mut report)?;
+        bytes += rows.last().map_or(0, |row| row.key.len() + row.value.len());
+        if bytes > BATCH || rows.len() > BATCH_ROWS {
+            write(target, &copy, specs, &mut rows, &mut report)?;
+            bytes = 0;
+        }
+    }
+    write(target, &copy, specs, &mut rows, &mut report)?;
+    if let Entries::Copied(indexes) = &entries {
+        for (no, index) in indexes.iter().enumerate() {
+            copy_entries(shared, index, target, &copy, no)?;
+        }
+    }
+    Ok(report)
+}
+
+/// The table that takes the rows, created if there is none, and where its entries come from.
+fn destination(
+    shared: &Shared,
+    table: &TableHandle,
+    target: &Local<Arc<Shared>>,
+    report: &mut SalvageReport,
+) -> Result<(Arc<TableHandle>, Entries)> {
+    let record = &table.record;
+    if let Some(there) = target.schema().get(&table.name) {
+        let mismatch = |what: &str| Error::TableMismatch { table: table.name.clone(), what: what.into() };
+        if (&there.record.key_type, &there.record.value_type) != (&record.key_type, &record.value_type) {
+            return Err(mismatch("the table of that name in the target has other types"));
+        }
+        let specs = [there, table]
+            .map(|handle| handle.store.specs())
+            .into_iter()
+            .find(|specs| fit(specs, &there.record.indexes));
+        let specs = specs.ok_or_else(|| {
+            mismatch("the table in the target has indexes, and it is not known how their entries are made; open it for writing first")
+        })?;
+        return Ok((Arc::clone(there), Entries::Made(specs.to_vec())));
+    }
+    let specs = table.store.specs();
+    if fit(specs, &record.indexes) {
+        let copy = tables::create_like(target, table, &record.indexes)?;
+        return Ok((copy, Entries::Made(specs.to_vec())));
+    }
+    let (mut records, mut indexes) = (Vec::new(), Vec::new());
+    for (record, index) in record.indexes.iter().zip(&table.store.all_indexes()[1..]) {
+        if is_intact(shared, index)? {
+            records.push(record.clone());
+            indexes.push(Arc::clone(index));
+        } else {
+            report.lost_indexes.push(record.name.clone());
+        }
+    }
+    Ok((tables::create_like(target, table, &records)?, Entries::Copied(indexes)))
+}
+
+/// Whether `specs` say how the entries of these indexes are made.
+pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
+    let same = |(spec, index): (&Arc<IndexSpec>, &IndexRecord)| {
+        (&spec.name, &spec.key_type, spec.unique) == (&index.name, &index.key_type, index.unique)
+    };
+    specs.len() == indexes.len() && specs.iter().zip(indexes).all(same)
+}
+
+/// Whether every page of an index can be read and fits the others, and every entry can be what a transaction has written.
+fn is_intact(shared: &Shared, index: &Arc<TableIndex>) -> Result<bool> {
+    let access = shared.pool().access(AccessKind::Maintenance);
+    for _ in 0..LOOKS {
+        let mut is_sound = true;
+        check_trees(&shared.txns, std::slice::from_ref(index))(&access, &mut PageSet::new(), &mut |_| {
+            is_sound = false
+        })?;
+        if is_sound {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Appends the rows of a page, if it is a leaf of rows.
+fn read_page(
+    shared: &Shared,
+    table: &TableHandle,
+    space: &SpaceFile,
+    no: PageNo,
+    rows: &mut Vec<Row>,
+    report: &mut SalvageReport,
+) -> Result<()> {
+    let access = shared.pool().access(AccessKind::Maintenance);
+    // A page that was given back may still hold rows of before. If that cannot be told, what it holds is better than nothing.
+    if !space.is_allocated(no, &access).unwrap_or(true) {
+        return Ok(());
+    }
+    let page = match shared.pool().fix_shared(space.space(), no, &access) {
+        Ok(page) => page.to_vec(),
+        Err(error) if error.is_damage() => {
+            report.lost_pages += 1;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    rows.extend(
+        leaf_rows(space, table.record.clustered, &page, &access, report).into_iter().filter(|row| !row.deleted),
+    );
+    Ok(())
+}
+
+/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be read are counted as lost.
+pub(crate) fn leaf_rows(
+    space: &SpaceFile,
+    clustered: IndexId,
+    page: &[u8],
+    access: &Access<'_>,
+    report: &mut SalvageReport,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let header = page::PageHeader::decode(page);
+    if !header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == clustered) {
+        return rows;
+    }
+    let Some(node) = NodeRef::new(page, clustered).filter(|n| n.check().is_ok()) else {
+        report.lost_pages += 1;
+        return rows;
+    };
+    for slot in 0..node.count().unwrap_or(0) {
+        let (Some(key), Some(payload)) = (node.key(slot), node.payload(slot)) else { continue };
+        let Some((version, body)) = VersionHeader::decode(payload) else { continue };
+        let (mut value, mut head_len) = (Vec::new(), 0);
+        if version.overflow && !version.deleted {
+            let read = values::decode(body).and_then(|(_, head)| {
+                head_len = head.len();
+                values::read_unrecovered(space, clustered, body, page::lsn(page), access, &mut value)
+            });
+            if read.is_err() {
+                report.lost_values += 1;
+                continue;
+            }
+        } else {
+            value.extend_from_slice(body);
+        }
+        rows.push(Row { key, value, head_len, deleted: version.deleted });
+    }
+    rows
+}
+
+/// Writes rows to the table `copy` of the target, in their order: of two with one key the last one counts.
+pub(crate) fn write(
+    target: &Local<Arc<Shared>>,
+    copy: &TableHandle,
+    specs: &[Arc<IndexSpec>],
+    rows: &mut Vec<Row>,
+    report: &mut SalvageReport,
+) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let begin = || Context::begin_write(target, &WriteOptions::default());
+    let refused = retry::transact(begin, |txn| {
+        txn.enter(copy)?;
+        let mut refused = 0;
+        for row in rows.iter() {
+            if row.deleted {
+                txn.delete(copy, specs, &row.key)?;
+                continue;
+            }
+            let value = NewValue::with_head(&row.value, row.head_len);
+            match txn.upsert(copy, specs, &row.key, value) {
+                Err(Error::DuplicateKey | Error::KeyTooLong { .. } | Error::ValueTooLong { .. }) => refused += 1,
+                Err(Error::InvalidArgument(_) | Error::TableMismatch { .. }) => refused += 1,
+                result => drop(result?),
+            }
+        }
+        Ok(refused)
+    })?;
+    report.rows += rows.iter().filter(|row| !row.deleted).count() as u64 - refused;
+    report.refused_rows += refused;
+    rows.clear();
+    Ok(())
+}
+
+/// Copies the entries of an intact index whose rows are in the new table.
+fn copy_entries(
+    shared: &Shared,
+    index: &TableIndex,
+    target: &Local<Arc<Shared>>,
+    copy: &TableHandle,
+    no: usize,
+) -> Result<()> {
+    let begin = || Context::begin_write(target, &WriteOptions::default());
+    let access = shared.pool().access(AccessKind::Maintenance);
+    let mut after = None;
+    loop {
+        let (batch, last) = read_entries(index, after.as_deref(), &access)?;
+        retry::transact(begin, |txn| {
+            txn.enter(copy)?;
+            for (key, value) in &batch {
+                let Some((_, row)) = entries::split_entry(key, value) else { continue };
+                if txn.get(copy, row, &mut Vec::new())? {
+                    txn.put_entry(copy, no, key, value)?;
+                }
+            }
+            Ok(())
+        })?;
+        if last.is_none() {
+            return Ok(());
+        }
+        after = last;
+    }
+}
+
+/// Entries with their values.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Some of the live entries behind `after`, and the last key that was looked at, if there may be more.
+fn read_entries(index: &TableIndex, after: Option<&[u8]>, access: &Access<'_>) -> Result<(Pairs, Option<Vec<u8>>)> {
+    let (mut batch, mut looked_at) = (Vec::new(), 0);
+    let mut cursor = index.tree().cursor(access);
+    cursor.seek(after.map_or(Bound::Unbounded, Bound::Excluded), Direction::Forward);
+    while let Some((key, payload)) = cursor.next()? {
+        looked_at += 1;
+        if let Some((version, body)) = VersionHeader::decode(payload).filter(|(version, _)| !version.deleted) {
+            let mut value = body.to_vec();
+            if version.overflow {
+                values::read(index.tree().space(), index.id(), body, access, &mut value)?;
+            }
+            batch.push((key.to_vec(), value));
+        }
+        if looked_at == BATCH_ROWS {
+            return Ok((batch, Some(key.to_vec())));
+        }
+    }
+    Ok((batch, None))
+}

@@ -1,0 +1,271 @@
+//! Saving what can be read of files that are no database any more: without `holdfast.meta`, log, catalog or undo logs.
+//!
+//! Nothing is recovered, and nothing but the files of tables is needed. The page size is what their headers say, or the one at which pages check
+//! out. Names and types are those of the catalog's records, as far as pages of `system.hf` can be read; a table
+//! without a record is saved as plain bytes under the name of its file.
+//!
+//! **Which pages.** Every sound page that says it is a leaf of the table's rows; without a record these are the leaves of the least index id,
+//! which a table gives to its rows first. Files that were not closed cleanly hold leaves of different times: a row may be in an old leaf and in
+//! the one that it was moved to, or stay in a leaf that was given back. So leaves are taken in the order of their LSNs and the last one that
+//! speaks of a row counts; a leaf is passed over if the allocation bitmap is newer and says that it is free. What cannot be told: changes that
+//! were only in the log are missing, changes of transactions that had not committed are there, and a row that was removed with its leaf may
+//! come back.
+//!
+//! The directory is locked as for reading, and nothing in it is changed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_base::limits::{LOG_CAPACITY_MIN, PAGE_SIZE_MAX, is_page_size};
+use holdfast_base::page::{self, PageType};
+use holdfast_base::{HashMap, IndexId, Lsn, PageId, PageNo, SpaceId};
+use holdfast_io::{AlignedBuf, Disk, FileDisk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_metrics::Local;
+use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::space::SpaceHeader;
+use holdfast_tree::{SpaceFile, Store};
+use holdfast_wal::{Wal, WalConfig};
+
+use crate::ddl::tables;
+use crate::instance::environment::{Environment, SYSTEM};
+use crate::instance::meta::Meta;
+use crate::instance::overlay::OverlayDisk;
+use crate::instance::settings::Builder;
+use crate::instance::shared::Shared;
+use crate::maintenance::salvage::{BATCH, BATCH_ROWS, Row, SalvageReport, fit, leaf_rows, write};
+use crate::rows::definition::IndexSpec;
+use crate::rows::types::Value;
+use crate::schema::catalog::{self, CATALOG, TableRecord};
+use crate::schema::handle::TableHandle;
+use crate::schema::table_file::space_of;
+use crate::session::context::Context;
+use crate::{Error, Result};
+
+/// Saves the tables whose files are in `dir`; a report for each, by name.
+pub(crate) fn salvage_files(dir: &Path, target: &Local<Arc<Shared>>) -> Result<Vec<(String, SalvageReport)>> {
+    let settings = Builder::default();
+    let below = FileDisk::open(dir, settings.flush_method)?;
+    let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(Arc::new(below))), true)?;
+    let disk = &*environment.disk;
+    let mut files = Vec::new();
+    for name in disk.list()? {
+        files.extend(space_of(&name).map(|id| (id, name)));
+    }
+    files.sort_unstable();
+    if files.is_empty() {
+        return Err(Error::NotADatabase(disk.location()));
+    }
+    let page_size = page_size_of(disk, &files)?;
+    let page_size =
+        page_size.ok_or_else(|| Error::damaged_file(disk.location(), "none of its files has a sound page"))?;
+    let config = WalConfig { page_size: page_size as u32, capacity_bytes: LOG_CAPACITY_MIN, ..WalConfig::default() };
+    // Nothing is logged, but pages are read through a pool, which has a log.
+    let wal = Wal::create(Arc::new(MemoryDisk::new()), [0; 16], config, Arc::clone(&environment.metrics))?;
+    let store = environment.store(page_size, &wal)?;
+    let saved = Salvage { disk, store: &store, target }.tables(&files);
+    store.pool().shutdown();
+    wal.close()?;
+    saved
+}
+
+/// The page size that `holdfast.meta` names, or a file's header, or else the one at which the most of their first pages are sound.
+fn page_size_of(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<Option<usize>> {
+    const LOOKED_AT: u64 = 4 << 20;
+    if let Ok(Some(meta)) = Meta::read(disk) {
+        return Ok(Some(meta.page_size));
+    }
+    let mut sound: HashMap<usize, u64> = HashMap::default();
+    for (id, name) in files {
+        let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
+        let mut bytes = AlignedBuf::zeroed(file.len()?.min(LOOKED_AT) as usize);
+        file.read_at(0, &mut bytes)?;
+        if let Some(header) = SpaceHeader::decode(&bytes[..bytes.len().min(PAGE_SIZE_MAX)])
+            && is_page_size(header.page_size as usize)
+        {
+            return Ok(Some(header.page_size as usize));
+        }
+        for size in [4096, 8192, 16384, 32768, 65536] {
+            let pages = bytes.chunks_exact(size).zip(0..);
+            let is_sound = |(page, no): &(&[u8], u32)| {
+                !page::is_blank(page) && page::check(page, PageId::new(*id, PageNo(*no))).is_ok()
+            };
+            *sound.entry(size).or_default() += pages.filter(is_sound).count() as u64;
+        }
+    }
+    let best = sound.into_iter().max_by_key(|&(size, count)| (count * size as u64, size));
+    Ok(best.filter(|&(_, count)| count > 0).map(|(size, _)| size))
+}
+
+/// What is known of a table.
+#[derive(Clone)]
+struct Known {
+    name: String,
+    record: TableRecord,
+}
+
+/// What can be read of the catalog, and whose it is.
+#[derive(Default)]
+struct Names {
+    uuid: Option<[u8; 16]>,
+    tables: Vec<Known>,
+}
+
+/// A leaf, and the index that it belongs to. In the order of their LSNs.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Leaf {
+    lsn: Lsn,
+    no: PageNo,
+    index: IndexId,
+}
+
+struct Salvage<'a> {
+    disk: &'a dyn Disk,
+    store: &'a Arc<Store>,
+    target: &'a Local<Arc<Shared>>,
+}
+
+impl Salvage<'_> {
+    fn access(&self) -> Access<'_> {
+        self.store.pool().access(AccessKind::Maintenance)
+    }
+
+    fn tables(&self, files: &[(SpaceId, String)]) -> Result<Vec<(String, SalvageReport)>> {
+        let names = self.names()?;
+        let mut reports = Vec::new();
+        for (id, name) in files {
+            let space = SpaceFile::open_unchecked(self.store, self.disk, *id, name)?;
+            let own = space.header(&self.access()).map(|header| header.uuid).ok();
+            let is_own = own.is_none() || names.uuid.is_none() || own == names.uuid;
+            let known = names.tables.iter().find(|table| is_own && table.record.space == *id);
+            reports.push(self.table(&space, name, known)?);
+            space.close(true)?;
+        }
+        Ok(reports)
+    }
+
+    fn names(&self) -> Result<Names> {
+        if !self.disk.exists(SYSTEM.1)? {
+            return Ok(Names::default());
+        }
+        let space = SpaceFile::open_unchecked(self.store, self.disk, SYSTEM.0, SYSTEM.1)?;
+        let uuid = space.header(&self.access()).map(|header| header.uuid).ok();
+        let mut tables: HashMap<Vec<u8>, Option<Known>> = HashMap::default();
+        let (leaves, _) = self.leaves(&space)?;
+        for leaf in leaves.into_iter().filter(|leaf| leaf.index == CATALOG) {
+            for row in self.rows(&space, &leaf, &mut SalvageReport::default())? {
+                let table = catalog::table_of(&row.key, &row.value).filter(|_| !row.deleted);
+                tables.insert(row.key, table.map(|(name, record)| Known { name, record }));
+            }
+        }
+        space.close(true)?;
+        Ok(Names { uuid, tables: tables.into_values().flatten().collect() })
+    }
+
+    /// The rows of a leaf.
+    fn rows(&self, space: &SpaceFile, leaf: &Leaf, report: &mut SalvageReport) -> Result<Vec<Row>> {
+        let access = self.access();
+        let page = self.store.pool().fix_shared(space.space(), leaf.no, &access)?.to_vec();
+        Ok(leaf_rows(space, leaf.index, &page, &access, report))
+    }
+
+    /// The leaves of a file that count, by LSN, and how many pages cannot be read.
+    fn leaves(&self, space: &SpaceFile) -> Result<(Vec<Leaf>, u64)> {
+        let access = self.access();
+        let (mut leaves, mut lost) = (Vec::new(), 0);
+        let pages = space.space().file().len()? / self.store.page_size() as u64;
+        for no in (0..u32::try_from(pages).unwrap_or(u32::MAX)).map(PageNo) {
+            let header = match self.store.pool().fix_shared(space.space(), no, &access) {
+                Ok(page) => page::PageHeader::decode(&page),
+                Err(error) if error.is_damage() => {
+                    lost += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(header) = header.filter(|h| h.page_type == PageType::Tree && h.level == 0) else { continue };
+            if !space.is_freed_since(no, header.lsn, &access).unwrap_or(false) {
+                leaves.push(Leaf { lsn: header.lsn, no, index: header.index });
+            }
+        }
+        leaves.sort_unstable();
+        Ok((leaves, lost))
+    }
+
+    /// Saves one table.
+    fn table(&self, space: &SpaceFile, file: &str, known: Option<&Known>) -> Result<(String, SalvageReport)> {
+        let (mut leaves, lost_pages) = self.leaves(space)?;
+        let mut report = SalvageReport { lost_pages, ..SalvageReport::default() };
+        let least = leaves.iter().map(|leaf| leaf.index).min();
+        let Known { name, record } = known.cloned().unwrap_or_else(|| unknown(space.id(), file, least));
+        leaves.retain(|leaf| leaf.index == record.clustered);
+        let (copy, specs) = self.destination(&name, &record, &mut report)?;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for leaf in leaves {
+            for row in self.rows(space, &leaf, &mut report)? {
+                bytes += row.key.len() + row.value.len();
+                rows.push(row);
+                if bytes > BATCH || rows.len() > BATCH_ROWS {
+                    write(self.target, &copy, &specs, &mut rows, &mut report)?;
+                    bytes = 0;
+                }
+            }
+        }
+        write(self.target, &copy, &specs, &mut rows, &mut report)?;
+        // A row that was found in several leaves is one.
+        report.rows = count_rows(self.target, &copy)?;
+        Ok((name, report))
+    }
+
+    /// The table of the target that takes the rows, and how the entries of its indexes are made.
+    fn destination(
+        &self,
+        name: &str,
+        record: &TableRecord,
+        report: &mut SalvageReport,
+    ) -> Result<(Arc<TableHandle>, Vec<Arc<IndexSpec>>)> {
+        let mismatch = |what: &str| Error::TableMismatch { table: name.into(), what: what.into() };
+        let Some(there) = self.target.schema().get(name).cloned() else {
+            report.lost_indexes.extend(record.indexes.iter().map(|index| index.name.clone()));
+            return Ok((tables::create_plain(self.target, name, record)?, Vec::new()));
+        };
+        if (&there.record.key_type, &there.record.value_type) != (&record.key_type, &record.value_type) {
+            return Err(mismatch("the table of that name in the target has other types"));
+        }
+        let specs = there.store.specs().to_vec();
+        if !fit(&specs, &there.record.indexes) {
+            return Err(mismatch(
+                "the table in the target has indexes, and it is not known how their entries are made; open it for writing first",
+            ));
+        }
+        Ok((there, specs))
+    }
+}
+
+/// Rows of a table that are visible now.
+fn count_rows(database: &Local<Arc<Shared>>, table: &TableHandle) -> Result<u64> {
+    let context = Context::begin_read(database)?;
+    let mut cursor = context.row_cursor(table)?;
+    let (mut key, mut value, mut rows) = (Vec::new(), Vec::new(), 0);
+    while cursor.next(&mut key, &mut value)? {
+        rows += 1;
+    }
+    Ok(rows)
+}
+
+/// A table without a record: plain bytes, under the name of its file.
+fn unknown(space: SpaceId, file: &str, clustered: Option<IndexId>) -> Known {
+    let bytes = <&[u8] as Value>::type_name();
+    let record = TableRecord {
+        space,
+        table_id: 0,
+        version: 0,
+        key_type: bytes.clone(),
+        value_type: bytes,
+        options: Vec::new(),
+        clustered: clustered.unwrap_or(IndexId(0)),
+        root: PageNo(0),
+        indexes: Vec::new(),
+        temporary: false,
+    };
+    Known { name: file.into(), record }
+}

@@ -1,0 +1,513 @@
+//! Checking a whole database, beside everything else that uses it.
+//!
+//! For each table, and for the engine's own spaces:
+//! 1. What is dirty is written, then every page of the file that is allocated is read from disk and its checksum and
+//!    address compared. A free page may hold anything.
+//! 2. The undo logs, the version tree and every tree are walked with the key ranges that parents give their children, large values included; each page may be
+//!    reached once, and has to be allocated. The version header of each entry has to be one that a transaction can have written.
+//! 3. At one snapshot, every index has to have the entries that the rows give, if the program has told how they are made (by creating the
+//!    table, or opening it for writing): their sums are compared, and entry by entry where those differ. If it has not, every entry has to
+//!    lead to a row; whether rows lack entries cannot be told, and the report names the index.
+//!
+//! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found again, and again.
+
+use std::sync::Arc;
+
+use holdfast_base::HashSet;
+use holdfast_base::{PageId, PageNo, page};
+use holdfast_io::AlignedBuf;
+use holdfast_metrics::local;
+use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::{PageSet, Severity, SpaceFile};
+use holdfast_txn::{TableIndex, TxnSystem};
+
+use crate::instance::shared::Shared;
+use crate::rows::definition::IndexSpec;
+use crate::rows::entries;
+use crate::rows::entry_sum::EntrySum;
+use crate::schema::handle::TableHandle;
+use crate::session::context::Context;
+use crate::{Error, Result};
+
+/// What to check.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct VerifyOptions {
+    /// Only these tables; empty for all, and the engine's own spaces.
+    pub tables: Vec<String>,
+    /// Whether every index entry is compared with its row and every row with its entries, not only the pages with
+    /// each other. Default true.
+    pub entries: bool,
+    /// Findings after which the check of a table breaks off. Default 100.
+    pub max_findings: usize,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> VerifyOptions {
+        VerifyOptions { tables: Vec::new(), entries: true, max_findings: 100 }
+    }
+}
+
+impl VerifyOptions {
+    /// Checks everything.
+    #[must_use]
+    pub fn new() -> VerifyOptions {
+        VerifyOptions::default()
+    }
+
+    /// Checks only this table (and those named before).
+    #[must_use]
+    pub fn table(mut self, name: impl Into<String>) -> VerifyOptions {
+        self.tables.push(name.into());
+        self
+    }
+
+    /// Whether index entries are compared with rows.
+    #[must_use]
+    pub fn entries(mut self, on: bool) -> VerifyOptions {
+        self.entries = on;
+        self
+    }
+}
+
+/// How far a check has come.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyProgress {
+    /// The table being checked, or the engine's own part.
+    pub table: String,
+    /// Pages read so far, in all.
+    pub pages_done: u64,
+    /// Pages that there are, in all.
+    pub pages_total: u64,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The table, or the engine's own part.
+    pub table: String,
+    /// What is wrong, and where.
+    pub what: String,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// What is wrong; empty if all is well.
+    pub findings: Vec<Finding>,
+    /// Pages read.
+    pub pages: u64,
+    /// Rows of tables found: those whose newest version is no deletion.
+    pub rows: u64,
+    /// Index entries found, likewise.
+    pub entries: u64,
+    /// Indexes, by table and name, of which only the entries were compared with rows and not the rows with entries: the program has
+    /// neither created the table nor opened it for writing since the database was opened, so how entries are made is not known.
+    pub half_checked: Vec<(String, String)>,
+    /// Pages that are allocated although no tree leads to them: large values that only old versions still use, and
+    /// what a crash in the middle of writing one left behind. Lost space at worst, which [`crate::Database::compact`] gives
+    /// back.
+    pub unreached_pages: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Walks over all that leads from page to page in a space, and counts rows and entries.
+pub(crate) type Walk<'a> =
+    dyn FnMut(&Access<'_>, &mut PageSet, &mut dyn FnMut(holdfast_tree::PageFinding)) -> Result<(u64, u64)> + 'a;
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+/// Reads of a page that does not check out: a write may be under way.
+const READ_ATTEMPTS: u32 = 16;
+/// Times that a difference between trees and allocation has to be seen.
+const LOOKS: usize = 3;
+
+pub(crate) fn verify(
+    shared: &Arc<Shared>,
+    options: &VerifyOptions,
+    progress: &mut dyn FnMut(&VerifyProgress),
+) -> Result<VerifyReport> {
+    shared.check()?;
+    if shared.read_only {
+        // Nothing else changes then what is counted. A loser that cannot be rolled back is found below.
+        let _ = shared.txns.roll_back_losers();
+        let _ = shared.txns.wait_for_rollbacks(&shared.wait(shared.settings.lock_wait_timeout));
+    }
+    let schema = shared.schema();
+    let mut tables = Vec::new();
+    if options.tables.is_empty() {
+        tables.extend(schema.tables().cloned());
+    }
+    for name in &options.tables {
+        tables.push(Arc::clone(schema.get(name).ok_or_else(|| Error::TableNotFound(name.clone()))?));
+    }
+    let spaces = tables.iter().filter_map(|t| t.store.space().ok());
+    let pages = |space: &Arc<SpaceFile>| space.space().file().len().unwrap_or(0) / shared.meta.page_size as u64;
+    let pages_total = spaces.map(pages).sum();
+    let at = VerifyProgress { pages_total, ..VerifyProgress::default() };
+    let mut run = Run { shared, options, progress, at, report: VerifyReport::default() };
+    if options.tables.is_empty() {
+        run.at.pages_total += pages(&shared.system) + pages(&shared.undo);
+        run.strangers()?;
+        run.pages("the catalog", &shared.system)?;
+        run.pages("the undo logs", &shared.undo)?;
+        let catalog = [Arc::clone(&shared.catalog.index)];
+        let mut walk = check_trees(&shared.txns, &catalog);
+        run.structure("the catalog", &shared.system, &mut |access, reached, sink| {
+            walk(access, reached, sink).map(|_| (0, 0))
+        })?;
+        run.structure("the undo logs", &shared.undo, &mut |access, reached, sink| {
+            shared.txns.verify(access, reached, sink).map(|_| (0, 0))
+        })?;
+    }
+    for table in &tables {
+        run.table(table)?;
+    }
+    Ok(run.report)
+}
+
+struct Run<'a> {
+    shared: &'a Arc<Shared>,
+    options: &'a VerifyOptions,
+    progress: &'a mut dyn FnMut(&VerifyProgress),
+    at: VerifyProgress,
+    report: VerifyReport,
+}
+
+impl Run<'_> {
+    fn find(&mut self, table: &str, what: impl std::fmt::Display) {
+        let finding = Finding { table: table.into(), what: what.to_string() };
+        if !self.report.findings.contains(&finding) {
+            self.report.findings.push(finding);
+        }
+    }
+
+    fn too_many(&self, before: usize) -> bool {
+        self.report.findings.len() >= before + self.options.max_findings
+    }
+
+    /// Files named like those of tables that are none's.
+    fn strangers(&mut self) -> Result<()> {
+        for name in &self.shared.strangers {
+            if self.shared.disk.exists(name)? {
+                self.find(name, "no table has this file, and it is not known to be a leftover; move it away");
+            }
+        }
+        Ok(())
+    }
+
+    /// A table as it is defined when the check ends: pages of indexes that it loses meanwhile become free, and others', under who
+    /// looks at them.
+    fn table(&mut self, table: &Arc<TableHandle>) -> Result<()> {
+        let mut table = Arc::clone(table);
+        loop {
+            let before = self.report.clone();
+            let checked = self.definition(&table);
+            if table.store.check_current(&table.name).is_ok() {
+                return checked;
+            }
+            self.report = before;
+            let now = self.shared.schema().tables().find(|now| now.record.table_id == table.record.table_id).cloned();
+            // If it is not there any more, there is nothing to check.
+            let Some(now) = now else { return Ok(()) };
+            table = now;
+        }
+    }
+
+    /// A table by one of its definitions.
+    fn definition(&mut self, table: &Arc<TableHandle>) -> Result<()> {
+        let before = self.report.findings.len();
+        let store = &table.store;
+        let space = match store.space() {
+            Ok(space) => Arc::clone(space),
+            Err(error) => {
+                self.find(&table.name, error);
+                return Ok(());
+            }
+        };
+        self.pages(&table.name, &space)?;
+        self.structure(&table.name, &space, &mut *check_trees(&self.shared.txns, store.all_indexes()))?;
+        if let Some(error) = space.space().damaged()
+            && self.report.findings.len() == before
+        {
+            // A user met damage that is not there any more; the table cannot be used before the
+            // next open.
+            self.find(&table.name, error);
+        }
+        // With damaged pages the comparison would only repeat that.
+        if self.options.entries && self.report.findings.len() == before {
+            match self.entries(table) {
+                // A row that is none, or none of the table's types.
+                Err(error) if error.is_damage() || matches!(error, Error::InvalidArgument(_)) => {
+                    self.find(&table.name, error);
+                }
+                compared => compared?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 1: every page of the file.
+    fn pages(&mut self, name: &str, space: &SpaceFile) -> Result<()> {
+        let before = self.report.findings.len();
+        self.shared.pool().flush_space(space.space())?;
+        let file = space.space().file();
+        let page_size = self.shared.meta.page_size;
+        let mut buf = AlignedBuf::zeroed(PIECE);
+        let mut at = 0u64;
+        self.at.table = name.into();
+        loop {
+            let left = file.len()?.saturating_sub(at) / page_size as u64 * page_size as u64;
+            let n = left.min(PIECE as u64) as usize;
+            if n == 0 || self.too_many(before) {
+                return Ok(());
+            }
+            buf.resize(n);
+            match file.read_at(at, &mut buf) {
+                Ok(()) => {}
+                // It was cut meanwhile.
+                Err(_) if file.len()? < at + n as u64 => continue,
+                Err(error) => return Err(error),
+            }
+            for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
+                let no = PageNo((at / page_size as u64) as u32 + i as u32);
+                if let Some(error) = recheck(file.as_ref(), PageId::new(space.id(), no), bytes)?
+                    && space.is_allocated(no, &self.shared.pool().access(AccessKind::Maintenance)).unwrap_or(true)
+                {
+                    self.find(name, error);
+                }
+                self.report.pages += 1;
+                self.at.pages_done += 1;
+            }
+            at += n as u64;
+            self.at.pages_total = self.at.pages_total.max(self.at.pages_done);
+            (self.progress)(&self.at);
+        }
+    }
+
+    /// Step 2: what leads from page to page, and the allocation.
+    fn structure(&mut self, name: &str, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<()> {
+        let mut look = self.look(space, walk)?;
+        for _ in 1..LOOKS {
+            if look.found.is_empty() && look.unreached.is_empty() {
+                break;
+            }
+            let next = self.look(space, walk)?;
+            look = next.agreeing_with(&look);
+        }
+        self.report.rows += look.rows;
+        self.report.entries += look.entries;
+        self.report.unreached_pages += look.unreached.len();
+        let mut sorted: Vec<String> = look.found.into_iter().collect();
+        sorted.sort();
+        sorted.into_iter().take(self.options.max_findings).for_each(|what| self.find(name, what));
+        Ok(())
+    }
+
+    fn look(&self, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<Look> {
+        let access = self.shared.pool().access(AccessKind::Maintenance);
+        let (mut reached, mut look) = (PageSet::new(), Look::default());
+        (look.rows, look.entries) = walk(&access, &mut reached, &mut |finding| {
+            look.found.insert(finding.to_string());
+        })?;
+        space.verify(&reached, &access, &mut |finding| match finding.severity {
+            Severity::Leak => {
+                look.unreached.insert(finding.page.no);
+            }
+            _ => {
+                look.found.insert(finding.to_string());
+            }
+        })?;
+        Ok(look)
+    }
+
+    /// Step 3: entries against rows, at one snapshot.
+    fn entries(&mut self, table: &TableHandle) -> Result<()> {
+        let context = Context::begin_read(&local(Arc::clone(self.shared)))?;
+        let specs = table.store.specs();
+        if specs.is_empty() {
+            let names = table.record.indexes.iter().map(|index| (table.name.clone(), index.name.clone()));
+            self.report.half_checked.extend(names);
+            return self.each_entry(&context, table, specs);
+        }
+        if differ(&context, table, specs)? {
+            self.each_entry(&context, table, specs)?;
+            self.each_row(&context, table, specs)?;
+        }
+        Ok(())
+    }
+
+    /// The row of every entry, and whether it gives the entry, as far as that is known.
+    fn each_entry(&mut self, context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<()> {
+        let before = self.report.findings.len();
+        let (mut key, mut value, mut row) = (Vec::new(), Vec::new(), Vec::new());
+        for (no, index) in table.record.indexes.iter().enumerate() {
+            let mut cursor = context.index_cursor(table, no)?;
+            while cursor.next(&mut key, &mut value)? && !self.too_many(before) {
+                let Some((index_key, row_key)) = entries::split_entry(&key, &value) else {
+                    self.find(&table.name, format!("index `{}` has an entry without a row's key", index.name));
+                    continue;
+                };
+                if !context.get(table, row_key, &mut row)? {
+                    let what =
+                        format!("index `{}` has an entry for the row {}, which is not there", index.name, hex(row_key));
+                    self.find(&table.name, what);
+                } else if let Some(spec) = specs.get(no)
+                    && !spec.keys(row_key, &row)?.iter().any(|k| k == index_key)
+                {
+                    let what =
+                        format!("index `{}` has an entry that the row {} does not give", index.name, hex(row_key));
+                    self.find(&table.name, what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of every row.
+    fn each_row(&mut self, context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<()> {
+        let before = self.report.findings.len();
+        let (mut key, mut row) = (Vec::new(), Vec::new());
+        let mut cursor = context.row_cursor(table)?;
+        while cursor.next(&mut key, &mut row)? && !self.too_many(before) {
+            for (no, spec) in specs.iter().enumerate() {
+                for index_key in spec.keys(&key, &row)? {
+                    if !context.has_entry(table, no, &index_key, &key)? {
+                        self.find(
+                            &table.name,
+                            format!("index `{}` lacks an entry of the row {}", spec.name, hex(&key)),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an index has other entries than the rows give.
+fn differ(context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<bool> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let mut given = vec![EntrySum::default(); specs.len()];
+    let mut cursor = context.row_cursor(table)?;
+    while cursor.next(&mut key, &mut value)? {
+        for (spec, given) in specs.iter().zip(&mut given) {
+            for index_key in spec.keys(&key, &value)? {
+                let (entry, length) = entries::entry(&index_key, &key);
+                given.add(&entry, &length);
+            }
+        }
+    }
+    for (no, given) in given.iter().enumerate() {
+        let mut there = EntrySum::default();
+        let mut cursor = context.index_cursor(table, no)?;
+        while cursor.next(&mut key, &mut value)? {
+            there.add(&key, &value);
+        }
+        if there != *given {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What is wrong with the page `id`, whose bytes were read into `bytes`; reads it again before it says so.
+fn recheck(file: &dyn holdfast_io::File, id: PageId, bytes: &mut [u8]) -> Result<Option<Error>> {
+    let mut wrong = None;
+    for _ in 0..READ_ATTEMPTS {
+        match page::check(bytes, id) {
+            Ok(_) => return Ok(None),
+            Err(error) => wrong = Some(error),
+        }
+        holdfast_base::thread::yield_now();
+        if let Err(error) = file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes) {
+            // It was cut meanwhile.
+            let end = (u64::from(id.no.0) + 1) * bytes.len() as u64;
+            return if file.len()? < end { Ok(None) } else { Err(error) };
+        }
+    }
+    Ok(wrong)
+}
+
+/// What one look at a space has shown.
+#[derive(Default)]
+struct Look {
+    rows: u64,
+    entries: u64,
+    found: HashSet<String>,
+    unreached: PageSet,
+}
+
+impl Look {
+    /// Of what is wrong, only what an earlier look has shown too.
+    fn agreeing_with(mut self, earlier: &Look) -> Look {
+        self.found.retain(|what| earlier.found.contains(what));
+        self.unreached.keep_common(&earlier.unreached);
+        self
+    }
+}
+
+/// The walk over the trees of a table, the one of the rows first, that also judges the version headers of the entries.
+pub(crate) fn check_trees<'a>(txns: &'a TxnSystem, indexes: &'a [Arc<TableIndex>]) -> Box<Walk<'a>> {
+    Box::new(move |access, reached, sink| {
+        let mut counts = (0, 0);
+        for (i, index) in indexes.iter().enumerate() {
+            let counted = txns.verify_index(index, access, reached, sink)?;
+            if i == 0 { counts.0 += counted } else { counts.1 += counted }
+        }
+        Ok(counts)
+    })
+}
+
+/// The first bytes of a key, for messages.
+fn hex(key: &[u8]) -> String {
+    let shown: String = key.iter().take(24).map(|b| format!("{b:02x}")).collect();
+    if key.len() > 24 { format!("{shown}...") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::raw::{Lifetime, RawDatabase};
+
+    /// Checks the structure of the catalog, where the first `blind` walks come too early to see what is there.
+    fn unreached_pages(db: &RawDatabase, blind: usize) -> (usize, u64) {
+        let shared = &db.database().shared;
+        let catalog = [Arc::clone(&shared.catalog.index)];
+        let (options, mut progress) = (VerifyOptions::new(), |_: &VerifyProgress| {});
+        let (at, report) = (VerifyProgress::default(), VerifyReport::default());
+        let mut run = Run { shared, options: &options, progress: &mut progress, at, report };
+        let mut walks = 0;
+        let mut walk =
+            |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::PageFinding)| {
+                walks += 1;
+                if walks <= blind { Ok((0, 0)) } else { check_trees(&shared.txns, &catalog)(access, reached, sink) }
+            };
+        run.structure("the catalog", &shared.system, &mut walk).unwrap();
+        let pages = run.report.unreached_pages;
+        (walks, pages)
+    }
+
+    #[test]
+    fn pages_are_lost_if_every_look_says_so() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        assert_eq!(unreached_pages(&db, 0), (1, 0));
+        assert_eq!(unreached_pages(&db, 1), (2, 0));
+        assert_eq!(unreached_pages(&db, 2), (3, 0));
+        let (walks, pages) = unreached_pages(&db, LOOKS);
+        assert_eq!(walks, LOOKS);
+        assert!(pages > 0);
+    }
+}

@@ -1,0 +1,6 @@
+//! What a database is doing: statistics, the monitor, listings.
+
+pub(crate) mod listing;
+pub(crate) mod names;
+pub(crate) mod stats;
+pub(crate) mod status;

@@ -1,0 +1,400 @@
+//! One tree of everything that the database counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_base::HashMap;
+use holdfast_metrics::{Counter, Gauge, Snapshot, WaitClass};
+use holdfast_pool::{AccessKind, Owner, Resident};
+use holdfast_tree::SpaceFile;
+use holdfast_txn::TableIndex;
+
+use crate::instance::settings::ReplacementPolicy;
+use crate::instance::shared::Shared;
+use crate::schema::handle::TableHandle;
+use crate::schema::versions::Schema;
+
+/// What the database is doing; from [`crate::Database::stats`]. Counters count from the open on.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The page cache.
+    pub cache: CacheStats,
+    /// Tables, sorted by name.
+    pub tables: Vec<TableStats>,
+    /// The log.
+    pub log: LogStats,
+    /// Transactions, versions, locks.
+    pub transactions: TransactionStats,
+    /// Waits by class.
+    pub waits: Vec<WaitStats>,
+    /// Files of pages.
+    pub spaces: Vec<SpaceStats>,
+    /// Memory besides the frames.
+    pub memory: MemoryStats,
+}
+
+/// The page cache as a whole.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Name of the replacement policy.
+    pub policy: String,
+    /// Bytes of frames.
+    pub size_bytes: u64,
+    /// Page size in bytes.
+    pub page_size: usize,
+    /// Frames.
+    pub frames: u64,
+    /// Frames without a page.
+    pub free_frames: u64,
+    /// Those of them that no thread has taken to read a page into.
+    pub idle_frames: u64,
+    /// Resident pages.
+    pub resident_pages: u64,
+    /// Pages changed since they were written.
+    pub dirty_pages: u64,
+    /// Pages in the old part: before the midpoint, or in the small queue.
+    pub old_pages: u64,
+    /// Pages in the scan ring.
+    pub ring_pages: u64,
+    /// Page accesses that found the page.
+    pub hits: u64,
+    /// Page accesses that had to read it.
+    pub misses: u64,
+    /// Pages read.
+    pub pages_read: u64,
+    /// Pages created.
+    pub pages_created: u64,
+    /// Pages written.
+    pub pages_written: u64,
+    /// Pages that left the cache.
+    pub evictions: u64,
+    /// Pages moved to the young part.
+    pub made_young: u64,
+    /// Accesses to old pages that did not move them.
+    pub not_young: u64,
+    /// Misses on pages that the policy still remembered.
+    pub ghost_hits: u64,
+}
+
+/// A table and its cached pages.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TableStats {
+    /// Its name.
+    pub name: String,
+    /// Number of its space.
+    pub space_id: u32,
+    /// Bytes of its file.
+    pub file_bytes: u64,
+    /// The clustered index first, under the name `PRIMARY`, then the secondary ones; overflow pages count for the
+    /// index that they belong to.
+    pub indexes: Vec<IndexStats>,
+}
+
+impl TableStats {
+    /// Resident bytes of all its indexes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.indexes.iter().map(|i| i.resident_bytes).sum()
+    }
+
+    /// Pages of all its indexes read from disk.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.indexes.iter().map(|i| i.misses).sum()
+    }
+}
+
+/// An index and its cached pages.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct IndexStats {
+    /// Its name; `PRIMARY` for the table's rows.
+    pub name: String,
+    /// Its number, as in page headers.
+    pub index_id: u32,
+    /// About how many entries it has.
+    pub rows: u64,
+    /// Its pages in the cache.
+    pub resident_pages: u64,
+    /// The same in bytes.
+    pub resident_bytes: u64,
+    /// Page accesses that found the page.
+    pub hits: u64,
+    /// Page accesses that had to read it.
+    pub misses: u64,
+    /// Pages created.
+    pub pages_created: u64,
+}
+
+/// The log.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LogStats {
+    /// End of the log: bytes ever written to it.
+    pub lsn: u64,
+    /// Handed to the operating system up to here.
+    pub written_lsn: u64,
+    /// On stable storage up to here.
+    pub durable_lsn: u64,
+    /// Recovery would start here.
+    pub checkpoint_lsn: u64,
+    /// Bytes since the checkpoint.
+    pub age_bytes: u64,
+    /// Bytes that there may be between checkpoints.
+    pub capacity_bytes: u64,
+}
+
+/// Transactions, versions, locks.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TransactionStats {
+    /// Write transactions that run.
+    pub active: u64,
+    /// Snapshots that are held.
+    pub read_views: u64,
+    /// Committed transactions whose undo log has not been purged.
+    pub history_length: u64,
+    /// Versions kept in the version tree for long snapshots.
+    pub versions: u64,
+    /// Bytes of those versions.
+    pub version_bytes: u64,
+    /// Explicit row and range locks.
+    pub locks: u64,
+    /// Transactions committed.
+    pub commits: u64,
+    /// Transactions rolled back.
+    pub rollbacks: u64,
+    /// Deadlocks found.
+    pub deadlocks: u64,
+    /// Lock waits that timed out.
+    pub lock_timeouts: u64,
+    /// Rolled back in the background since the open: what recovery found unfinished.
+    pub recovering: u64,
+}
+
+/// One class of waits.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WaitStats {
+    /// The class.
+    pub class: &'static str,
+    /// How many.
+    pub count: u64,
+    /// How long in all.
+    pub total: Duration,
+    /// How long at most.
+    pub max: Duration,
+}
+
+/// One file of pages.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SpaceStats {
+    /// Number of the space.
+    pub space_id: u32,
+    /// Its file.
+    pub file: String,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Pages in use.
+    pub used_pages: u64,
+    /// Pages free for use within the file.
+    pub free_pages: u64,
+    /// Set if a damaged page was found; the table can only be salvaged.
+    pub damaged: bool,
+}
+
+/// Memory besides the frames, in bytes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// Page number to frame.
+    pub translation_bytes: u64,
+    /// Frame headers.
+    pub frame_header_bytes: u64,
+    /// Log buffer.
+    pub log_buffer_bytes: u64,
+    /// Locks.
+    pub lock_bytes: u64,
+    /// Transaction id to commit number.
+    pub commit_map_bytes: u64,
+    /// What older views may need of small transactions.
+    pub shelf_bytes: u64,
+}
+
+impl MemoryStats {
+    /// The sum.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.translation_bytes
+            + self.frame_header_bytes
+            + self.log_buffer_bytes
+            + self.lock_bytes
+            + self.commit_map_bytes
+            + self.shelf_bytes
+    }
+}
+
+/// The cache, and the tables with what they have in it. Reads no page.
+pub(crate) fn of_cache(shared: &Shared) -> (CacheStats, Vec<TableStats>) {
+    shared.pool().publish_metrics();
+    let residency = shared.pool().residency();
+    let tables = shared.schema().tables().map(|table| table_stats(shared, table, &residency)).collect();
+    (cache(shared, &shared.metrics.snapshot()), tables)
+}
+
+/// Collects everything.
+pub(crate) fn collect(shared: &Shared) -> Stats {
+    let metrics = shared.publish_metrics();
+    let schema = shared.schema();
+    let residency = shared.pool().residency();
+    let tables = schema.tables().map(|table| table_stats(shared, table, &residency)).collect();
+    Stats {
+        cache: cache(shared, &metrics),
+        tables,
+        log: log(shared),
+        transactions: transactions(shared, &metrics),
+        waits: waits(&metrics),
+        spaces: spaces(shared, &schema),
+        memory: memory(shared, &metrics),
+    }
+}
+
+fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
+    let pool = shared.pool().stats();
+    let page_size = shared.meta.page_size;
+    let evicted = [
+        Counter::PagesEvictedClean,
+        Counter::PagesEvictedDirty,
+        Counter::PagesEvictedRing,
+        Counter::PagesEvictedDrop,
+        Counter::PagesEvictedResize,
+    ];
+    let (requests, misses) = (metrics.get(Counter::BufferPoolReadRequests), metrics.get(Counter::BufferPoolReads));
+    CacheStats {
+        policy: policy_name(*shared.policy.lock()).into(),
+        size_bytes: (pool.frames * page_size) as u64,
+        page_size,
+        frames: pool.frames as u64,
+        free_frames: pool.free as u64,
+        idle_frames: pool.idle as u64,
+        resident_pages: pool.resident as u64,
+        dirty_pages: pool.dirty as u64,
+        old_pages: (pool.policy.old + pool.policy.small) as u64,
+        ring_pages: pool.policy.ring as u64,
+        hits: requests.saturating_sub(misses),
+        misses,
+        pages_read: metrics.get(Counter::PagesRead),
+        pages_created: metrics.get(Counter::PagesCreated),
+        pages_written: metrics.get(Counter::PagesWritten),
+        evictions: evicted.iter().map(|c| metrics.get(*c)).sum(),
+        made_young: metrics.get(Counter::PagesMadeYoung),
+        not_young: metrics.get(Counter::PagesNotMadeYoung),
+        ghost_hits: metrics.get(Counter::GhostHits),
+    }
+}
+
+fn policy_name(policy: ReplacementPolicy) -> &'static str {
+    match policy {
+        ReplacementPolicy::Holdfast => "holdfast",
+        ReplacementPolicy::MidpointLru { .. } => "midpoint_lru",
+        ReplacementPolicy::Lru => "lru",
+    }
+}
+
+pub(crate) fn table_stats(shared: &Shared, table: &TableHandle, residency: &HashMap<Owner, Resident>) -> TableStats {
+    let page_size = shared.meta.page_size as u64;
+    let index = |(no, index): (usize, &Arc<TableIndex>)| {
+        let name = match no {
+            0 => "PRIMARY".to_string(),
+            _ => table.record.indexes[no - 1].name.clone(),
+        };
+        let own = |(owner, _): &(&Owner, &Resident)| owner.space == table.record.space && owner.index == index.id();
+        let pages: u64 = residency.iter().filter(own).map(|(_, r)| r.pages as u64).sum();
+        let stats = index.access_stats();
+        IndexStats {
+            name,
+            index_id: index.id().0,
+            rows: index.rows(),
+            resident_pages: pages,
+            resident_bytes: pages * page_size,
+            hits: stats.requests().saturating_sub(stats.reads()),
+            misses: stats.reads(),
+            pages_created: stats.created(),
+        }
+    };
+    let indexes = table.store.indexes().map(|all| all.iter().enumerate().map(index).collect()).unwrap_or_default();
+    let file = table.store.space().map(|s| Arc::clone(s.space().file()));
+    let file_bytes = file.and_then(|f| f.len()).unwrap_or(0);
+    TableStats { name: table.name.clone(), space_id: table.record.space.0, file_bytes, indexes }
+}
+
+fn log(shared: &Shared) -> LogStats {
+    let wal = shared.wal();
+    LogStats {
+        lsn: wal.next_lsn().0,
+        written_lsn: wal.written_lsn().0,
+        durable_lsn: wal.durable_lsn().0,
+        checkpoint_lsn: wal.checkpoint_lsn().0,
+        age_bytes: wal.age(),
+        capacity_bytes: wal.capacity(),
+    }
+}
+
+fn transactions(shared: &Shared, metrics: &Snapshot) -> TransactionStats {
+    let numbers = shared.txns.stats();
+    TransactionStats {
+        active: metrics.gauge(Gauge::TrxActive),
+        read_views: numbers.views as u64,
+        history_length: numbers.history_length as u64,
+        versions: numbers.versions,
+        version_bytes: numbers.old_version_bytes,
+        locks: shared.txns.locks().locks().len() as u64,
+        commits: metrics.get(Counter::TrxCommits),
+        rollbacks: metrics.get(Counter::TrxRollbacks),
+        deadlocks: metrics.get(Counter::LockDeadlocks),
+        lock_timeouts: metrics.get(Counter::LockTimeouts),
+        recovering: numbers.losers as u64,
+    }
+}
+
+fn waits(metrics: &Snapshot) -> Vec<WaitStats> {
+    let wait = |class: &WaitClass| {
+        let totals = metrics.wait(*class);
+        WaitStats { class: class.name(), count: totals.count, total: totals.total, max: totals.max }
+    };
+    WaitClass::ALL.iter().map(wait).collect()
+}
+
+fn spaces(shared: &Shared, schema: &Schema) -> Vec<SpaceStats> {
+    let access = shared.pool().access(AccessKind::Point);
+    let own = [&shared.system, &shared.undo].into_iter();
+    let tables = schema.tables().filter_map(|t| t.store.space().ok());
+    let space = |space: &Arc<SpaceFile>| {
+        let info = space.info(&access).unwrap_or_default();
+        SpaceStats {
+            space_id: space.id().0,
+            file: space.space().file().name().into(),
+            file_bytes: space.space().file().len().unwrap_or(0),
+            used_pages: u64::from(info.pages - info.free_pages),
+            free_pages: u64::from(info.free_pages),
+            damaged: space.space().damaged().is_some(),
+        }
+    };
+    own.chain(tables).map(space).collect()
+}
+
+fn memory(shared: &Shared, metrics: &Snapshot) -> MemoryStats {
+    let pool = shared.pool().stats();
+    MemoryStats {
+        translation_bytes: pool.translation_bytes,
+        frame_header_bytes: pool.header_bytes,
+        log_buffer_bytes: metrics.gauge(Gauge::MemoryLogBuffer),
+        lock_bytes: shared.txns.locks().memory() as u64,
+        commit_map_bytes: metrics.gauge(Gauge::MemoryCommitMap),
+        shelf_bytes: metrics.gauge(Gauge::MemoryShelf),
+    }
+}

@@ -1,0 +1,446 @@
+//! A transaction's state, and the cursors over it: what the typed layer is built on.
+//!
+//! **Statements.** Each call runs with the transaction's mutex held, so its calls take turns, whatever threads they come
+//! from. If it fails, or code of the program that it calls panics, everything that it had done is undone before it returns. After a
+//! deadlock or a conflict the whole transaction is rolled back at once, so that the others can go on; so it is if a statement
+//! cannot be undone. All later calls then fail with the same error, the commit included.
+//!
+//! **What it holds.** The version of the definitions that it began with, and for every table that
+//! it may have changed a place in the table's [`WriterGate`](crate::schema::table_file::WriterGate): so no
+//! table disappears while it is used. They are released after the transaction's end.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use holdfast_base::IndexId;
+use holdfast_base::blocking::Mutex;
+use holdfast_metrics::Local;
+use holdfast_txn::{
+    CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Savepoint, Txn, TxnOptions,
+};
+
+use crate::instance::options::{FlushAtCommit, ReadOptions, Scan, WaitMode, WriteOptions};
+use crate::instance::shared::Shared;
+use crate::rows::definition::IndexSpec;
+use crate::rows::entries::Target;
+use crate::schema::handle::{Entered, TableHandle, TableRef};
+use crate::schema::versions::Schema;
+use crate::{Error, Result};
+
+/// Which way a cursor goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// How rows are locked by a read.
+pub(crate) type LockKind = LockMode;
+
+/// An entry of an index that transactions have conflicted on.
+pub(crate) type Contended = (IndexId, Vec<u8>);
+
+/// A place in a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct SavepointId {
+    transaction: u64,
+    number: u64,
+    place: Savepoint,
+}
+
+/// The savepoints that are valid, oldest first.
+#[derive(Default)]
+struct Savepoints {
+    next: u64,
+    live: Vec<u64>,
+}
+
+/// A transaction's state. The fields are dropped in this order: it is rolled back before it
+/// releases its tables.
+pub(crate) struct Context {
+    txn: Mutex<Txn>,
+    entered: Mutex<Vec<Entered>>,
+    schema: Local<Arc<Schema>>,
+    savepoints: Mutex<Savepoints>,
+    /// The error after which it was rolled back, if there was one.
+    ended_by: OnceLock<Error>,
+    flush: FlushAtCommit,
+    shared: Local<Arc<Shared>>,
+}
+
+impl Context {
+    /// Begins a transaction that reads a snapshot.
+    pub(crate) fn begin_read(reference: &Local<Arc<Shared>>) -> Result<Context> {
+        reference.check()?;
+        let mut txn = reference.begin(TxnOptions::snapshot());
+        txn.take_snapshot();
+        Ok(Context::new(reference, txn, FlushAtCommit::Lazy))
+    }
+
+    /// Begins a transaction that can write.
+    pub(crate) fn begin_write(reference: &Local<Arc<Shared>>, options: &WriteOptions) -> Result<Context> {
+        reference.check_writable()?;
+        let settings = &reference.settings;
+        let txn = reference.begin(TxnOptions {
+            isolation: options.isolation.into(),
+            snapshot_isolation: options.snapshot_isolation.unwrap_or(settings.snapshot_isolation),
+            read_only: false,
+            wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
+        });
+        Ok(Context::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
+    }
+
+    fn new(shared: &Local<Arc<Shared>>, txn: Txn, flush: FlushAtCommit) -> Context {
+        Context {
+            txn: Mutex::new(txn),
+            entered: Mutex::default(),
+            schema: Arc::clone(&shared.schema.mine().read()),
+            savepoints: Mutex::default(),
+            ended_by: OnceLock::new(),
+            flush,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<TableRef<'_>> {
+        self.schema.get(name).map(|table| TableRef::Held(table)).ok_or_else(|| Error::TableNotFound(name.into()))
+    }
+
+    /// The table as the transaction knows it, or as it is by now.
+    pub(crate) fn table_or_newer(&self, name: &str) -> Option<TableRef<'_>> {
+        let held = self.schema.get(name).map(|table| TableRef::Held(table));
+        held.or_else(|| self.shared.schema().get(name).map(|table| TableRef::New(Arc::clone(table))))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Keeps the table from being dropped until the transaction ends.
+    pub(crate) fn enter(&self, table: &TableHandle) -> Result<()> {
+        let mut entered = self.entered.lock();
+        if !entered.iter().any(|e| e.is_of(&table.store)) {
+            entered.push(table.enter()?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn table_names(&self) -> Vec<String> {
+        self.schema.tables().map(|t| t.name.clone()).collect()
+    }
+
+    /// Runs one statement: all of it, or nothing.
+    fn statement<R>(&self, run: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
+        self.shared.check()?;
+        let mut txn = self.txn.lock();
+        self.check_alive()?;
+        let start = txn.statement_begin()?;
+        let mut statement = Statement { context: self, txn: &mut txn, start, returned: false };
+        let result = run(statement.txn);
+        statement.returned = true;
+        result.map_err(|error| self.undo_statement(statement.txn, start, error))
+    }
+
+    fn undo_statement(&self, txn: &mut Txn, start: Savepoint, error: Error) -> Error {
+        if error.is_retryable() {
+            return self.end_by(txn, error);
+        }
+        match txn.rollback_to(start) {
+            Ok(()) => error,
+            Err(worse) => self.end_by(txn, worse),
+        }
+    }
+
+    /// Rolls the transaction back because of an error; nothing more can be done in it.
+    fn end_by(&self, txn: &mut Txn, error: Error) -> Error {
+        self.ended_by.get_or_init(|| error.clone());
+        // If it cannot be undone now, that is done in the background.
+        let _ = txn.rollback();
+        error
+    }
+
+    /// Asked for every row of a range.
+    #[inline]
+    fn check_alive(&self) -> Result<()> {
+        if self.ended_by.get().is_some() { self.refuse() } else { Ok(()) }
+    }
+
+    /// What ended the transaction.
+    #[cold]
+    fn refuse(&self) -> Result<()> {
+        self.ended_by.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The entry that the transaction conflicted on, if it did.
+    pub(crate) fn conflict(&self) -> Option<Contended> {
+        self.txn.lock().conflict()
+    }
+
+    /// Locks entries of indexes, those that there are, before anything is read.
+    pub(crate) fn lock_first(&self, entries: &BTreeSet<Contended>) -> Result<()> {
+        for (index, key) in entries {
+            let Some(table) = self.schema.tables().find(|table| table.store.index_of(*index).is_some()) else {
+                continue;
+            };
+            let Some(index) = table.store.index_of(*index) else { continue };
+            if self.enter(table).is_ok() {
+                self.statement(|txn| txn.get_locked(index, key, LockMode::Exclusive, None, &mut Vec::new()))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, table: &TableHandle, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.get(&indexes[0], key, out))
+    }
+
+    /// Whether the index has an entry that leads from `index_key` to the row `key`.
+    pub(crate) fn has_entry(&self, table: &TableHandle, no: usize, index_key: &[u8], key: &[u8]) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.get(&indexes[no + 1], &[index_key, key].concat(), &mut Vec::new()))
+    }
+
+    pub(crate) fn get_locked(
+        &self,
+        table: &TableHandle,
+        key: &[u8],
+        kind: LockKind,
+        wait: WaitMode,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        let read = |txn: &mut Txn| {
+            txn.check_age(&indexes[0])?;
+            txn.get_locked(&indexes[0], key, kind, wait_mode(wait), out)
+        };
+        match self.statement(read) {
+            Err(Error::WouldBlock) if wait == WaitMode::SkipLocked => Ok(false),
+            result => result,
+        }
+    }
+
+    pub(crate) fn insert(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<()> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.insert(txn, key, value))
+    }
+
+    pub(crate) fn upsert<'v>(
+        &self,
+        t: &TableHandle,
+        specs: &[Arc<IndexSpec>],
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+    ) -> Result<bool> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.upsert(txn, key, value.into()))
+    }
+
+    /// Puts an entry of secondary index `no`, whatever its row gives.
+    pub(crate) fn put_entry(&self, table: &TableHandle, no: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.upsert(&indexes[no + 1], key, value, None).map(drop))
+    }
+
+    pub(crate) fn update(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.update(txn, key, value))
+    }
+
+    pub(crate) fn delete(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8]) -> Result<bool> {
+        let target = Target { indexes: t.store.indexes()?, specs };
+        self.statement(|txn| target.delete(txn, key))
+    }
+
+    pub(crate) fn estimate(&self, table: &TableHandle, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
+        self.shared.check()?;
+        let rows = &table.store.indexes()?[0];
+        if table.store.counted && matches!(bounds, (Bound::Unbounded, Bound::Unbounded)) {
+            return Ok(rows.rows());
+        }
+        let access = self.shared.pool().access(holdfast_pool::AccessKind::Point);
+        let (from, to) = (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice));
+        Ok(rows.tree().estimate(from, to, &access)?.entries)
+    }
+
+    pub(crate) fn savepoint(&self) -> Result<SavepointId> {
+        let txn = self.txn.lock();
+        self.check_alive()?;
+        let mut savepoints = self.savepoints.lock();
+        let number = savepoints.next;
+        savepoints.next += 1;
+        savepoints.live.push(number);
+        Ok(SavepointId { transaction: txn.serial(), number, place: txn.savepoint() })
+    }
+
+    pub(crate) fn rollback_to(&self, savepoint: &SavepointId) -> Result<()> {
+        self.shared.check()?;
+        let mut txn = self.txn.lock();
+        self.check_alive()?;
+        if savepoint.transaction != txn.serial() {
+            return Err(Error::invalid("the savepoint belongs to another transaction"));
+        }
+        let mut savepoints = self.savepoints.lock();
+        let Ok(at) = savepoints.live.binary_search(&savepoint.number) else {
+            return Err(Error::invalid("the transaction was rolled back to a point before the savepoint"));
+        };
+        savepoints.live.truncate(at + 1);
+        txn.rollback_to(savepoint.place).map_err(|error| self.end_by(&mut txn, error))
+    }
+
+    pub(crate) fn commit(&self, flush: Option<FlushAtCommit>) -> Result<()> {
+        self.shared.check()?;
+        let mut txn = self.txn.lock();
+        self.check_alive()?;
+        txn.commit(flush.unwrap_or(self.flush).into())
+    }
+
+    pub(crate) fn rollback(&self) -> Result<()> {
+        self.txn.lock().rollback()
+    }
+
+    /// A cursor over all entries of a secondary index, for checks.
+    pub(crate) fn index_cursor<'t>(&'t self, table: &'t TableHandle, no: usize) -> Result<RawCursor<'t>> {
+        let options = ReadOptions::new().scan(Scan::Yes);
+        let mut cursor = RawCursor::on_index(self, TableRef::Held(table), no, &options);
+        cursor.seek(Bound::Unbounded, Bound::Unbounded, Direction::Forward)?;
+        Ok(cursor)
+    }
+
+    /// A cursor over all rows, for checks.
+    pub(crate) fn row_cursor<'t>(&'t self, table: &'t TableHandle) -> Result<RawCursor<'t>> {
+        let options = ReadOptions::new().scan(Scan::Yes);
+        let mut cursor = RawCursor::new(self, TableRef::Held(table), &options, None);
+        cursor.seek(Bound::Unbounded, Bound::Unbounded, Direction::Forward)?;
+        Ok(cursor)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.shared.leak_in_child() {
+            self.txn.get_mut().abandon();
+            std::mem::forget(std::mem::take(self.entered.get_mut()));
+        }
+    }
+}
+
+impl AsRef<Context> for Context {
+    fn as_ref(&self) -> &Context {
+        self
+    }
+}
+
+/// A statement under way. If it is dropped before it has returned, code of the program that it called has panicked: then it is undone.
+struct Statement<'a> {
+    context: &'a Context,
+    txn: &'a mut Txn,
+    start: Savepoint,
+    returned: bool,
+}
+
+impl Drop for Statement<'_> {
+    fn drop(&mut self) {
+        if !self.returned {
+            let _ = self.context.undo_statement(self.txn, self.start, Error::Interrupted);
+        }
+    }
+}
+
+/// Without hints a scan is what the cache finds out by itself: nothing.
+fn scan_mode(scan: Scan, hints: bool) -> holdfast_txn::Scan {
+    match scan {
+        _ if !hints => holdfast_txn::Scan::Never,
+        Scan::Auto => holdfast_txn::Scan::Auto,
+        Scan::Yes => holdfast_txn::Scan::Declared,
+        Scan::No => holdfast_txn::Scan::Never,
+    }
+}
+
+fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::WaitMode> {
+    match wait {
+        WaitMode::Wait => None,
+        WaitMode::NoWait => Some(holdfast_txn::WaitMode::NoWait),
+        WaitMode::SkipLocked => Some(holdfast_txn::WaitMode::SkipLocked),
+    }
+}
+
+/// A cursor over the byte strings of an index.
+pub(crate) struct RawCursor<'t> {
+    context: &'t Context,
+    table: TableRef<'t>,
+    /// 0: the rows; n: secondary index n - 1.
+    index: usize,
+    scan: Scan,
+    lock: Option<(LockKind, WaitMode)>,
+    cursor: Option<RowCursor>,
+}
+
+impl<'t> RawCursor<'t> {
+    pub(crate) fn new(
+        context: &'t Context,
+        table: TableRef<'t>,
+        options: &ReadOptions,
+        lock: Option<(LockKind, WaitMode)>,
+    ) -> RawCursor<'t> {
+        RawCursor { context, table, index: 0, scan: options.scan, lock, cursor: None }
+    }
+
+    pub(crate) fn on_index(
+        context: &'t Context,
+        table: TableRef<'t>,
+        no: usize,
+        options: &ReadOptions,
+    ) -> RawCursor<'t> {
+        RawCursor { context, table, index: no + 1, scan: options.scan, lock: None, cursor: None }
+    }
+
+    /// Stands before the first entry of the range in that direction.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>, direction: Direction) -> Result<()> {
+        let index = &self.table.store.indexes()?[self.index];
+        let hints = self.context.shared.scan_hints.load(Ordering::Relaxed);
+        let options = CursorOptions {
+            direction: match direction {
+                Direction::Forward => TxnDirection::Forward,
+                Direction::Backward => TxnDirection::Reverse,
+            },
+            scan: scan_mode(self.scan, hints),
+            lock: self.lock.map(|(kind, _)| kind),
+            wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
+            ..CursorOptions::default()
+        };
+        self.cursor = Some(self.context.statement(|txn| txn.cursor(index, from, to, options))?);
+        Ok(())
+    }
+
+    /// Replaces the content of `value` by the row of `key`, to which the entry given last leads; false if there is none.
+    pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.context.shared.check()?;
+        let read = self.cursor.as_ref().map_or(Ok(None), |cursor| cursor.read_row(key, value))?;
+        read.map_or_else(|| self.context.get(&self.table, key, value), Ok)
+    }
+
+    /// Replaces the contents of `key` and `value` by the next entry; false at the end.
+    pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        let Some(cursor) = &mut self.cursor else { return Ok(false) };
+        self.context.shared.check()?;
+        self.context.check_alive()?;
+        match cursor.next() {
+            Ok(Some((k, v))) => {
+                key.clear();
+                key.extend_from_slice(k);
+                value.clear();
+                value.extend_from_slice(v);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) if error.is_retryable() => {
+                let mut txn = self.context.txn.lock();
+                Err(self.context.end_by(&mut txn, error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Creating a database.
+//!
+//! 1. `holdfast.meta.new` is made durable: from here on the directory holds a creation that has not finished.
+//! 2. The log, the system space and the undo space are made.
+//! 3. `holdfast.meta.new` gets its final content and is renamed to `holdfast.meta`: with that the directory holds a database.
+//!
+//! So a directory with the one file holds an unfinished creation, whose files the next creation removes, and one with the other a database.
+//! A directory with neither, but with files of a database, is what an interrupted copy or a careless deletion leaves: nothing in it is
+//! touched. Nor is anything if there is a file that no creation makes, such as a table's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_base::HashMap;
+use holdfast_base::{Error, Result, limits};
+use holdfast_io::{Disk, FileDisk, MemoryDisk};
+use holdfast_pool::AccessKind;
+use holdfast_tree::SpaceFile;
+use holdfast_txn::TxnSystem;
+use holdfast_wal::{Wal, is_log_file};
+
+use crate::instance::environment::{Environment, SYSTEM, UNDO};
+use crate::instance::files::Files;
+use crate::instance::meta::{META, META_NEW, Meta};
+use crate::instance::settings::Builder;
+use crate::instance::shared::Shared;
+use crate::schema::catalog;
+use crate::schema::table_file::space_of;
+use crate::startup::start::start;
+
+pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Arc<Shared>> {
+    settings.validate()?;
+    let disk = match &settings.disk {
+        Some(disk) => Arc::clone(disk),
+        None => Arc::new(FileDisk::create(path, settings.flush_method)?),
+    };
+    create_on(settings, disk)
+}
+
+pub(crate) fn in_memory(settings: &Builder) -> Result<Arc<Shared>> {
+    settings.validate()?;
+    create_on(settings, Arc::new(MemoryDisk::new()))
+}
+
+/// Whether `name` is that of a file which a creation makes.
+fn is_made_by_creation(name: &str) -> bool {
+    is_log_file(name) || [META_NEW, SYSTEM.1, UNDO.1, "doublewrite"].contains(&name)
+}
+
+/// Whether `name` is that of a file of a database.
+fn is_part_of_database(name: &str) -> bool {
+    is_made_by_creation(name) || [META, "warmup", "warmup.new"].contains(&name) || space_of(name).is_some()
+}
+
+/// Refuses a directory that holds files of a database without its `holdfast.meta`, unless they are those of a creation that has not finished.
+pub(crate) fn refuse_remains(disk: &dyn Disk) -> Result<()> {
+    let files = disk.list()?;
+    let unfinished = Meta::is_begun(disk)?;
+    // The mark itself may be torn, but then there is nothing else yet.
+    let may_go = |name: &str| name == META_NEW || unfinished && is_made_by_creation(name);
+    let is_remains = |name: &&String| is_part_of_database(name) && !may_go(name);
+    match files.iter().find(is_remains) {
+        None => Ok(()),
+        Some(name) => {
+            let what = format!(
+                "it is missing, although {} holds `{name}`; a copy or backup that was cut short looks like this, and nothing was \
+                 changed",
+                disk.location()
+            );
+            Err(Error::damaged_file(META, what))
+        }
+    }
+}
+
+/// Refuses a directory in which no database can be created, unless there is one already.
+fn refuse_others(disk: &dyn Disk) -> Result<()> {
+    if disk.exists(META)? {
+        return Ok(());
+    }
+    if let Some(other) = disk.list()?.iter().find(|name| !is_part_of_database(name)) {
+        let what =
+            format!("{} holds `{other}`, which is no part of a database; choose an empty directory", disk.location());
+        return Err(Error::invalid(what));
+    }
+    refuse_remains(disk)
+}
+
+fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Shared>> {
+    // Before the lock, which leaves a file: a directory that is refused stays as it is.
+    refuse_others(&*disk)?;
+    let environment = Environment::new(settings, disk, false)?;
+    let disk = &environment.disk;
+    if disk.exists(META)? {
+        return Err(Error::AlreadyExists(disk.location()));
+    }
+    refuse_others(&**disk)?;
+    let unfinished = disk.list()?;
+    unfinished.iter().filter(|name| *name != META_NEW).try_for_each(|name| disk.remove(name))?;
+    let page_size = settings.page_size.unwrap_or(limits::PAGE_SIZE_DEFAULT);
+    let [high, low] = [holdfast_base::random_number(), holdfast_base::random_number()];
+    let uuid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+    Meta::begin(&**disk, page_size, uuid)?;
+    let wal_config = environment.wal_config(page_size);
+    let wal = Wal::create(Arc::clone(disk), uuid, wal_config.clone(), Arc::clone(&environment.metrics))?;
+    let store = environment.store(page_size, &wal)?;
+    let system = SpaceFile::create(&store, &**disk, SYSTEM.0, SYSTEM.1, uuid)?;
+    let undo = SpaceFile::create(&store, &**disk, UNDO.0, UNDO.1, uuid)?;
+    let access = store.pool().access(AccessKind::Point);
+    let catalog_root = catalog::create_tree(&system, &access)?;
+    drop(access);
+    let txns = TxnSystem::create(&store, &undo, environment.txn_config(page_size))?;
+    wal.flush_to(wal.next_lsn())?;
+    let meta = Meta { page_size, uuid, catalog_root };
+    meta.finish(&**disk)?;
+    start(environment, Files { meta, wal_config, store, system, undo, opened: HashMap::default() }, txns)
+}

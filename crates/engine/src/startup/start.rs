@@ -1,0 +1,169 @@
+//! The last steps of opening a database, and of creating one: catalog, tables, background work.
+//!
+//! A file is removed only if it says that it belongs to this database and may go ([`is_leftover`]).
+
+use std::sync::Arc;
+
+use holdfast_base::{Error, HashMap, Result, SpaceId, page};
+use holdfast_io::{AlignedBuf, FileKind, OpenOptions};
+use holdfast_pool::AccessKind;
+use holdfast_tree::SpaceFile;
+use holdfast_tree::space::{MAY_GO, SpaceHeader};
+use holdfast_txn::TxnSystem;
+
+use crate::ddl::alter;
+use crate::ddl::tables;
+use crate::instance::environment::{Environment, SYSTEM};
+use crate::instance::files::{Files, open_table};
+use crate::instance::shared::Shared;
+use crate::schema::catalog::{Catalog, Contents, NextIds, TableRecord, doubt};
+use crate::schema::handle::TableHandle;
+use crate::schema::store::{Origin, TableStore};
+use crate::schema::table_file::{self, space_of};
+use crate::schema::versions::Schema;
+
+/// From open files to an open database: catalog, tables, background work.
+pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSystem>) -> Result<Arc<Shared>> {
+    let catalog = Catalog::open(&files.system, files.meta.catalog_root);
+    txns.register(&catalog.index);
+    let Contents { tables: mut records, next, unused } = catalog.read(&txns)?;
+    settle_doubts(&environment, &mut files, &mut records, next)?;
+    let strangers = remove_orphans(&environment, &mut files, &records, next)?;
+    let provider = Arc::clone(&txns);
+    files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
+    let opened = std::mem::take(&mut files.opened);
+    let shared = Arc::new(Shared::new(environment, files, txns, (catalog, next), strangers));
+    // A reader cannot drop what an earlier run left of temporary tables, and passes over it.
+    records.retain(|(_, record)| !(shared.read_only && record.temporary));
+    let schema = open_tables(&shared, opened, records);
+    keep_files(&shared, &schema)?;
+    shared.publish_schema(schema);
+    alter::sweep(&shared, unused)?;
+    if !shared.read_only {
+        tables::drop_temporary_tables(&shared)?;
+    }
+    shared.txns.start()?;
+    if shared.settings.warm_up {
+        let pool = Arc::downgrade(shared.pool());
+        shared.pool().start_warmup(move |id| pool.upgrade()?.space(id))?;
+    }
+    Ok(shared)
+}
+
+/// Opens the tables of the catalog. One that cannot be used says why.
+fn open_tables(
+    shared: &Shared,
+    mut opened: HashMap<SpaceId, Result<Arc<SpaceFile>>>,
+    records: Vec<(String, TableRecord)>,
+) -> Schema {
+    let table = |(name, record): (String, TableRecord)| {
+        let id = record.space;
+        let space = match opened.remove(&id) {
+            _ if !record.is_readable() => Err(Error::damaged_file(SYSTEM.1, unreadable(&name))),
+            Some(space) => space,
+            None => open_table(&*shared.disk, &shared.store, &shared.meta, id),
+        };
+        let store = TableStore::open(&shared.txns, &shared.disk, &record, space, Origin::Found);
+        Arc::new(TableHandle::new(name, record, Arc::new(store)))
+    };
+    Schema::new(records.into_iter().map(table))
+}
+
+/// Says in the files of the catalog's tables that they may not go: a crash may have come between a
+/// change of the catalog and what the file says of it.
+fn keep_files(shared: &Shared, schema: &Schema) -> Result<()> {
+    for table in schema.tables() {
+        if let Ok(space) = table.store.space()
+            && !shared.read_only
+            && !table.record.temporary
+            && table_file::may_go(space).unwrap_or(false)
+        {
+            shared.check().and_then(|()| table_file::set_may_go(space, false).or_else(|_| shared.check()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes records unreadable that contradict others and that their files do not bear out.
+fn settle_doubts(
+    environment: &Environment,
+    files: &mut Files,
+    records: &mut [(String, TableRecord)],
+    next: NextIds,
+) -> Result<()> {
+    for at in doubt::in_doubt(records, next) {
+        let Files { store, meta, opened, .. } = &mut *files;
+        let record = &mut records[at].1;
+        let space =
+            opened.entry(record.space).or_insert_with(|| open_table(&*environment.disk, store, meta, record.space));
+        let access = store.pool().access(AccessKind::Point);
+        let mut page = |no| {
+            let page = store.pool().fix_shared(space.as_ref().ok()?.space(), no, &access).ok()?;
+            page::PageHeader::decode(&page)
+        };
+        if !doubt::is_borne_out(record, &mut page) {
+            *record = TableRecord::unreadable();
+        }
+    }
+    if next.are_above(records.iter().map(|(_, record)| record)) {
+        return Ok(());
+    }
+    Err(Error::damaged_file(SYSTEM.1, "the catalog would give out numbers that its tables have"))
+}
+
+/// What is wrong with a table whose record cannot be decoded.
+pub(crate) fn unreadable(table: &str) -> String {
+    format!(
+        "the catalog's record of table `{table}` is none, or contradicts its file; the table can be dropped, its file stays"
+    )
+}
+
+/// Removes the files of tables that the catalog does not know: a creation or a drop was cut short. One that is not known to be such a leftover
+/// stays; the names of those.
+fn remove_orphans(
+    environment: &Environment,
+    files: &mut Files,
+    records: &[(String, TableRecord)],
+    next: NextIds,
+) -> Result<Vec<String>> {
+    let (mut removed, mut strangers) = (false, Vec::new());
+    for name in environment.disk.list()? {
+        let Some(id) = space_of(&name) else { continue };
+        if records.iter().any(|(_, record)| record.space == id) {
+            continue;
+        }
+        if !is_leftover(environment, files, next, id, &name)? {
+            strangers.push(name);
+            continue;
+        }
+        if let Some(Ok(space)) = files.opened.remove(&id) {
+            space.close(true)?;
+        }
+        environment.disk.remove(&name)?;
+        removed = true;
+    }
+    if removed {
+        environment.disk.sync_dir()?;
+    }
+    Ok(strangers)
+}
+
+/// Whether the file of a space that the catalog does not know was left by a creation or a drop of this database: the catalog has given
+/// its number out, and its header, unless a crash came before that, is of this database and says that the file
+/// [may go](MAY_GO). A table that was lost from a damaged catalog keeps its file.
+fn is_leftover(environment: &Environment, files: &Files, next: NextIds, id: SpaceId, name: &str) -> Result<bool> {
+    if id.0 >= next.granted || id.0 < NextIds::FIRST.space {
+        return Ok(false);
+    }
+    if let Some(Ok(space)) = files.opened.get(&id) {
+        // As redo has made it.
+        return Ok(table_file::may_go(space).unwrap_or(false));
+    }
+    let file = environment.disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
+    let page_size = files.meta.page_size;
+    let mut first = AlignedBuf::zeroed(page_size);
+    let there = file.len()?.min(page_size as u64) as usize;
+    file.read_at(0, &mut first[..there])?;
+    let Some(header) = SpaceHeader::decode(&first) else { return Ok(first.iter().all(|&byte| byte == 0)) };
+    Ok(header.uuid == files.meta.uuid && header.id == id && header.marks[MAY_GO] != 0)
+}
