@@ -9,9 +9,9 @@ use holdfast_metrics::{Local, Spread, local};
 use crate::Result;
 use crate::api::transaction::{ReadTransaction, WriteTransaction};
 use crate::ddl::tables;
+use crate::instance::Instance;
 use crate::instance::options::WriteOptions;
 use crate::instance::settings::{Builder, ReplacementPolicy};
-use crate::instance::shared::Shared;
 use crate::maintenance::backup::BackupOptions;
 use crate::maintenance::compact::CompactReport;
 use crate::maintenance::verify::{VerifyOptions, VerifyProgress, VerifyReport};
@@ -22,8 +22,8 @@ use crate::observe::{stats, status};
 use crate::rows::definition::TableDefinition;
 use crate::rows::types::{Key, Value};
 use crate::schema::info::TableInfo;
-use crate::session::context::Context;
 use crate::session::retry;
+use crate::session::transaction::Transaction;
 
 /// An open database. Cloning the handle is cheap, and all clones are the same database, usable from any thread.
 ///
@@ -32,19 +32,19 @@ use crate::session::retry;
 /// alone.
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) instance: Arc<Instance>,
     /// What transactions take a copy of.
-    references: Arc<Spread<Local<Arc<Shared>>>>,
+    references: Arc<Spread<Local<Arc<Instance>>>>,
 }
 
 impl Database {
-    pub(crate) fn new(shared: Arc<Shared>) -> Database {
-        let references = Arc::new(Spread::new(|| local(Arc::clone(&shared))));
-        Database { shared, references }
+    pub(crate) fn new(instance: Arc<Instance>) -> Database {
+        let references = Arc::new(Spread::new(|| local(Arc::clone(&instance))));
+        Database { instance, references }
     }
 
     /// The calling thread's reference.
-    pub(crate) fn reference(&self) -> &Local<Arc<Shared>> {
+    pub(crate) fn reference(&self) -> &Local<Arc<Instance>> {
         self.references.mine()
     }
 
@@ -99,7 +99,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
     pub fn begin_read(&self) -> Result<ReadTransaction> {
-        Context::begin_read(self.reference()).map(ReadTransaction::new)
+        Transaction::begin_read(self.reference()).map(ReadTransaction::new)
     }
 
     /// Begins a transaction that can write, with the database's defaults.
@@ -115,7 +115,7 @@ impl Database {
     /// # Errors
     /// As [`Database::begin_write`].
     pub fn begin_write_with(&self, options: &WriteOptions) -> Result<WriteTransaction> {
-        Context::begin_write(self.reference(), options).map(WriteTransaction::new)
+        Transaction::begin_write(self.reference(), options).map(WriteTransaction::new)
     }
 
     /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or
@@ -149,7 +149,7 @@ impl Database {
     /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty, longer than 1,023 bytes or holds
     /// control characters; [`crate::Error::DiskFull`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn create_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
-        tables::create_table(&self.shared, definition).map(drop)
+        tables::create_table(&self.instance, definition).map(drop)
     }
 
     /// Creates a table with the rows that `rows` pushes, in ascending order of their keys: several times as fast as
@@ -173,7 +173,7 @@ impl Database {
         definition: &TableDefinition<K, V>,
         rows: impl FnOnce(&mut crate::TableLoader<'_, K, V>) -> Result<()>,
     ) -> Result<()> {
-        tables::create_table_with(&self.shared, definition, rows).map(drop)
+        tables::create_table_with(&self.instance, definition, rows).map(drop)
     }
 
     /// Removes a table and gives its space back: its file is unlinked as soon as no transaction that began before
@@ -183,7 +183,7 @@ impl Database {
     /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does not end within the lock wait
     /// timeout; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        tables::drop_table(&self.shared, name, self.shared.settings.lock_wait_timeout)
+        tables::drop_table(&self.instance, name, self.instance.settings.lock_wait_timeout)
     }
 
     /// Gives a table another name. Transactions that began before know it by the old one.
@@ -192,56 +192,56 @@ impl Database {
     /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`], [`crate::Error::InvalidArgument`], [`crate::Error::Io`],
     /// [`crate::Error::ReadOnly`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        tables::rename_table(&self.shared, from, to, &[])
+        tables::rename_table(&self.instance, from, to, &[])
     }
 
     /// The tables, sorted by name.
     #[must_use]
     pub fn list_tables(&self) -> Vec<TableInfo> {
-        self.shared.list_tables()
+        self.instance.list_tables()
     }
 
     /// What the database is doing: cache per table and index, log, transactions, waits, files.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        stats::collect(&self.shared)
+        stats::collect(&self.instance)
     }
 
     /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that asks ten times a
     /// second does not change what it watches.
     #[must_use]
     pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
-        stats::of_cache(&self.shared)
+        stats::of_cache(&self.instance)
     }
 
     /// Calls `each` with every row of a listing, until it returns false.
     pub fn list(&self, listing: Listing, each: &mut dyn FnMut(&[Cell<'_>]) -> bool) {
-        listing.list(&self.shared, each);
+        listing.list(&self.instance, each);
     }
 
     /// All counters and gauges now; see the crate `holdfast-metrics` for names and meaning.
     #[must_use]
     pub fn metrics_snapshot(&self) -> holdfast_metrics::Snapshot {
-        self.shared.publish_metrics()
+        self.instance.publish_metrics()
     }
 
     /// All counters; gauges as they were at the last snapshot by [`Database::metrics_snapshot`].
     #[must_use]
     pub fn metrics(&self) -> Arc<holdfast_metrics::Metrics> {
-        Arc::clone(&self.shared.metrics)
+        Arc::clone(&self.instance.metrics)
     }
 
     /// The statistics as text, in sections like those of InnoDB's monitor.
     #[must_use]
     pub fn status_text(&self) -> String {
-        status::text(&self.shared)
+        status::text(&self.instance)
     }
 
     /// The latest deadlock as text: the waiters, and for which lock of which transaction each
     /// waited. `None` if there was none.
     #[must_use]
     pub fn latest_deadlock(&self) -> Option<String> {
-        status::deadlock(&self.shared)
+        status::deadlock(&self.instance)
     }
 
     /// Checks every page and what hangs together: checksums, order of the trees, allocation, index entries against
@@ -250,7 +250,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
     pub fn verify(&self, options: &VerifyOptions, progress: &mut dyn FnMut(&VerifyProgress)) -> Result<VerifyReport> {
-        verify::verify(&self.shared, options, progress)
+        verify::verify(&self.instance, options, progress)
     }
 
     /// Copies what can be read of table `name` into the table of the same name in `target`, which is created there if there is none,
@@ -262,7 +262,7 @@ impl Database {
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target` has other types, or indexes of which it is
     /// not known how their entries are made; errors of `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
-        salvage::salvage_table(&self.shared, name, target.reference())
+        salvage::salvage_table(&self.instance, name, target.reference())
     }
 
     /// Copies what can be read of the tables whose files are in the directory `dir` into tables of this database, which are created
@@ -289,7 +289,7 @@ impl Database {
     /// [`crate::Error::Incompatible`] for a table whose file cannot be used, unless [`BackupOptions::leave_out_damaged`] is set;
     /// [`crate::Error::InvalidArgument`] for a rate of 0; [`crate::Error::DiskFull`], [`crate::Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>, options: &BackupOptions) -> Result<crate::BackupReport> {
-        backup::backup(&self.shared, dir.as_ref(), options)
+        backup::backup(&self.instance, dir.as_ref(), options)
     }
 
     /// [`Builder::restore`] with the default settings.
@@ -306,7 +306,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::ReadOnly`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
     pub fn compact(&self) -> Result<CompactReport> {
-        compact::compact(&self.shared)
+        compact::compact(&self.instance)
     }
 
     /// Writes all changed pages and moves the checkpoint to the end of the log. Not needed in normal running:
@@ -315,7 +315,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
     pub fn checkpoint(&self) -> Result<()> {
-        self.shared.checkpoint()
+        self.instance.checkpoint()
     }
 
     /// Changes the size of the cache, in bytes, while it is in use.
@@ -323,7 +323,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::InvalidArgument`] below 5 MiB or above the maximum chosen at open.
     pub fn set_cache_size_bytes(&self, bytes: u64) -> Result<()> {
-        self.shared.set_cache_size(bytes)
+        self.instance.set_cache_size(bytes)
     }
 
     /// Changes how much log is kept between checkpoints, in bytes, while it is written. Less takes effect as the checkpoint follows.
@@ -333,7 +333,7 @@ impl Database {
     /// [`crate::Error::InvalidArgument`] below 4 MiB, or if it is too little for the log buffer chosen at open;
     /// [`crate::Error::Poisoned`], [`crate::Error::Io`].
     pub fn set_log_capacity_bytes(&self, bytes: u64) -> Result<()> {
-        self.shared.set_log_capacity(bytes)
+        self.instance.set_log_capacity(bytes)
     }
 
     /// Changes the replacement policy while the cache is in use; its content stays.
@@ -341,12 +341,12 @@ impl Database {
     /// # Errors
     /// [`crate::Error::InvalidArgument`] for a parameter out of range.
     pub fn set_replacement_policy(&self, policy: ReplacementPolicy) -> Result<()> {
-        self.shared.set_policy(policy)
+        self.instance.set_policy(policy)
     }
 
     /// Whether the cache is told which ranges are scans; see [`Builder::scan_hints`].
     pub fn set_scan_hints(&self, on: bool) {
-        self.shared.set_scan_hints(on);
+        self.instance.set_scan_hints(on);
     }
 
     /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that the next open has
@@ -357,18 +357,18 @@ impl Database {
     /// [`crate::Error::Closed`] in a forked child, where nothing is done;
     /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`]: nothing committed is lost, the next open recovers.
     pub fn close(self) -> Result<()> {
-        self.shared.close()
+        self.instance.close()
     }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        self.shared.leak_in_child();
+        self.instance.leak_in_child();
     }
 }
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Database({})", self.shared.describe())
+        write!(f, "Database({})", self.instance.describe())
     }
 }

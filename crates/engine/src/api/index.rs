@@ -11,11 +11,11 @@ use crate::rows::definition::{decode_key, decode_value};
 use crate::rows::encoding::{Row, undecodable};
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::TableRef;
-use crate::session::context::{Context, Direction};
+use crate::session::transaction::{Direction, Transaction};
 
 /// A secondary index as a transaction sees it; from [`crate::ReadTable::index`].
 pub struct Index<'t, K: Key, V: Value, I: Key> {
-    context: &'t Context,
+    transaction: &'t Transaction,
     handle: TableRef<'t>,
     no: usize,
     row: PhantomData<fn() -> (K, V)>,
@@ -65,8 +65,8 @@ fn after(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 }
 
 impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
-    pub(crate) fn new(context: &'t Context, handle: TableRef<'t>, no: usize) -> Index<'t, K, V, I> {
-        Index { context, handle, no, row: PhantomData, key: PhantomData }
+    pub(crate) fn new(transaction: &'t Transaction, handle: TableRef<'t>, no: usize) -> Index<'t, K, V, I> {
+        Index { transaction, handle, no, row: PhantomData, key: PhantomData }
     }
 
     /// The first row under the index key `key`: the only one if the index is unique.
@@ -117,7 +117,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
         options: &ReadOptions,
     ) -> Result<IndexEntries<'t, K, I>> {
         let bounds = entry_bounds::<I>(&range);
-        let ends = Ends::new(self.context, self.handle.clone(), Some(self.no), bounds, options, None);
+        let ends = Ends::new(self.transaction, self.handle.clone(), Some(self.no), bounds, options, None);
         Ok(IndexEntries { ends, types: PhantomData })
     }
 }

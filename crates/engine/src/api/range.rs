@@ -10,7 +10,7 @@ use crate::rows::definition::{decode_key, decode_value};
 use crate::rows::encoding::{Row, encode_key, undecodable};
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::{TableHandle, TableRef};
-use crate::session::context::{Context, Direction, LockKind, RawCursor};
+use crate::session::transaction::{Direction, LockKind, RawCursor, Transaction};
 use crate::{Error, Result};
 
 /// The rows of a range, from both ends; made by [`crate::ReadTable::range`].
@@ -25,7 +25,7 @@ pub struct Range<'t, K: Key, V: Value> {
 /// A range of byte strings from both ends. Each end has its own cursor, made when it is first asked; they meet where
 /// one would pass the last key that the other gave.
 pub(crate) struct Ends<'t> {
-    context: &'t Context,
+    transaction: &'t Transaction,
     pub handle: TableRef<'t>,
     options: ReadOptions,
     lock: Option<(LockKind, WaitMode)>,
@@ -42,7 +42,7 @@ pub(crate) struct Ends<'t> {
 
 impl<'t> Ends<'t> {
     pub(crate) fn new(
-        context: &'t Context,
+        transaction: &'t Transaction,
         handle: TableRef<'t>,
         index: Option<usize>,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -52,13 +52,13 @@ impl<'t> Ends<'t> {
         let done = is_empty(&bounds);
         let (options, given) = (*options, (None, None));
         let (key, value) = (Vec::new(), Vec::new());
-        Ends { context, handle, options, lock, index, bounds, front: None, back: None, given, done, key, value }
+        Ends { transaction, handle, options, lock, index, bounds, front: None, back: None, given, done, key, value }
     }
 
     fn cursor(&self) -> RawCursor<'t> {
         match self.index {
-            None => RawCursor::new(self.context, self.handle.clone(), &self.options, self.lock),
-            Some(no) => RawCursor::on_index(self.context, self.handle.clone(), no, &self.options),
+            None => RawCursor::new(self.transaction, self.handle.clone(), &self.options, self.lock),
+            Some(no) => RawCursor::on_index(self.transaction, self.handle.clone(), no, &self.options),
         }
     }
 
@@ -134,13 +134,13 @@ fn is_empty(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
 
 impl<'t, K: Key, V: Value> Range<'t, K, V> {
     pub(crate) fn new(
-        context: &'t Context,
+        transaction: &'t Transaction,
         handle: TableRef<'t>,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         options: &ReadOptions,
         lock: Option<(LockKind, WaitMode)>,
     ) -> Range<'t, K, V> {
-        Range { ends: Ends::new(context, handle, None, bounds, options, lock), types: PhantomData }
+        Range { ends: Ends::new(transaction, handle, None, bounds, options, lock), types: PhantomData }
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<Row<K, V>>> {

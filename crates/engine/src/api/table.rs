@@ -17,20 +17,20 @@ use crate::rows::definition::{IndexDefinition, IndexSpec, decode_value};
 use crate::rows::encoding::{Row, encode, encode_bounds, encode_key, undecodable, with_key};
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::TableRef;
-use crate::session::context::{Context, LockKind, RawCursor};
+use crate::session::transaction::{LockKind, RawCursor, Transaction};
 
 /// A table as a transaction sees it, for reading.
 ///
 /// In a write transaction it also sees that transaction's own changes.
 pub struct ReadTable<'t, K: Key, V: Value> {
-    pub(crate) context: &'t Context,
+    pub(crate) transaction: &'t Transaction,
     pub(crate) handle: TableRef<'t>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
-    pub(crate) fn new(context: &'t Context, handle: TableRef<'t>) -> ReadTable<'t, K, V> {
-        ReadTable { context, handle, types: PhantomData }
+    pub(crate) fn new(transaction: &'t Transaction, handle: TableRef<'t>) -> ReadTable<'t, K, V> {
+        ReadTable { transaction, handle, types: PhantomData }
     }
 
     /// The value under `key`.
@@ -52,7 +52,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::get`].
     pub fn get_into(&self, key: K::Ref<'_>, value: &mut Vec<u8>) -> Result<bool> {
-        with_key::<K, _>(key, |key| self.context.get(&self.handle, key, value))
+        with_key::<K, _>(key, |key| self.transaction.get(&self.handle, key, value))
     }
 
     /// Whether there is a row under `key`.
@@ -96,7 +96,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
         range: impl RangeBounds<K::Ref<'k>>,
         options: &ReadOptions,
     ) -> Result<Range<'t, K, V>> {
-        Ok(Range::new(self.context, self.handle.clone(), encode_bounds::<K>(&range), options, None))
+        Ok(Range::new(self.transaction, self.handle.clone(), encode_bounds::<K>(&range), options, None))
     }
 
     /// All rows in order.
@@ -111,7 +111,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// through many rows.
     #[must_use]
     pub fn cursor(&self, options: &ReadOptions) -> Cursor<'t, K, V> {
-        Cursor::new(RawCursor::new(self.context, self.handle.clone(), options, None))
+        Cursor::new(RawCursor::new(self.transaction, self.handle.clone(), options, None))
     }
 
     /// A secondary index of the table.
@@ -120,7 +120,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// [`crate::Error::TableMismatch`] if the table has no index of that name and key type.
     pub fn index<I: Key>(&self, index: &IndexDefinition<K, V, I>) -> Result<Index<'t, K, V, I>> {
         let no = self.handle.index_no(index.name(), &I::type_name())?;
-        Ok(Index::new(self.context, self.handle.clone(), no))
+        Ok(Index::new(self.transaction, self.handle.clone(), no))
     }
 
     /// About how many rows there are: from the shape of the tree, without reading it all.
@@ -128,7 +128,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::get`].
     pub fn len_estimate(&self) -> Result<u64> {
-        self.context.estimate(&self.handle, (Bound::Unbounded, Bound::Unbounded))
+        self.transaction.estimate(&self.handle, (Bound::Unbounded, Bound::Unbounded))
     }
 
     /// About how many rows `range` has: from two descents.
@@ -136,7 +136,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::get`].
     pub fn estimate<'k>(&self, range: impl RangeBounds<K::Ref<'k>>) -> Result<u64> {
-        self.context.estimate(&self.handle, encode_bounds::<K>(&range))
+        self.transaction.estimate(&self.handle, encode_bounds::<K>(&range))
     }
 
     pub(crate) fn decode(&self, value: &[u8]) -> Result<V::Owned> {
@@ -178,7 +178,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
 
     fn get_locked(&self, key: K::Ref<'_>, kind: LockKind, wait: WaitMode) -> Result<Option<V::Owned>> {
         let mut value = Vec::new();
-        if !self.context.get_locked(&self.handle, &encode_key::<K>(key), kind, wait, &mut value)? {
+        if !self.transaction.get_locked(&self.handle, &encode_key::<K>(key), kind, wait, &mut value)? {
             return Ok(None);
         }
         self.decode(&value).map(Some)
@@ -189,9 +189,9 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`ReadTable::range`]; the items also have the errors of [`Table::get_for_update`].
     pub fn range_for_update<'k>(&self, range: impl RangeBounds<K::Ref<'k>>, wait: WaitMode) -> Result<Range<'t, K, V>> {
-        let (context, handle) = (self.read.context, self.handle.clone());
+        let (transaction, handle) = (self.read.transaction, self.handle.clone());
         let lock = Some((LockKind::Exclusive, wait));
-        Ok(Range::new(context, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
+        Ok(Range::new(transaction, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
     }
 
     /// The rows of a range, each locked for sharing when it is reached.
@@ -199,9 +199,9 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::range_for_update`].
     pub fn range_for_share<'k>(&self, range: impl RangeBounds<K::Ref<'k>>, wait: WaitMode) -> Result<Range<'t, K, V>> {
-        let (context, handle) = (self.read.context, self.handle.clone());
+        let (transaction, handle) = (self.read.transaction, self.handle.clone());
         let lock = Some((LockKind::Shared, wait));
-        Ok(Range::new(context, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
+        Ok(Range::new(transaction, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
     }
 
     /// Adds a row that must not exist yet.
@@ -212,7 +212,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]; those of
     /// [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        self.context.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
+        self.transaction.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
 
     /// Adds a row or replaces the value of the one that is there; whether one was there.
@@ -220,7 +220,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::insert`]; [`crate::Error::DuplicateKey`] only from a unique index.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
-        self.context.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
+        self.transaction.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
 
     /// Replaces the value under `key`; whether there was one. If not, nothing is done.
@@ -228,7 +228,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// As [`Table::upsert`].
     pub fn update(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
-        self.context.update(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
+        self.transaction.update(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
 
     /// Removes the row under `key`; whether there was one.
@@ -236,7 +236,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// Those of [`Table::get_for_update`].
     pub fn delete(&self, key: K::Ref<'_>) -> Result<bool> {
-        self.context.delete(&self.handle, &self.specs, &encode_key::<K>(key))
+        self.transaction.delete(&self.handle, &self.specs, &encode_key::<K>(key))
     }
 }
 

@@ -8,19 +8,19 @@ use crate::instance::options::FlushAtCommit;
 use crate::rows::definition::TableDefinition;
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::TableRef;
-use crate::session::context::{Context, SavepointId};
+use crate::session::transaction::{SavepointId, Transaction};
 use crate::{Error, Result};
 
 /// A snapshot of the database: it sees what was committed when it began, however long it lives.
 ///
 /// Costs writers nothing but one old version per row that they change meanwhile. Ends when it is dropped.
 pub struct ReadTransaction {
-    context: Context,
+    transaction: Transaction,
 }
 
 impl ReadTransaction {
-    pub(crate) fn new(context: Context) -> ReadTransaction {
-        ReadTransaction { context }
+    pub(crate) fn new(transaction: Transaction) -> ReadTransaction {
+        ReadTransaction { transaction }
     }
 
     /// Opens a table for reading.
@@ -28,22 +28,22 @@ impl ReadTransaction {
     /// # Errors
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with other types or indexes.
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<ReadTable<'_, K, V>> {
-        let handle = self.context.table(definition.name())?;
+        let handle = self.transaction.table(definition.name())?;
         handle.check_types(definition)?;
-        Ok(ReadTable::new(&self.context, handle))
+        Ok(ReadTable::new(&self.transaction, handle))
     }
 
     /// The tables that the snapshot has, sorted by name.
     #[must_use]
     pub fn list_tables(&self) -> Vec<String> {
-        self.context.table_names()
+        self.transaction.table_names()
     }
 }
 
 impl Drop for ReadTransaction {
     fn drop(&mut self) {
         // There is nothing to roll back, and the counters are to say so. A database that is closed does not mind.
-        let _ = self.context.commit(None);
+        let _ = self.transaction.commit(None);
     }
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for ReadTransaction {
 /// Its snapshot is taken by the first read without a lock. A statement that fails has no effect, and the transaction goes on. After
 /// [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it is rolled back, and all later calls fail with the same error.
 pub struct WriteTransaction {
-    context: Context,
+    transaction: Transaction,
 }
 
 /// A point in a write transaction that it can go back to.
@@ -68,8 +68,8 @@ pub struct WriteTransaction {
 pub struct Savepoint(pub(crate) SavepointId);
 
 impl WriteTransaction {
-    pub(crate) fn new(context: Context) -> WriteTransaction {
-        WriteTransaction { context }
+    pub(crate) fn new(transaction: Transaction) -> WriteTransaction {
+        WriteTransaction { transaction }
     }
 
     /// Opens a table for reading and writing, and creates it if there is none.
@@ -80,12 +80,12 @@ impl WriteTransaction {
     /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when it is created, those of
     /// [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
-        let handle = table_or_create(&self.context, definition)?;
+        let handle = table_or_create(&self.transaction, definition)?;
         handle.check_types(definition)?;
         let specs = handle.check_writable(definition)?;
-        self.context.enter(&handle)?;
+        self.transaction.enter(&handle)?;
         handle.store.learn_specs(&specs);
-        Ok(Table::new(ReadTable::new(&self.context, handle), specs))
+        Ok(Table::new(ReadTable::new(&self.transaction, handle), specs))
     }
 
     /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
@@ -94,7 +94,7 @@ impl WriteTransaction {
     /// [`crate::Error::Deadlock`], [`crate::Error::Conflict`] and others that have ended the transaction: an earlier call
     /// had reported it, and everything was rolled back.
     pub fn savepoint(&self) -> Result<Savepoint> {
-        self.context.savepoint().map(Savepoint)
+        self.transaction.savepoint().map(Savepoint)
     }
 
     /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay.
@@ -103,7 +103,7 @@ impl WriteTransaction {
     /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone itself; those of
     /// [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage, after which the transaction is over, too.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
-        self.context.rollback_to(&savepoint.0)
+        self.transaction.rollback_to(&savepoint.0)
     }
 
     /// Makes the changes visible to transactions that begin later, and durable as the options say.
@@ -112,7 +112,7 @@ impl WriteTransaction {
     /// Those of [`WriteTransaction::savepoint`]; [`crate::Error::Poisoned`] and
     /// [`crate::Error::Io`] if it is unknown whether the commit is durable: the next open tells.
     pub fn commit(self) -> Result<()> {
-        self.context.commit(None)
+        self.transaction.commit(None)
     }
 
     /// [`WriteTransaction::commit`] that waits for `flush`, whatever the options say.
@@ -120,7 +120,7 @@ impl WriteTransaction {
     /// # Errors
     /// As [`WriteTransaction::commit`].
     pub fn commit_with(self, flush: FlushAtCommit) -> Result<()> {
-        self.context.commit(Some(flush))
+        self.transaction.commit(Some(flush))
     }
 
     /// Undoes all changes. Dropping the transaction does the same; this reports errors.
@@ -128,35 +128,35 @@ impl WriteTransaction {
     /// # Errors
     /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next open.
     pub fn rollback(self) -> Result<()> {
-        self.context.rollback()
+        self.transaction.rollback()
     }
 
     /// The tables that there are, sorted by name.
     #[must_use]
     pub fn list_tables(&self) -> Vec<String> {
-        self.context.table_names()
+        self.transaction.table_names()
     }
 }
 
 /// The table as the transaction knows it, or as it is by now, or a new one.
 fn table_or_create<'t, K: Key, V: Value>(
-    context: &'t Context,
+    transaction: &'t Transaction,
     definition: &TableDefinition<K, V>,
 ) -> Result<TableRef<'t>> {
     loop {
-        if let Some(table) = context.table_or_newer(definition.name()) {
+        if let Some(table) = transaction.table_or_newer(definition.name()) {
             return Ok(table);
         }
-        match tables::create_table(context.shared(), definition) {
+        match tables::create_table(transaction.instance(), definition) {
             Err(Error::TableExists(_)) => {}
             result => return result.map(TableRef::New),
         }
     }
 }
 
-impl AsRef<Context> for WriteTransaction {
-    fn as_ref(&self) -> &Context {
-        &self.context
+impl AsRef<Transaction> for WriteTransaction {
+    fn as_ref(&self) -> &Transaction {
+        &self.transaction
     }
 }
 

@@ -30,7 +30,7 @@ use holdfast_wal::SpaceClass;
 
 use crate::ddl::delta::{self, Refused};
 use crate::ddl::tables::{OptionsOf, check_index_name, find, keep_writers_out, named, numbers_left, with_options};
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::schema::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::schema::handle::{Entered, TableHandle};
 use crate::schema::store;
@@ -67,21 +67,21 @@ pub(crate) struct Outcome {
 /// Begins to change the indexes of table `name`; makes empty ones of `add`: name, key type, unique.
 /// `with_deltas`: rows are going to change meanwhile, but none changes yet.
 pub(crate) fn begin(
-    shared: &Shared,
+    instance: &Instance,
     name: &str,
     add: &[(&str, &str, bool)],
     with_deltas: bool,
     wait: Duration,
 ) -> Result<Alteration> {
-    shared.check_writable()?;
+    instance.check_writable()?;
     // Waits not only for the writers that are to stay away: a session that ends while its
     // transaction is prepared leaves the table when the transaction is on the list of prepared
     // ones.
-    let found = find(shared, name)?;
+    let found = find(instance, name)?;
     check_unaltered(&found)?;
-    let closed = keep_writers_out(shared, &found, wait)?;
-    let mut next = shared.ddl.lock();
-    let table = find(shared, name)?;
+    let closed = keep_writers_out(instance, &found, wait)?;
+    let mut next = instance.ddl.lock();
+    let table = find(instance, name)?;
     if !closed.is_of(&table.store.file) {
         return Err(Error::TableNotFound(name.into()));
     }
@@ -99,12 +99,12 @@ pub(crate) fn begin(
     if !ids.is_empty() {
         let after = NextIds { index: behind, ..*next };
         let unused = Unused { space: table.record.space, more: ids.clone(), less: Vec::new() };
-        shared.catalog.set_next_and_unused(&shared.txns, after, &unused)?;
+        instance.catalog.set_next_and_unused(&instance.txns, after, &unused)?;
         *next = after;
     }
     drop(next);
     let space = table.store.space()?;
-    let access = shared.pool().access(AccessKind::Point);
+    let access = instance.pool().access(AccessKind::Point);
     let tree = |&id: &IndexId| Ok(Tree::open(space, id, Tree::create(space, id, &access)?));
     let (of_added, of_deltas) = ids.split_at(add.len());
     let rows = &table.store.indexes()?[0];
@@ -114,7 +114,7 @@ pub(crate) fn begin(
     let deltas = deltas.collect::<Result<Vec<_>>>()?;
     drop(access);
     for delta in &deltas {
-        shared.txns.register(delta);
+        instance.txns.register(delta);
     }
     table.store.deltas.write().clone_from(&deltas);
     let record = |(name, key_type, unique): &(&str, &str, bool), index: Arc<TableIndex>| {
@@ -136,11 +136,11 @@ fn check_unaltered(table: &TableHandle) -> Result<()> {
 
 impl Alteration {
     /// Puts what the deltas say into the new indexes.
-    fn merge(&mut self, shared: &Shared) -> Result<()> {
+    fn merge(&mut self, instance: &Instance) -> Result<()> {
         for (no, (new, delta)) in self.added.iter().zip(&self.deltas).enumerate() {
-            shared.txns.register(&new.index);
+            instance.txns.register(&new.index);
             let mut refused = None;
-            let merged = delta::merge(shared, &new.index, delta, &mut refused);
+            let merged = delta::merge(instance, &new.index, delta, &mut refused);
             self.refused = refused.map(|refused| (no as u32, refused));
             merged?;
         }
@@ -159,9 +159,9 @@ struct Change {
 }
 
 impl Change {
-    fn new(shared: &Shared, alteration: &Alteration, outcome: Outcome) -> Result<Change> {
+    fn new(instance: &Instance, alteration: &Alteration, outcome: Outcome) -> Result<Change> {
         let name = &alteration.table.name;
-        let now = shared.schema().get(name).cloned();
+        let now = instance.schema().get(name).cloned();
         // It may have been renamed or replaced; its options may have changed.
         let old = now.filter(|now| Arc::ptr_eq(&now.store, &alteration.table.store));
         let old = old.ok_or_else(|| Error::TableNotFound(name.clone()))?;
@@ -174,7 +174,7 @@ impl Change {
         let version = old.record.version + 1;
         let record = TableRecord { indexes, options, version, ..old.record.clone() };
         let added: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
-        let store = old.store.with_indexes(&shared.txns, &record, &added)?;
+        let store = old.store.with_indexes(&instance.txns, &record, &added)?;
         let has = |id| record.index_ids().any(|other| other == id);
         let new: Vec<IndexId> = added.iter().map(|index| index.id()).collect();
         if !new.iter().all(|&id| has(id)) {
@@ -191,17 +191,17 @@ impl Change {
 /// Makes the changes of all `alterations`, and gives other tables other options, at once. It waits for writers of each for `wait`. An error
 /// beside `true` says that this is done, but could not be made durable.
 pub(crate) fn commit(
-    shared: &Shared,
+    instance: &Instance,
     mut alterations: Vec<(&mut Alteration, Outcome)>,
     options: &OptionsOf<'_>,
     wait: Duration,
 ) -> (bool, Result<()>) {
     let mut closed = Vec::new();
     let prepared = alterations.iter_mut().try_for_each(|(alteration, _)| {
-        closed.push(prepare(shared, alteration, wait)?);
+        closed.push(prepare(instance, alteration, wait)?);
         Ok(())
     });
-    let (done, result) = match prepared.and_then(|()| replace(shared, &mut alterations, options)) {
+    let (done, result) = match prepared.and_then(|()| replace(instance, &mut alterations, options)) {
         Ok(replaced) => (true, replaced),
         Err(error) => (false, Err(error)),
     };
@@ -216,71 +216,71 @@ pub(crate) fn commit(
 }
 
 /// Keeps the writers out of a table and puts what they have done since the beginning into its new indexes.
-fn prepare(shared: &Shared, alteration: &mut Alteration, wait: Duration) -> Result<Closed> {
+fn prepare(instance: &Instance, alteration: &mut Alteration, wait: Duration) -> Result<Closed> {
     alteration.entered = None;
-    let closed = keep_writers_out(shared, &alteration.table, wait)?;
-    alteration.merge(shared)?;
+    let closed = keep_writers_out(instance, &alteration.table, wait)?;
+    alteration.merge(instance)?;
     // A view that sees this commit sees all rows of which the new indexes have entries, as they
     // are.
     let lifetime = alteration.table.store.file.lifetime;
-    store::begin_now(&shared.txns, lifetime, alteration.added.iter().map(|new| &new.index));
+    store::begin_now(&instance.txns, lifetime, alteration.added.iter().map(|new| &new.index));
     Ok(closed)
 }
 
 /// Puts the tables as they are to be in the place of those that are, where all are prepared. The error inside says that this is done, but
 /// could not be made durable.
 fn replace(
-    shared: &Shared,
+    instance: &Instance,
     alterations: &mut [(&mut Alteration, Outcome)],
     options: &OptionsOf<'_>,
 ) -> Result<Result<()>> {
-    let _ddl = shared.ddl.lock();
+    let _ddl = instance.ddl.lock();
     let change = |(alteration, outcome): &mut (&mut Alteration, Outcome)| {
-        Change::new(shared, alteration, std::mem::take(outcome))
+        Change::new(instance, alteration, std::mem::take(outcome))
     };
     let changes = alterations.iter_mut().map(change).collect::<Result<Vec<_>>>()?;
     let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
-    let others = with_options(shared, options)?;
-    let replaced = shared.catalog.replace_all(&shared.txns, &records, &named(&others));
+    let others = with_options(instance, options)?;
+    let replaced = instance.catalog.replace_all(&instance.txns, &records, &named(&others));
     if let (Err(error), Some(first)) = (&replaced, changes.first())
-        && !shared.catalog.has(&shared.txns, &first.old.name, &first.record).unwrap_or(true)
+        && !instance.catalog.has(&instance.txns, &first.old.name, &first.record).unwrap_or(true)
     {
         return Err(error.clone());
     }
-    changes.into_iter().for_each(|change| publish(shared, change));
-    others.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    changes.into_iter().for_each(|change| publish(instance, change));
+    others.into_iter().for_each(|table| instance.publish(None, Some(table)));
     Ok(replaced)
 }
 
 /// Publishes a table as it is now, and frees the pages of what was dropped.
-fn publish(shared: &Shared, change: Change) {
+fn publish(instance: &Instance, change: Change) {
     let Change { old, record, store, gone, .. } = change;
     let table = Arc::new(TableHandle::new(old.name.clone(), record, Arc::new(store)));
     old.store.set_superseded();
-    shared.publish(None, Some(table));
+    instance.publish(None, Some(table));
     // What could not be freed is freed by the next open.
-    let _ = free(shared, &old.store, &gone, true);
+    let _ = free(instance, &old.store, &gone, true);
 }
 
 /// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages to which no tree leads.
-pub(crate) fn abandon(shared: &Shared, alteration: &Alteration, is_whole: bool) -> Result<()> {
-    let _ddl = shared.ddl.lock();
+pub(crate) fn abandon(instance: &Instance, alteration: &Alteration, is_whole: bool) -> Result<()> {
+    let _ddl = instance.ddl.lock();
     let store = &alteration.table.store;
     // Transactions that were noting something have done so; others do not any more.
     store.deltas.write().clear();
     let added = alteration.added.iter().map(|new| &new.index);
-    free(shared, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
+    free(instance, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
 }
 
 /// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets them.
-fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
+fn free(instance: &Instance, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
     if indexes.is_empty() {
         return Ok(());
     }
     let ids: Vec<IndexId> = indexes.iter().map(|index| index.id()).collect();
-    ids.iter().for_each(|&id| shared.txns.forget(id));
+    ids.iter().for_each(|&id| instance.txns.forget(id));
     let space = store.space()?;
-    let access = shared.pool().access(AccessKind::Maintenance);
+    let access = instance.pool().access(AccessKind::Maintenance);
     let (mut reached, mut is_sound) = (PageSet::new(), true);
     for index in indexes {
         // What the entries say of their writers does not matter any more.
@@ -295,7 +295,7 @@ fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_who
     drop(access);
     if is_whole {
         let unused = Unused { space: space.id(), more: Vec::new(), less: ids };
-        shared.catalog.set_unused(&shared.txns, &unused)?;
+        instance.catalog.set_unused(&instance.txns, &unused)?;
     }
     Ok(())
 }
@@ -304,31 +304,31 @@ fn free(shared: &Shared, store: &TableStore, indexes: &[Arc<TableIndex>], is_who
 /// What cannot be freed - a table is damaged, its file cannot be read, the notes are locked by a
 /// transaction that cannot be rolled back - is left for the next open: it takes space and does no
 /// other harm.
-pub(crate) fn sweep(shared: &Shared, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Result<()> {
-    if unused.is_empty() || shared.read_only {
+pub(crate) fn sweep(instance: &Instance, unused: Vec<(SpaceId, Vec<IndexId>)>) -> Result<()> {
+    if unused.is_empty() || instance.read_only {
         return Ok(());
     }
-    if !shared.has_free_catalog() {
-        return shared.check();
+    if !instance.has_free_catalog() {
+        return instance.check();
     }
     for (id, indexes) in unused {
-        if sweep_file(shared, id, indexes).is_err() {
-            shared.check()?;
+        if sweep_file(instance, id, indexes).is_err() {
+            instance.check()?;
         }
     }
     Ok(())
 }
 
 /// Frees the pages of unused indexes in one file, and forgets these.
-fn sweep_file(shared: &Shared, id: SpaceId, indexes: Vec<IndexId>) -> Result<()> {
-    let schema = shared.schema();
+fn sweep_file(instance: &Instance, id: SpaceId, indexes: Vec<IndexId>) -> Result<()> {
+    let schema = instance.schema();
     // If there is no such table any more, its file has gone.
     if let Some(table) = schema.tables().find(|table| table.record.space == id) {
         // A note that names an index which the table has is damaged.
         let unused: Vec<_> = indexes.iter().copied().filter(|&id| table.store.index_of(id).is_none()).collect();
-        free_pages_of(shared, table.store.space()?, &unused)?;
+        free_pages_of(instance, table.store.space()?, &unused)?;
     }
-    shared.catalog.set_unused(&shared.txns, &Unused { space: id, more: Vec::new(), less: indexes })
+    instance.catalog.set_unused(&instance.txns, &Unused { space: id, more: Vec::new(), less: indexes })
 }
 
 /// Bytes of a file that are read at a time.
@@ -336,11 +336,11 @@ const PIECE: usize = 1 << 20;
 
 /// Frees all pages that say they are of one of `indexes`. They are read from the file, past the
 /// cache: there may be pages that were never written.
-fn free_pages_of(shared: &Shared, space: &SpaceFile, indexes: &[IndexId]) -> Result<()> {
-    shared.pool().flush_space(space.space())?;
+fn free_pages_of(instance: &Instance, space: &SpaceFile, indexes: &[IndexId]) -> Result<()> {
+    instance.pool().flush_space(space.space())?;
     let file = space.space().file();
-    let page_size = shared.meta.page_size;
-    let access = shared.pool().access(AccessKind::Maintenance);
+    let page_size = instance.meta.page_size;
+    let access = instance.pool().access(AccessKind::Maintenance);
     let pages = u64::from(space.header(&access)?.pages);
     let mut buf = AlignedBuf::zeroed(PIECE);
     let mut found = Vec::new();

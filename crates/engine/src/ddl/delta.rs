@@ -18,7 +18,7 @@ use std::sync::Arc;
 use holdfast_base::codec::{Reader, Writer as _};
 use holdfast_txn::{CursorOptions, Durability, TableIndex, Txn, TxnOptions};
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::{Error, Result};
 
 /// Changes of an index that are one transaction.
@@ -65,16 +65,16 @@ fn decode(note: &[u8]) -> Option<Note<'_>> {
 /// Brings `index` up to date. The table's rows do not change, and no other thread knows the index.
 /// An entry that is there twice is left in `refused`.
 pub(crate) fn merge(
-    shared: &Shared,
+    instance: &Instance,
     index: &TableIndex,
     delta: &Arc<TableIndex>,
     refused: &mut Option<Refused>,
 ) -> Result<()> {
-    each(shared, delta, &mut |txn, key, note| match note {
+    each(instance, delta, &mut |txn, key, note| match note {
         Note::Gone => txn.delete(index, key, None).map(drop),
         Note::There { .. } => Ok(()),
     })?;
-    each(shared, delta, &mut |txn, key, note| {
+    each(instance, delta, &mut |txn, key, note| {
         let Note::There { prefix, value } = note else { return Ok(()) };
         if txn.update(index, key, value, None)? {
             return Ok(());
@@ -92,11 +92,11 @@ pub(crate) fn merge(
 }
 
 /// Shows all that the delta says, with a transaction for changes.
-fn each(shared: &Shared, delta: &Arc<TableIndex>, act: &mut Act<'_>) -> Result<()> {
-    let mut reading = shared.begin(TxnOptions::snapshot());
+fn each(instance: &Instance, delta: &Arc<TableIndex>, act: &mut Act<'_>) -> Result<()> {
+    let mut reading = instance.begin(TxnOptions::snapshot());
     let mut cursor = reading.cursor(delta, Bound::Unbounded, Bound::Unbounded, CursorOptions::default())?;
     loop {
-        let mut txn = shared.begin(TxnOptions::default());
+        let mut txn = instance.begin(TxnOptions::default());
         let mut seen = 0;
         while seen < BATCH
             && let Some((key, note)) = cursor.next()?

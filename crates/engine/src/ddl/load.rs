@@ -8,7 +8,7 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Tree};
 use holdfast_txn::{IndexKind, Loader as TreeLoader, TableIndex};
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::rows::definition::IndexSpec;
 use crate::rows::encoding::{encode, encode_key};
 use crate::rows::entries::entry;
@@ -48,13 +48,13 @@ impl<K: Key, V: Value> TableLoader<'_, K, V> {
 
 /// Fills the trees of a table that is not in the catalog yet; returns the number of rows.
 pub(crate) fn fill<K: Key, V: Value>(
-    shared: &Shared,
+    instance: &Instance,
     space: &Arc<SpaceFile>,
     record: &TableRecord,
     specs: &[Arc<IndexSpec>],
     rows: impl FnOnce(&mut TableLoader<'_, K, V>) -> Result<()>,
 ) -> Result<u64> {
-    let access = shared.pool().access(AccessKind::Point);
+    let access = instance.pool().access(AccessKind::Point);
     let clustered = TableIndex::new(Tree::open(space, record.clustered, record.root), IndexKind::Rows);
     let mut loader = TableLoader {
         rows: clustered.loader(&access)?,

@@ -42,7 +42,7 @@ use holdfast_tree::{Lifetime, SpaceFile, Tree};
 use holdfast_txn::{Durability, Wait};
 
 use crate::ddl::load::{self, TableLoader};
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::rows::definition::TableDefinition;
 use crate::rows::types::{Key, Value};
 use crate::schema::catalog::{IndexRecord, Named, NextIds, TableRecord};
@@ -105,40 +105,46 @@ impl Plan {
 }
 
 pub(crate) fn create_table<K: Key, V: Value>(
-    shared: &Shared,
+    instance: &Instance,
     definition: &TableDefinition<K, V>,
 ) -> Result<Arc<TableHandle>> {
-    create(shared, &Plan::of(definition), |_, _| Ok(0)).inspect(|table| table.store.learn_specs(&definition.indexes))
+    create(instance, &Plan::of(definition), |_, _| Ok(0)).inspect(|table| table.store.learn_specs(&definition.indexes))
 }
 
 /// Creates a table with bytes that a layer above keeps with it.
 pub(crate) fn create_with_options<K: Key, V: Value>(
-    shared: &Shared,
+    instance: &Instance,
     definition: &TableDefinition<K, V>,
     options: &[u8],
     lifetime: Lifetime,
 ) -> Result<Arc<TableHandle>> {
-    create(shared, &Plan { options: options.to_vec(), lifetime, ..Plan::of(definition) }, |_, _| Ok(0))
+    create(instance, &Plan { options: options.to_vec(), lifetime, ..Plan::of(definition) }, |_, _| Ok(0))
 }
 
 /// Creates a table with the rows that `rows` pushes.
 pub(crate) fn create_table_with<K: Key, V: Value>(
-    shared: &Shared,
+    instance: &Instance,
     definition: &TableDefinition<K, V>,
     rows: impl FnOnce(&mut TableLoader<'_, K, V>) -> Result<()>,
 ) -> Result<Arc<TableHandle>> {
-    create(shared, &Plan::of(definition), |space, record| load::fill(shared, space, record, &definition.indexes, rows))
-        .inspect(|table| table.store.learn_specs(&definition.indexes))
+    create(instance, &Plan::of(definition), |space, record| {
+        load::fill(instance, space, record, &definition.indexes, rows)
+    })
+    .inspect(|table| table.store.learn_specs(&definition.indexes))
 }
 
 /// Creates a table that is like one of another database, with these of its indexes.
-pub(crate) fn create_like(shared: &Shared, table: &TableHandle, indexes: &[IndexRecord]) -> Result<Arc<TableHandle>> {
+pub(crate) fn create_like(
+    instance: &Instance,
+    table: &TableHandle,
+    indexes: &[IndexRecord],
+) -> Result<Arc<TableHandle>> {
     let indexes = indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
-    create(shared, &Plan { indexes, ..Plan::like(table) }, |_, _| Ok(0))
+    create(instance, &Plan { indexes, ..Plan::like(table) }, |_, _| Ok(0))
 }
 
 /// Creates a table of which another database had the record, without indexes.
-pub(crate) fn create_plain(shared: &Shared, name: &str, record: &TableRecord) -> Result<Arc<TableHandle>> {
+pub(crate) fn create_plain(instance: &Instance, name: &str, record: &TableRecord) -> Result<Arc<TableHandle>> {
     let plan = Plan {
         name: name.into(),
         key_type: record.key_type.clone(),
@@ -147,7 +153,7 @@ pub(crate) fn create_plain(shared: &Shared, name: &str, record: &TableRecord) ->
         options: record.options.clone(),
         lifetime: Lifetime::Lasting,
     };
-    create(shared, &plan, |_, _| Ok(0))
+    create(instance, &plan, |_, _| Ok(0))
 }
 
 fn check_table_name(name: &str) -> Result<()> {
@@ -168,11 +174,11 @@ fn check_name(what: &str, name: &str, max: usize) -> Result<()> {
 
 /// Creates the table of `plan`; `fill` puts rows into its trees and returns how many.
 fn create(
-    shared: &Shared,
+    instance: &Instance,
     plan: &Plan,
     fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
 ) -> Result<Arc<TableHandle>> {
-    shared.check_writable()?;
+    instance.check_writable()?;
     check_table_name(&plan.name)?;
     for (i, (name, ..)) in plan.indexes.iter().enumerate() {
         check_index_name(name)?;
@@ -180,10 +186,10 @@ fn create(
             return Err(Error::invalid(format!("the definition has two indexes called `{name}`")));
         }
     }
-    if shared.schema().get(&plan.name).is_some() {
+    if instance.schema().get(&plan.name).is_some() {
         return Err(Error::TableExists(plan.name.clone()));
     }
-    build(shared, plan, fill, |space, record, rows| enter(shared, plan, space, record, rows))
+    build(instance, plan, fill, |space, record, rows| enter(instance, plan, space, record, rows))
 }
 
 /// What comes of entering a table in the catalog. An error beside the table says that it is there, but that its commit
@@ -192,21 +198,21 @@ type Entered = (Arc<TableHandle>, Result<()>);
 
 /// Makes the file of a table and what is in it; `enter` makes it known.
 fn build(
-    shared: &Shared,
+    instance: &Instance,
     plan: &Plan,
     fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
     enter: impl FnOnce(&Arc<SpaceFile>, TableRecord, u64) -> Result<Entered>,
 ) -> Result<Arc<TableHandle>> {
-    let ids = take_ids(shared, plan)?;
+    let ids = take_ids(instance, plan)?;
     let id = SpaceId(ids.space);
-    let (store, disk, uuid) = (&shared.store, &*shared.disk, shared.meta.uuid);
+    let (store, disk, uuid) = (&instance.store, &*instance.disk, instance.meta.uuid);
     let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &file_name(id), uuid)?;
     // Rows are loaded while others may change definitions.
-    let planted = plant(shared, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
+    let planted = plant(instance, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
     let entered = planted.and_then(|(rows, record)| enter(&space, record, rows));
     if entered.is_err() {
         // What counts is the first error; the next open removes a file that stays.
-        let _ = space.close(true).and_then(|()| shared.disk.remove(&file_name(id)));
+        let _ = space.close(true).and_then(|()| instance.disk.remove(&file_name(id)));
     }
     let (table, added) = entered?;
     added.map(|()| table)
@@ -221,11 +227,11 @@ pub(crate) fn numbers_left(next: Option<u32>) -> Result<u32> {
 const SPACES_AHEAD: u32 = 16;
 
 /// Takes the ids of a new table, for good. That the space's is given out is durable.
-fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
-    let mut next = shared.ddl.lock();
+fn take_ids(instance: &Instance, plan: &Plan) -> Result<NextIds> {
+    let mut next = instance.ddl.lock();
     let mut ids = *next;
     // The file of a stranger keeps its name.
-    while shared.disk.exists(&file_name(SpaceId(ids.space)))? {
+    while instance.disk.exists(&file_name(SpaceId(ids.space)))? {
         ids.space = numbers_left(ids.space.checked_add(1))?;
     }
     let ahead = ids.space.checked_add(SPACES_AHEAD);
@@ -233,43 +239,49 @@ fn take_ids(shared: &Shared, plan: &Plan) -> Result<NextIds> {
     let index = numbers_left(ids.index.checked_add(1 + plan.indexes.len() as u32))?;
     let [space, table] = [ids.space, ids.table].map(|id| numbers_left(id.checked_add(1)));
     let after = NextIds { space: space?, granted, index, table: table? };
-    shared.catalog.set_next(&shared.txns, after)?;
+    instance.catalog.set_next(&instance.txns, after)?;
     if granted > next.granted {
-        shared.wal().flush_to(shared.wal().next_lsn())?;
+        instance.wal().flush_to(instance.wal().next_lsn())?;
     }
     *next = after;
     Ok(ids)
 }
 
 /// Enters a complete table in the catalog and publishes it.
-fn enter(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Result<Entered> {
-    let _ddl = shared.ddl.lock();
-    if shared.schema().get(&plan.name).is_some() {
+fn enter(instance: &Instance, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Result<Entered> {
+    let _ddl = instance.ddl.lock();
+    if instance.schema().get(&plan.name).is_some() {
         return Err(Error::TableExists(plan.name.clone()));
     }
-    let added = shared.catalog.add(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
+    let added = instance.catalog.add(&instance.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &added
-        && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
+        && !instance.catalog.has(&instance.txns, &plan.name, &record).unwrap_or(true)
     {
         return Err(error.clone());
     }
-    let table = open_new(shared, plan, space, record, rows);
-    shared.publish(None, Some(Arc::clone(&table)));
+    let table = open_new(instance, plan, space, record, rows);
+    instance.publish(None, Some(Arc::clone(&table)));
     keep_file(plan.lifetime, space);
     Ok((table, added))
 }
 
 /// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here on.
-fn open_new(shared: &Shared, plan: &Plan, space: &Arc<SpaceFile>, record: TableRecord, rows: u64) -> Arc<TableHandle> {
-    let store = TableStore::open(&shared.txns, &shared.disk, &record, Ok(Arc::clone(space)), Origin::Created);
+fn open_new(
+    instance: &Instance,
+    plan: &Plan,
+    space: &Arc<SpaceFile>,
+    record: TableRecord,
+    rows: u64,
+) -> Arc<TableHandle> {
+    let store = TableStore::open(&instance.txns, &instance.disk, &record, Ok(Arc::clone(space)), Origin::Created);
     store.all_indexes().iter().take(1).for_each(|clustered| clustered.set_rows(rows));
-    store::begin_now(&shared.txns, plan.lifetime, store.all_indexes());
+    store::begin_now(&instance.txns, plan.lifetime, store.all_indexes());
     Arc::new(TableHandle::new(plan.name.clone(), record, Arc::new(store)))
 }
 
 /// Creates the trees.
-fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> Result<TableRecord> {
-    let access = shared.pool().access(AccessKind::Point);
+fn plant(instance: &Instance, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> Result<TableRecord> {
+    let access = instance.pool().access(AccessKind::Point);
     let clustered = IndexId(ids.index);
     let root = Tree::create(space, clustered, &access)?;
     let mut indexes = Vec::new();
@@ -293,37 +305,37 @@ fn plant(shared: &Shared, space: &Arc<SpaceFile>, plan: &Plan, ids: NextIds) -> 
 }
 
 /// A table by its name.
-pub(crate) fn find(shared: &Shared, name: &str) -> Result<Arc<TableHandle>> {
-    shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
+pub(crate) fn find(instance: &Instance, name: &str) -> Result<Arc<TableHandle>> {
+    instance.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
 }
 
 /// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long for rollbacks that are under way; the
 /// session gives up if it is killed ([`wake_waits`]). The
 /// caller does not hold the lock of the catalog: by the time that it does, the table may have been dropped, or have got another name.
-pub(crate) fn keep_writers_out(shared: &Shared, table: &TableHandle, wait: Duration) -> Result<Closed> {
+pub(crate) fn keep_writers_out(instance: &Instance, table: &TableHandle, wait: Duration) -> Result<Closed> {
     let file = &table.store.file;
-    let closed = file.close_gate(&shared.wait(wait))?;
+    let closed = file.close_gate(&instance.wait(wait))?;
     if file.lifetime == Lifetime::Lasting {
-        settle(shared, table, &shared.wait(wait))?;
+        settle(instance, table, &instance.wait(wait))?;
     }
     Ok(closed)
 }
 
 /// Has the sessions that wait for writers of tables, or for rollbacks, ask whether they give up.
-pub(crate) fn wake_waits(shared: &Shared) {
-    shared.schema().tables().for_each(|table| table.store.file.gate.wake());
-    shared.txns.wake_waits_for_rollbacks();
+pub(crate) fn wake_waits(instance: &Instance) {
+    instance.schema().tables().for_each(|table| table.store.file.gate.wake());
+    instance.txns.wake_waits_for_rollbacks();
 }
 
 /// Sees to it that what transactions without a user have changed in the table is undone. What cannot be undone in other tables does not
 /// matter, nor does damage: the table that is damaged can be dropped, since rollback passes over what is dropped.
-fn settle(shared: &Shared, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
-    let rolled_back = shared.txns.roll_back_losers();
-    shared.txns.wait_for_rollbacks(wait)?;
-    if shared.txns.loser_has_changed(&index_ids(table))? {
+fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
+    let rolled_back = instance.txns.roll_back_losers();
+    instance.txns.wait_for_rollbacks(wait)?;
+    if instance.txns.loser_has_changed(&index_ids(table))? {
         return Err(rolled_back.err().unwrap_or(Error::LockTimeout));
     }
-    keep_for_prepared(shared, table)
+    keep_for_prepared(instance, table)
 }
 
 fn index_ids(table: &TableHandle) -> Vec<IndexId> {
@@ -332,8 +344,8 @@ fn index_ids(table: &TableHandle) -> Vec<IndexId> {
 
 /// Fails if a prepared transaction without a session has changed the table: its end expects its
 /// rows there. When that will be is not known, so there is no waiting for it.
-fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
-    if shared.txns.prepared_has_changed(&index_ids(table))? && !holdfast_base::planted!("prepared-keeps-no-table") {
+fn keep_for_prepared(instance: &Instance, table: &TableHandle) -> Result<()> {
+    if instance.txns.prepared_has_changed(&index_ids(table))? && !holdfast_base::planted!("prepared-keeps-no-table") {
         Err(Error::LockTimeout)
     } else {
         Ok(())
@@ -341,8 +353,8 @@ fn keep_for_prepared(shared: &Shared, table: &TableHandle) -> Result<()> {
 }
 
 /// As [`keep_for_prepared`], for the table `name`.
-pub(crate) fn check_unprepared(shared: &Shared, name: &str) -> Result<()> {
-    keep_for_prepared(shared, &*find(shared, name)?)
+pub(crate) fn check_unprepared(instance: &Instance, name: &str) -> Result<()> {
+    keep_for_prepared(instance, &*find(instance, name)?)
 }
 
 /// Says in the file of a table that the catalog has got that it may not go any more. That of a temporary one may: a crash ends the table.
@@ -355,38 +367,38 @@ fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
 
 /// Says in a table's file that it may go when the catalog does not know it any more. If the file is damaged it stays after a crash in the
 /// middle of a drop: nobody can tell then whose it is.
-fn let_file_go(shared: &Shared, table: &TableHandle) -> Result<()> {
+fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
     if table.store.file.lifetime == Lifetime::Temporary {
         // It has said so since it was created.
-        return shared.check();
+        return instance.check();
     }
     match table.store.space().map(|space| table_file::set_may_go(space, true)) {
         Ok(Err(error)) if !error.is_damage() => Err(error),
-        _ => shared.check(),
+        _ => instance.check(),
     }
 }
 
 /// Releases a table that the catalog does not have any more.
-fn let_go(shared: &Shared, table: &TableHandle) {
+fn let_go(instance: &Instance, table: &TableHandle) {
     for id in table.record.index_ids() {
-        shared.txns.forget(id);
+        instance.txns.forget(id);
     }
     table.store.file.set_dropped();
 }
 
-pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
-    shared.check_writable()?;
-    let closed = keep_writers_out(shared, &*find(shared, name)?, wait)?;
-    let _ddl = shared.ddl.lock();
+pub(crate) fn drop_table(instance: &Instance, name: &str, wait: Duration) -> Result<()> {
+    instance.check_writable()?;
+    let closed = keep_writers_out(instance, &*find(instance, name)?, wait)?;
+    let _ddl = instance.ddl.lock();
     // Its definition may have changed since.
-    let table = find(shared, name)?;
+    let table = find(instance, name)?;
     if !closed.is_of(&table.store.file) {
         return Err(Error::TableNotFound(name.into()));
     }
-    let_file_go(shared, &table)?;
-    shared.catalog.remove(&shared.txns, name, durability_for(&table))?;
-    let_go(shared, &table);
-    shared.publish(Some(name), None);
+    let_file_go(instance, &table)?;
+    instance.catalog.remove(&instance.txns, name, durability_for(&table))?;
+    let_go(instance, &table);
+    instance.publish(Some(name), None);
     Ok(())
 }
 
@@ -394,55 +406,55 @@ pub(crate) fn drop_table(shared: &Shared, name: &str, wait: Duration) -> Result<
 ///
 /// # Errors
 /// If the database has stopped. A table that cannot be dropped stays until the next open.
-pub(crate) fn drop_temporary_tables(shared: &Shared) -> Result<()> {
-    let names: Vec<_> = shared.schema().tables().filter(|t| t.record.temporary).map(|t| t.name.clone()).collect();
-    if names.is_empty() || !shared.has_free_catalog() {
-        return shared.check();
+pub(crate) fn drop_temporary_tables(instance: &Instance) -> Result<()> {
+    let names: Vec<_> = instance.schema().tables().filter(|t| t.record.temporary).map(|t| t.name.clone()).collect();
+    if names.is_empty() || !instance.has_free_catalog() {
+        return instance.check();
     }
-    names.iter().try_for_each(|name| drop_table(shared, name, Duration::ZERO).or_else(|_| shared.check()))
+    names.iter().try_for_each(|name| drop_table(instance, name, Duration::ZERO).or_else(|_| instance.check()))
 }
 
-pub(crate) fn truncate_table(shared: &Shared, name: &str, wait: Duration) -> Result<()> {
-    shared.check_writable()?;
-    let table = find(shared, name)?;
+pub(crate) fn truncate_table(instance: &Instance, name: &str, wait: Duration) -> Result<()> {
+    instance.check_writable()?;
+    let table = find(instance, name)?;
     table.check_record()?;
     let plan = Plan::like(&table);
     let enter = |space: &_, record, _| {
-        let _closed = keep_writers_out(shared, &table, wait)?;
-        replace(shared, &plan, &table, space, record)
+        let _closed = keep_writers_out(instance, &table, wait)?;
+        replace(instance, &plan, &table, space, record)
     };
-    build(shared, &plan, |_, _| Ok(0), enter).map(drop)
+    build(instance, &plan, |_, _| Ok(0), enter).map(drop)
 }
 
 /// Puts a new table in the place of `old`, whose writers are kept out.
 fn replace(
-    shared: &Shared,
+    instance: &Instance,
     plan: &Plan,
     old: &Arc<TableHandle>,
     space: &Arc<SpaceFile>,
     mut record: TableRecord,
 ) -> Result<Entered> {
-    let _ddl = shared.ddl.lock();
+    let _ddl = instance.ddl.lock();
     // It may have been dropped, renamed or replaced while the new file was made.
-    if !shared.schema().get(&plan.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
+    if !instance.schema().get(&plan.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
         return Err(Error::TableNotFound(plan.name.clone()));
     }
-    let_file_go(shared, old)?;
+    let_file_go(instance, old)?;
     record.version = old.record.version + 1;
-    let replaced = shared.catalog.replace(&shared.txns, &plan.name, &record, durability_of(plan.lifetime));
+    let replaced = instance.catalog.replace(&instance.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &replaced
-        && !shared.catalog.has(&shared.txns, &plan.name, &record).unwrap_or(true)
+        && !instance.catalog.has(&instance.txns, &plan.name, &record).unwrap_or(true)
     {
         return Err(error.clone());
     }
     // If that is not durable, only the next open knows which of the two files is the table's.
     if replaced.is_ok() {
-        let_go(shared, old);
+        let_go(instance, old);
     }
     keep_file(plan.lifetime, space);
-    let table = open_new(shared, plan, space, record, 0);
+    let table = open_new(instance, plan, space, record, 0);
     table.store.learn_specs(old.store.specs());
-    shared.publish(Some(&plan.name), Some(Arc::clone(&table)));
+    instance.publish(Some(&plan.name), Some(Arc::clone(&table)));
     Ok((table, replaced))
 }
 
@@ -450,8 +462,8 @@ fn replace(
 pub(crate) type OptionsOf<'a> = [(&'a str, &'a [u8])];
 
 /// The tables as they are with other options.
-pub(crate) fn with_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<Vec<Arc<TableHandle>>> {
-    let schema = shared.schema();
+pub(crate) fn with_options(instance: &Instance, options: &OptionsOf<'_>) -> Result<Vec<Arc<TableHandle>>> {
+    let schema = instance.schema();
     let with = |(name, options): &(&str, &[u8])| {
         let table = schema.get(name).ok_or_else(|| Error::TableNotFound((*name).into()))?;
         table.check_record()?;
@@ -467,40 +479,40 @@ pub(crate) fn named(tables: &[Arc<TableHandle>]) -> Vec<Named<'_>> {
 }
 
 /// Changes the options of tables, of all of them or of none.
-pub(crate) fn set_options(shared: &Shared, options: &OptionsOf<'_>) -> Result<()> {
-    shared.check_writable()?;
-    let _ddl = shared.ddl.lock();
-    let changed = with_options(shared, options)?;
+pub(crate) fn set_options(instance: &Instance, options: &OptionsOf<'_>) -> Result<()> {
+    instance.check_writable()?;
+    let _ddl = instance.ddl.lock();
+    let changed = with_options(instance, options)?;
     let lasting = changed.iter().any(|table| table.store.file.lifetime == Lifetime::Lasting);
     let lifetime = if lasting { Lifetime::Lasting } else { Lifetime::Temporary };
-    shared.catalog.replace_each(&shared.txns, &named(&changed), durability_of(lifetime))?;
-    changed.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    instance.catalog.replace_each(&instance.txns, &named(&changed), durability_of(lifetime))?;
+    changed.into_iter().for_each(|table| instance.publish(None, Some(table)));
     Ok(())
 }
 
 /// Gives a table another name, and at the same time other options to it (by its new name) and others.
-pub(crate) fn rename_table(shared: &Shared, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
-    shared.check_writable()?;
+pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
+    instance.check_writable()?;
     check_table_name(to)?;
-    let _ddl = shared.ddl.lock();
-    let schema = shared.schema();
+    let _ddl = instance.ddl.lock();
+    let schema = instance.schema();
     let table = schema.get(from).ok_or_else(|| Error::TableNotFound(from.into()))?;
     if schema.get(to).is_some() {
         return Err(Error::TableExists(to.into()));
     }
     table.check_record()?;
     // Another table may be about to take its place.
-    keep_for_prepared(shared, table)?;
+    keep_for_prepared(instance, table)?;
     let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
     let mut record = table.record.clone();
     record.version += 1;
     if let Some((_, options)) = own.first() {
         record.options = options.to_vec();
     }
-    let others = with_options(shared, &others)?;
+    let others = with_options(instance, &others)?;
     let renamed = TableHandle::new(to.into(), record, Arc::clone(&table.store));
-    shared.catalog.rename(&shared.txns, from, renamed.named(), &named(&others), durability_for(table))?;
-    shared.publish(Some(from), Some(Arc::new(renamed)));
-    others.into_iter().for_each(|table| shared.publish(None, Some(table)));
+    instance.catalog.rename(&instance.txns, from, renamed.named(), &named(&others), durability_for(table))?;
+    instance.publish(Some(from), Some(Arc::new(renamed)));
+    others.into_iter().for_each(|table| instance.publish(None, Some(table)));
     Ok(())
 }

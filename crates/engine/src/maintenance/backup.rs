@@ -25,8 +25,8 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::SpaceFile;
 use holdfast_wal::{LogCopy, LogTail};
 
+use crate::instance::Instance;
 use crate::instance::settings::Builder;
-use crate::instance::shared::Shared;
 use crate::maintenance::verify;
 use crate::maintenance::verify::{Finding, VerifyOptions, VerifyReport};
 use crate::schema::versions::Schema;
@@ -139,14 +139,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Reads of a page from its file before it is taken from the cache.
 const READ_ATTEMPTS: u32 = 8;
 
-pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Result<BackupReport> {
-    shared.check()?;
+pub(crate) fn backup(instance: &Instance, dir: &Path, options: &BackupOptions) -> Result<BackupReport> {
+    instance.check()?;
     if options.rate_limit_bytes_per_second == Some(0) {
         return Err(Error::invalid(
             "rate_limit_bytes_per_second = 0 would take for ever; choose at least 1, or leave it out",
         ));
     }
-    spaces_to_copy(shared, &shared.schema(), options)?;
+    spaces_to_copy(instance, &instance.schema(), options)?;
     let target: Arc<dyn Disk> = match &options.disk {
         Some(disk) => Arc::clone(disk),
         None => Arc::new(FileDisk::create(dir, FlushMethod::Fsync)?),
@@ -154,12 +154,12 @@ pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Re
     if !target.list()?.is_empty() {
         return Err(Error::AlreadyExists(dir.display().to_string()));
     }
-    let mut backup = Backup::begin(shared, target, options)?;
-    let held = shared.schema();
+    let mut backup = Backup::begin(instance, target, options)?;
+    let held = instance.schema();
     backup.copy_files(&held)?;
     let lsn = {
-        let _ddl = shared.ddl.lock();
-        let schema = shared.schema();
+        let _ddl = instance.ddl.lock();
+        let schema = instance.schema();
         backup.copy_files(&schema)?;
         backup.copy_log_to_end()?
     };
@@ -171,16 +171,16 @@ pub(crate) fn backup(shared: &Shared, dir: &Path, options: &BackupOptions) -> Re
 /// # Errors
 /// Why a table has none, unless such tables are left out.
 fn spaces_to_copy(
-    shared: &Shared,
+    instance: &Instance,
     schema: &Schema,
     options: &BackupOptions,
 ) -> Result<(Vec<Arc<SpaceFile>>, Vec<Finding>)> {
-    let access = shared.pool().access(AccessKind::Backup);
+    let access = instance.pool().access(AccessKind::Backup);
     let whole = |space: &Arc<SpaceFile>| match space.space().damaged() {
         Some(error) => Err(error.clone()),
         None => space.whole_pages(&access).map(drop),
     };
-    let (mut spaces, mut left_out) = (vec![Arc::clone(&shared.system), Arc::clone(&shared.undo)], Vec::new());
+    let (mut spaces, mut left_out) = (vec![Arc::clone(&instance.system), Arc::clone(&instance.undo)], Vec::new());
     spaces.iter().try_for_each(whole)?;
     // The open of the copy drops temporary tables, whatever it finds of them.
     for table in schema.tables().filter(|table| !table.record.temporary) {
@@ -210,7 +210,7 @@ fn of_table(table: &str, error: Error) -> Error {
 }
 
 struct Backup<'a> {
-    shared: &'a Shared,
+    instance: &'a Instance,
     options: &'a BackupOptions,
     target: Arc<dyn Disk>,
     tail: LogTail,
@@ -224,29 +224,29 @@ struct Backup<'a> {
 }
 
 impl<'a> Backup<'a> {
-    fn begin(shared: &'a Shared, target: Arc<dyn Disk>, options: &'a BackupOptions) -> Result<Backup<'a>> {
-        let wal = shared.wal();
+    fn begin(instance: &'a Instance, target: Arc<dyn Disk>, options: &'a BackupOptions) -> Result<Backup<'a>> {
+        let wal = instance.wal();
         let (first, payload, tail) = loop {
             // The checkpoint may move on before its log is held.
             let first = wal.checkpoint_lsn();
-            let payload = shared.txns.checkpoint_payload();
+            let payload = instance.txns.checkpoint_payload();
             match wal.tail(first) {
                 Ok(tail) => break (first, payload, tail),
                 Err(error) if wal.checkpoint_lsn() == first => return Err(error),
                 Err(_) => {}
             }
         };
-        let copy = LogCopy::create(Arc::clone(&target), shared.meta.uuid, &shared.wal_config, first)?;
-        let (spaces, left_out) = spaces_to_copy(shared, &shared.schema(), options)?;
+        let copy = LogCopy::create(Arc::clone(&target), instance.meta.uuid, &instance.wal_config, first)?;
+        let (spaces, left_out) = spaces_to_copy(instance, &instance.schema(), options)?;
         let bytes_total = spaces.iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
         let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
-        let (copied, started) = (HashSet::default(), shared.clock.now());
-        Ok(Backup { shared, options, target, tail, copy, payload, first, copied, left_out, progress, started })
+        let (copied, started) = (HashSet::default(), instance.clock.now());
+        Ok(Backup { instance, options, target, tail, copy, payload, first, copied, left_out, progress, started })
     }
 
     /// Copies the files that `schema` asks for, but those that were copied.
     fn copy_files(&mut self, schema: &Schema) -> Result<()> {
-        let (spaces, left_out) = spaces_to_copy(self.shared, schema, self.options)?;
+        let (spaces, left_out) = spaces_to_copy(self.instance, schema, self.options)?;
         self.left_out = left_out;
         spaces.iter().try_for_each(|space| self.copy_file(space))
     }
@@ -259,11 +259,11 @@ impl<'a> Backup<'a> {
         }
         let open = OpenOptions::new(FileKind::Data).create(Create::New);
         let target = self.target.open(file.name(), open)?;
-        let page_size = self.shared.meta.page_size;
+        let page_size = self.instance.meta.page_size;
         let mut buf = AlignedBuf::zeroed(PIECE);
         let mut at = 0u64;
         loop {
-            let pages = space.whole_pages(&self.shared.pool().access(AccessKind::Backup))?;
+            let pages = space.whole_pages(&self.instance.pool().access(AccessKind::Backup))?;
             let left = (u64::from(pages) * page_size as u64).saturating_sub(at);
             let n = left.min(PIECE as u64) as usize;
             if n == 0 {
@@ -297,7 +297,7 @@ impl<'a> Backup<'a> {
             }
             space.space().file().read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
         }
-        let pool = self.shared.pool();
+        let pool = self.instance.pool();
         let access = pool.access(AccessKind::Backup);
         if !space.is_allocated(id.no, &access)? {
             return Ok(());
@@ -323,7 +323,7 @@ impl<'a> Backup<'a> {
     }
 
     fn copy_log_to_end(&mut self) -> Result<Lsn> {
-        let wal = self.shared.wal();
+        let wal = self.instance.wal();
         let end = wal.next_lsn();
         wal.flush_to(end)?;
         while self.copy.position() < end && !holdfast_base::planted!("backup-lacks-the-last-log") {
@@ -340,17 +340,17 @@ impl<'a> Backup<'a> {
             }
             let Some(rate) = self.options.rate_limit_bytes_per_second else { return Ok(()) };
             let due = Duration::from_secs_f64(self.progress.bytes_done as f64 / rate as f64);
-            let spent = self.shared.clock.now().saturating_sub(self.started);
+            let spent = self.instance.clock.now().saturating_sub(self.started);
             if due <= spent {
                 return Ok(());
             }
-            self.shared.clock.sleep((due - spent).min(PAUSE));
+            self.instance.clock.sleep((due - spent).min(PAUSE));
         }
     }
 
     fn finish(self, lsn: Lsn) -> Result<BackupReport> {
         self.copy.finish(&self.payload)?;
-        self.shared.meta.copy(&*self.target)?;
+        self.instance.meta.copy(&*self.target)?;
         Ok(BackupReport {
             files: self.copied.len() as u64,
             bytes: self.progress.bytes_done,
@@ -362,12 +362,12 @@ impl<'a> Backup<'a> {
 }
 
 pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
-    let shared = opening::open(settings, dir)?;
-    let report = verify::verify(&shared, &VerifyOptions::default(), &mut |_| {})?;
+    let instance = opening::open(settings, dir)?;
+    let report = verify::verify(&instance, &VerifyOptions::default(), &mut |_| {})?;
     if let Some(finding) = report.findings.first() {
         let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
         return Err(Error::damaged_file(dir.display(), what));
     }
-    shared.close()?;
+    instance.close()?;
     Ok(report)
 }

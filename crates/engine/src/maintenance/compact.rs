@@ -20,7 +20,7 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{PageSet, SpaceFile};
 use holdfast_wal::SpaceClass;
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::maintenance::verify::{Finding, check_trees};
 use crate::schema::handle::TableHandle;
 use crate::{Error, Result};
@@ -41,23 +41,23 @@ pub struct CompactReport {
     pub left_out: Vec<Finding>,
 }
 
-pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
-    shared.check_writable()?;
+pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
+    instance.check_writable()?;
     // Another one would move nodes between the look at a tree and that at the allocation.
-    let _compacting = shared.compacting.lock();
+    let _compacting = instance.compacting.lock();
     // What cannot be purged keeps its space.
-    if shared.purge_now().is_err() {
-        shared.check()?;
+    if instance.purge_now().is_err() {
+        instance.check()?;
     }
-    let schema = shared.schema();
+    let schema = instance.schema();
     let mut report = CompactReport::default();
     let mut shrunk: Vec<(Arc<SpaceFile>, Lsn)> = Vec::new();
     for listed in schema.tables() {
         // Which indexes the table has must not change meanwhile.
-        let _ddl = shared.ddl.lock();
-        let now = shared.schema();
+        let _ddl = instance.ddl.lock();
+        let now = instance.schema();
         let Some(table) = now.get(&listed.name) else { continue };
-        match compact_table(shared, table, &mut report) {
+        match compact_table(instance, table, &mut report) {
             Ok(Some(cut)) => shrunk.push(cut),
             Ok(None) => {}
             Err(error) if !error.is_damage() && !matches!(error, Error::Incompatible(_)) => return Err(error),
@@ -65,9 +65,9 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
         }
     }
     if !shrunk.is_empty() {
-        shared.checkpoint()?;
-        let checkpoint = shared.wal().checkpoint_lsn();
-        let access = shared.pool().access(AccessKind::Maintenance);
+        instance.checkpoint()?;
+        let checkpoint = instance.wal().checkpoint_lsn();
+        let access = instance.pool().access(AccessKind::Maintenance);
         for (space, lsn) in shrunk {
             space.truncate_file(lsn, checkpoint, &access)?;
         }
@@ -82,30 +82,30 @@ pub(crate) fn compact(shared: &Shared) -> Result<CompactReport> {
 
 /// Compacts one table. If its file can be cut: the space, and the log position that the checkpoint must have passed.
 fn compact_table(
-    shared: &Shared,
+    instance: &Instance,
     table: &TableHandle,
     report: &mut CompactReport,
 ) -> Result<Option<(Arc<SpaceFile>, Lsn)>> {
     let space = table.store.space()?;
     report.bytes_before += space.space().file().len()?;
-    let access = shared.pool().access(AccessKind::Maintenance);
+    let access = instance.pool().access(AccessKind::Maintenance);
     table.store.indexes()?;
     space.whole_pages(&access)?;
-    report.pages_reclaimed += reclaim(shared, table, space, &access)?;
-    move_tail(shared, table, space, &access, &mut report.pages_moved)?;
+    report.pages_reclaimed += reclaim(instance, table, space, &access)?;
+    move_tail(instance, table, space, &access, &mut report.pages_moved)?;
     let (pages, lsn) = space.shrink(&access)?;
     Ok((pages > 0).then(|| (Arc::clone(space), lsn)))
 }
 
 /// Gives back pages that nothing leads to, if that can be told. How many.
-fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
+fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
     let gate = &table.store.file.gate;
     let Some(entered) = gate.quiet() else { return Ok(0) };
-    if !shared.txns.keeps_nothing_old()? {
+    if !instance.txns.keeps_nothing_old()? {
         return Ok(0);
     }
     let (mut reached, mut sound) = (PageSet::new(), true);
-    check_trees(&shared.txns, table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
+    check_trees(&instance.txns, table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
     if !sound {
         return Ok(0);
     }
@@ -121,16 +121,16 @@ fn reclaim(shared: &Shared, table: &TableHandle, space: &SpaceFile, access: &Acc
 
 /// Moves nodes from the end of the file to the front as long as that is possible, and counts them.
 fn move_tail(
-    shared: &Shared,
+    instance: &Instance,
     table: &TableHandle,
     space: &SpaceFile,
     access: &Access<'_>,
     moved: &mut u64,
 ) -> Result<()> {
     loop {
-        shared.check()?;
+        instance.check()?;
         let last = space.last_allocated(access)?;
-        let guard = shared.pool().fix_shared(space.space(), last, access)?;
+        let guard = instance.pool().fix_shared(space.space(), last, access)?;
         let header = page::PageHeader::decode(&guard);
         drop(guard);
         let Some(index) = header.and_then(|h| table.store.index_of(h.index)) else { return Ok(()) };

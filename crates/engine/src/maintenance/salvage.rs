@@ -21,15 +21,15 @@ use holdfast_tree::{Direction, PageSet, SpaceFile};
 use holdfast_txn::{NewValue, TableIndex, VersionHeader, values};
 
 use crate::ddl::tables;
+use crate::instance::Instance;
 use crate::instance::options::WriteOptions;
-use crate::instance::shared::Shared;
 use crate::maintenance::verify::check_trees;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
 use crate::schema::catalog::IndexRecord;
 use crate::schema::handle::TableHandle;
-use crate::session::context::Context;
 use crate::session::retry;
+use crate::session::transaction::Transaction;
 use crate::{Error, Result};
 
 /// What a salvage found.
@@ -73,18 +73,18 @@ pub(crate) const BATCH_ROWS: usize = 1_000;
 /// Looks at an index that others are changing before it is taken for damaged.
 const LOOKS: usize = 3;
 
-pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Local<Arc<Shared>>) -> Result<SalvageReport> {
-    let schema = shared.schema();
+pub(crate) fn salvage_table(instance: &Instance, name: &str, target: &Local<Arc<Instance>>) -> Result<SalvageReport> {
+    let schema = instance.schema();
     let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
     let space = table.store.space()?;
     let mut report = SalvageReport::default();
-    let (copy, entries) = destination(shared, table, target, &mut report)?;
+    let (copy, entries) = destination(instance, table, target, &mut report)?;
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
     let mut rows: Vec<Row> = Vec::new();
     let mut bytes = 0;
-    let pages = space.space().file().len()? / shared.meta.page_size as u64;
+    let pages = space.space().file().len()? / instance.meta.page_size as u64;
     for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
-        read_page(shared, table, space, PageNo(no), &mut rows, &mut report)?;
+        read_page(instance, table, space, PageNo(no), &mut rows, &mut report)?;
         bytes += rows.last().map_or(0, |row| row.key.len() + row.value.len());
         if bytes > BATCH || rows.len() > BATCH_ROWS {
             write(target, &copy, specs, &mut rows, &mut report)?;
@@ -94,7 +94,7 @@ pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Local<Arc<Shar
     write(target, &copy, specs, &mut rows, &mut report)?;
     if let Entries::Copied(indexes) = &entries {
         for (no, index) in indexes.iter().enumerate() {
-            copy_entries(shared, index, target, &copy, no)?;
+            copy_entries(instance, index, target, &copy, no)?;
         }
     }
     Ok(report)
@@ -102,9 +102,9 @@ pub(crate) fn salvage_table(shared: &Shared, name: &str, target: &Local<Arc<Shar
 
 /// The table that takes the rows, created if there is none, and where its entries come from.
 fn destination(
-    shared: &Shared,
+    instance: &Instance,
     table: &TableHandle,
-    target: &Local<Arc<Shared>>,
+    target: &Local<Arc<Instance>>,
     report: &mut SalvageReport,
 ) -> Result<(Arc<TableHandle>, Entries)> {
     let record = &table.record;
@@ -129,7 +129,7 @@ fn destination(
     }
     let (mut records, mut indexes) = (Vec::new(), Vec::new());
     for (record, index) in record.indexes.iter().zip(&table.store.all_indexes()[1..]) {
-        if is_intact(shared, index)? {
+        if is_intact(instance, index)? {
             records.push(record.clone());
             indexes.push(Arc::clone(index));
         } else {
@@ -148,11 +148,11 @@ pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
 }
 
 /// Whether every page of an index can be read and fits the others, and every entry can be what a transaction has written.
-fn is_intact(shared: &Shared, index: &Arc<TableIndex>) -> Result<bool> {
-    let access = shared.pool().access(AccessKind::Maintenance);
+fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
+    let access = instance.pool().access(AccessKind::Maintenance);
     for _ in 0..LOOKS {
         let mut is_sound = true;
-        check_trees(&shared.txns, std::slice::from_ref(index))(&access, &mut PageSet::new(), &mut |_| {
+        check_trees(&instance.txns, std::slice::from_ref(index))(&access, &mut PageSet::new(), &mut |_| {
             is_sound = false
         })?;
         if is_sound {
@@ -164,19 +164,19 @@ fn is_intact(shared: &Shared, index: &Arc<TableIndex>) -> Result<bool> {
 
 /// Appends the rows of a page, if it is a leaf of rows.
 fn read_page(
-    shared: &Shared,
+    instance: &Instance,
     table: &TableHandle,
     space: &SpaceFile,
     no: PageNo,
     rows: &mut Vec<Row>,
     report: &mut SalvageReport,
 ) -> Result<()> {
-    let access = shared.pool().access(AccessKind::Maintenance);
+    let access = instance.pool().access(AccessKind::Maintenance);
     // A page that was given back may still hold rows of before. If that cannot be told, what it holds is better than nothing.
     if !space.is_allocated(no, &access).unwrap_or(true) {
         return Ok(());
     }
-    let page = match shared.pool().fix_shared(space.space(), no, &access) {
+    let page = match instance.pool().fix_shared(space.space(), no, &access) {
         Ok(page) => page.to_vec(),
         Err(error) if error.is_damage() => {
             report.lost_pages += 1;
@@ -230,7 +230,7 @@ pub(crate) fn leaf_rows(
 
 /// Writes rows to the table `copy` of the target, in their order: of two with one key the last one counts.
 pub(crate) fn write(
-    target: &Local<Arc<Shared>>,
+    target: &Local<Arc<Instance>>,
     copy: &TableHandle,
     specs: &[Arc<IndexSpec>],
     rows: &mut Vec<Row>,
@@ -239,7 +239,7 @@ pub(crate) fn write(
     if rows.is_empty() {
         return Ok(());
     }
-    let begin = || Context::begin_write(target, &WriteOptions::default());
+    let begin = || Transaction::begin_write(target, &WriteOptions::default());
     let refused = retry::transact(begin, |txn| {
         txn.enter(copy)?;
         let mut refused = 0;
@@ -265,14 +265,14 @@ pub(crate) fn write(
 
 /// Copies the entries of an intact index whose rows are in the new table.
 fn copy_entries(
-    shared: &Shared,
+    instance: &Instance,
     index: &TableIndex,
-    target: &Local<Arc<Shared>>,
+    target: &Local<Arc<Instance>>,
     copy: &TableHandle,
     no: usize,
 ) -> Result<()> {
-    let begin = || Context::begin_write(target, &WriteOptions::default());
-    let access = shared.pool().access(AccessKind::Maintenance);
+    let begin = || Transaction::begin_write(target, &WriteOptions::default());
+    let access = instance.pool().access(AccessKind::Maintenance);
     let mut after = None;
     loop {
         let (batch, last) = read_entries(index, after.as_deref(), &access)?;

@@ -27,22 +27,22 @@ use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::{Wal, WalConfig};
 
 use crate::ddl::tables;
+use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM};
 use crate::instance::meta::Meta;
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::Builder;
-use crate::instance::shared::Shared;
 use crate::maintenance::salvage::{BATCH, BATCH_ROWS, Row, SalvageReport, fit, leaf_rows, write};
 use crate::rows::definition::IndexSpec;
 use crate::rows::types::Value;
 use crate::schema::catalog::{self, CATALOG, TableRecord};
 use crate::schema::handle::TableHandle;
 use crate::schema::table_file::space_of;
-use crate::session::context::Context;
+use crate::session::transaction::Transaction;
 use crate::{Error, Result};
 
 /// Saves the tables whose files are in `dir`; a report for each, by name.
-pub(crate) fn salvage_files(dir: &Path, target: &Local<Arc<Shared>>) -> Result<Vec<(String, SalvageReport)>> {
+pub(crate) fn salvage_files(dir: &Path, target: &Local<Arc<Instance>>) -> Result<Vec<(String, SalvageReport)>> {
     let settings = Builder::default();
     let below = FileDisk::open(dir, settings.flush_method)?;
     let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(Arc::new(below))), true)?;
@@ -121,7 +121,7 @@ struct Leaf {
 struct Salvage<'a> {
     disk: &'a dyn Disk,
     store: &'a Arc<Store>,
-    target: &'a Local<Arc<Shared>>,
+    target: &'a Local<Arc<Instance>>,
 }
 
 impl Salvage<'_> {
@@ -242,9 +242,9 @@ impl Salvage<'_> {
 }
 
 /// Rows of a table that are visible now.
-fn count_rows(database: &Local<Arc<Shared>>, table: &TableHandle) -> Result<u64> {
-    let context = Context::begin_read(database)?;
-    let mut cursor = context.row_cursor(table)?;
+fn count_rows(database: &Local<Arc<Instance>>, table: &TableHandle) -> Result<u64> {
+    let transaction = Transaction::begin_read(database)?;
+    let mut cursor = transaction.row_cursor(table)?;
     let (mut key, mut value, mut rows) = (Vec::new(), Vec::new(), 0);
     while cursor.next(&mut key, &mut value)? {
         rows += 1;

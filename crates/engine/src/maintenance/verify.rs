@@ -21,12 +21,12 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{PageSet, Severity, SpaceFile};
 use holdfast_txn::{TableIndex, TxnSystem};
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
 use crate::rows::entry_sum::EntrySum;
 use crate::schema::handle::TableHandle;
-use crate::session::context::Context;
+use crate::session::transaction::Transaction;
 use crate::{Error, Result};
 
 /// What to check.
@@ -133,17 +133,17 @@ const READ_ATTEMPTS: u32 = 16;
 const LOOKS: usize = 3;
 
 pub(crate) fn verify(
-    shared: &Arc<Shared>,
+    instance: &Arc<Instance>,
     options: &VerifyOptions,
     progress: &mut dyn FnMut(&VerifyProgress),
 ) -> Result<VerifyReport> {
-    shared.check()?;
-    if shared.read_only {
+    instance.check()?;
+    if instance.read_only {
         // Nothing else changes then what is counted. A loser that cannot be rolled back is found below.
-        let _ = shared.txns.roll_back_losers();
-        let _ = shared.txns.wait_for_rollbacks(&shared.wait(shared.settings.lock_wait_timeout));
+        let _ = instance.txns.roll_back_losers();
+        let _ = instance.txns.wait_for_rollbacks(&instance.wait(instance.settings.lock_wait_timeout));
     }
-    let schema = shared.schema();
+    let schema = instance.schema();
     let mut tables = Vec::new();
     if options.tables.is_empty() {
         tables.extend(schema.tables().cloned());
@@ -152,22 +152,22 @@ pub(crate) fn verify(
         tables.push(Arc::clone(schema.get(name).ok_or_else(|| Error::TableNotFound(name.clone()))?));
     }
     let spaces = tables.iter().filter_map(|t| t.store.space().ok());
-    let pages = |space: &Arc<SpaceFile>| space.space().file().len().unwrap_or(0) / shared.meta.page_size as u64;
+    let pages = |space: &Arc<SpaceFile>| space.space().file().len().unwrap_or(0) / instance.meta.page_size as u64;
     let pages_total = spaces.map(pages).sum();
     let at = VerifyProgress { pages_total, ..VerifyProgress::default() };
-    let mut run = Run { shared, options, progress, at, report: VerifyReport::default() };
+    let mut run = Run { instance, options, progress, at, report: VerifyReport::default() };
     if options.tables.is_empty() {
-        run.at.pages_total += pages(&shared.system) + pages(&shared.undo);
+        run.at.pages_total += pages(&instance.system) + pages(&instance.undo);
         run.strangers()?;
-        run.pages("the catalog", &shared.system)?;
-        run.pages("the undo logs", &shared.undo)?;
-        let catalog = [Arc::clone(&shared.catalog.index)];
-        let mut walk = check_trees(&shared.txns, &catalog);
-        run.structure("the catalog", &shared.system, &mut |access, reached, sink| {
+        run.pages("the catalog", &instance.system)?;
+        run.pages("the undo logs", &instance.undo)?;
+        let catalog = [Arc::clone(&instance.catalog.index)];
+        let mut walk = check_trees(&instance.txns, &catalog);
+        run.structure("the catalog", &instance.system, &mut |access, reached, sink| {
             walk(access, reached, sink).map(|_| (0, 0))
         })?;
-        run.structure("the undo logs", &shared.undo, &mut |access, reached, sink| {
-            shared.txns.verify(access, reached, sink).map(|_| (0, 0))
+        run.structure("the undo logs", &instance.undo, &mut |access, reached, sink| {
+            instance.txns.verify(access, reached, sink).map(|_| (0, 0))
         })?;
     }
     for table in &tables {
@@ -177,7 +177,7 @@ pub(crate) fn verify(
 }
 
 struct Run<'a> {
-    shared: &'a Arc<Shared>,
+    instance: &'a Arc<Instance>,
     options: &'a VerifyOptions,
     progress: &'a mut dyn FnMut(&VerifyProgress),
     at: VerifyProgress,
@@ -198,8 +198,8 @@ impl Run<'_> {
 
     /// Files named like those of tables that are none's.
     fn strangers(&mut self) -> Result<()> {
-        for name in &self.shared.strangers {
-            if self.shared.disk.exists(name)? {
+        for name in &self.instance.strangers {
+            if self.instance.disk.exists(name)? {
                 self.find(name, "no table has this file, and it is not known to be a leftover; move it away");
             }
         }
@@ -217,7 +217,7 @@ impl Run<'_> {
                 return checked;
             }
             self.report = before;
-            let now = self.shared.schema().tables().find(|now| now.record.table_id == table.record.table_id).cloned();
+            let now = self.instance.schema().tables().find(|now| now.record.table_id == table.record.table_id).cloned();
             // If it is not there any more, there is nothing to check.
             let Some(now) = now else { return Ok(()) };
             table = now;
@@ -236,7 +236,7 @@ impl Run<'_> {
             }
         };
         self.pages(&table.name, &space)?;
-        self.structure(&table.name, &space, &mut *check_trees(&self.shared.txns, store.all_indexes()))?;
+        self.structure(&table.name, &space, &mut *check_trees(&self.instance.txns, store.all_indexes()))?;
         if let Some(error) = space.space().damaged()
             && self.report.findings.len() == before
         {
@@ -260,9 +260,9 @@ impl Run<'_> {
     /// Step 1: every page of the file.
     fn pages(&mut self, name: &str, space: &SpaceFile) -> Result<()> {
         let before = self.report.findings.len();
-        self.shared.pool().flush_space(space.space())?;
+        self.instance.pool().flush_space(space.space())?;
         let file = space.space().file();
-        let page_size = self.shared.meta.page_size;
+        let page_size = self.instance.meta.page_size;
         let mut buf = AlignedBuf::zeroed(PIECE);
         let mut at = 0u64;
         self.at.table = name.into();
@@ -282,7 +282,7 @@ impl Run<'_> {
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);
                 if let Some(error) = recheck(file.as_ref(), PageId::new(space.id(), no), bytes)?
-                    && space.is_allocated(no, &self.shared.pool().access(AccessKind::Maintenance)).unwrap_or(true)
+                    && space.is_allocated(no, &self.instance.pool().access(AccessKind::Maintenance)).unwrap_or(true)
                 {
                     self.find(name, error);
                 }
@@ -315,7 +315,7 @@ impl Run<'_> {
     }
 
     fn look(&self, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<Look> {
-        let access = self.shared.pool().access(AccessKind::Maintenance);
+        let access = self.instance.pool().access(AccessKind::Maintenance);
         let (mut reached, mut look) = (PageSet::new(), Look::default());
         (look.rows, look.entries) = walk(&access, &mut reached, &mut |finding| {
             look.found.insert(finding.to_string());
@@ -333,32 +333,32 @@ impl Run<'_> {
 
     /// Step 3: entries against rows, at one snapshot.
     fn entries(&mut self, table: &TableHandle) -> Result<()> {
-        let context = Context::begin_read(&local(Arc::clone(self.shared)))?;
+        let transaction = Transaction::begin_read(&local(Arc::clone(self.instance)))?;
         let specs = table.store.specs();
         if specs.is_empty() {
             let names = table.record.indexes.iter().map(|index| (table.name.clone(), index.name.clone()));
             self.report.half_checked.extend(names);
-            return self.each_entry(&context, table, specs);
+            return self.each_entry(&transaction, table, specs);
         }
-        if differ(&context, table, specs)? {
-            self.each_entry(&context, table, specs)?;
-            self.each_row(&context, table, specs)?;
+        if differ(&transaction, table, specs)? {
+            self.each_entry(&transaction, table, specs)?;
+            self.each_row(&transaction, table, specs)?;
         }
         Ok(())
     }
 
     /// The row of every entry, and whether it gives the entry, as far as that is known.
-    fn each_entry(&mut self, context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<()> {
+    fn each_entry(&mut self, transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<()> {
         let before = self.report.findings.len();
         let (mut key, mut value, mut row) = (Vec::new(), Vec::new(), Vec::new());
         for (no, index) in table.record.indexes.iter().enumerate() {
-            let mut cursor = context.index_cursor(table, no)?;
+            let mut cursor = transaction.index_cursor(table, no)?;
             while cursor.next(&mut key, &mut value)? && !self.too_many(before) {
                 let Some((index_key, row_key)) = entries::split_entry(&key, &value) else {
                     self.find(&table.name, format!("index `{}` has an entry without a row's key", index.name));
                     continue;
                 };
-                if !context.get(table, row_key, &mut row)? {
+                if !transaction.get(table, row_key, &mut row)? {
                     let what =
                         format!("index `{}` has an entry for the row {}, which is not there", index.name, hex(row_key));
                     self.find(&table.name, what);
@@ -375,14 +375,14 @@ impl Run<'_> {
     }
 
     /// The entries of every row.
-    fn each_row(&mut self, context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<()> {
+    fn each_row(&mut self, transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<()> {
         let before = self.report.findings.len();
         let (mut key, mut row) = (Vec::new(), Vec::new());
-        let mut cursor = context.row_cursor(table)?;
+        let mut cursor = transaction.row_cursor(table)?;
         while cursor.next(&mut key, &mut row)? && !self.too_many(before) {
             for (no, spec) in specs.iter().enumerate() {
                 for index_key in spec.keys(&key, &row)? {
-                    if !context.has_entry(table, no, &index_key, &key)? {
+                    if !transaction.has_entry(table, no, &index_key, &key)? {
                         self.find(
                             &table.name,
                             format!("index `{}` lacks an entry of the row {}", spec.name, hex(&key)),
@@ -396,10 +396,10 @@ impl Run<'_> {
 }
 
 /// Whether an index has other entries than the rows give.
-fn differ(context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<bool> {
+fn differ(transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<bool> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut given = vec![EntrySum::default(); specs.len()];
-    let mut cursor = context.row_cursor(table)?;
+    let mut cursor = transaction.row_cursor(table)?;
     while cursor.next(&mut key, &mut value)? {
         for (spec, given) in specs.iter().zip(&mut given) {
             for index_key in spec.keys(&key, &value)? {
@@ -410,7 +410,7 @@ fn differ(context: &Context, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> R
     }
     for (no, given) in given.iter().enumerate() {
         let mut there = EntrySum::default();
-        let mut cursor = context.index_cursor(table, no)?;
+        let mut cursor = transaction.index_cursor(table, no)?;
         while cursor.next(&mut key, &mut value)? {
             there.add(&key, &value);
         }
@@ -483,18 +483,18 @@ mod tests {
 
     /// Checks the structure of the catalog, where the first `blind` walks come too early to see what is there.
     fn unreached_pages(db: &RawDatabase, blind: usize) -> (usize, u64) {
-        let shared = &db.database().shared;
-        let catalog = [Arc::clone(&shared.catalog.index)];
+        let instance = &db.database().instance;
+        let catalog = [Arc::clone(&instance.catalog.index)];
         let (options, mut progress) = (VerifyOptions::new(), |_: &VerifyProgress| {});
         let (at, report) = (VerifyProgress::default(), VerifyReport::default());
-        let mut run = Run { shared, options: &options, progress: &mut progress, at, report };
+        let mut run = Run { instance, options: &options, progress: &mut progress, at, report };
         let mut walks = 0;
         let mut walk =
             |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::PageFinding)| {
                 walks += 1;
-                if walks <= blind { Ok((0, 0)) } else { check_trees(&shared.txns, &catalog)(access, reached, sink) }
+                if walks <= blind { Ok((0, 0)) } else { check_trees(&instance.txns, &catalog)(access, reached, sink) }
             };
-        run.structure("the catalog", &shared.system, &mut walk).unwrap();
+        run.structure("the catalog", &instance.system, &mut walk).unwrap();
         let pages = run.report.unreached_pages;
         (walks, pages)
     }

@@ -7,7 +7,7 @@ use holdfast_base::HashMap;
 use holdfast_base::{IndexId, checksum};
 use holdfast_txn::{KeyRange, LockKind, Serial, WantedLock};
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 
 /// An index by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,14 +38,14 @@ pub(crate) fn split(name: &str) -> (Option<&str>, &str) {
 pub(crate) struct Names(HashMap<IndexId, IndexName>);
 
 impl Names {
-    pub(crate) fn of(shared: &Shared) -> Names {
+    pub(crate) fn of(instance: &Instance) -> Names {
         let mut names = HashMap::default();
         let mut add = |id, table: &str, index: &str, space| {
             names.insert(id, IndexName { table: table.into(), index: index.into(), space });
         };
-        add(shared.catalog.index.id(), "SYS_CATALOG", "PRIMARY", shared.system.id().0);
-        add(shared.txns.version_tree().index(), "SYS_VERSIONS", "PRIMARY", shared.undo.id().0);
-        for table in shared.schema().tables() {
+        add(instance.catalog.index.id(), "SYS_CATALOG", "PRIMARY", instance.system.id().0);
+        add(instance.txns.version_tree().index(), "SYS_VERSIONS", "PRIMARY", instance.undo.id().0);
+        for table in instance.schema().tables() {
             let space = table.record.space.0;
             for (no, index) in table.store.indexes().into_iter().flatten().enumerate() {
                 let name = if no == 0 { "PRIMARY" } else { &table.record.indexes[no - 1].name };

@@ -9,8 +9,8 @@ use holdfast_pool::{AccessKind, Owner, Resident};
 use holdfast_tree::SpaceFile;
 use holdfast_txn::TableIndex;
 
+use crate::instance::Instance;
 use crate::instance::settings::ReplacementPolicy;
-use crate::instance::shared::Shared;
 use crate::schema::handle::TableHandle;
 use crate::schema::versions::Schema;
 
@@ -239,33 +239,33 @@ impl MemoryStats {
 }
 
 /// The cache, and the tables with what they have in it. Reads no page.
-pub(crate) fn of_cache(shared: &Shared) -> (CacheStats, Vec<TableStats>) {
-    shared.pool().publish_metrics();
-    let residency = shared.pool().residency();
-    let tables = shared.schema().tables().map(|table| table_stats(shared, table, &residency)).collect();
-    (cache(shared, &shared.metrics.snapshot()), tables)
+pub(crate) fn of_cache(instance: &Instance) -> (CacheStats, Vec<TableStats>) {
+    instance.pool().publish_metrics();
+    let residency = instance.pool().residency();
+    let tables = instance.schema().tables().map(|table| table_stats(instance, table, &residency)).collect();
+    (cache(instance, &instance.metrics.snapshot()), tables)
 }
 
 /// Collects everything.
-pub(crate) fn collect(shared: &Shared) -> Stats {
-    let metrics = shared.publish_metrics();
-    let schema = shared.schema();
-    let residency = shared.pool().residency();
-    let tables = schema.tables().map(|table| table_stats(shared, table, &residency)).collect();
+pub(crate) fn collect(instance: &Instance) -> Stats {
+    let metrics = instance.publish_metrics();
+    let schema = instance.schema();
+    let residency = instance.pool().residency();
+    let tables = schema.tables().map(|table| table_stats(instance, table, &residency)).collect();
     Stats {
-        cache: cache(shared, &metrics),
+        cache: cache(instance, &metrics),
         tables,
-        log: log(shared),
-        transactions: transactions(shared, &metrics),
+        log: log(instance),
+        transactions: transactions(instance, &metrics),
         waits: waits(&metrics),
-        spaces: spaces(shared, &schema),
-        memory: memory(shared, &metrics),
+        spaces: spaces(instance, &schema),
+        memory: memory(instance, &metrics),
     }
 }
 
-fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
-    let pool = shared.pool().stats();
-    let page_size = shared.meta.page_size;
+fn cache(instance: &Instance, metrics: &Snapshot) -> CacheStats {
+    let pool = instance.pool().stats();
+    let page_size = instance.meta.page_size;
     let evicted = [
         Counter::PagesEvictedClean,
         Counter::PagesEvictedDirty,
@@ -275,7 +275,7 @@ fn cache(shared: &Shared, metrics: &Snapshot) -> CacheStats {
     ];
     let (requests, misses) = (metrics.get(Counter::BufferPoolReadRequests), metrics.get(Counter::BufferPoolReads));
     CacheStats {
-        policy: policy_name(*shared.policy.lock()).into(),
+        policy: policy_name(*instance.policy.lock()).into(),
         size_bytes: (pool.frames * page_size) as u64,
         page_size,
         frames: pool.frames as u64,
@@ -305,8 +305,12 @@ fn policy_name(policy: ReplacementPolicy) -> &'static str {
     }
 }
 
-pub(crate) fn table_stats(shared: &Shared, table: &TableHandle, residency: &HashMap<Owner, Resident>) -> TableStats {
-    let page_size = shared.meta.page_size as u64;
+pub(crate) fn table_stats(
+    instance: &Instance,
+    table: &TableHandle,
+    residency: &HashMap<Owner, Resident>,
+) -> TableStats {
+    let page_size = instance.meta.page_size as u64;
     let index = |(no, index): (usize, &Arc<TableIndex>)| {
         let name = match no {
             0 => "PRIMARY".to_string(),
@@ -332,8 +336,8 @@ pub(crate) fn table_stats(shared: &Shared, table: &TableHandle, residency: &Hash
     TableStats { name: table.name.clone(), space_id: table.record.space.0, file_bytes, indexes }
 }
 
-fn log(shared: &Shared) -> LogStats {
-    let wal = shared.wal();
+fn log(instance: &Instance) -> LogStats {
+    let wal = instance.wal();
     LogStats {
         lsn: wal.next_lsn().0,
         written_lsn: wal.written_lsn().0,
@@ -344,15 +348,15 @@ fn log(shared: &Shared) -> LogStats {
     }
 }
 
-fn transactions(shared: &Shared, metrics: &Snapshot) -> TransactionStats {
-    let numbers = shared.txns.stats();
+fn transactions(instance: &Instance, metrics: &Snapshot) -> TransactionStats {
+    let numbers = instance.txns.stats();
     TransactionStats {
         active: metrics.gauge(Gauge::TrxActive),
         read_views: numbers.views as u64,
         history_length: numbers.history_length as u64,
         versions: numbers.versions,
         version_bytes: numbers.old_version_bytes,
-        locks: shared.txns.locks().locks().len() as u64,
+        locks: instance.txns.locks().locks().len() as u64,
         commits: metrics.get(Counter::TrxCommits),
         rollbacks: metrics.get(Counter::TrxRollbacks),
         deadlocks: metrics.get(Counter::LockDeadlocks),
@@ -369,9 +373,9 @@ fn waits(metrics: &Snapshot) -> Vec<WaitStats> {
     WaitClass::ALL.iter().map(wait).collect()
 }
 
-fn spaces(shared: &Shared, schema: &Schema) -> Vec<SpaceStats> {
-    let access = shared.pool().access(AccessKind::Point);
-    let own = [&shared.system, &shared.undo].into_iter();
+fn spaces(instance: &Instance, schema: &Schema) -> Vec<SpaceStats> {
+    let access = instance.pool().access(AccessKind::Point);
+    let own = [&instance.system, &instance.undo].into_iter();
     let tables = schema.tables().filter_map(|t| t.store.space().ok());
     let space = |space: &Arc<SpaceFile>| {
         let info = space.info(&access).unwrap_or_default();
@@ -387,13 +391,13 @@ fn spaces(shared: &Shared, schema: &Schema) -> Vec<SpaceStats> {
     own.chain(tables).map(space).collect()
 }
 
-fn memory(shared: &Shared, metrics: &Snapshot) -> MemoryStats {
-    let pool = shared.pool().stats();
+fn memory(instance: &Instance, metrics: &Snapshot) -> MemoryStats {
+    let pool = instance.pool().stats();
     MemoryStats {
         translation_bytes: pool.translation_bytes,
         frame_header_bytes: pool.header_bytes,
         log_buffer_bytes: metrics.gauge(Gauge::MemoryLogBuffer),
-        lock_bytes: shared.txns.locks().memory() as u64,
+        lock_bytes: instance.txns.locks().memory() as u64,
         commit_map_bytes: metrics.gauge(Gauge::MemoryCommitMap),
         shelf_bytes: metrics.gauge(Gauge::MemoryShelf),
     }

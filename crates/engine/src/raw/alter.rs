@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::load::Duplicate;
 use super::{KEY_TYPE, RawDatabase, RawLoad};
 use crate::ddl::alter::{Alteration, Outcome};
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::schema::catalog::IndexRecord;
 use crate::{Error, Result};
 
@@ -24,7 +24,7 @@ pub enum IndexSource<'a> {
 
 /// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table as it was.
 pub struct RawAlter {
-    shared: Arc<Shared>,
+    instance: Arc<Instance>,
     alteration: Alteration,
     load: RawLoad,
     outcome: Option<Outcome>,
@@ -44,13 +44,13 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the table; those of the log.
     pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool, wait: Duration) -> Result<RawAlter> {
-        let shared = Arc::clone(self.shared());
+        let instance = Arc::clone(self.instance());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
-        let alteration = crate::ddl::alter::begin(&shared, name, &add, with_deltas, wait)?;
+        let alteration = crate::ddl::alter::begin(&instance, name, &add, with_deltas, wait)?;
         let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
         let lifetime = alteration.table.store.file.lifetime;
-        let load = RawLoad::of(&shared, &indexes, lifetime, false)?;
-        Ok(RawAlter { shared, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
+        let load = RawLoad::of(&instance, &indexes, lifetime, false)?;
+        Ok(RawAlter { instance, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
     }
 
     /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. The
@@ -65,7 +65,7 @@ impl RawDatabase {
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
         let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
-        let (done, result) = crate::ddl::alter::commit(self.shared(), alterations, others, wait);
+        let (done, result) = crate::ddl::alter::commit(self.instance(), alterations, others, wait);
         for alter in alters {
             alter.done = done;
             let refused = alter.alteration.refused.take();
@@ -128,13 +128,13 @@ impl RawAlter {
 
 impl Drop for RawAlter {
     fn drop(&mut self) {
-        if self.done || self.shared.leak_in_child() {
+        if self.done || self.instance.leak_in_child() {
             return;
         }
         let attached = self.load.attach_all();
         let is_whole = self.watch(attached).is_ok() && !self.failed;
         // What cannot be freed now is freed by the next open.
-        let _ = crate::ddl::alter::abandon(&self.shared, &self.alteration, is_whole);
+        let _ = crate::ddl::alter::abandon(&self.instance, &self.alteration, is_whole);
     }
 }
 

@@ -17,7 +17,7 @@ use holdfast_tree::Lifetime;
 use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
 use super::RawTable;
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::schema::store;
 use crate::{Error, Result};
 
@@ -115,7 +115,7 @@ pub struct Duplicate {
 /// A table that is being filled. Dropped without [`RawLoad::finish`], it leaves the table empty, with pages that nothing
 /// leads to: the table is to be dropped then.
 pub struct RawLoad {
-    shared: Arc<Shared>,
+    instance: Arc<Instance>,
     indexes: Vec<IndexLoad>,
     /// Of the table.
     lifetime: Lifetime,
@@ -133,26 +133,26 @@ impl RawLoad {
     /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
     pub fn new(table: &RawTable) -> Result<RawLoad> {
         let store = &table.handle.store;
-        RawLoad::of(&table.shared, store.indexes()?, store.file.lifetime, true)
+        RawLoad::of(&table.instance, store.indexes()?, store.file.lifetime, true)
     }
 
     /// Begins to fill `indexes` of a table, which are empty and known to the caller alone; the
     /// first one with rows if `has_rows`.
     pub(super) fn of(
-        shared: &Arc<Shared>,
+        instance: &Arc<Instance>,
         indexes: &[Arc<TableIndex>],
         lifetime: Lifetime,
         has_rows: bool,
     ) -> Result<RawLoad> {
-        let shared = Arc::clone(shared);
-        let access = shared.pool().access(AccessKind::Point);
+        let instance = Arc::clone(instance);
+        let access = instance.pool().access(AccessKind::Point);
         let begin = |index: &Arc<TableIndex>| {
             let loader = Some(index.loader(&access)?.suspend());
             Ok(IndexLoad { index: Arc::clone(index), loader, last: None, collected: Collected::default(), rows: 0 })
         };
         let indexes = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         drop(access);
-        Ok(RawLoad { shared, indexes, lifetime, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
+        Ok(RawLoad { instance, indexes, lifetime, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or all of it.
@@ -175,7 +175,7 @@ impl RawLoad {
             && load.loader.is_some()
             && load.collected.entries.is_empty()
         {
-            return load.append(&self.shared, key, value);
+            return load.append(&self.instance, key, value);
         }
         load.collected.push(key, prefix, value)?;
         if self.indexes.iter().map(|i| i.collected.cost()).sum::<usize>() < self.collect_bytes {
@@ -191,13 +191,13 @@ impl RawLoad {
     pub fn finish(&mut self) -> Result<()> {
         self.empty_all()?;
         self.attach_all()?;
-        store::begin_now(&self.shared.txns, self.lifetime, self.indexes.iter().map(|load| &load.index));
+        store::begin_now(&self.instance.txns, self.lifetime, self.indexes.iter().map(|load| &load.index));
         Ok(())
     }
 
     /// Makes trees of what was written so far.
     pub(super) fn attach_all(&mut self) -> Result<()> {
-        self.indexes.iter_mut().try_for_each(|load| load.attach(&self.shared))
+        self.indexes.iter_mut().try_for_each(|load| load.attach(&self.instance))
     }
 
     /// The entry that was refused.
@@ -213,8 +213,8 @@ impl RawLoad {
     /// Those of reading and writing pages.
     pub fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let Some(rows) = self.indexes.first_mut() else { return Ok(false) };
-        rows.attach(&self.shared)?;
-        let mut txn = self.shared.begin(TxnOptions::snapshot());
+        rows.attach(&self.instance)?;
+        let mut txn = self.instance.begin(TxnOptions::snapshot());
         txn.take_snapshot();
         txn.get(&rows.index, key, value)
     }
@@ -222,7 +222,7 @@ impl RawLoad {
     fn empty_all(&mut self) -> Result<()> {
         for (no, load) in self.indexes.iter_mut().enumerate() {
             let mut second = None;
-            if let Err(error) = load.empty(&self.shared, &mut second) {
+            if let Err(error) = load.empty(&self.instance, &mut second) {
                 if let (Error::DuplicateKey, Some(entry)) = (&error, second) {
                     let (key, value) =
                         (load.collected.key(entry).to_vec(), load.collected.value(entry).bytes().to_vec());
@@ -237,8 +237,8 @@ impl RawLoad {
 
 impl IndexLoad {
     /// Appends an entry whose key is greater than all before.
-    fn append(&mut self, shared: &Shared, key: &[u8], value: NewValue<'_>) -> Result<()> {
-        let access = shared.pool().access(AccessKind::Point);
+    fn append(&mut self, instance: &Instance, key: &[u8], value: NewValue<'_>) -> Result<()> {
+        let access = instance.pool().access(AccessKind::Point);
         let Some(suspended) = self.loader.take() else { return Err(Error::invalid("the index is complete already")) };
         let mut loader = self.index.resume_load(suspended, &access);
         let pushed = loader.push(key, value);
@@ -252,14 +252,14 @@ impl IndexLoad {
     }
 
     /// Completes the tree, if that was not done before.
-    fn attach(&mut self, shared: &Shared) -> Result<()> {
+    fn attach(&mut self, instance: &Instance) -> Result<()> {
         let Some(suspended) = self.loader.take() else { return Ok(()) };
-        let access = shared.pool().access(AccessKind::Point);
+        let access = instance.pool().access(AccessKind::Point);
         self.index.resume_load(suspended, &access).finish().map(drop)
     }
 
     /// Moves what was collected into the index. `second`: the entry that was there already.
-    fn empty(&mut self, shared: &Shared, second: &mut Option<Entry>) -> Result<()> {
+    fn empty(&mut self, instance: &Instance, second: &mut Option<Entry>) -> Result<()> {
         if self.collected.entries.is_empty() {
             return Ok(());
         }
@@ -268,7 +268,7 @@ impl IndexLoad {
         if second.is_some() {
             return Err(Error::DuplicateKey);
         }
-        let access = shared.pool().access(AccessKind::Point);
+        let access = instance.pool().access(AccessKind::Point);
         let collected = &self.collected;
         let mut loader = self.loader.take().map(|suspended| self.index.resume_load(suspended, &access));
         if let Some(mut loader) = loader.take_if(|_| self.last.is_none()) {

@@ -7,7 +7,7 @@ use holdfast_base::blocking::Mutex;
 use holdfast_pool::AccessKind;
 
 use crate::Result;
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::schema::store::TableStore;
 
 /// Marks of a table.
@@ -24,8 +24,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub fn load(shared: &Shared, store: &Arc<TableStore>) -> Result<Marks> {
-        let access = shared.pool().access(AccessKind::Point);
+    pub fn load(instance: &Instance, store: &Arc<TableStore>) -> Result<Marks> {
+        let access = instance.pool().access(AccessKind::Point);
         let space = store.space()?;
         let mut saved = [0; MARKS];
         for (which, saved) in saved.iter_mut().enumerate() {
@@ -40,52 +40,52 @@ impl Marks {
     }
 
     /// Takes `count` numbers; the first of them, or `None` if there are not so many left.
-    pub fn take(&self, shared: &Shared, which: usize, count: u64) -> Result<Option<u64>> {
+    pub fn take(&self, instance: &Instance, which: usize, count: u64) -> Result<Option<u64>> {
         let counted = |next: u64| next.checked_add(count);
         let Ok(first) = self.next[which].fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) else {
             return Ok(None);
         };
-        self.cover(shared, which, first + count, MARK_AHEAD)?;
+        self.cover(instance, which, first + count, MARK_AHEAD)?;
         Ok(Some(first))
     }
 
     /// Sees to it that the next number is at least `next`; at most `ahead` more are lost by a crash.
-    pub fn raise(&self, shared: &Shared, which: usize, next: u64, ahead: u64) -> Result<()> {
+    pub fn raise(&self, instance: &Instance, which: usize, next: u64, ahead: u64) -> Result<()> {
         if self.next[which].fetch_max(next, Ordering::AcqRel) < next {
-            self.cover(shared, which, next, ahead)?;
+            self.cover(instance, which, next, ahead)?;
         }
         Ok(())
     }
 
-    pub fn set(&self, shared: &Shared, which: usize, next: u64) -> Result<()> {
+    pub fn set(&self, instance: &Instance, which: usize, next: u64) -> Result<()> {
         self.next[which].store(next, Ordering::Release);
-        self.save(shared, which, next, &mut self.saved.lock())
+        self.save(instance, which, next, &mut self.saved.lock())
     }
 
     /// Sees to it that the file never lets a number below `next` be given out again.
-    fn cover(&self, shared: &Shared, which: usize, next: u64, ahead: u64) -> Result<()> {
+    fn cover(&self, instance: &Instance, which: usize, next: u64, ahead: u64) -> Result<()> {
         let mut saved = self.saved.lock();
         if next <= saved[which] || holdfast_base::planted!("numbers-not-covered") {
             return Ok(());
         }
-        self.save(shared, which, next.saturating_add(ahead), &mut saved)
+        self.save(instance, which, next.saturating_add(ahead), &mut saved)
     }
 
     /// A row that uses the number is logged later, so the mark need not be waited for.
-    fn save(&self, shared: &Shared, which: usize, value: u64, saved: &mut [u64; MARKS]) -> Result<()> {
-        let access = shared.pool().access(AccessKind::Point);
+    fn save(&self, instance: &Instance, which: usize, value: u64, saved: &mut [u64; MARKS]) -> Result<()> {
+        let access = instance.pool().access(AccessKind::Point);
         self.store.space()?.set_mark(which, value, &access)?;
         saved[which] = value;
         Ok(())
     }
 
     /// Before a clean stop: the next open goes on without a gap.
-    pub fn save_exactly(&self, shared: &Shared) -> Result<()> {
+    pub fn save_exactly(&self, instance: &Instance) -> Result<()> {
         let mut saved = self.saved.lock();
         for which in 0..MARKS {
             let next = self.next[which].load(Ordering::Acquire);
             if saved[which] != next {
-                self.save(shared, which, next, &mut saved)?;
+                self.save(instance, which, next, &mut saved)?;
             }
         }
         Ok(())

@@ -36,7 +36,7 @@ pub use transaction::{RawLock, RawOptions, RawRead, RawTransaction};
 pub use crate::rows::entry_sum::EntrySum;
 use marks::Marks;
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::rows::definition::{IndexSpec, TableDefinition};
 use crate::{Database, Error, Result};
 
@@ -62,8 +62,8 @@ impl RawDatabase {
         &self.database
     }
 
-    fn shared(&self) -> &Arc<Shared> {
-        &self.database.shared
+    fn instance(&self) -> &Arc<Instance> {
+        &self.database.instance
     }
 
     /// Creates a table. `indexes`: name of each secondary index, and whether it is unique, for listings. `options` are
@@ -82,7 +82,7 @@ impl RawDatabase {
                 extract: Box::new(|_, _, _| Err(Error::invalid("the entries of this index are made by its user"))),
             })
         }));
-        crate::ddl::tables::create_with_options(self.shared(), &definition, options, lifetime).map(drop)
+        crate::ddl::tables::create_with_options(self.instance(), &definition, options, lifetime).map(drop)
     }
 
     /// Opens a table.
@@ -90,15 +90,15 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::TableNotFound`]; damage of the table.
     pub fn open_table(&self, name: &str) -> Result<RawTable> {
-        let shared = self.shared();
-        let handle = shared.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
+        let instance = self.instance();
+        let handle = instance.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
         let mut known = self.marks.lock();
         let id = handle.record.space.0;
         if let Some(marks) = known.get(&id) {
-            return Ok(RawTable { handle, shared: Arc::clone(shared), marks: Arc::clone(marks) });
+            return Ok(RawTable { handle, instance: Arc::clone(instance), marks: Arc::clone(marks) });
         }
-        let marks = Arc::new(Marks::load(shared, &handle.store)?);
-        let table = RawTable { handle, shared: Arc::clone(shared), marks };
+        let marks = Arc::new(Marks::load(instance, &handle.store)?);
+        let table = RawTable { handle, instance: Arc::clone(instance), marks };
         table.count_again()?;
         known.insert(id, Arc::clone(&table.marks));
         Ok(table)
@@ -110,8 +110,8 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::drop_table`].
     pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
-        let id = self.shared().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::tables::drop_table(self.shared(), name, wait)?;
+        let id = self.instance().schema().get(name).map(|table| table.record.space.0);
+        crate::ddl::tables::drop_table(self.instance(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }
@@ -124,8 +124,8 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::create_table`] and [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
-        let id = self.shared().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::tables::truncate_table(self.shared(), name, wait)?;
+        let id = self.instance().schema().get(name).map(|table| table.record.space.0);
+        crate::ddl::tables::truncate_table(self.instance(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }
@@ -138,7 +138,7 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::LockTimeout`] if one has; [`Error::TableNotFound`]; those of reading pages.
     pub fn check_unprepared(&self, name: &str) -> Result<()> {
-        crate::ddl::tables::check_unprepared(self.shared(), name)
+        crate::ddl::tables::check_unprepared(self.instance(), name)
     }
 
     /// The options of a table.
@@ -146,7 +146,7 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::TableNotFound`].
     pub fn options(&self, name: &str) -> Result<Vec<u8>> {
-        let schema = self.shared().schema();
+        let schema = self.instance().schema();
         let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
         Ok(table.record.options.clone())
     }
@@ -156,7 +156,7 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::TableNotFound`]; those of the log.
     pub fn set_options(&self, options: &[(&str, &[u8])]) -> Result<()> {
-        crate::ddl::tables::set_options(self.shared(), options)
+        crate::ddl::tables::set_options(self.instance(), options)
     }
 
     /// Gives a table another name, and in the same change of the catalog other options to tables; those of the renamed one go by its new
@@ -165,13 +165,13 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::rename_table`]; [`Error::TableNotFound`] for a table that is to get options.
     pub fn rename_table(&self, from: &str, to: &str, options: &[(&str, &[u8])]) -> Result<()> {
-        crate::ddl::tables::rename_table(self.shared(), from, to, options)
+        crate::ddl::tables::rename_table(self.instance(), from, to, options)
     }
 
     /// The tables' names and options.
     #[must_use]
     pub fn tables(&self) -> Vec<(String, Vec<u8>)> {
-        self.shared().schema().tables().map(|t| (t.name.clone(), t.record.options.clone())).collect()
+        self.instance().schema().tables().map(|t| (t.name.clone(), t.record.options.clone())).collect()
     }
 
     /// Begins a transaction.
@@ -179,43 +179,43 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin(&self, options: &RawOptions) -> Result<RawTransaction> {
-        let shared = self.database.reference();
-        shared.check()?;
-        let txn = shared.begin(TxnOptions {
+        let instance = self.database.reference();
+        instance.check()?;
+        let txn = instance.begin(TxnOptions {
             isolation: options.isolation.into(),
             snapshot_isolation: options.snapshot_isolation,
-            read_only: options.read_only || shared.read_only,
+            read_only: options.read_only || instance.read_only,
             wait: None,
         });
-        Ok(RawTransaction::new(shared, txn))
+        Ok(RawTransaction::new(instance, txn))
     }
 
     /// Lets `find` say which sessions run the transactions, for listings, the monitor and deadlock reports. It is called
     /// without any latch or lock but the one of deadlock reports, and must not wait for a transaction. The first one stays.
     pub fn set_sessions(&self, find: impl Fn(u64) -> Option<Session> + Send + Sync + 'static) {
-        self.shared().txns.locks().set_sessions(Box::new(find));
+        self.instance().txns.locks().set_sessions(Box::new(find));
     }
 
     /// Lets `observer` be told of waits for locks, by the threads that wait. The first one stays.
     pub fn set_wait_observer(&self, observer: impl WaitObserver + 'static) {
-        self.shared().txns.locks().set_wait_observer(Box::new(observer));
+        self.instance().txns.locks().set_wait_observer(Box::new(observer));
     }
 
     /// Ends the lock wait of the transaction with this number, if it is in one.
     pub fn kill(&self, serial: u64) {
-        self.shared().txns.kill(serial);
+        self.instance().txns.kill(serial);
     }
 
     /// Has the sessions that wait for something that is not a lock ask the observer whether they give up
     /// ([`WaitObserver::gives_up`]). Costs a few mutexes for each table.
     pub fn wake_waits(&self) {
-        crate::ddl::tables::wake_waits(self.shared());
+        crate::ddl::tables::wake_waits(self.instance());
     }
 
     /// The transactions that an earlier run prepared and did not end, by what their coordinator calls them.
     #[must_use]
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        self.shared().txns.prepared().into_iter().map(|p| p.xid).collect()
+        self.instance().txns.prepared().into_iter().map(|p| p.xid).collect()
     }
 
     /// Takes over a prepared transaction, to commit it or to roll it back.
@@ -223,14 +223,14 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none.
     pub fn adopt(&self, xid: &[u8]) -> Result<RawTransaction> {
-        let shared = self.database.reference();
-        Ok(RawTransaction::new(shared, shared.txns.adopt(xid)?))
+        let instance = self.database.reference();
+        Ok(RawTransaction::new(instance, instance.txns.adopt(xid)?))
     }
 
     /// Bytes of a page.
     #[must_use]
     pub fn page_size(&self) -> usize {
-        self.shared().meta.page_size
+        self.instance().meta.page_size
     }
 
     /// Bytes of the longest key.
@@ -244,7 +244,7 @@ impl RawDatabase {
     /// # Errors
     /// Those of the log.
     pub fn flush_log(&self) -> Result<()> {
-        let wal = self.shared().wal();
+        let wal = self.instance().wal();
         wal.flush_to(wal.next_lsn())
     }
 
@@ -254,7 +254,7 @@ impl RawDatabase {
     /// As [`Database::close`].
     pub fn close(self) -> Result<()> {
         for marks in self.marks.into_inner().into_values() {
-            marks.save_exactly(&self.database.shared)?;
+            marks.save_exactly(&self.database.instance)?;
         }
         self.database.close()
     }

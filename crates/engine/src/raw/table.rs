@@ -8,14 +8,14 @@ use holdfast_pool::AccessKind;
 use holdfast_txn::{Direction, TableIndex};
 
 use super::marks::Marks;
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::schema::handle::TableHandle;
 use crate::{Error, Result};
 
 /// An open table. It stays valid while the table is renamed or dropped; when its indexes change, it has to be opened again.
 pub struct RawTable {
     pub(super) handle: Arc<TableHandle>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) instance: Arc<Instance>,
     pub(super) marks: Arc<Marks>,
 }
 
@@ -62,9 +62,9 @@ impl RawTable {
     /// Damage of the table; those of reading pages.
     pub fn used_bytes(&self) -> Result<u64> {
         let space = self.handle.store.space()?;
-        let info = space.info(&self.shared.pool().access(AccessKind::Point))?;
+        let info = space.info(&self.instance.pool().access(AccessKind::Point))?;
         let pages = info.pages.saturating_sub(info.free_pages).saturating_sub(info.own_pages);
-        Ok(u64::from(pages) * self.shared.pool().page_size() as u64)
+        Ok(u64::from(pages) * self.instance.pool().page_size() as u64)
     }
 
     /// About how many entries of an index lie within bounds: from two descents.
@@ -72,7 +72,7 @@ impl RawTable {
     /// # Errors
     /// As [`RawTable::rows`]; those of reading pages.
     pub fn estimate(&self, index: u32, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<u64> {
-        let access = self.shared.pool().access(AccessKind::Point);
+        let access = self.instance.pool().access(AccessKind::Point);
         Ok(self.index(index)?.tree().estimate(from, to, &access)?.entries)
     }
 
@@ -81,7 +81,7 @@ impl RawTable {
     /// # Errors
     /// As [`RawTable::estimate`].
     pub fn leaves(&self, index: u32) -> Result<u64> {
-        let access = self.shared.pool().access(AccessKind::Point);
+        let access = self.instance.pool().access(AccessKind::Point);
         Ok(self.index(index)?.tree().estimate(Bound::Unbounded, Bound::Unbounded, &access)?.leaves)
     }
 
@@ -90,7 +90,7 @@ impl RawTable {
     /// # Errors
     /// As [`RawTable::estimate`].
     pub fn sample(&self, index: u32, leaves: usize, see: &mut dyn FnMut(&[Vec<u8>])) -> Result<()> {
-        let access = self.shared.pool().access(AccessKind::Maintenance);
+        let access = self.instance.pool().access(AccessKind::Maintenance);
         self.index(index)?.tree().sample(leaves, &access, see)
     }
 
@@ -99,7 +99,7 @@ impl RawTable {
     /// # Errors
     /// As [`RawTable::estimate`].
     pub fn first_key(&self, index: u32, from: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let access = self.shared.pool().access(AccessKind::Point);
+        let access = self.instance.pool().access(AccessKind::Point);
         let mut cursor = self.index(index)?.tree().cursor(&access);
         cursor.seek(Bound::Included(from), Direction::Forward);
         out.clear();
@@ -112,7 +112,7 @@ impl RawTable {
     pub(super) fn count_again(&self) -> Result<()> {
         let rows = self.index(0)?;
         if !self.handle.store.counted && rows.rows() == 0 {
-            let access = self.shared.pool().access(AccessKind::Point);
+            let access = self.instance.pool().access(AccessKind::Point);
             rows.set_rows(rows.tree().estimate(Bound::Unbounded, Bound::Unbounded, &access)?.total);
         }
         Ok(())
@@ -135,7 +135,7 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn take_mark(&self, which: usize, count: u64) -> Result<u64> {
-        let first = self.marks.take(&self.shared, which, count)?;
+        let first = self.marks.take(&self.instance, which, count)?;
         first.ok_or_else(|| Error::LimitReached(format!("the numbers of table `{}` are used up", self.name())))
     }
 
@@ -148,7 +148,7 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn raise_mark(&self, which: usize, next: u64, ahead: u64) -> Result<()> {
-        self.marks.raise(&self.shared, which, next, ahead)
+        self.marks.raise(&self.instance, which, next, ahead)
     }
 
     /// Sets the next number of a mark, also downwards. The caller is the only user of the table.
@@ -159,7 +159,7 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn set_mark(&self, which: usize, next: u64) -> Result<()> {
-        self.marks.set(&self.shared, which, next)
+        self.marks.set(&self.instance, which, next)
     }
 }
 

@@ -11,8 +11,8 @@ use holdfast_txn::{CursorOptions, Direction, LockMode, NewValue, Part, RowCursor
 
 use super::RawTable;
 use crate::ddl::delta;
+use crate::instance::Instance;
 use crate::instance::options::{FlushAtCommit, Isolation};
-use crate::instance::shared::Shared;
 use crate::schema::handle::Entered;
 use crate::{Error, Result};
 
@@ -75,12 +75,12 @@ pub struct RawTransaction {
     txn: Txn,
     /// The tables that it has changed.
     entered: Vec<Entered>,
-    shared: Local<Arc<Shared>>,
+    instance: Local<Arc<Instance>>,
 }
 
 impl Drop for RawTransaction {
     fn drop(&mut self) {
-        if self.shared.leak_in_child() {
+        if self.instance.leak_in_child() {
             self.txn.abandon();
             std::mem::forget(std::mem::take(&mut self.entered));
         }
@@ -88,8 +88,8 @@ impl Drop for RawTransaction {
 }
 
 impl RawTransaction {
-    pub(super) fn new(shared: &Local<Arc<Shared>>, txn: Txn) -> RawTransaction {
-        RawTransaction { txn, entered: Vec::new(), shared: Arc::clone(shared) }
+    pub(super) fn new(instance: &Local<Arc<Instance>>, txn: Txn) -> RawTransaction {
+        RawTransaction { txn, entered: Vec::new(), instance: Arc::clone(instance) }
     }
 
     /// The transaction.
@@ -102,7 +102,7 @@ impl RawTransaction {
     /// # Errors
     /// [`Error::Closed`] if the transaction has ended.
     pub fn statement(&mut self, lock_wait_timeout: Duration) -> Result<Savepoint> {
-        self.shared.check()?;
+        self.instance.check()?;
         self.txn.set_wait(wait_mode(lock_wait_timeout));
         self.txn.statement_begin()
     }
@@ -300,9 +300,9 @@ impl RawTransaction {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         read: RawRead,
     ) -> Result<RowCursor> {
-        self.shared.check()?;
+        self.instance.check()?;
         let RawRead { direction, lock, scan, part, committed_if_locked } = read;
-        let scan = if self.shared.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
+        let scan = if self.instance.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
         let any_age = lock.is_some_and(|lock| lock.any_age);
         let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
         let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked, any_age };

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_version_has_what_it_was_changed_to_and_older_ones_do_not() {
         let db = Database::in_memory().unwrap();
-        let model = crate::ddl::tables::create_table(&db.shared, &TableDefinition::<u64, u64>::new("t")).unwrap();
+        let model = crate::ddl::tables::create_table(&db.instance, &TableDefinition::<u64, u64>::new("t")).unwrap();
         let table = |n: u64| {
             let handle = TableHandle::new(format!("t{n}"), model.record.clone(), Arc::clone(&model.store));
             Arc::new(handle)

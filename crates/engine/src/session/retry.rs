@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::Result;
-use crate::session::context::{Contended, Context};
+use crate::session::transaction::{Contended, Transaction};
 
 /// So often a transaction is run. Each attempt after a conflict locks one entry more, so only one
 /// that touches other rows each time comes near.
@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 1_000;
 
 /// Runs `body` in a transaction that `begin` begins, and commits it; see
 /// [`crate::Database::transact`].
-pub(crate) fn transact<W: AsRef<Context>, T>(
+pub(crate) fn transact<W: AsRef<Transaction>, T>(
     begin: impl Fn() -> Result<W>,
     mut body: impl FnMut(&W) -> Result<T>,
 ) -> Result<T> {
@@ -33,7 +33,7 @@ pub(crate) fn transact<W: AsRef<Context>, T>(
     attempt(&begin()?, &contended, &mut body)
 }
 
-fn attempt<W: AsRef<Context>, T>(
+fn attempt<W: AsRef<Transaction>, T>(
     txn: &W,
     contended: &BTreeSet<Contended>,
     body: &mut impl FnMut(&W) -> Result<T>,

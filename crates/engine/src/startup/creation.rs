@@ -19,16 +19,16 @@ use holdfast_tree::SpaceFile;
 use holdfast_txn::TxnSystem;
 use holdfast_wal::{Wal, is_log_file};
 
+use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM, UNDO};
 use crate::instance::files::Files;
 use crate::instance::meta::{META, META_NEW, Meta};
 use crate::instance::settings::Builder;
-use crate::instance::shared::Shared;
 use crate::schema::catalog;
 use crate::schema::table_file::space_of;
 use crate::startup::start::start;
 
-pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Arc<Shared>> {
+pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Arc<Instance>> {
     settings.validate()?;
     let disk = match &settings.disk {
         Some(disk) => Arc::clone(disk),
@@ -37,7 +37,7 @@ pub(crate) fn create(settings: &Builder, path: &Path) -> Result<Arc<Shared>> {
     create_on(settings, disk)
 }
 
-pub(crate) fn in_memory(settings: &Builder) -> Result<Arc<Shared>> {
+pub(crate) fn in_memory(settings: &Builder) -> Result<Arc<Instance>> {
     settings.validate()?;
     create_on(settings, Arc::new(MemoryDisk::new()))
 }
@@ -85,7 +85,7 @@ fn refuse_others(disk: &dyn Disk) -> Result<()> {
     refuse_remains(disk)
 }
 
-fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Shared>> {
+fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Instance>> {
     // Before the lock, which leaves a file: a directory that is refused stays as it is.
     refuse_others(&*disk)?;
     let environment = Environment::new(settings, disk, false)?;

@@ -16,22 +16,22 @@ use holdfast_tree::space::SpaceHeader;
 use holdfast_txn::TxnSystem;
 use holdfast_wal::{CHECKPOINT_FILE, Recovery, Wal};
 
+use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM, UNDO};
 use crate::instance::files::{Files, open_space, open_table};
 use crate::instance::meta::{META, Meta};
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::{Builder, RecoveryProgress};
-use crate::instance::shared::Shared;
 use crate::schema::table_file::file_name;
 use crate::startup::creation;
 use crate::startup::start::start;
 
-pub(crate) fn open(settings: &Builder, path: &Path) -> Result<Arc<Shared>> {
+pub(crate) fn open(settings: &Builder, path: &Path) -> Result<Arc<Instance>> {
     settings.validate()?;
     open_on(Environment::new(settings, existing_disk(settings, path)?, false)?)
 }
 
-pub(crate) fn open_read_only(settings: &Builder, path: &Path) -> Result<Arc<Shared>> {
+pub(crate) fn open_read_only(settings: &Builder, path: &Path) -> Result<Arc<Instance>> {
     settings.validate()?;
     let disk = Arc::new(OverlayDisk::new(existing_disk(settings, path)?));
     open_on(Environment::new(settings, disk, true)?)
@@ -52,7 +52,7 @@ fn existing_disk(settings: &Builder, path: &Path) -> Result<Arc<dyn Disk>> {
     Err(none())
 }
 
-fn open_on(environment: Environment) -> Result<Arc<Shared>> {
+fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     let disk = &environment.disk;
     let meta = Meta::read(&**disk)?.ok_or_else(|| Error::NotADatabase(disk.location()))?;
     let page_size = meta.page_size;

@@ -13,9 +13,9 @@ use holdfast_txn::TxnSystem;
 
 use crate::ddl::alter;
 use crate::ddl::tables;
+use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM};
 use crate::instance::files::{Files, open_table};
-use crate::instance::shared::Shared;
 use crate::schema::catalog::{Catalog, Contents, NextIds, TableRecord, doubt};
 use crate::schema::handle::TableHandle;
 use crate::schema::store::{Origin, TableStore};
@@ -23,7 +23,7 @@ use crate::schema::table_file::{self, space_of};
 use crate::schema::versions::Schema;
 
 /// From open files to an open database: catalog, tables, background work.
-pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSystem>) -> Result<Arc<Shared>> {
+pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSystem>) -> Result<Arc<Instance>> {
     let catalog = Catalog::open(&files.system, files.meta.catalog_root);
     txns.register(&catalog.index);
     let Contents { tables: mut records, next, unused } = catalog.read(&txns)?;
@@ -32,27 +32,27 @@ pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSys
     let provider = Arc::clone(&txns);
     files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
     let opened = std::mem::take(&mut files.opened);
-    let shared = Arc::new(Shared::new(environment, files, txns, (catalog, next), strangers));
+    let instance = Arc::new(Instance::new(environment, files, txns, (catalog, next), strangers));
     // A reader cannot drop what an earlier run left of temporary tables, and passes over it.
-    records.retain(|(_, record)| !(shared.read_only && record.temporary));
-    let schema = open_tables(&shared, opened, records);
-    keep_files(&shared, &schema)?;
-    shared.publish_schema(schema);
-    alter::sweep(&shared, unused)?;
-    if !shared.read_only {
-        tables::drop_temporary_tables(&shared)?;
+    records.retain(|(_, record)| !(instance.read_only && record.temporary));
+    let schema = open_tables(&instance, opened, records);
+    keep_files(&instance, &schema)?;
+    instance.publish_schema(schema);
+    alter::sweep(&instance, unused)?;
+    if !instance.read_only {
+        tables::drop_temporary_tables(&instance)?;
     }
-    shared.txns.start()?;
-    if shared.settings.warm_up {
-        let pool = Arc::downgrade(shared.pool());
-        shared.pool().start_warmup(move |id| pool.upgrade()?.space(id))?;
+    instance.txns.start()?;
+    if instance.settings.warm_up {
+        let pool = Arc::downgrade(instance.pool());
+        instance.pool().start_warmup(move |id| pool.upgrade()?.space(id))?;
     }
-    Ok(shared)
+    Ok(instance)
 }
 
 /// Opens the tables of the catalog. One that cannot be used says why.
 fn open_tables(
-    shared: &Shared,
+    instance: &Instance,
     mut opened: HashMap<SpaceId, Result<Arc<SpaceFile>>>,
     records: Vec<(String, TableRecord)>,
 ) -> Schema {
@@ -61,9 +61,9 @@ fn open_tables(
         let space = match opened.remove(&id) {
             _ if !record.is_readable() => Err(Error::damaged_file(SYSTEM.1, unreadable(&name))),
             Some(space) => space,
-            None => open_table(&*shared.disk, &shared.store, &shared.meta, id),
+            None => open_table(&*instance.disk, &instance.store, &instance.meta, id),
         };
-        let store = TableStore::open(&shared.txns, &shared.disk, &record, space, Origin::Found);
+        let store = TableStore::open(&instance.txns, &instance.disk, &record, space, Origin::Found);
         Arc::new(TableHandle::new(name, record, Arc::new(store)))
     };
     Schema::new(records.into_iter().map(table))
@@ -71,14 +71,14 @@ fn open_tables(
 
 /// Says in the files of the catalog's tables that they may not go: a crash may have come between a
 /// change of the catalog and what the file says of it.
-fn keep_files(shared: &Shared, schema: &Schema) -> Result<()> {
+fn keep_files(instance: &Instance, schema: &Schema) -> Result<()> {
     for table in schema.tables() {
         if let Ok(space) = table.store.space()
-            && !shared.read_only
+            && !instance.read_only
             && !table.record.temporary
             && table_file::may_go(space).unwrap_or(false)
         {
-            shared.check().and_then(|()| table_file::set_may_go(space, false).or_else(|_| shared.check()))?;
+            instance.check().and_then(|()| table_file::set_may_go(space, false).or_else(|_| instance.check()))?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Tables and indexes.
 
 use super::cells::{Cell, Column, EachRow, NAME};
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::observe::names::split;
 use crate::observe::stats;
 
@@ -33,8 +33,8 @@ pub(super) const INDEXES: &[Column] = &[
 const CLUSTERED: u64 = 1;
 const UNIQUE: u64 = 2;
 
-pub(super) fn tables(shared: &Shared, each: &mut EachRow<'_>) {
-    for table in shared.schema().tables() {
+pub(super) fn tables(instance: &Instance, each: &mut EachRow<'_>) {
+    for table in instance.schema().tables() {
         let record = &table.record;
         let file = table.store.space().ok().map(|s| s.space().file().len().unwrap_or(0));
         let rows = table.store.indexes().ok().and_then(|all| all.first().map(|index| index.rows()));
@@ -54,10 +54,10 @@ pub(super) fn tables(shared: &Shared, each: &mut EachRow<'_>) {
     }
 }
 
-pub(super) fn indexes(shared: &Shared, each: &mut EachRow<'_>) {
-    let residency = shared.pool().residency();
-    for table in shared.schema().tables() {
-        let of_table = stats::table_stats(shared, table, &residency).indexes;
+pub(super) fn indexes(instance: &Instance, each: &mut EachRow<'_>) {
+    let residency = instance.pool().residency();
+    for table in instance.schema().tables() {
+        let of_table = stats::table_stats(instance, table, &residency).indexes;
         let opened = table.store.indexes().unwrap_or_default();
         for (no, (index, open)) in of_table.iter().zip(opened).enumerate() {
             let index_type = match no {

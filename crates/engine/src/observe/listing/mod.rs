@@ -13,7 +13,7 @@ mod values;
 use cells::EachRow;
 pub use cells::{Cell, Column, ColumnType};
 
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 
 /// A listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,17 +85,17 @@ impl Listing {
     }
 
     /// Calls `each` with every row, until it returns false.
-    pub(crate) fn list(self, shared: &Shared, each: &mut EachRow<'_>) {
+    pub(crate) fn list(self, instance: &Instance, each: &mut EachRow<'_>) {
         match self {
-            Listing::BufferPage => pool::pages(shared, each),
-            Listing::BufferPoolStats => pool::stats(shared, each),
-            Listing::BufferPoolPagesIndex => pool::pages_of_indexes(shared, each),
-            Listing::SysTables => definitions::tables(shared, each),
-            Listing::SysIndexes => definitions::indexes(shared, each),
-            Listing::Trx => transactions::transactions(shared, each),
-            Listing::Locks => transactions::locks(shared, each),
-            Listing::LockWaits => transactions::lock_waits(shared, each),
-            Listing::Metrics => values::metrics(shared, each),
+            Listing::BufferPage => pool::pages(instance, each),
+            Listing::BufferPoolStats => pool::stats(instance, each),
+            Listing::BufferPoolPagesIndex => pool::pages_of_indexes(instance, each),
+            Listing::SysTables => definitions::tables(instance, each),
+            Listing::SysIndexes => definitions::indexes(instance, each),
+            Listing::Trx => transactions::transactions(instance, each),
+            Listing::Locks => transactions::locks(instance, each),
+            Listing::LockWaits => transactions::lock_waits(instance, each),
+            Listing::Metrics => values::metrics(instance, each),
         }
     }
 }

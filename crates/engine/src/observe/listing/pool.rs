@@ -7,8 +7,8 @@ use holdfast_pool::{FrameInfo, OptPage, Queue};
 use holdfast_tree::node::NodeRef;
 
 use super::cells::{Cell, Column, EachRow, NAME};
+use crate::instance::Instance;
 use crate::instance::rates::Previous;
-use crate::instance::shared::Shared;
 use crate::observe::names::Names;
 
 pub(super) const PAGE: &[Column] = &[
@@ -107,10 +107,10 @@ fn content(page: &FrameInfo, bytes: &OptPage<'_>, page_size: u64) -> (u64, u64) 
     }
 }
 
-pub(super) fn pages(shared: &Shared, each: &mut EachRow<'_>) {
-    let (names, page_size) = (Names::of(shared), shared.meta.page_size as u64);
+pub(super) fn pages(instance: &Instance, each: &mut EachRow<'_>) {
+    let (names, page_size) = (Names::of(instance), instance.meta.page_size as u64);
     let mut on = true;
-    shared.pool().each_page(&mut |page, bytes| {
+    instance.pool().each_page(&mut |page, bytes| {
         if !on {
             return;
         }
@@ -137,10 +137,10 @@ pub(super) fn pages(shared: &Shared, each: &mut EachRow<'_>) {
     });
 }
 
-pub(super) fn pages_of_indexes(shared: &Shared, each: &mut EachRow<'_>) {
-    let page_size = shared.meta.page_size as u64;
+pub(super) fn pages_of_indexes(instance: &Instance, each: &mut EachRow<'_>) {
+    let page_size = instance.meta.page_size as u64;
     let mut on = true;
-    shared.pool().each_page(&mut |page, bytes| {
+    instance.pool().each_page(&mut |page, bytes| {
         let of_index = matches!(page.owner.page_type(), Some(PageType::Tree | PageType::Overflow));
         if !on || !of_index {
             return;
@@ -158,9 +158,9 @@ pub(super) fn pages_of_indexes(shared: &Shared, each: &mut EachRow<'_>) {
     });
 }
 
-pub(super) fn stats(shared: &Shared, each: &mut EachRow<'_>) {
-    let now = Previous::new(shared.publish_metrics());
-    let mut previous = shared.pool_stats_since.lock();
+pub(super) fn stats(instance: &Instance, each: &mut EachRow<'_>) {
+    let now = Previous::new(instance.publish_metrics());
+    let mut previous = instance.pool_stats_since.lock();
     let (delta, seconds) = now.since(&previous);
     let total = now.snapshot();
     let gauge = |gauge| Cell::Unsigned(total.gauge(gauge));

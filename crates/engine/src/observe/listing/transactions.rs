@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use holdfast_txn::{Isolation, LockInfo, LockKind, LockWaitInfo, TrxInfo};
 
 use super::cells::{Cell, Column, EachRow, NAME};
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 use crate::observe::names::{Names, lock_data, lock_id};
 
 /// Characters of a lock's id: numbers, and the shown bytes of two keys.
@@ -56,9 +56,9 @@ fn isolation_name(isolation: Isolation) -> &'static str {
     }
 }
 
-pub(super) fn transactions(shared: &Shared, each: &mut EachRow<'_>) {
+pub(super) fn transactions(instance: &Instance, each: &mut EachRow<'_>) {
     let now = SystemTime::now();
-    shared.txns.transactions().iter().all(|trx| transaction(trx, now, each));
+    instance.txns.transactions().iter().all(|trx| transaction(trx, now, each));
 }
 
 fn transaction(trx: &TrxInfo, now: SystemTime, each: &mut EachRow<'_>) -> bool {
@@ -87,9 +87,9 @@ fn shortened(query: &str) -> &str {
     query.char_indices().nth(QUERY).map_or(query, |(end, _)| &query[..end])
 }
 
-pub(super) fn locks(shared: &Shared, each: &mut EachRow<'_>) {
-    let names = Names::of(shared);
-    shared.txns.locks().locks().iter().all(|lock| row_of_lock(lock, &names, each));
+pub(super) fn locks(instance: &Instance, each: &mut EachRow<'_>) {
+    let names = Names::of(instance);
+    instance.txns.locks().locks().iter().all(|lock| row_of_lock(lock, &names, each));
 }
 
 fn row_of_lock(lock: &LockInfo, names: &Names, each: &mut EachRow<'_>) -> bool {
@@ -112,9 +112,9 @@ fn row_of_lock(lock: &LockInfo, names: &Names, each: &mut EachRow<'_>) -> bool {
     ])
 }
 
-pub(super) fn lock_waits(shared: &Shared, each: &mut EachRow<'_>) {
-    let waits = shared.txns.locks().waits();
-    let locks = if waits.is_empty() { Vec::new() } else { shared.txns.locks().locks() };
+pub(super) fn lock_waits(instance: &Instance, each: &mut EachRow<'_>) {
+    let waits = instance.txns.locks().waits();
+    let locks = if waits.is_empty() { Vec::new() } else { instance.txns.locks().locks() };
     waits.iter().all(|wait| {
         each(&[
             Cell::Unsigned(wait.waiting),

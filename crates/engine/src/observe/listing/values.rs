@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_metrics::{Description, Timing, WaitClass};
 
 use super::cells::{Cell, Column, EachRow};
-use crate::instance::shared::Shared;
+use crate::instance::Instance;
 
 pub(super) const METRICS: &[Column] = &[
     Column::text("NAME", 193),
@@ -29,8 +29,8 @@ struct Times {
     p99: Option<Duration>,
 }
 
-pub(super) fn metrics(shared: &Shared, each: &mut EachRow<'_>) {
-    let snapshot = shared.publish_metrics();
+pub(super) fn metrics(instance: &Instance, each: &mut EachRow<'_>) {
+    let snapshot = instance.publish_metrics();
     let mut row = |prefix: &str, of: &Description, count: u64, times: &Times| {
         let micros = |time: Option<Duration>| {
             time.map_or(Cell::Null, |t| Cell::Unsigned(u64::try_from(t.as_micros()).unwrap_or(u64::MAX)))

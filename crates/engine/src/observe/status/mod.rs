@@ -11,28 +11,28 @@ use std::time::SystemTime;
 use holdfast_metrics::{Counter, Snapshot};
 
 use self::format::{section, utc};
+use crate::instance::Instance;
 use crate::instance::rates::Previous;
-use crate::instance::shared::Shared;
 use crate::observe::names::Names;
 use crate::observe::stats::{self, Stats};
 
 /// The latest deadlock, as the monitor shows it; nothing if there was none.
-pub(crate) fn deadlock(shared: &Shared) -> Option<String> {
-    let report = shared.txns.locks().latest_deadlock()?;
+pub(crate) fn deadlock(instance: &Instance) -> Option<String> {
+    let report = instance.txns.locks().latest_deadlock()?;
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = transactions::deadlock(&mut out, Some(&report), &Names::of(shared));
+    let _ = transactions::deadlock(&mut out, Some(&report), &Names::of(instance));
     Some(out)
 }
 
-pub(crate) fn text(shared: &Shared) -> String {
-    let stats = stats::collect(shared);
-    let now = Previous::new(shared.publish_metrics());
-    let names = Names::of(shared);
-    let mut previous = shared.status_since.lock();
+pub(crate) fn text(instance: &Instance) -> String {
+    let stats = stats::collect(instance);
+    let now = Previous::new(instance.publish_metrics());
+    let names = Names::of(instance);
+    let mut previous = instance.status_since.lock();
     let (delta, seconds) = now.since(&previous);
     let mut out = String::new();
-    let page = Page { shared, names, stats: &stats, total: now.snapshot(), delta: &delta, seconds };
+    let page = Page { instance, names, stats: &stats, total: now.snapshot(), delta: &delta, seconds };
     // Writing to a string cannot fail.
     let _ = page.write(&mut out);
     *previous = now;
@@ -40,7 +40,7 @@ pub(crate) fn text(shared: &Shared) -> String {
 }
 
 struct Page<'a> {
-    shared: &'a Shared,
+    instance: &'a Instance,
     names: Names,
     stats: &'a Stats,
     total: &'a Snapshot,
@@ -59,9 +59,9 @@ impl Page<'_> {
         writeln!(out, "{rule}\n{now} HOLDFAST MONITOR OUTPUT\n{rule}")?;
         writeln!(out, "Per second averages calculated from the last {:.0} seconds", self.seconds)?;
         self.semaphores(out)?;
-        let deadlock = self.shared.txns.locks().latest_deadlock();
+        let deadlock = self.instance.txns.locks().latest_deadlock();
         transactions::deadlock(out, deadlock.as_ref(), &self.names)?;
-        let open = self.shared.txns.transactions();
+        let open = self.instance.txns.transactions();
         transactions::transactions(out, &self.stats.transactions, &open, &self.names)?;
         self.file_io(out)?;
         self.log(out)?;

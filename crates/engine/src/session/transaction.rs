@@ -21,8 +21,8 @@ use holdfast_txn::{
     CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Savepoint, Txn, TxnOptions,
 };
 
+use crate::instance::Instance;
 use crate::instance::options::{FlushAtCommit, ReadOptions, Scan, WaitMode, WriteOptions};
-use crate::instance::shared::Shared;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries::Target;
 use crate::schema::handle::{Entered, TableHandle, TableRef};
@@ -59,7 +59,7 @@ struct Savepoints {
 
 /// A transaction's state. The fields are dropped in this order: it is rolled back before it
 /// releases its tables.
-pub(crate) struct Context {
+pub(crate) struct Transaction {
     txn: Mutex<Txn>,
     entered: Mutex<Vec<Entered>>,
     schema: Local<Arc<Schema>>,
@@ -67,20 +67,20 @@ pub(crate) struct Context {
     /// The error after which it was rolled back, if there was one.
     ended_by: OnceLock<Error>,
     flush: FlushAtCommit,
-    shared: Local<Arc<Shared>>,
+    instance: Local<Arc<Instance>>,
 }
 
-impl Context {
+impl Transaction {
     /// Begins a transaction that reads a snapshot.
-    pub(crate) fn begin_read(reference: &Local<Arc<Shared>>) -> Result<Context> {
+    pub(crate) fn begin_read(reference: &Local<Arc<Instance>>) -> Result<Transaction> {
         reference.check()?;
         let mut txn = reference.begin(TxnOptions::snapshot());
         txn.take_snapshot();
-        Ok(Context::new(reference, txn, FlushAtCommit::Lazy))
+        Ok(Transaction::new(reference, txn, FlushAtCommit::Lazy))
     }
 
     /// Begins a transaction that can write.
-    pub(crate) fn begin_write(reference: &Local<Arc<Shared>>, options: &WriteOptions) -> Result<Context> {
+    pub(crate) fn begin_write(reference: &Local<Arc<Instance>>, options: &WriteOptions) -> Result<Transaction> {
         reference.check_writable()?;
         let settings = &reference.settings;
         let txn = reference.begin(TxnOptions {
@@ -89,18 +89,18 @@ impl Context {
             read_only: false,
             wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
         });
-        Ok(Context::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
+        Ok(Transaction::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
     }
 
-    fn new(shared: &Local<Arc<Shared>>, txn: Txn, flush: FlushAtCommit) -> Context {
-        Context {
+    fn new(instance: &Local<Arc<Instance>>, txn: Txn, flush: FlushAtCommit) -> Transaction {
+        Transaction {
             txn: Mutex::new(txn),
             entered: Mutex::default(),
-            schema: Arc::clone(&shared.schema.mine().read()),
+            schema: Arc::clone(&instance.schema.mine().read()),
             savepoints: Mutex::default(),
             ended_by: OnceLock::new(),
             flush,
-            shared: Arc::clone(shared),
+            instance: Arc::clone(instance),
         }
     }
 
@@ -111,11 +111,11 @@ impl Context {
     /// The table as the transaction knows it, or as it is by now.
     pub(crate) fn table_or_newer(&self, name: &str) -> Option<TableRef<'_>> {
         let held = self.schema.get(name).map(|table| TableRef::Held(table));
-        held.or_else(|| self.shared.schema().get(name).map(|table| TableRef::New(Arc::clone(table))))
+        held.or_else(|| self.instance.schema().get(name).map(|table| TableRef::New(Arc::clone(table))))
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn instance(&self) -> &Instance {
+        &self.instance
     }
 
     /// Keeps the table from being dropped until the transaction ends.
@@ -133,11 +133,11 @@ impl Context {
 
     /// Runs one statement: all of it, or nothing.
     fn statement<R>(&self, run: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
-        self.shared.check()?;
+        self.instance.check()?;
         let mut txn = self.txn.lock();
         self.check_alive()?;
         let start = txn.statement_begin()?;
-        let mut statement = Statement { context: self, txn: &mut txn, start, returned: false };
+        let mut statement = Statement { transaction: self, txn: &mut txn, start, returned: false };
         let result = run(statement.txn);
         statement.returned = true;
         result.map_err(|error| self.undo_statement(statement.txn, start, error))
@@ -255,12 +255,12 @@ impl Context {
     }
 
     pub(crate) fn estimate(&self, table: &TableHandle, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
-        self.shared.check()?;
+        self.instance.check()?;
         let rows = &table.store.indexes()?[0];
         if table.store.counted && matches!(bounds, (Bound::Unbounded, Bound::Unbounded)) {
             return Ok(rows.rows());
         }
-        let access = self.shared.pool().access(holdfast_pool::AccessKind::Point);
+        let access = self.instance.pool().access(holdfast_pool::AccessKind::Point);
         let (from, to) = (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice));
         Ok(rows.tree().estimate(from, to, &access)?.entries)
     }
@@ -276,7 +276,7 @@ impl Context {
     }
 
     pub(crate) fn rollback_to(&self, savepoint: &SavepointId) -> Result<()> {
-        self.shared.check()?;
+        self.instance.check()?;
         let mut txn = self.txn.lock();
         self.check_alive()?;
         if savepoint.transaction != txn.serial() {
@@ -291,7 +291,7 @@ impl Context {
     }
 
     pub(crate) fn commit(&self, flush: Option<FlushAtCommit>) -> Result<()> {
-        self.shared.check()?;
+        self.instance.check()?;
         let mut txn = self.txn.lock();
         self.check_alive()?;
         txn.commit(flush.unwrap_or(self.flush).into())
@@ -318,24 +318,24 @@ impl Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for Transaction {
     fn drop(&mut self) {
-        if self.shared.leak_in_child() {
+        if self.instance.leak_in_child() {
             self.txn.get_mut().abandon();
             std::mem::forget(std::mem::take(self.entered.get_mut()));
         }
     }
 }
 
-impl AsRef<Context> for Context {
-    fn as_ref(&self) -> &Context {
+impl AsRef<Transaction> for Transaction {
+    fn as_ref(&self) -> &Transaction {
         self
     }
 }
 
 /// A statement under way. If it is dropped before it has returned, code of the program that it called has panicked: then it is undone.
 struct Statement<'a> {
-    context: &'a Context,
+    transaction: &'a Transaction,
     txn: &'a mut Txn,
     start: Savepoint,
     returned: bool,
@@ -344,7 +344,7 @@ struct Statement<'a> {
 impl Drop for Statement<'_> {
     fn drop(&mut self) {
         if !self.returned {
-            let _ = self.context.undo_statement(self.txn, self.start, Error::Interrupted);
+            let _ = self.transaction.undo_statement(self.txn, self.start, Error::Interrupted);
         }
     }
 }
@@ -369,7 +369,7 @@ fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::WaitMode> {
 
 /// A cursor over the byte strings of an index.
 pub(crate) struct RawCursor<'t> {
-    context: &'t Context,
+    transaction: &'t Transaction,
     table: TableRef<'t>,
     /// 0: the rows; n: secondary index n - 1.
     index: usize,
@@ -380,27 +380,27 @@ pub(crate) struct RawCursor<'t> {
 
 impl<'t> RawCursor<'t> {
     pub(crate) fn new(
-        context: &'t Context,
+        transaction: &'t Transaction,
         table: TableRef<'t>,
         options: &ReadOptions,
         lock: Option<(LockKind, WaitMode)>,
     ) -> RawCursor<'t> {
-        RawCursor { context, table, index: 0, scan: options.scan, lock, cursor: None }
+        RawCursor { transaction, table, index: 0, scan: options.scan, lock, cursor: None }
     }
 
     pub(crate) fn on_index(
-        context: &'t Context,
+        transaction: &'t Transaction,
         table: TableRef<'t>,
         no: usize,
         options: &ReadOptions,
     ) -> RawCursor<'t> {
-        RawCursor { context, table, index: no + 1, scan: options.scan, lock: None, cursor: None }
+        RawCursor { transaction, table, index: no + 1, scan: options.scan, lock: None, cursor: None }
     }
 
     /// Stands before the first entry of the range in that direction.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>, direction: Direction) -> Result<()> {
         let index = &self.table.store.indexes()?[self.index];
-        let hints = self.context.shared.scan_hints.load(Ordering::Relaxed);
+        let hints = self.transaction.instance.scan_hints.load(Ordering::Relaxed);
         let options = CursorOptions {
             direction: match direction {
                 Direction::Forward => TxnDirection::Forward,
@@ -411,22 +411,22 @@ impl<'t> RawCursor<'t> {
             wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
             ..CursorOptions::default()
         };
-        self.cursor = Some(self.context.statement(|txn| txn.cursor(index, from, to, options))?);
+        self.cursor = Some(self.transaction.statement(|txn| txn.cursor(index, from, to, options))?);
         Ok(())
     }
 
     /// Replaces the content of `value` by the row of `key`, to which the entry given last leads; false if there is none.
     pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.context.shared.check()?;
+        self.transaction.instance.check()?;
         let read = self.cursor.as_ref().map_or(Ok(None), |cursor| cursor.read_row(key, value))?;
-        read.map_or_else(|| self.context.get(&self.table, key, value), Ok)
+        read.map_or_else(|| self.transaction.get(&self.table, key, value), Ok)
     }
 
     /// Replaces the contents of `key` and `value` by the next entry; false at the end.
     pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
-        self.context.shared.check()?;
-        self.context.check_alive()?;
+        self.transaction.instance.check()?;
+        self.transaction.check_alive()?;
         match cursor.next() {
             Ok(Some((k, v))) => {
                 key.clear();
@@ -437,8 +437,8 @@ impl<'t> RawCursor<'t> {
             }
             Ok(None) => Ok(false),
             Err(error) if error.is_retryable() => {
-                let mut txn = self.context.txn.lock();
-                Err(self.context.end_by(&mut txn, error))
+                let mut txn = self.transaction.txn.lock();
+                Err(self.transaction.end_by(&mut txn, error))
             }
             Err(error) => Err(error),
         }
