@@ -14,7 +14,8 @@ pub struct Alter(raw::Alter);
 pub struct Source {
     /// Whether it was added.
     pub added: bool,
-    /// Its number among those that were added, counted from 0; else the one that it had in the table.
+    /// Its number among those that were added, counted from 0; else the one that it had in the
+    /// table.
     pub index: u32,
     /// The name that one which it had is to have; no bytes: as it was.
     pub name: Slice,
@@ -45,15 +46,16 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Takes an entry of an added index, counted from 0. The first `prefix` bytes of its key, or all of them, have to be unique.
-    /// [`Code::DuplicateKey`] may come now, or later for an earlier entry.
+    /// Takes an entry of an added index, counted from 0. The first `prefix` bytes of its key, or
+    /// all of them, have to be unique. [`Code::DuplicateKey`] may come now, or later for an earlier
+    /// entry.
     fn hf_alter_push(alter: *mut Alter, index: u32, key: Slice, prefix: usize, value: Slice) {
         take!(exclusive(alter))?.0.push(index, take!(key.bytes()), prefix, take!(value.bytes()))?;
         Ok(Code::Ok)
     }
 
-    /// Notes, in a transaction that changes a row, that an entry of added index `added` has come or has another value. So many bytes of the
-    /// key have to be unique.
+    /// Notes, in a transaction that changes a row, that an entry of added index `added` has come or
+    /// has another value. So many bytes of the key have to be unique.
     fn hf_alter_note_there(
         transaction: *mut Transaction,
         table: *const Table,
@@ -89,8 +91,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Says what the table is to become: its secondary indexes in their order, all that were added among them, and what is kept
-    /// with it.
+    /// Says what the table is to become: its secondary indexes in their order, all that were added
+    /// among them, and what is kept with it.
     fn hf_alter_become(alter: *mut Alter, indexes: *const Source, count: usize, definition: Slice) {
         let sources = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
         let mut indexes = Vec::with_capacity(count);

@@ -41,7 +41,8 @@ pub struct Seek {
     pub scan: bool,
     /// The heads of large values do, where nothing is locked.
     pub head_only: bool,
-    /// At READ COMMITTED, what others have locked is given as it was committed last, and not waited for.
+    /// At READ COMMITTED, what others have locked is given as it was committed last, and not waited
+    /// for.
     pub committed_if_locked: bool,
     /// What is read gets locked.
     pub lock: Lock,
@@ -55,8 +56,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Gives up the cursor's position, its bytes and what it holds of its transaction: a snapshot, and locks on what it
-    /// did not reach. To be called before the transaction ends; the cursor can be used again.
+    /// Gives up the cursor's position, its bytes and what it holds of its transaction: a snapshot,
+    /// and locks on what it did not reach. To be called before the transaction ends; the cursor can
+    /// be used again.
     fn hf_cursor_release(cursor: *mut Cursor) {
         take!(exclusive(cursor))?.raw.release();
         Ok(Code::Ok)
@@ -89,7 +91,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Waits for the lock of such an entry and gives it as it is then; [`Code::NotFound`] if it is gone.
+    /// Waits for the lock of such an entry and gives it as it is then; [`Code::NotFound`] if it is
+    /// gone.
     fn hf_cursor_lock_given(cursor: *mut Cursor, key: *mut Slice, value: *mut Slice) {
         let Some((found, content)) = take!(exclusive(cursor))?.raw.lock_given()? else { return Ok(Code::NotFound) };
         take!(put(key, Slice::of(found)));
@@ -105,10 +108,11 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Shows entries that `hf_cursor_next` would give: as many as can be shown at once, `max` at most, those behind the first
-    /// `passed` of what was shown before, which count as given. They are good until the next call, and as long as
-    /// `hf_cursor_changes` stays the same. With none, it is `hf_cursor_next` that knows why; it must not be called before those that
-    /// were shown have been passed.
+    /// Shows entries that `hf_cursor_next` would give: as many as can be shown at once, `max` at
+    /// most, those behind the first `passed` of what was shown before, which count as given. They
+    /// are good until the next call, and as long as `hf_cursor_changes` stays the same. With none,
+    /// it is `hf_cursor_next` that knows why; it must not be called before those that were shown
+    /// have been passed.
     fn hf_cursor_look_ahead(cursor: *mut Cursor, passed: usize, out: *mut Entry, max: usize, count: *mut usize) {
         let cursor = take!(exclusive(cursor))?;
         let (mut to, max) = (out, if out.is_null() { 0 } else { max });

@@ -39,7 +39,8 @@ pub struct Settings {
     pub warm_up: bool,
     /// Whether the cache is told which reads are scans.
     pub scan_hints: bool,
-    /// Called now and then by `hf_open` while it recovers, with the bytes of log that are applied and that there are.
+    /// Called now and then by `hf_open` while it recovers, with the bytes of log that are applied
+    /// and that there are.
     pub recovery_progress: Option<extern "C" fn(done: u64, total: u64)>,
 }
 
@@ -72,7 +73,8 @@ impl Caller {
 }
 
 entry_points! {
-    /// Opens the database in the directory `path`, or creates it; recovers it first if it was not closed.
+    /// Opens the database in the directory `path`, or creates it; recovers it first if it was not
+    /// closed.
     fn hf_open(path: Slice, settings: *const Settings, out: *mut *mut Database) {
         let (path, settings) = (take!(path.text())?, take!(shared(settings))?);
         take!(give(out, Database(raw::Database::open(path, settings)?)))?;
@@ -137,9 +139,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Copies the database, as of the end of the call, into the directory `dir`, which is new or empty, while it is in
-    /// use; at most `rate_limit` bytes a second unless that is 0. `stop` is asked now and then; if it says so, the copy is
-    /// given up with [`Code::Interrupted`].
+    /// Copies the database, as of the end of the call, into the directory `dir`, which is new or
+    /// empty, while it is in use; at most `rate_limit` bytes a second unless that is 0. `stop` is
+    /// asked now and then; if it says so, the copy is given up with [`Code::Interrupted`].
     fn hf_backup(
         database: *const Database,
         dir: Slice,

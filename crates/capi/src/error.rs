@@ -117,7 +117,8 @@ pub(crate) fn guard(body: impl FnOnce() -> Result<Code, Error>) -> Code {
     }
 }
 
-/// The words for what this thread's last failed call returned; never null, valid until its next call.
+/// The words for what this thread's last failed call returned; never null, valid until its next
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn hf_error_message() -> *const c_char {
     MESSAGE.with(|m| m.borrow().as_ptr())

@@ -1,4 +1,5 @@
-//! What crosses the border: byte strings, handles, and the macros with which the entry points take them.
+//! What crosses the border: byte strings, handles, and the macros with which the entry points take
+//! them.
 
 use holdfast::Error;
 
@@ -21,7 +22,8 @@ impl Slice {
     /// The bytes.
     ///
     /// # Safety
-    /// [The rules](crate#rules) for a slice that is passed in; the bytes are used within the call only.
+    /// [The rules](crate#rules) for a slice that is passed in; the bytes are used within the call
+    /// only.
     pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.len == 0 {
             return &[];
@@ -54,7 +56,8 @@ impl Definition {
     /// The names and bytes of `count` definitions.
     ///
     /// # Safety
-    /// [The rules](crate#rules) for arrays and slices that are passed in; they are used within the call only.
+    /// [The rules](crate#rules) for arrays and slices that are passed in; they are used within the
+    /// call only.
     pub(crate) unsafe fn pairs<'a>(from: *const Definition, count: usize) -> Result<Vec<(&'a str, &'a [u8])>, Error> {
         // SAFETY: the caller promises so many.
         let all = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, count) } };
@@ -118,8 +121,8 @@ fn null_handle() -> Error {
     Error::InvalidArgument("a handle is null".into())
 }
 
-/// Defines entry points: `extern "C"` functions that return a [`crate::Code`] and let no panic out. `take!(expr)` in
-/// a body is for the calls of this module, which rely on the rules.
+/// Defines entry points: `extern "C"` functions that return a [`crate::Code`] and let no panic out.
+/// `take!(expr)` in a body is for the calls of this module, which rely on the rules.
 macro_rules! entry_points {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(

@@ -1,19 +1,23 @@
-//! Holdfast's C interface, for the handler of the MariaDB engine: opaque handles, error codes, no logic. The header is
-//! `include/holdfast.h`.
+//! Holdfast's C interface, for the handler of the MariaDB engine: opaque handles, error codes, no
+//! logic. The header is `include/holdfast.h`.
 //!
 //! # Rules
 //! They hold for every function, and are what its `# Safety` section refers to.
 //!
-//! * A handle comes from the function that opens it and is valid until the one that closes it; it is closed once, and
-//!   not while another thread uses it. Databases and tables may be used by many threads at a time, transactions and
-//!   cursors by one at a time. A null handle is an error, not a crash; closing a null handle does nothing.
-//! * A [`Slice`] that is passed in points to `len` readable bytes (or to anything if `len` is 0) for the time of the
-//!   call. An out pointer points to writable memory for its type, or is null if the result is not wanted.
-//! * Bytes that come back belong to a cursor, a buffer, or a table, and stay as they are until that is used or closed
-//!   next.
-//! * A function returns [`Code::Ok`], [`Code::NotFound`], or what went wrong; [`hf_error_message`] then has the words,
-//!   for the calling thread, until its next call. On anything but [`Code::Ok`] out pointers are untouched.
-//! * No panic leaves this library: it becomes [`Code::Panic`], and the handle's database is to be closed.
+//! * A handle comes from the function that opens it and is valid until the one that closes it; it
+//!   is closed once, and not while another thread uses it. Databases and tables may be used by many
+//!   threads at a time, transactions and cursors by one at a time. A null handle is an error, not a
+//!   crash; closing a null handle does nothing.
+//! * A [`Slice`] that is passed in points to `len` readable bytes (or to anything if `len` is 0)
+//!   for the time of the call. An out pointer points to writable memory for its type, or is null if
+//!   the result is not wanted.
+//! * Bytes that come back belong to a cursor, a buffer, or a table, and stay as they are until that
+//!   is used or closed next.
+//! * A function returns [`Code::Ok`], [`Code::NotFound`], or what went wrong; [`hf_error_message`]
+//!   then has the words, for the calling thread, until its next call. On anything but [`Code::Ok`]
+//!   out pointers are untouched.
+//! * No panic leaves this library: it becomes [`Code::Panic`], and the handle's database is to be
+//!   closed.
 
 mod alter;
 mod cursor;

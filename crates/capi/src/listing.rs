@@ -72,7 +72,8 @@ fn listing(number: u32) -> Result<Listing, Error> {
 }
 
 entry_points! {
-    /// The name of a listing, counted from 0, without any prefix; [`Code::Invalid`] behind the last.
+    /// The name of a listing, counted from 0, without any prefix; [`Code::Invalid`] behind the
+    /// last.
     fn hf_listing_name(number: u32, out: *mut Slice) {
         take!(put(out, Slice::of(listing(number)?.name().as_bytes())));
         Ok(Code::Ok)

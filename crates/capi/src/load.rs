@@ -15,8 +15,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be unique. For `head` see `hf_insert`.
-    /// [`Code::DuplicateKey`] may come now, or later for an earlier entry.
+    /// Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be
+    /// unique. For `head` see `hf_insert`. [`Code::DuplicateKey`] may come now, or later for an
+    /// earlier entry.
     fn hf_load_push(load: *mut Load, index: u32, key: Slice, prefix: usize, value: Slice, head: usize) {
         let value = raw::NewValue::with_head(take!(value.bytes()), head);
         take!(exclusive(load))?.0.push(index, take!(key.bytes()), prefix, value)?;
@@ -38,8 +39,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Puts the row under `key` that was pushed to a load which has failed into `out`; [`Code::NotFound`] if there is none. The load cannot
-    /// go on.
+    /// Puts the row under `key` that was pushed to a load which has failed into `out`;
+    /// [`Code::NotFound`] if there is none. The load cannot go on.
     fn hf_load_row(load: *mut Load, key: Slice, out: *mut Buffer) {
         let found = take!(exclusive(load))?.0.row(take!(key.bytes()), &mut take!(exclusive(out))?.0)?;
         Ok(if found { Code::Ok } else { Code::NotFound })

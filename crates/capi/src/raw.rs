@@ -435,7 +435,8 @@ impl Cursor {
     pub fn seek(&mut self, transaction: &mut Transaction, from: &[u8], to: &[u8], seek: &Seek) -> Result<()> {
         // The old cursor gives back what it had locked ahead.
         self.rows = None;
-        // An empty lower key that does not belong to the range leaves out a row under the empty key.
+        // An empty lower key that does not belong to the range leaves out a row under the empty
+        // key.
         let from = if from.is_empty() && !seek.from_included {
             Bound::Excluded(from)
         } else {

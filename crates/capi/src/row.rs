@@ -1,5 +1,6 @@
-//! Single entries of an index, by key. Index 0 of a table holds its rows; the key of an entry of another one ends with the key of its
-//! row, and its value begins with how many bytes of the key are before that, as LEB128.
+//! Single entries of an index, by key. Index 0 of a table holds its rows; the key of an entry of
+//! another one ends with the key of its row, and its value begins with how many bytes of the key
+//! are before that, as LEB128.
 
 use crate::handle::{Slice, entry_points, exclusive, shared, take};
 use crate::raw::NewValue;
@@ -29,8 +30,9 @@ impl Lock {
 }
 
 entry_points! {
-    /// Adds an entry; [`Code::DuplicateKey`] if there is one. The first `head` bytes of the value can be read without the rest of
-    /// a large one. An entry that is in the way is locked as `duplicate` says, so that it stays.
+    /// Adds an entry; [`Code::DuplicateKey`] if there is one. The first `head` bytes of the value
+    /// can be read without the rest of a large one. An entry that is in the way is locked as
+    /// `duplicate` says, so that it stays.
     fn hf_insert(
         transaction: *mut Transaction,
         table: *const Table,
@@ -46,8 +48,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Adds an entry; [`Code::DuplicateKey`] if another one begins with the first `prefix` bytes of `key`. For `duplicate` see
-    /// `hf_insert`.
+    /// Adds an entry; [`Code::DuplicateKey`] if another one begins with the first `prefix` bytes of
+    /// `key`. For `duplicate` see `hf_insert`.
     fn hf_insert_unique(
         transaction: *mut Transaction,
         table: *const Table,
@@ -63,8 +65,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Replaces the value of an entry; [`Code::NotFound`] if there is none. For `head` see `hf_insert`: what is behind it is
-    /// written only if it has changed.
+    /// Replaces the value of an entry; [`Code::NotFound`] if there is none. For `head` see
+    /// `hf_insert`: what is behind it is written only if it has changed.
     fn hf_update(
         transaction: *mut Transaction,
         table: *const Table,
@@ -86,16 +88,16 @@ entry_points! {
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
-    /// Gives up the lock that `hf_get` took last, on an entry that did not qualify: at READ COMMITTED, if the
-    /// transaction did not have it before.
+    /// Gives up the lock that `hf_get` took last, on an entry that did not qualify: at READ
+    /// COMMITTED, if the transaction did not have it before.
     fn hf_unlock(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
         transaction.0.unlock(&table.0, index, take!(key.bytes()))?;
         Ok(Code::Ok)
     }
 
-    /// Replaces the content of `out` by the value of an entry; [`Code::NotFound`] if there is none. If `head_only`, and nothing is
-    /// locked, the head of a large value is all that is read.
+    /// Replaces the content of `out` by the value of an entry; [`Code::NotFound`] if there is none.
+    /// If `head_only`, and nothing is locked, the head of a large value is all that is read.
     fn hf_get(
         transaction: *mut Transaction,
         table: *const Table,

@@ -1,4 +1,5 @@
-//! Whose transactions are whose: the caller says which of its sessions runs a transaction, for listings and the monitor.
+//! Whose transactions are whose: the caller says which of its sessions runs a transaction, for
+//! listings and the monitor.
 
 use std::ffi::c_void;
 
@@ -18,7 +19,8 @@ pub struct Session {
     pub description: *mut Buffer,
 }
 
-/// Finds the session of the transaction with a number, as `hf_transaction_info` tells it; whether there is one.
+/// Finds the session of the transaction with a number, as `hf_transaction_info` tells it; whether
+/// there is one.
 pub type FindSession = extern "C" fn(context: *mut c_void, serial: u64, out: *mut Session) -> bool;
 
 /// The caller's function with what it wants to be called with.
@@ -45,7 +47,8 @@ impl Finder {
 /// `HF_WAITS_...` of the header.
 pub type Interest = extern "C" fn(context: *mut c_void) -> u32;
 
-/// Is told that a transaction is going to wait for others, all by their numbers; those of the others are sorted.
+/// Is told that a transaction is going to wait for others, all by their numbers; those of the
+/// others are sorted.
 pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, others: *const u64, count: usize);
 
 /// Is told that the calling thread is going to sleep, or has woken up.
@@ -116,15 +119,17 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Has sessions that wait for writers of a table, or for rollbacks, ask `gives_up` of `hf_observe_waits` again: one of them
-    /// has been killed. `hf_kill` ends waits for locks of a transaction.
+    /// Has sessions that wait for writers of a table, or for rollbacks, ask `gives_up` of
+    /// `hf_observe_waits` again: one of them has been killed. `hf_kill` ends waits for locks of a
+    /// transaction.
     fn hf_wake_waits(database: *const Database) {
         take!(shared(database))?.0.wake_waits();
         Ok(Code::Ok)
     }
 
-    /// Lets `find` say which sessions run the transactions. It is called from any thread, with `context`, until the
-    /// database is closed; it must not call the database nor wait for a transaction. The first one stays.
+    /// Lets `find` say which sessions run the transactions. It is called from any thread, with
+    /// `context`, until the database is closed; it must not call the database nor wait for a
+    /// transaction. The first one stays.
     fn hf_set_sessions(database: *const Database, find: Option<FindSession>, context: *mut c_void) {
         let database = take!(shared(database))?;
         if let Some(find) = find {

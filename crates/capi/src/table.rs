@@ -31,8 +31,9 @@ pub enum Mark {
 }
 
 entry_points! {
-    /// Creates a table. `indexes[0]` holds the rows, the others secondary entries. `definition` is kept with it. Nothing of a
-    /// temporary one is made durable: it ends with the run of the database, and a backup does not have it.
+    /// Creates a table. `indexes[0]` holds the rows, the others secondary entries. `definition` is
+    /// kept with it. Nothing of a temporary one is made durable: it ends with the run of the
+    /// database, and a backup does not have it.
     fn hf_table_create(
         database: *const Database,
         name: Slice,
@@ -64,8 +65,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Removes a table. It waits for transactions that have written to it for so many milliseconds, and not at all if it is
-    /// temporary: what they did there is forgotten.
+    /// Removes a table. It waits for transactions that have written to it for so many milliseconds,
+    /// and not at all if it is temporary: what they did there is forgotten.
     fn hf_table_drop(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
         take!(shared(database))?.0.drop_table(take!(name.text())?, lock_wait_timeout_ms)?;
         Ok(Code::Ok)
@@ -84,7 +85,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Gives a table another name, and at the same time other definitions to tables: to itself by the new name.
+    /// Gives a table another name, and at the same time other definitions to tables: to itself by
+    /// the new name.
     fn hf_table_rename(
         database: *const Database,
         from: Slice,
@@ -97,8 +99,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Empties a table: replaces it by a new one of the same name and definition, at once. Open handles see the old one. It
-    /// waits as `hf_table_drop` does.
+    /// Empties a table: replaces it by a new one of the same name and definition, at once. Open
+    /// handles see the old one. It waits as `hf_table_drop` does.
     fn hf_table_truncate(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
         take!(shared(database))?.0.truncate_table(take!(name.text())?, lock_wait_timeout_ms)?;
         Ok(Code::Ok)
@@ -125,8 +127,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Reads all pages of a table and checks its trees, and if `entries`, that the entries of its indexes lead to rows; calls `each`
-    /// with whatever is wrong.
+    /// Reads all pages of a table and checks its trees, and if `entries`, that the entries of its
+    /// indexes lead to rows; calls `each` with whatever is wrong.
     fn hf_table_verify(
         database: *const Database,
         name: Slice,
@@ -156,7 +158,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Sees to it that the next value is at least `next`. After a crash it is larger by `ahead` at most.
+    /// Sees to it that the next value is at least `next`. After a crash it is larger by `ahead` at
+    /// most.
     fn hf_mark_raise(table: *const Table, mark: Mark, next: u64, ahead: u64) {
         take!(shared(table))?.0.raise_mark(mark as usize, next, ahead)?;
         Ok(Code::Ok)
@@ -168,7 +171,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// The name of secondary index `index`, valid while the table is open; [`Code::NotFound`] if there is none.
+    /// The name of secondary index `index`, valid while the table is open; [`Code::NotFound`] if
+    /// there is none.
     fn hf_index_name(table: *const Table, index: u32, out: *mut Slice) {
         let Some(name) = take!(shared(table))?.0.index_name(index) else { return Ok(Code::NotFound) };
         take!(put(out, Slice::of(name.as_bytes())));
@@ -196,8 +200,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Calls `each` with the keys of at most `leaves` leaves of an index, spread evenly over it; `first` says that a leaf
-    /// begins.
+    /// Calls `each` with the keys of at most `leaves` leaves of an index, spread evenly over it;
+    /// `first` says that a leaf begins.
     fn hf_index_sample(
         table: *const Table,
         index: u32,
@@ -215,7 +219,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Puts the first key of an index from `from` on into `out`; [`Code::NotFound`] if there is none.
+    /// Puts the first key of an index from `from` on into `out`; [`Code::NotFound`] if there is
+    /// none.
     fn hf_index_first_key(table: *const Table, index: u32, from: Slice, out: *mut Buffer) {
         let out = &mut take!(exclusive(out))?.0;
         let found = take!(shared(table))?.0.first_key(index, take!(from.bytes()), out)?;

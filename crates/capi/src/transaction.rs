@@ -12,7 +12,8 @@ pub struct Transaction(pub(crate) raw::Transaction);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionOptions {
-    /// 0 READ UNCOMMITTED, 1 READ COMMITTED, 2 REPEATABLE READ, 3 SERIALIZABLE: the server's numbers.
+    /// 0 READ UNCOMMITTED, 1 READ COMMITTED, 2 REPEATABLE READ, 3 SERIALIZABLE: the server's
+    /// numbers.
     pub isolation: u32,
     /// Whether the first updater wins.
     pub snapshot_isolation: bool,
@@ -40,9 +41,9 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// A statement begins: at READ COMMITTED it will see what is committed now. It waits for locks for so many
-    /// milliseconds each, 0: not at all. `out` gets the savepoint to go back to if it fails; it is valid until the next
-    /// statement.
+    /// A statement begins: at READ COMMITTED it will see what is committed now. It waits for locks
+    /// for so many milliseconds each, 0: not at all. `out` gets the savepoint to go back to if it
+    /// fails; it is valid until the next statement.
     fn hf_statement(transaction: *mut Transaction, lock_wait_timeout_ms: u64, out: *mut u64) {
         let savepoint = take!(exclusive(transaction))?.0.statement(lock_wait_timeout_ms)?;
         take!(put(out, savepoint));
@@ -55,8 +56,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// The point that the transaction has reached: valid to the end of the transaction if `keep`, else to the next call
-    /// of this function without it.
+    /// The point that the transaction has reached: valid to the end of the transaction if `keep`,
+    /// else to the next call of this function without it.
     fn hf_savepoint(transaction: *mut Transaction, keep: bool, out: *mut u64) {
         let savepoint = take!(exclusive(transaction))?.0.savepoint(keep);
         take!(put(out, savepoint));
@@ -69,7 +70,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Locks a name, which means something to the caller alone: one transaction at a time has it, until `hf_unlock_name` or its end.
+    /// Locks a name, which means something to the caller alone: one transaction at a time has it,
+    /// until `hf_unlock_name` or its end.
     fn hf_lock_name(transaction: *mut Transaction, name: Slice) {
         take!(exclusive(transaction))?.0.lock_name(take!(name.bytes()))?;
         Ok(Code::Ok)
@@ -81,19 +83,22 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// First phase: from here on the transaction survives a crash until it is committed or rolled back.
+    /// First phase: from here on the transaction survives a crash until it is committed or rolled
+    /// back.
     fn hf_prepare(transaction: *mut Transaction, xid: Slice, flush: Flush) {
         take!(exclusive(transaction))?.0.prepare(take!(xid.bytes()), flush)?;
         Ok(Code::Ok)
     }
 
-    /// Releases the locks by which a prepared transaction kept what it has only read: it reads no more.
+    /// Releases the locks by which a prepared transaction kept what it has only read: it reads no
+    /// more.
     fn hf_release_reads(transaction: *mut Transaction) {
         take!(exclusive(transaction))?.0.release_reads()?;
         Ok(Code::Ok)
     }
 
-    /// Fixes the transaction's place in the commit order and makes its changes visible, without waiting for the disk.
+    /// Fixes the transaction's place in the commit order and makes its changes visible, without
+    /// waiting for the disk.
     fn hf_commit_ordered(transaction: *mut Transaction) {
         take!(exclusive(transaction))?.0.commit_ordered()?;
         Ok(Code::Ok)
@@ -132,7 +137,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if there is none.
+    /// Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if
+    /// there is none.
     fn hf_kill(database: *const Database, serial: u64) {
         take!(shared(database))?.0.kill(serial);
         Ok(Code::Ok)

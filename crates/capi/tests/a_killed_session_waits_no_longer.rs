@@ -1,4 +1,5 @@
-//! A session that waits for the writers of a table whose definition it changes ends its wait when it is killed.
+//! A session that waits for the writers of a table whose definition it changes ends its wait when
+//! it is killed.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A prepared transaction of an earlier run, or of a session that has gone, has rows in a table. The table was dropped all the same, and
-//! the transaction was then committed into nothing.
+//! A prepared transaction of an earlier run, or of a session that has gone, has rows in a table.
+//! The table was dropped all the same, and the transaction was then committed into nothing.
 
 mod common;
 

@@ -1,8 +1,10 @@
-//! Format 5 is that of tables with FOREIGN KEYs, 4 that of tables whose rows have several layouts, and 3 was that when each of them was the beginning of the next: it is read.
-//! Format 2 came with keys that have all weights of a text.
-//! Keys of format 1 would be misread without a word, so a table whose definition says
-//! another format is refused: every statement on it gets an error that names the formats and says what to do, the table stays as it is, and can
-//! be dropped. Here a definition is changed while the server is down. One that is damaged is refused, too, or read as what it says; the server goes on.
+//! Format 5 is that of tables with FOREIGN KEYs, 4 that of tables whose rows have several layouts,
+//! and 3 was that when each of them was the beginning of the next: it is read. Format 2 came with
+//! keys that have all weights of a text. Keys of format 1 would be misread without a word, so a
+//! table whose definition says another format is refused: every statement on it gets an error that
+//! names the formats and says what to do, the table stays as it is, and can be dropped. Here a
+//! definition is changed while the server is down. One that is damaged is refused, too, or read as
+//! what it says; the server goes on.
 //!
 //! It needs the server's packages and a plugin, so `cargo xtask test mariadb` asks for it.
 
@@ -17,7 +19,8 @@ use holdfast_server::{Cache, Profile, Server, build_as};
 
 const PORT: u16 = 13359;
 
-/// The format, flags, and the version of the server's definition, which every definition begins with.
+/// The format, flags, and the version of the server's definition, which every definition begins
+/// with.
 const FIXED_BYTES: usize = 18;
 
 /// Changes the definition of each of `tables`.
@@ -75,7 +78,8 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     server.down()?;
 
     assert_eq!(set_format(&server.data_dir(), "s/old", ours), 1, "what was refused changed nothing");
-    // As it was before columns could come anywhere and go: one layout of one null byte from bit 0 on and two columns; one default, of four bytes.
+    // As it was before columns could come anywhere and go: one layout of one null byte from bit 0
+    // on and two columns; one default, of four bytes.
     change(&server.data_dir(), &["s/wide".to_owned()], |_, definition| {
         assert_eq!(definition[0], ours + 2);
         definition[0] = ours + 1;
@@ -180,8 +184,8 @@ fn damage_references(server: &Server<'_>, up: &impl Fn(bool) -> anyhow::Result<(
     server.down()
 }
 
-/// Makes a table by `of_one` for each byte of the definition of `sound` and each of a few values, and gives it that value there. The server is
-/// down meanwhile, and up again.
+/// Makes a table by `of_one` for each byte of the definition of `sound` and each of a few values,
+/// and gives it that value there. The server is down meanwhile, and up again.
 fn damage_each_byte(
     server: &Server<'_>,
     up: &impl Fn(bool) -> anyhow::Result<()>,

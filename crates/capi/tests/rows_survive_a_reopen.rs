@@ -1,4 +1,5 @@
-//! The interface as C uses it: tables, entries, savepoints, cursors, marks; closed and opened again.
+//! The interface as C uses it: tables, entries, savepoints, cursors, marks; closed and opened
+//! again.
 
 mod common;
 

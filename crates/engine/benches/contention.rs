@@ -1,4 +1,5 @@
-//! Throughput of many sessions in one place: `cargo bench -p holdfast-engine --bench contention [SECONDS]`.
+//! Throughput of many sessions in one place: `cargo bench -p holdfast-engine --bench contention
+//! [SECONDS]`.
 //!
 //! What each session does is a transaction of one statement, made durable in memory, so that no
 //! disk is involved. The sessions all want the same row, four rows, or the end of one table. With

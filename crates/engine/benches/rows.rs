@@ -1,5 +1,5 @@
-//! Time per operation through the public interface when all pages are in the pool: `cargo bench -p holdfast-engine`.
-//! Files and log in memory; each line is the median of its rounds.
+//! Time per operation through the public interface when all pages are in the pool: `cargo bench -p
+//! holdfast-engine`. Files and log in memory; each line is the median of its rounds.
 //!
 //! ```text
 //! valgrind --tool=callgrind --toggle-collect='*measured*' .../rows-<hash> count <operation> <operations>

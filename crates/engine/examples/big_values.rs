@@ -1,4 +1,5 @@
-//! Values of many megabytes: stored in chains of pages of their own, read into a buffer that is used again.
+//! Values of many megabytes: stored in chains of pages of their own, read into a buffer that is
+//! used again.
 //!
 //! ```sh
 //! cargo run --release -p holdfast-engine --example big_values

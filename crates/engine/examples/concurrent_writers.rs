@@ -1,4 +1,5 @@
-//! Several threads move money between accounts, each transfer a transaction of its own, with retries.
+//! Several threads move money between accounts, each transfer a transaction of its own, with
+//! retries.
 //!
 //! ```sh
 //! cargo run --release -p holdfast-engine --example concurrent_writers
@@ -11,7 +12,8 @@ const NUMBER_OF_ACCOUNTS: u32 = 16;
 const THREADS: u32 = 4;
 const TRANSFERS: u32 = 200;
 
-/// Moves `amount`; whether there was enough. Runs again from the start when another transfer got in the way.
+/// Moves `amount`; whether there was enough. Runs again from the start when another transfer got in
+/// the way.
 fn transfer(db: &Database, from: u32, to: u32, amount: i64) -> Result<bool> {
     db.transact(|txn| {
         let accounts = txn.open_table(&ACCOUNTS)?;

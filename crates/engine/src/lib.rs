@@ -37,41 +37,49 @@
 //! # What there is
 //!
 //! * [`Database`]: a directory, opened by one process at a time; [`Builder`] for its settings.
-//! * [`ReadTransaction`], a snapshot, and [`WriteTransaction`], of which many run at once: row locks, isolation levels
-//!   ([`Isolation`]), deadlock detection, savepoints, statements that fail as a whole.
-//! * [`Table`]s from [`TableDefinition`]s: typed keys and values ([`Key`], [`Value`]), ranges in both directions,
-//!   [`Cursor`]s that fill the caller's buffers, secondary indexes ([`IndexDefinition`]) kept up by the engine.
-//! * Online [`Database::backup`], [`Database::verify`], [`Database::compact`], [`Database::salvage_table`], and
-//!   [`Database::stats`], which says how many bytes of which index are in the cache.
+//! * [`ReadTransaction`], a snapshot, and [`WriteTransaction`], of which many run at once: row
+//!   locks, isolation levels ([`Isolation`]), deadlock detection, savepoints, statements that fail
+//!   as a whole.
+//! * [`Table`]s from [`TableDefinition`]s: typed keys and values ([`Key`], [`Value`]), ranges in
+//!   both directions, [`Cursor`]s that fill the caller's buffers, secondary indexes
+//!   ([`IndexDefinition`]) kept up by the engine.
+//! * Online [`Database::backup`], [`Database::verify`], [`Database::compact`],
+//!   [`Database::salvage_table`], and [`Database::stats`], which says how many bytes of which index
+//!   are in the cache.
 //!
 //! # The cache
 //!
-//! Programs mix small requests with dumps, reports and backups, and a cache that follows recency forgets the former
-//! for the latter. Holdfast's does not: a page has to be asked for again after some time before it displaces pages in
-//! use, and long scans pass through a small ring. No hint is needed; [`ReadOptions::scan`] gives one.
+//! Programs mix small requests with dumps, reports and backups, and a cache that follows recency
+//! forgets the former for the latter. Holdfast's does not: a page has to be asked for again after
+//! some time before it displaces pages in use, and long scans pass through a small ring. No hint is
+//! needed; [`ReadOptions::scan`] gives one.
 //!
 //! # What a commit promises
 //!
-//! By default ([`FlushAtCommit::Sync`]) a commit that returned `Ok` survives a power cut; commits of concurrent
-//! transactions share one sync of the log. [`FlushAtCommit::Write`] survives the end of the process only, and
-//! [`FlushAtCommit::Lazy`] may lose the last second or so; neither ever leaves half a transaction. The choice is made
-//! per database ([`Builder::flush_log_at_commit`]), per transaction ([`WriteOptions::flush_at_commit`]) or per commit
+//! By default ([`FlushAtCommit::Sync`]) a commit that returned `Ok` survives a power cut; commits
+//! of concurrent transactions share one sync of the log. [`FlushAtCommit::Write`] survives the end
+//! of the process only, and [`FlushAtCommit::Lazy`] may lose the last second or so; neither ever
+//! leaves half a transaction. The choice is made per database ([`Builder::flush_log_at_commit`]),
+//! per transaction ([`WriteOptions::flush_at_commit`]) or per commit
 //! ([`WriteTransaction::commit_with`]).
 //!
-//! Torn pages are repaired at open. A failed sync stops the database ([`Error::Poisoned`]): only a reopen, which
-//! recovers from the log, can tell what is durable. A full disk fails statements, loses nothing, and work goes on once
-//! there is room. One thing no log can know: whether the very last group of bytes before a power cut was still being
-//! written or was damaged later; it is taken for the former.
+//! Torn pages are repaired at open. A failed sync stops the database ([`Error::Poisoned`]): only a
+//! reopen, which recovers from the log, can tell what is durable. A full disk fails statements,
+//! loses nothing, and work goes on once there is room. One thing no log can know: whether the very
+//! last group of bytes before a power cut was still being written or was damaged later; it is taken
+//! for the former.
 //!
 //! # Threads and async
 //!
-//! [`Database`] is `Send + Sync` and cheap to clone. Transactions, tables and ranges are `Send + Sync` too, and a
-//! transaction's statements run one at a time: share one between threads and they take turns. Calls block, on disk and on
-//! locks; from async code run a whole transaction in `spawn_blocking` (or a thread of its own), rather than one call
-//! at a time, so that no lock is held across an await.
+//! [`Database`] is `Send + Sync` and cheap to clone. Transactions, tables and ranges are `Send +
+//! Sync` too, and a transaction's statements run one at a time: share one between threads and they
+//! take turns. Calls block, on disk and on locks; from async code run a whole transaction in
+//! `spawn_blocking` (or a thread of its own), rather than one call at a time, so that no lock is
+//! held across an await.
 //!
-//! Dropping an unfinished write transaction rolls it back. A snapshot that lives long keeps one old version of each
-//! row that changes; at the limit ([`Builder::version_limit_bytes`]) the oldest one gets [`Error::SnapshotTooOld`].
+//! Dropping an unfinished write transaction rolls it back. A snapshot that lives long keeps one old
+//! version of each row that changes; at the limit ([`Builder::version_limit_bytes`]) the oldest one
+//! gets [`Error::SnapshotTooOld`].
 //!
 //! # Limits
 //!
@@ -86,15 +94,17 @@
 //!
 //! # The file format
 //!
-//! Every file carries a format version and feature bits. A release that cannot read what an older one wrote will have
-//! a new major version and a tool that converts; before 1.0 that means a new minor version. A database that a newer
-//! version wrote is refused with [`Error::Incompatible`], never guessed at.
+//! Every file carries a format version and feature bits. A release that cannot read what an older
+//! one wrote will have a new major version and a tool that converts; before 1.0 that means a new
+//! minor version. A database that a newer version wrote is refused with [`Error::Incompatible`],
+//! never guessed at.
 //!
 //! # What it is not
 //!
-//! It is no SQL database, no server, and not spread over machines. It is not for two processes at a time. It is no
-//! log-structured store: bulk inserts in random order cost page reads and writes. It keeps no data out of the cache's
-//! reach, so a handful of keys is better off in a file of its own. Linux first; it is built to be ported.
+//! It is no SQL database, no server, and not spread over machines. It is not for two processes at a
+//! time. It is no log-structured store: bulk inserts in random order cost page reads and writes. It
+//! keeps no data out of the cache's reach, so a handful of keys is better off in a file of its own.
+//! Linux first; it is built to be ported.
 #![forbid(unsafe_code)]
 
 mod api;

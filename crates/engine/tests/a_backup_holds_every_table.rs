@@ -1,5 +1,6 @@
-//! A backup that is reported as done holds every table with all its pages. A table whose file is missing, cut off, another database's or
-//! of a newer version fails it, or is listed if the caller wants the others.
+//! A backup that is reported as done holds every table with all its pages. A table whose file is
+//! missing, cut off, another database's or of a newer version fails it, or is listed if the caller
+//! wants the others.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A row's version header named a writer that there never was, on a page with the right checksum. A check called the database sound, and
-//! whatever read or changed the row did so for ever.
+//! A row's version header named a writer that there never was, on a page with the right checksum. A
+//! check called the database sound, and whatever read or changed the row did so for ever.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A table loses an index while it is checked: the index's pages become free, and the check calls nothing damaged.
+//! A table loses an index while it is checked: the index's pages become free, and the check calls
+//! nothing damaged.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! After a close the next open has no log to apply; after a crash it has, says how far it is, and applies it.
+//! After a close the next open has no log to apply; after a crash it has, says how far it is, and
+//! applies it.
 
 mod common;
 

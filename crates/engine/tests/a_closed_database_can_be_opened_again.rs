@@ -1,5 +1,6 @@
-//! After `close` the database can be opened again in the same process, whatever lives on of the closed one: handles, snapshots,
-//! transactions. These are refused, and nothing of theirs reaches the files.
+//! After `close` the database can be opened again in the same process, whatever lives on of the
+//! closed one: handles, snapshots, transactions. These are refused, and nothing of theirs reaches
+//! the files.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! After a conflict the transaction cannot go on: everything is undone, and later calls say so, the commit too. It could take savepoints
-//! and be committed, with what it had done before the statement that failed.
+//! After a conflict the transaction cannot go on: everything is undone, and later calls say so, the
+//! commit too. It could take savepoints and be committed, with what it had done before the
+//! statement that failed.
 
 mod common;
 
@@ -10,7 +11,8 @@ fn set(db: &Database, key: u64, value: &str) {
     db.transact(|txn| txn.open_table(&ROWS)?.upsert(key, value)).unwrap();
 }
 
-/// A transaction that has changed row 1 and reads a snapshot in which row 2 is as it is not any more.
+/// A transaction that has changed row 1 and reads a snapshot in which row 2 is as it is not any
+/// more.
 fn behind(db: &Database) -> WriteTransaction {
     common::fill(db, 0, 10);
     let txn = db.begin_write().unwrap();

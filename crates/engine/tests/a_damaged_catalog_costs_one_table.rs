@@ -1,5 +1,6 @@
-//! Damage of a table's record in the catalog disables that table alone, and never costs a file: a table that the catalog has forgotten keeps
-//! its rows, and a record that names another table's numbers does not take them away.
+//! Damage of a table's record in the catalog disables that table alone, and never costs a file: a
+//! table that the catalog has forgotten keeps its rows, and a record that names another table's
+//! numbers does not take them away.
 
 mod common;
 
@@ -27,7 +28,8 @@ fn write(disk: &MemoryDisk, file: &str, bytes: &[u8]) {
     disk.open(file, OpenOptions::new(FileKind::Data)).unwrap().write_at(0, bytes).unwrap();
 }
 
-/// The file of `rows`: numbers that a database has granted and not used are lost when it is opened again.
+/// The file of `rows`: numbers that a database has granted and not used are lost when it is opened
+/// again.
 const FILE: &str = "t32.hf";
 
 /// A closed database with `other`, and then `rows`; what `system.hf` held before the second one.
@@ -43,7 +45,8 @@ fn closed() -> (MemoryDisk, Vec<u8>) {
     (disk, before)
 }
 
-/// Changes the record of table `rows`, from its format on, or the next numbers, if that is the key; the page gets a right checksum.
+/// Changes the record of table `rows`, from its format on, or the next numbers, if that is the key;
+/// the page gets a right checksum.
 fn change_record(disk: &MemoryDisk, key: &[u8], change: impl FnOnce(&mut [u8])) {
     let mut system = read(disk, "system.hf");
     let leaf = system.chunks_exact_mut(4096).find(|page| page[12] == 3 && page[13] == 0 && page[24] == 1).unwrap();

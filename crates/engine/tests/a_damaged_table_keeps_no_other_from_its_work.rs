@@ -1,6 +1,7 @@
-//! An unfinished transaction has changed a table, one of whose pages is damaged: it cannot be rolled back to its end. Opening, purge, changes
-//! of definitions, checks and compaction go on in all other tables, the transaction's rows there are free, and it ends when the
-//! damaged table is dropped.
+//! An unfinished transaction has changed a table, one of whose pages is damaged: it cannot be
+//! rolled back to its end. Opening, purge, changes of definitions, checks and compaction go on in
+//! all other tables, the transaction's rows there are free, and it ends when the damaged table is
+//! dropped.
 
 mod common;
 
@@ -30,8 +31,8 @@ fn damage(disk: &MemoryDisk, file: &str) {
     data.write_at(leaf * 4096 + 2_000, &[byte[0] ^ 0x10]).unwrap();
 }
 
-/// A database in which an unfinished transaction has changed `other` and every row of `rows`, a leaf of which is damaged. An index of the
-/// table `raw` was about to be added.
+/// A database in which an unfinished transaction has changed `other` and every row of `rows`, a
+/// leaf of which is damaged. An index of the table `raw` was about to be added.
 fn damaged() -> (MemoryDisk, Database) {
     let (disk, db) = common::on_memory_disk();
     common::fill(&db, 0, 2_000);

@@ -1,5 +1,5 @@
-//! The pool kept the provider of the checkpoint's payload, which held the pool: a database that was dropped stayed in
-//! memory, all frames and all. The crash simulation found it by using 20 GiB.
+//! The pool kept the provider of the checkpoint's payload, which held the pool: a database that was
+//! dropped stayed in memory, all frames and all. The crash simulation found it by using 20 GiB.
 
 use std::sync::{Arc, Weak};
 

@@ -1,7 +1,8 @@
-//! The n-th read, write, sync or other call to the disk fails, for every n of a script that touches everything: a clear
-//! error or none, never a panic. What was acknowledged is there afterwards, and nothing else is; after a failed
-//! sync nothing is acknowledged any more until the database is opened again. Every other failure is followed by a power cut, the rest
-//! by a restart of the process; `HOLDFAST_EXHAUSTIVE=1` does both for each.
+//! The n-th read, write, sync or other call to the disk fails, for every n of a script that touches
+//! everything: a clear error or none, never a panic. What was acknowledged is there afterwards, and
+//! nothing else is; after a failed sync nothing is acknowledged any more until the database is
+//! opened again. Every other failure is followed by a power cut, the rest by a restart of the
+//! process; `HOLDFAST_EXHAUSTIVE=1` does both for each.
 
 mod common;
 
@@ -12,7 +13,8 @@ use common::tight_on;
 use holdfast::io::{CrashDisk, Disk, Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast::{Database, Error};
 
-/// Plays the script, repeating a step that failed once the disk is whole again. Returns the states that the database may be in.
+/// Plays the script, repeating a step that failed once the disk is whole again. Returns the states
+/// that the database may be in.
 fn play(db: &Database, faults: &FaultDisk) -> Vec<World> {
     let mut player = Player::new(db, World::new());
     for act in script() {
@@ -63,8 +65,8 @@ fn fail_each(fault: impl Fn(u64) -> Fault) {
     }
 }
 
-/// Fails one operation; then looks at what a power cut leaves, or at what a restart of the process finds. Returns whether there was
-/// such an operation.
+/// Fails one operation; then looks at what a power cut leaves, or at what a restart of the process
+/// finds. Returns whether there was such an operation.
 fn fail_at(fault: Fault, n: u64, power_cut: bool) -> bool {
     let crash = CrashDisk::new();
     let faults = FaultDisk::new(Arc::new(crash.clone()));
@@ -123,7 +125,8 @@ fn changes_of_files_and_names() {
     [FaultOp::SetLen, FaultOp::Open, FaultOp::Rename, FaultOp::Remove, FaultOp::SyncDir].into_iter().for_each(eio);
 }
 
-/// From some moment on there is no room, until a step has failed: for longer files, for new ones, for any write.
+/// From some moment on there is no room, until a step has failed: for longer files, for new ones,
+/// for any write.
 #[test]
 fn no_room() {
     for op in [FaultOp::SetLen, FaultOp::Open, FaultOp::Write] {

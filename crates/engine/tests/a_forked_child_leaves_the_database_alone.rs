@@ -1,6 +1,6 @@
-//! A child that `fork` makes has copies of its parent's handles. It can do nothing with them: every call is refused, and dropping them
-//! neither writes nor releases the parent's lock. A child that released the lock let a second process in, and commits of the parent
-//! were lost.
+//! A child that `fork` makes has copies of its parent's handles. It can do nothing with them: every
+//! call is refused, and dropping them neither writes nor releases the parent's lock. A child that
+//! released the lock let a second process in, and commits of the parent were lost.
 
 mod common;
 
@@ -13,7 +13,8 @@ fn is_closed<T>(result: Result<T>) -> bool {
 
 /// Runs `child` in a forked child; its answer.
 fn in_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls `child` and `_exit` and nothing of the test's harness; what it needs of the C library works after a fork.
+    // SAFETY: the child calls `child` and `_exit` and nothing of the test's harness; what it needs
+    // of the C library works after a fork.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "no child can be made");
     if pid == 0 {
@@ -64,7 +65,8 @@ fn whatever_it_does_with_the_handles() {
     let db = common::small().open(dir.path()).unwrap();
     common::assert_filled(&db, 0, 1_000);
 
-    // A child can open a database that the parent has closed, and the parent one that the child has closed.
+    // A child can open a database that the parent has closed, and the parent one that the child has
+    // closed.
     db.close().unwrap();
     let good = in_child(|| {
         let db = common::small().open(&path).unwrap();

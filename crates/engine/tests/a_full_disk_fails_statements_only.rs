@@ -1,4 +1,5 @@
-//! No room: statements fail with a clear error, nothing is lost, and work goes on once there is room.
+//! No room: statements fail with a clear error, nothing is lost, and work goes on once there is
+//! room.
 
 mod common;
 

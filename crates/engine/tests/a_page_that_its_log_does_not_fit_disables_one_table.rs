@@ -1,5 +1,6 @@
-//! A crash, and a page of one table with a right checksum and a wrong content: the log behind the checkpoint does not fit it. The
-//! database opens, all other tables have what was committed, and the damage stays known when the log is gone.
+//! A crash, and a page of one table with a right checksum and a wrong content: the log behind the
+//! checkpoint does not fit it. The database opens, all other tables have what was committed, and
+//! the damage stays known when the log is gone.
 
 mod common;
 
@@ -11,7 +12,8 @@ use holdfast_base::page;
 const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
 const PAGE: u64 = 4096;
 
-/// Both tables have rows from before a checkpoint that were changed behind it. As a crash leaves the files, with the name of that of `rows`.
+/// Both tables have rows from before a checkpoint that were changed behind it. As a crash leaves
+/// the files, with the name of that of `rows`.
 fn crashed() -> (MemoryDisk, String) {
     let (disk, db) = common::on_memory_disk();
     common::fill(&db, 0, 2_000);

@@ -1,5 +1,5 @@
-//! A statement calls code of the program: what makes index keys of rows. When that panicked, the row was changed and its entries were
-//! not, and a program that caught the panic could commit that.
+//! A statement calls code of the program: what makes index keys of rows. When that panicked, the
+//! row was changed and its entries were not, and a program that caught the panic could commit that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,5 +1,6 @@
-//! Bytes that are no row of the table's types: a check that makes entries from rows reports them, and goes on. And a salvage into a database
-//! with smaller pages counts the rows that have no room there, and saves the others.
+//! Bytes that are no row of the table's types: a check that makes entries from rows reports them,
+//! and goes on. And a salvage into a database with smaller pages counts the rows that have no room
+//! there, and saves the others.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! A table that is salvaged has the index entries of the rows that were saved: made from the rows if the program has said how, else copied
-//! from those indexes that are intact. A damaged index is left out and named, never left short of entries.
+//! A table that is salvaged has the index entries of the rows that were saved: made from the rows
+//! if the program has said how, else copied from those indexes that are intact. A damaged index is
+//! left out and named, never left short of entries.
 
 mod common;
 
@@ -21,7 +22,8 @@ fn text(i: u64) -> String {
     format!("all w{} {i} {}", i % 7, "x".repeat(100))
 }
 
-/// A database that was opened anew, with 1,000 rows, where a leaf of this index of `texts` is damaged (0: of the rows).
+/// A database that was opened anew, with 1,000 rows, where a leaf of this index of `texts` is
+/// damaged (0: of the rows).
 fn damaged(index: usize) -> Database {
     let (disk, db) = common::on_memory_disk();
     db.transact(|txn| {

@@ -1,5 +1,5 @@
-//! A table that is in use stays cached while a table several times the cache is read from end to end: without a word
-//! about it, with one, and not at all if the program says that it is no scan.
+//! A table that is in use stays cached while a table several times the cache is read from end to
+//! end: without a word about it, with one, and not at all if the program says that it is no scan.
 
 mod common;
 
@@ -8,9 +8,10 @@ use holdfast::{Database, ReadOptions, Scan, TableDefinition};
 const HOT: TableDefinition<u64, &[u8]> = TableDefinition::new("hot");
 const BIG: TableDefinition<u64, &[u8]> = TableDefinition::new("big");
 
-/// Rows of the big table between two readings of the hot one: 500 pages, so that a hot page that has not proved itself
-/// yet is still remembered when it is wanted again. (At 2,500 pages, more than the cache and its ghost hold, how many
-/// hot pages stayed was the luck of the first reading: 66 to 102 of 570 were read again each time, or none.)
+/// Rows of the big table between two readings of the hot one: 500 pages, so that a hot page that
+/// has not proved itself yet is still remembered when it is wanted again. (At 2,500 pages, more
+/// than the cache and its ghost hold, how many hot pages stayed was the luck of the first reading:
+/// 66 to 102 of 570 were read again each time, or none.)
 const EVERY: u64 = 2_000;
 
 fn database() -> Database {
@@ -63,7 +64,8 @@ fn that_is_declared() {
     assert_eq!(misses_beside(Scan::Yes), 0);
 }
 
-/// The policy alone, from the references: what it may lose, once, is what has not left small, a tenth of the frames.
+/// The policy alone, from the references: what it may lose, once, is what has not left small, a
+/// tenth of the frames.
 #[test]
 fn that_is_denied() {
     let misses = misses_beside(Scan::No);

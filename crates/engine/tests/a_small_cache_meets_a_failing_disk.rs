@@ -1,5 +1,6 @@
-//! Tables larger than the cache: pages are read again and again, and written to make room. Reads, writes and syncs fail at some of these
-//! moments: a clear error, nothing is lost, and it goes on once the disk works again.
+//! Tables larger than the cache: pages are read again and again, and written to make room. Reads,
+//! writes and syncs fail at some of these moments: a clear error, nothing is lost, and it goes on
+//! once the disk works again.
 
 mod common;
 
@@ -20,7 +21,8 @@ fn loaded() -> (MemoryDisk, World) {
     (disk, world)
 }
 
-/// Changes every part of the table, each change a transaction that dirties pages all over the cache.
+/// Changes every part of the table, each change a transaction that dirties pages all over the
+/// cache.
 fn acts() -> Vec<Act> {
     let stripe = |version: u32| {
         (0..70u64).flat_map(move |i| puts(i * 100 + u64::from(version)..i * 100 + u64::from(version) + 1, version, 880))

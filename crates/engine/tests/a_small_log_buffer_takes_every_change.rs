@@ -1,5 +1,5 @@
-//! The split of a node logs more than the smallest log buffer let through at once with large pages: the change was refused when pages had been changed
-//! already, which stopped the database.
+//! The split of a node logs more than the smallest log buffer let through at once with large pages:
+//! the change was refused when pages had been changed already, which stopped the database.
 
 mod common;
 

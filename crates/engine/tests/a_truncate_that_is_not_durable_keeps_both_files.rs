@@ -1,4 +1,5 @@
-//! A truncation whose commit cannot be made durable: which of the two tables there is, only the next open can tell, so both files stay.
+//! A truncation whose commit cannot be made durable: which of the two tables there is, only the
+//! next open can tell, so both files stay.
 
 mod common;
 

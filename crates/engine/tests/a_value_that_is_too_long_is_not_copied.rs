@@ -1,4 +1,5 @@
-//! A value longer than the limit is refused by its length, before any of its bytes is looked at: it took twelve seconds to copy one.
+//! A value longer than the limit is refused by its length, before any of its bytes is looked at: it
+//! took twelve seconds to copy one.
 
 use holdfast::limits::VALUE_LEN_MAX;
 use holdfast::{Database, Error, TableDefinition};

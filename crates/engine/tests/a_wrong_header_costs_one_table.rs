@@ -1,5 +1,5 @@
-//! A table's file whose header counts too few pages, or that a newer version wrote, disables its table: nothing of it is overwritten, and the
-//! database opens, whatever the log has for the file.
+//! A table's file whose header counts too few pages, or that a newer version wrote, disables its
+//! table: nothing of it is overwritten, and the database opens, whatever the log has for the file.
 
 mod common;
 
@@ -10,7 +10,8 @@ use holdfast_base::page;
 
 const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
 
-/// The files of a database that was killed, with the header of the file of `rows` changed; the checksum is right.
+/// The files of a database that was killed, with the header of the file of `rows` changed; the
+/// checksum is right.
 fn killed(change: impl FnOnce(&mut [u8])) -> MemoryDisk {
     damaged(|header| {
         change(header);

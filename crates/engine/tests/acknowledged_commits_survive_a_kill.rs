@@ -1,4 +1,5 @@
-//! A child process writes and is killed without warning; what it had acknowledged is there, and nothing is half there.
+//! A child process writes and is killed without warning; what it had acknowledged is there, and
+//! nothing is half there.
 
 mod common;
 
@@ -35,7 +36,8 @@ fn last(db: &Database) -> u64 {
     txn.open_table(&RIGHT).ok().and_then(|t| t.last().unwrap()).map_or(0, |(i, _)| i)
 }
 
-/// Starts the writer, waits for `commits` acknowledgements, kills it; the last that was acknowledged.
+/// Starts the writer, waits for `commits` acknowledgements, kills it; the last that was
+/// acknowledged.
 fn kill_after(dir: &Path, commits: usize) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "writer", "--nocapture"])

@@ -1,4 +1,5 @@
-//! A prepared transaction keeps the tables that it has changed as they are, also while another session has adopted it to end it.
+//! A prepared transaction keeps the tables that it has changed as they are, also while another
+//! session has adopted it to end it.
 
 mod common;
 
@@ -14,7 +15,8 @@ fn begin(db: &RawDatabase) -> RawTransaction {
     db.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap()
 }
 
-/// A database with the tables `t`, changed by the prepared transaction `x` whose session has gone, and `other`.
+/// A database with the tables `t`, changed by the prepared transaction `x` whose session has gone,
+/// and `other`.
 fn with_prepared() -> RawDatabase {
     let settings = common::small().lock_wait_timeout(Duration::from_millis(50));
     let db = RawDatabase::new(settings.disk(Arc::new(MemoryDisk::new())).create("test").unwrap());

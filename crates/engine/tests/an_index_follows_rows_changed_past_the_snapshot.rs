@@ -1,5 +1,6 @@
-//! Without snapshot isolation a change acts on the newest committed row, which the snapshot need not see. The row is the transaction's
-//! own from then on; through an index it was still found where the snapshot had it, or twice, or not at all.
+//! Without snapshot isolation a change acts on the newest committed row, which the snapshot need
+//! not see. The row is the transaction's own from then on; through an index it was still found
+//! where the snapshot had it, or twice, or not at all.
 
 use holdfast::{Database, IndexDefinition, Isolation, Result, TableDefinition, WriteOptions, WriteTransaction};
 
@@ -128,7 +129,8 @@ fn a_range_that_is_open_meanwhile_follows() {
     assert_eq!(range.map(Result::unwrap).collect::<Vec<_>>(), [("cid".into(), 3), ("dan".into(), 2)]);
 }
 
-/// At READ COMMITTED each call has a view of its own; the row was read at another one than the entry.
+/// At READ COMMITTED each call has a view of its own; the row was read at another one than the
+/// entry.
 #[test]
 fn a_range_at_read_committed_shows_rows_as_its_entries_are() {
     let db = database();

@@ -18,7 +18,8 @@ fn with_lost_pages() -> (CrashDisk, Database) {
     let large = "v".repeat(400_000);
     for n in 1..200 {
         let disk = CrashDisk::new();
-        // A log buffer that is smaller than the value, so that a part of the insert reaches the disk.
+        // A log buffer that is smaller than the value, so that a part of the insert reaches the
+        // disk.
         let settings =
             |disk: &CrashDisk| common::small().log_buffer_bytes(64 << 10).disk(std::sync::Arc::new(disk.clone()));
         let db = settings(&disk).create("test").unwrap();

@@ -1,5 +1,6 @@
-//! Creating, and opening, leave alone what they cannot account for: the files of a database that lacks some, files of other databases,
-//! files of none. Only a creation that was cut short is cleared away.
+//! Creating, and opening, leave alone what they cannot account for: the files of a database that
+//! lacks some, files of other databases, files of none. Only a creation that was cut short is
+//! cleared away.
 
 mod common;
 
@@ -36,7 +37,8 @@ fn put(disk: &MemoryDisk, name: &str, bytes: &[u8]) {
     file.set_len(bytes.len() as u64).unwrap();
 }
 
-/// Neither a creation nor an open takes the directory, nothing in it changes, and the error names what is wrong.
+/// Neither a creation nor an open takes the directory, nothing in it changes, and the error names
+/// what is wrong.
 fn assert_refused(disk: &MemoryDisk, what: &str) {
     let before = files(disk);
     let builder = common::small().disk(Arc::new(disk.clone()));
@@ -112,7 +114,8 @@ fn a_file_that_no_table_has_stays_unless_it_is_a_leftover() {
     let (other, _) = closed();
     let of_other = files(&other).into_iter().find(|(name, _)| *name == file).unwrap().1;
     let own = files(&disk).into_iter().find(|(name, _)| *name == file).unwrap().1;
-    // A number that the database has not given out; one that it has, but another database's file; no file of pages.
+    // A number that the database has not given out; one that it has, but another database's file;
+    // no file of pages.
     let strangers = [("t99.hf", &own), ("t18.hf", &of_other), ("t19.hf", &b"something else".to_vec())];
     for (name, bytes) in strangers {
         put(&disk, name, bytes);

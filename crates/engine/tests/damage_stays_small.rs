@@ -1,4 +1,5 @@
-//! A flipped bit is found by `verify` and by reading, disables its table and no other, and salvage saves the rest.
+//! A flipped bit is found by `verify` and by reading, disables its table and no other, and salvage
+//! saves the rest.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The power goes at every point of a create, a rename, a drop and a truncate: each has happened as a whole or not at all, and no
-//! file is left over.
+//! The power goes at every point of a create, a rename, a drop and a truncate: each has happened as
+//! a whole or not at all, and no file is left over.
 
 mod common;
 
@@ -20,7 +20,8 @@ fn rows(db: &Database, name: &str) -> u64 {
     txn.open_table(&table(name)).unwrap().iter().unwrap().try_fold(0, |n, row| row.map(|_| n + 1)).unwrap()
 }
 
-/// Runs `change` on a database with the filled table `a`, cutting the power after `n` operations, for every `n`.
+/// Runs `change` on a database with the filled table `a`, cutting the power after `n` operations,
+/// for every `n`.
 fn cut_everywhere(change: impl Fn(&Database) -> Result<()>, check: impl Fn(&Database, bool)) {
     for n in 0.. {
         let disk = CrashDisk::new();

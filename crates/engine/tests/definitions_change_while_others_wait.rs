@@ -1,5 +1,6 @@
-//! A change of definitions waits for the transactions that use its table, and for those alone: others change definitions meanwhile, and
-//! a temporary table goes at once, under the transaction that has written to it.
+//! A change of definitions waits for the transactions that use its table, and for those alone:
+//! others change definitions meanwhile, and a temporary table goes at once, under the transaction
+//! that has written to it.
 
 mod common;
 

@@ -1,6 +1,7 @@
-//! A flipped bit anywhere - in a page of any kind, in a record of any kind of the log, in any other file - is a clear
-//! error that says where, or does no harm at all: never a panic, never a row that is lost or changed without a word. A bad page
-//! disables its table, and the others go on. A sample of bits by default, many more with `HOLDFAST_EXHAUSTIVE=1`.
+//! A flipped bit anywhere - in a page of any kind, in a record of any kind of the log, in any other
+//! file - is a clear error that says where, or does no harm at all: never a panic, never a row that
+//! is lost or changed without a word. A bad page disables its table, and the others go on. A sample
+//! of bits by default, many more with `HOLDFAST_EXHAUSTIVE=1`.
 
 mod common;
 
@@ -72,8 +73,8 @@ impl Life {
     }
 }
 
-/// Plays the script, then makes history that a long snapshot holds back: undo pages and versions. Ends with a clean stop or a
-/// power cut.
+/// Plays the script, then makes history that a long snapshot holds back: undo pages and versions.
+/// Ends with a clean stop or a power cut.
 fn live(stop: bool) -> Life {
     live_in(settings, stop)
 }
@@ -140,7 +141,8 @@ fn says_where(error: &Error, file: &str, places: &[String]) {
     );
 }
 
-/// Opens a database in whose `file` a bit of `page` is flipped, and holds it to its word. Returns whether it was noticed.
+/// Opens a database in whose `file` a bit of `page` is flipped, and holds it to its word. Returns
+/// whether it was noticed.
 fn check_page(life: &Life, flipped: MemoryDisk, file: &str, page: usize, kind: &str) -> bool {
     let own = ["system.hf", "undo.hf"].iter().position(|own| *own == file);
     let space = own.unwrap_or_else(|| file[1..].trim_end_matches(".hf").parse().unwrap());
@@ -213,7 +215,8 @@ fn kinds(files: &Files) -> BTreeMap<&'static str, Vec<(String, usize)>> {
     kinds
 }
 
-/// Whether the power cut came in the middle of writing a page home, which takes the double-write file to repair.
+/// Whether the power cut came in the middle of writing a page home, which takes the double-write
+/// file to repair.
 fn is_a_page_torn(files: &Files) -> bool {
     let spaces = files.iter().filter(|(name, _)| name.ends_with(".hf"));
     spaces.flat_map(|(_, bytes)| bytes.chunks_exact(PAGE)).any(|page| {
@@ -285,7 +288,8 @@ fn old_versions_are_no_matter_to_rows_being_rolled_back() {
     }
 }
 
-/// After a power cut the log has records for pages that are damaged: the others get theirs all the same.
+/// After a power cut the log has records for pages that are damaged: the others get theirs all the
+/// same.
 #[test]
 fn in_pages_that_recovery_needs() {
     let life = live(false);
@@ -330,7 +334,8 @@ fn segments(files: &Files) -> BTreeMap<u64, String> {
     of_log.filter_map(|(name, bytes)| Some((start(bytes)?, name.clone()))).collect()
 }
 
-/// With a log of twice what a life writes, the checkpoint has not passed over all records of some kind, wherever the machine let it come.
+/// With a log of twice what a life writes, the checkpoint has not passed over all records of some
+/// kind, wherever the machine let it come.
 #[test]
 fn in_every_kind_of_log_record() {
     let settings = |disk| settings(disk).log_capacity_bytes(8 << 20);
@@ -359,7 +364,8 @@ fn in_every_kind_of_log_record() {
                     says_where(&error, "wal.", &["the log".into(), "checkpoint".into()]);
                     refused += 1;
                 }
-                // The very last flush cannot be told from one that the power cut off: at most what it acknowledged is missing.
+                // The very last flush cannot be told from one that the power cut off: at most what
+                // it acknowledged is missing.
                 Ok(db) => {
                     let found = world(&db).unwrap();
                     assert!(life.states.iter().rev().take(2).any(|state| *state == found), "{kind} at {at}: lost");

@@ -1,5 +1,5 @@
-//! Indexes are added to a table that has rows, and dropped from it, without a copy: all of it happens or nothing, wherever the power
-//! goes, and no page is lost.
+//! Indexes are added to a table that has rows, and dropped from it, without a copy: all of it
+//! happens or nothing, wherever the power goes, and no page is lost.
 
 mod common;
 
@@ -256,7 +256,8 @@ fn a_prepared_transaction_keeps_its_table() {
     assert_added(&db, "t");
 }
 
-/// Runs `change` on a database with the filled tables `t` and `u`, cutting the power after `n` operations.
+/// Runs `change` on a database with the filled tables `t` and `u`, cutting the power after `n`
+/// operations.
 fn cut_everywhere(change: impl Fn(&RawDatabase) -> Result<()>, check: impl Fn(&RawDatabase, bool)) {
     for n in 0.. {
         let disk = CrashDisk::new();

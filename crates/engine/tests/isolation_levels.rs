@@ -1,4 +1,5 @@
-//! What each level promises, in short; the lock and version rules have their own tests below this floor.
+//! What each level promises, in short; the lock and version rules have their own tests below this
+//! floor.
 
 mod common;
 

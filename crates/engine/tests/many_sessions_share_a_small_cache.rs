@@ -1,6 +1,7 @@
-//! Sessions that wrote large values in a cache of five megabytes stood still within seconds: an allocation waited for a frame with a page
-//! latched, and for that very page. Here every kind of change meets every other one in the smallest cache. The number of operations is
-//! fixed; a watchdog tells a hang from a slow machine.
+//! Sessions that wrote large values in a cache of five megabytes stood still within seconds: an
+//! allocation waited for a frame with a page latched, and for that very page. Here every kind of
+//! change meets every other one in the smallest cache. The number of operations is fixed; a
+//! watchdog tells a hang from a slow machine.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Read-only opens share a database with each other and exclude those that write, whether there is a lock file or not, and whether the user
-//! that reads may write to the directory or not.
+//! Read-only opens share a database with each other and exclude those that write, whether there is
+//! a lock file or not, and whether the user that reads may write to the directory or not.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Recovery itself meets a disk that fails, at every operation it does: the open is refused with a clear error, or it
-//! succeeds; a later one, when the disk works again, finds everything that was acknowledged.
+//! Recovery itself meets a disk that fails, at every operation it does: the open is refused with a
+//! clear error, or it succeeds; a later one, when the disk works again, finds everything that was
+//! acknowledged.
 
 mod common;
 
@@ -37,7 +38,8 @@ fn fail_each(op: FaultOp, kind: FaultKind) {
                     assert!(found == expected, "{op:?} {n}: something is missing");
                 }
                 if n % 2 == 0 {
-                    // The checkpoint that this takes must not give up what a failure kept recovery from doing.
+                    // The checkpoint that this takes must not give up what a failure kept recovery
+                    // from doing.
                     let _ = db.close();
                 }
             }
@@ -70,8 +72,8 @@ fn syncs() {
     fail_each(FaultOp::Sync, FaultKind::Eio);
 }
 
-/// A table's file that could not be opened for once was passed over by recovery, and what its log records said was lost with the
-/// next checkpoint.
+/// A table's file that could not be opened for once was passed over by recovery, and what its log
+/// records said was lost with the next checkpoint.
 #[test]
 fn opens_and_changes_of_files() {
     for op in [FaultOp::Open, FaultOp::SetLen, FaultOp::Rename, FaultOp::Remove, FaultOp::SyncDir] {

@@ -1,4 +1,5 @@
-//! The basics: insert, update, upsert, delete, get, ranges, and what transactions see of each other.
+//! The basics: insert, update, upsert, delete, get, ranges, and what transactions see of each
+//! other.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Secondary indexes: kept up by every statement, unique if asked, and as old as the snapshot that reads them.
+//! Secondary indexes: kept up by every statement, unique if asked, and as old as the snapshot that
+//! reads them.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Nothing waits for the disk on account of a temporary table. It ends with the run of the database: an open drops what a
-//! crash has left of it, and a backup does not have it.
+//! Nothing waits for the disk on account of a temporary table. It ends with the run of the
+//! database: an open drops what a crash has left of it, and a backup does not have it.
 
 mod common;
 

@@ -90,7 +90,8 @@ fn under_load() {
             db.set_replacement_policy(policies[n % policies.len()]).unwrap();
             db.set_cache_size_bytes(bytes).unwrap();
             assert_eq!(db.stats().cache.size_bytes, bytes);
-            // A look at some rows between two changes, so that there is something to evict under each.
+            // A look at some rows between two changes, so that there is something to evict under
+            // each.
             let txn = db.begin_read().unwrap();
             let rows = txn.open_table(&ROWS).unwrap();
             (0..COUNT).step_by(37).for_each(|i| assert!(rows.get(i).unwrap().is_some()));

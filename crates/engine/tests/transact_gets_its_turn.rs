@@ -1,5 +1,6 @@
-//! `transact` ran a transaction again after a conflict just as before, 100 times, and so gave up now and then where four threads read
-//! and changed one row. It locks what it conflicted on before it reads anything, and so conflicts on each row once at most.
+//! `transact` ran a transaction again after a conflict just as before, 100 times, and so gave up
+//! now and then where four threads read and changed one row. It locks what it conflicted on before
+//! it reads anything, and so conflicts on each row once at most.
 
 use std::cell::Cell;
 
@@ -85,7 +86,8 @@ fn many_threads_that_change_one_row_never_conflict() {
     });
 }
 
-/// A unique key that another transaction gave to a row and took away again is an entry of its index.
+/// A unique key that another transaction gave to a row and took away again is an entry of its
+/// index.
 #[test]
 fn a_conflict_may_be_on_an_entry_of_an_index() {
     const BY_VALUE: IndexDefinition<u64, u64, u64> =

@@ -1,5 +1,5 @@
-//! The tables of INFORMATION_SCHEMA in the user documentation are the engine's listings. After a change of a listing
-//! `UPDATE_DOCS=1 cargo test -p holdfast-engine --test user_docs` writes it.
+//! The tables of INFORMATION_SCHEMA in the user documentation are the engine's listings. After a
+//! change of a listing `UPDATE_DOCS=1 cargo test -p holdfast-engine --test user_docs` writes it.
 
 use holdfast::Listing;
 

@@ -1,5 +1,6 @@
-//! A table that was created, or emptied by putting a new one in its place, does not exist for views of before. They would find
-//! it empty, and a dump with one snapshot would lose its rows without a word.
+//! A table that was created, or emptied by putting a new one in its place, does not exist for views
+//! of before. They would find it empty, and a dump with one snapshot would lose its rows without a
+//! word.
 
 mod common;
 

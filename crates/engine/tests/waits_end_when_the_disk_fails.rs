@@ -21,7 +21,8 @@ fn on_faults() -> (FaultDisk, Database) {
     (faults, db)
 }
 
-/// Threads that waited for a row when a sync failed woke at their lock wait timeout, 50 seconds later by default.
+/// Threads that waited for a row when a sync failed woke at their lock wait timeout, 50 seconds
+/// later by default.
 #[test]
 fn row_locks_when_the_database_stops() {
     let (faults, db) = on_faults();

@@ -25,11 +25,12 @@ use crate::schema::info::TableInfo;
 use crate::session::retry;
 use crate::session::transaction::Transaction;
 
-/// An open database. Cloning the handle is cheap, and all clones are the same database, usable from any thread.
+/// An open database. Cloning the handle is cheap, and all clones are the same database, usable from
+/// any thread.
 ///
-/// It is closed by [`Database::close`], or when the last handle and the last transaction are dropped. It belongs to the process that opened
-/// it: in a forked child every call fails with [`crate::Error::Closed`], and dropping the handle there leaves the parent's database
-/// alone.
+/// It is closed by [`Database::close`], or when the last handle and the last transaction are
+/// dropped. It belongs to the process that opened it: in a forked child every call fails with
+/// [`crate::Error::Closed`], and dropping the handle there leaves the parent's database alone.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) instance: Arc<Instance>,
@@ -118,15 +119,16 @@ impl Database {
         Transaction::begin_write(self.reference(), options).map(WriteTransaction::new)
     }
 
-    /// Runs `body` in a write transaction and commits it. When body or commit fails with [`crate::Error::Conflict`] or
-    /// [`crate::Error::Deadlock`], the transaction is rolled back and everything is done again, so `body` must have no
-    /// effect but on the database. What an attempt conflicted on is locked by the next one before `body` runs: it waits
-    /// for its turn, and does not conflict there again. With any other error the transaction is rolled back and the error
+    /// Runs `body` in a write transaction and commits it. When body or commit fails with
+    /// [`crate::Error::Conflict`] or [`crate::Error::Deadlock`], the transaction is rolled back and
+    /// everything is done again, so `body` must have no effect but on the database. What an attempt
+    /// conflicted on is locked by the next one before `body` runs: it waits for its turn, and does
+    /// not conflict there again. With any other error the transaction is rolled back and the error
     /// returned.
     ///
     /// # Errors
-    /// What `body` returns; a conflict or deadlock only after 1,000 attempts; [`crate::Error::LockTimeout`] if another
-    /// transaction keeps what is to be locked first.
+    /// What `body` returns; a conflict or deadlock only after 1,000 attempts;
+    /// [`crate::Error::LockTimeout`] if another transaction keeps what is to be locked first.
     pub fn transact<T>(&self, body: impl FnMut(&WriteTransaction) -> Result<T>) -> Result<T> {
         self.transact_with(&WriteOptions::default(), body)
     }
@@ -146,15 +148,17 @@ impl Database {
     /// Creates a table. Crash-safe: it exists afterwards, or it does not.
     ///
     /// # Errors
-    /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty, longer than 1,023 bytes or holds
-    /// control characters; [`crate::Error::DiskFull`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty,
+    /// longer than 1,023 bytes or holds control characters; [`crate::Error::DiskFull`],
+    /// [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn create_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
         tables::create_table(&self.instance, definition).map(drop)
     }
 
-    /// Creates a table with the rows that `rows` pushes, in ascending order of their keys: several times as fast as
-    /// inserting them. Crash-safe: it exists afterwards with all rows, or it does not. The entries of its secondary
-    /// indexes are held in memory meanwhile, and other tables cannot be created or dropped.
+    /// Creates a table with the rows that `rows` pushes, in ascending order of their keys: several
+    /// times as fast as inserting them. Crash-safe: it exists afterwards with all rows, or it does
+    /// not. The entries of its secondary indexes are held in memory meanwhile, and other tables
+    /// cannot be created or dropped.
     ///
     /// ```
     /// # use holdfast::{Database, TableDefinition};
@@ -166,8 +170,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::create_table`]; those of [`crate::TableLoader::push`]; [`crate::Error::DuplicateKey`] if a unique
-    /// index gets a key twice; what `rows` returns.
+    /// As [`Database::create_table`]; those of [`crate::TableLoader::push`];
+    /// [`crate::Error::DuplicateKey`] if a unique index gets a key twice; what `rows` returns.
     pub fn create_table_with<K: Key, V: Value>(
         &self,
         definition: &TableDefinition<K, V>,
@@ -176,12 +180,12 @@ impl Database {
         tables::create_table_with(&self.instance, definition, rows).map(drop)
     }
 
-    /// Removes a table and gives its space back: its file is unlinked as soon as no transaction that began before
-    /// needs it. Waits for transactions that have changed the table to end.
+    /// Removes a table and gives its space back: its file is unlinked as soon as no transaction
+    /// that began before needs it. Waits for transactions that have changed the table to end.
     ///
     /// # Errors
-    /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does not end within the lock wait
-    /// timeout; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does
+    /// not end within the lock wait timeout; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         tables::drop_table(&self.instance, name, self.instance.settings.lock_wait_timeout)
     }
@@ -189,8 +193,8 @@ impl Database {
     /// Gives a table another name. Transactions that began before know it by the old one.
     ///
     /// # Errors
-    /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`], [`crate::Error::InvalidArgument`], [`crate::Error::Io`],
-    /// [`crate::Error::ReadOnly`].
+    /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`],
+    /// [`crate::Error::InvalidArgument`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         tables::rename_table(&self.instance, from, to, &[])
     }
@@ -207,8 +211,8 @@ impl Database {
         stats::collect(&self.instance)
     }
 
-    /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that asks ten times a
-    /// second does not change what it watches.
+    /// The part of [`Database::stats`] about the cache. It reads no page, so that a monitor that
+    /// asks ten times a second does not change what it watches.
     #[must_use]
     pub fn cache_stats(&self) -> (CacheStats, Vec<TableStats>) {
         stats::of_cache(&self.instance)
@@ -244,8 +248,9 @@ impl Database {
         status::deadlock(&self.instance)
     }
 
-    /// Checks every page and what hangs together: checksums, order of the trees, allocation, index entries against
-    /// rows. Runs beside everything else. Damage is in the report; an error means that the check could not be done.
+    /// Checks every page and what hangs together: checksums, order of the trees, allocation, index
+    /// entries against rows. Runs beside everything else. Damage is in the report; an error means
+    /// that the check could not be done.
     ///
     /// # Errors
     /// [`crate::Error::Closed`], [`crate::Error::Poisoned`].
@@ -253,41 +258,50 @@ impl Database {
         verify::verify(&self.instance, options, progress)
     }
 
-    /// Copies what can be read of table `name` into the table of the same name in `target`, which is created there if there is none,
-    /// and passes over damaged pages. Indexes of that table get the entries of the rows that were saved. To have them all, create the
-    /// table with its definition in `target` first: otherwise a damaged index is left out, unless the program has opened the table
-    /// here for writing.
+    /// Copies what can be read of table `name` into the table of the same name in `target`, which
+    /// is created there if there is none, and passes over damaged pages. Indexes of that table get
+    /// the entries of the rows that were saved. To have them all, create the table with its
+    /// definition in `target` first: otherwise a damaged index is left out, unless the program has
+    /// opened the table here for writing.
     ///
     /// # Errors
-    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target` has other types, or indexes of which it is
-    /// not known how their entries are made; errors of `target`.
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target`
+    /// has other types, or indexes of which it is not known how their entries are made; errors of
+    /// `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
         salvage::salvage_table(&self.instance, name, target.reference())
     }
 
-    /// Copies what can be read of the tables whose files are in the directory `dir` into tables of this database, which are created
-    /// if there are none of these names: for what cannot be opened at all, because the log, `holdfast.meta` or the catalog is lost or damaged. The
-    /// name of each table and what was found of it. Where a database can be opened, [`Database::salvage_table`] finds more.
+    /// Copies what can be read of the tables whose files are in the directory `dir` into tables of
+    /// this database, which are created if there are none of these names: for what cannot be opened
+    /// at all, because the log, `holdfast.meta` or the catalog is lost or damaged. The name of each
+    /// table and what was found of it. Where a database can be opened, [`Database::salvage_table`]
+    /// finds more.
     ///
-    /// Nothing is recovered: changes that were only in the log are missing, and those of transactions that had not committed are there. A table
-    /// that the catalog does not name any more is saved as plain bytes under the name of its file. New tables have no indexes; those of a table that
-    /// this database has, and that was created or opened for writing since it was opened, are filled.
+    /// Nothing is recovered: changes that were only in the log are missing, and those of
+    /// transactions that had not committed are there. A table that the catalog does not name any
+    /// more is saved as plain bytes under the name of its file. New tables have no indexes; those
+    /// of a table that this database has, and that was created or opened for writing since it was
+    /// opened, are filled.
     ///
     /// # Errors
-    /// [`crate::Error::AlreadyOpen`] if a program has `dir` open; [`crate::Error::NotADatabase`] without a table's file;
-    /// [`crate::Error::DamagedFile`] without a sound page; [`crate::Error::TableMismatch`] if a table here has other types; errors of this
-    /// database.
+    /// [`crate::Error::AlreadyOpen`] if a program has `dir` open; [`crate::Error::NotADatabase`]
+    /// without a table's file; [`crate::Error::DamagedFile`] without a sound page;
+    /// [`crate::Error::TableMismatch`] if a table here has other types; errors of this database.
     pub fn salvage_files(&self, dir: impl AsRef<Path>) -> Result<Vec<(String, crate::SalvageReport)>> {
         salvage_files::salvage_files(dir.as_ref(), self.reference())
     }
 
-    /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in use. The copy is
-    /// opened like any database; [`Database::restore`] checks and recovers it first.
+    /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in
+    /// use. The copy is opened like any database; [`Database::restore`] checks and recovers it
+    /// first.
     ///
     /// # Errors
-    /// [`crate::Error::AlreadyExists`] if `dir` is not empty; [`crate::Error::DamagedPage`]; [`crate::Error::DamagedFile`] and
-    /// [`crate::Error::Incompatible`] for a table whose file cannot be used, unless [`BackupOptions::leave_out_damaged`] is set;
-    /// [`crate::Error::InvalidArgument`] for a rate of 0; [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    /// [`crate::Error::AlreadyExists`] if `dir` is not empty; [`crate::Error::DamagedPage`];
+    /// [`crate::Error::DamagedFile`] and [`crate::Error::Incompatible`] for a table whose file
+    /// cannot be used, unless [`BackupOptions::leave_out_damaged`] is set;
+    /// [`crate::Error::InvalidArgument`] for a rate of 0; [`crate::Error::DiskFull`],
+    /// [`crate::Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>, options: &BackupOptions) -> Result<crate::BackupReport> {
         backup::backup(&self.instance, dir.as_ref(), options)
     }
@@ -300,8 +314,8 @@ impl Database {
         Database::builder().restore(dir)
     }
 
-    /// Moves pages from the ends of the tables' files into free space further ahead and cuts the files, while they
-    /// are in use.
+    /// Moves pages from the ends of the tables' files into free space further ahead and cuts the
+    /// files, while they are in use.
     ///
     /// # Errors
     /// [`crate::Error::ReadOnly`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
@@ -309,8 +323,8 @@ impl Database {
         compact::compact(&self.instance)
     }
 
-    /// Writes all changed pages and moves the checkpoint to the end of the log. Not needed in normal running:
-    /// checkpoints are continuous.
+    /// Writes all changed pages and moves the checkpoint to the end of the log. Not needed in
+    /// normal running: checkpoints are continuous.
     ///
     /// # Errors
     /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
@@ -326,12 +340,12 @@ impl Database {
         self.instance.set_cache_size(bytes)
     }
 
-    /// Changes how much log is kept between checkpoints, in bytes, while it is written. Less takes effect as the checkpoint follows.
-    /// It lasts until the database is closed.
+    /// Changes how much log is kept between checkpoints, in bytes, while it is written. Less takes
+    /// effect as the checkpoint follows. It lasts until the database is closed.
     ///
     /// # Errors
-    /// [`crate::Error::InvalidArgument`] below 4 MiB, or if it is too little for the log buffer chosen at open;
-    /// [`crate::Error::Poisoned`], [`crate::Error::Io`].
+    /// [`crate::Error::InvalidArgument`] below 4 MiB, or if it is too little for the log buffer
+    /// chosen at open; [`crate::Error::Poisoned`], [`crate::Error::Io`].
     pub fn set_log_capacity_bytes(&self, bytes: u64) -> Result<()> {
         self.instance.set_log_capacity(bytes)
     }
@@ -349,13 +363,15 @@ impl Database {
         self.instance.set_scan_hints(on);
     }
 
-    /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that the next open has
-    /// nothing to recover. Transactions that still run, other handles and snapshots get [`crate::Error::Closed`] from now on; what was not
-    /// committed is rolled back by the next open. The database can be opened again when this returns, also after an error.
+    /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that
+    /// the next open has nothing to recover. Transactions that still run, other handles and
+    /// snapshots get [`crate::Error::Closed`] from now on; what was not committed is rolled back by
+    /// the next open. The database can be opened again when this returns, also after an error.
     ///
     /// # Errors
     /// [`crate::Error::Closed`] in a forked child, where nothing is done;
-    /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`]: nothing committed is lost, the next open recovers.
+    /// [`crate::Error::Poisoned`], [`crate::Error::DiskFull`], [`crate::Error::Io`]: nothing
+    /// committed is lost, the next open recovers.
     pub fn close(self) -> Result<()> {
         self.instance.close()
     }

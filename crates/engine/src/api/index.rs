@@ -28,8 +28,9 @@ pub type Entry<K, I> = (<I as Value>::Owned, <K as Value>::Owned);
 /// A row found through an index: index key, primary key, value.
 pub type IndexedRow<K, V, I> = (<I as Value>::Owned, <K as Value>::Owned, <V as Value>::Owned);
 
-/// The bounds in the index's tree, whose keys are index key ++ primary key: an index key is self-delimiting and no
-/// prefix of another, so all its entries lie between it and it followed by more than any primary key.
+/// The bounds in the index's tree, whose keys are index key ++ primary key: an index key is
+/// self-delimiting and no prefix of another, so all its entries lie between it and it followed by
+/// more than any primary key.
 fn entry_bounds<'k, I: Key>(range: &impl RangeBounds<I::Ref<'k>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let encode = |key: &I::Ref<'k>| {
         let mut out = Vec::with_capacity(32);
@@ -52,7 +53,8 @@ fn entry_bounds<'k, I: Key>(range: &impl RangeBounds<I::Ref<'k>>) -> (Bound<Vec<
     (from, to)
 }
 
-/// The first byte string behind all that begin with `prefix`, as a bound; unbounded if there is none.
+/// The first byte string behind all that begin with `prefix`, as a bound; unbounded if there is
+/// none.
 fn after(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
     while let Some(last) = prefix.last_mut() {
         if *last < u8::MAX {
@@ -78,8 +80,8 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
         Ok(row.map(|(_, key, value)| (key, value)))
     }
 
-    /// The rows whose index keys lie in `range`, in the order of the index; rows with equal index keys in the order of
-    /// their primary keys.
+    /// The rows whose index keys lie in `range`, in the order of the index; rows with equal index
+    /// keys in the order of their primary keys.
     ///
     /// # Errors
     /// As [`crate::ReadTable::range`].

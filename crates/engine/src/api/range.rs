@@ -1,4 +1,5 @@
-//! Going through rows: [`Range`], an iterator of owned rows from both ends, and [`Cursor`], which fills buffers.
+//! Going through rows: [`Range`], an iterator of owned rows from both ends, and [`Cursor`], which
+//! fills buffers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,15 +16,16 @@ use crate::{Error, Result};
 
 /// The rows of a range, from both ends; made by [`crate::ReadTable::range`].
 ///
-/// It holds no page and no latch between items, so it may live as long as its transaction, and thousands of them may
-/// be open. Rows that the same write transaction adds ahead of it will be seen.
+/// It holds no page and no latch between items, so it may live as long as its transaction, and
+/// thousands of them may be open. Rows that the same write transaction adds ahead of it will be
+/// seen.
 pub struct Range<'t, K: Key, V: Value> {
     ends: Ends<'t>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// A range of byte strings from both ends. Each end has its own cursor, made when it is first asked; they meet where
-/// one would pass the last key that the other gave.
+/// A range of byte strings from both ends. Each end has its own cursor, made when it is first
+/// asked; they meet where one would pass the last key that the other gave.
 pub(crate) struct Ends<'t> {
     transaction: &'t Transaction,
     pub handle: TableRef<'t>,
@@ -82,8 +84,8 @@ impl<'t> Ends<'t> {
         Ok(Some((&self.key, &self.value)))
     }
 
-    /// Reads the row of `key`, to which the entry leads that came from the end that `direction` starts at, into `value`; false if there is
-    /// none.
+    /// Reads the row of `key`, to which the entry leads that came from the end that `direction`
+    /// starts at, into `value`; false if there is none.
     pub(crate) fn row(&self, direction: Direction, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let cursor = match direction {
             Direction::Forward => &self.front,
@@ -231,8 +233,8 @@ impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
         self.raw.seek(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice), direction)
     }
 
-    /// Replaces the contents of `key` and `value` by the next row in the direction of the last seek; false at the end
-    /// of the range.
+    /// Replaces the contents of `key` and `value` by the next row in the direction of the last
+    /// seek; false at the end of the range.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] before the first seek; as [`crate::ReadTable::get`].

@@ -1,4 +1,5 @@
-//! Transactions: [`ReadTransaction`] is a snapshot, [`WriteTransaction`] can change rows, and many may run at once.
+//! Transactions: [`ReadTransaction`] is a snapshot, [`WriteTransaction`] can change rows, and many
+//! may run at once.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ use crate::{Error, Result};
 
 /// A snapshot of the database: it sees what was committed when it began, however long it lives.
 ///
-/// Costs writers nothing but one old version per row that they change meanwhile. Ends when it is dropped.
+/// Costs writers nothing but one old version per row that they change meanwhile. Ends when it is
+/// dropped.
 pub struct ReadTransaction {
     transaction: Transaction,
 }
@@ -26,7 +28,8 @@ impl ReadTransaction {
     /// Opens a table for reading.
     ///
     /// # Errors
-    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with other types or indexes.
+    /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with
+    /// other types or indexes.
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<ReadTable<'_, K, V>> {
         let handle = self.transaction.table(definition.name())?;
         handle.check_types(definition)?;
@@ -42,7 +45,8 @@ impl ReadTransaction {
 
 impl Drop for ReadTransaction {
     fn drop(&mut self) {
-        // There is nothing to roll back, and the counters are to say so. A database that is closed does not mind.
+        // There is nothing to roll back, and the counters are to say so. A database that is closed
+        // does not mind.
         let _ = self.transaction.commit(None);
     }
 }
@@ -53,12 +57,14 @@ impl fmt::Debug for ReadTransaction {
     }
 }
 
-/// A transaction that can change rows. Any number of them run at the same time, also on the same table.
+/// A transaction that can change rows. Any number of them run at the same time, also on the same
+/// table.
 ///
 /// Rolls back when it is dropped without [`WriteTransaction::commit`]. It may move between threads.
 ///
-/// Its snapshot is taken by the first read without a lock. A statement that fails has no effect, and the transaction goes on. After
-/// [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it is rolled back, and all later calls fail with the same error.
+/// Its snapshot is taken by the first read without a lock. A statement that fails has no effect,
+/// and the transaction goes on. After [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it
+/// is rolled back, and all later calls fail with the same error.
 pub struct WriteTransaction {
     transaction: Transaction,
 }
@@ -74,11 +80,12 @@ impl WriteTransaction {
 
     /// Opens a table for reading and writing, and creates it if there is none.
     ///
-    /// Creating a table is a transaction of its own: the new, empty table stays when this one rolls back.
+    /// Creating a table is a transaction of its own: the new, empty table stays when this one rolls
+    /// back.
     ///
     /// # Errors
-    /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when it is created, those of
-    /// [`crate::Database::create_table`].
+    /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when
+    /// it is created, those of [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
         let handle = table_or_create(&self.transaction, definition)?;
         handle.check_types(definition)?;
@@ -91,8 +98,8 @@ impl WriteTransaction {
     /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Deadlock`], [`crate::Error::Conflict`] and others that have ended the transaction: an earlier call
-    /// had reported it, and everything was rolled back.
+    /// [`crate::Error::Deadlock`], [`crate::Error::Conflict`] and others that have ended the
+    /// transaction: an earlier call had reported it, and everything was rolled back.
     pub fn savepoint(&self) -> Result<Savepoint> {
         self.transaction.savepoint().map(Savepoint)
     }
@@ -100,8 +107,9 @@ impl WriteTransaction {
     /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay.
     ///
     /// # Errors
-    /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone itself; those of
-    /// [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage, after which the transaction is over, too.
+    /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone
+    /// itself; those of [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage, after
+    /// which the transaction is over, too.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.transaction.rollback_to(&savepoint.0)
     }
@@ -126,7 +134,8 @@ impl WriteTransaction {
     /// Undoes all changes. Dropping the transaction does the same; this reports errors.
     ///
     /// # Errors
-    /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next open.
+    /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next
+    /// open.
     pub fn rollback(self) -> Result<()> {
         self.transaction.rollback()
     }

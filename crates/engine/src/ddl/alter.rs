@@ -1,4 +1,5 @@
-//! Changing the indexes of a table in place: adding, dropping and reordering them, crash-safe at any point.
+//! Changing the indexes of a table in place: adding, dropping and reordering them, crash-safe at
+//! any point.
 //!
 //! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as
 //! *unused*: their pages belong to no table. Then their trees are made, and the caller fills them.
@@ -14,9 +15,9 @@
 //! New indexes have no old versions: to views of before they do not exist
 //! ([`TableIndex::set_since`]).
 //!
-//! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one of its unused indexes, before
-//! the database is open. No page is ever allocated without saying whose it is, but parts of large values that nothing
-//! refers to yet; an id is never used twice.
+//! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one
+//! of its unused indexes, before the database is open. No page is ever allocated without saying
+//! whose it is, but parts of large values that nothing refers to yet; an id is never used twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,8 +189,9 @@ impl Change {
     }
 }
 
-/// Makes the changes of all `alterations`, and gives other tables other options, at once. It waits for writers of each for `wait`. An error
-/// beside `true` says that this is done, but could not be made durable.
+/// Makes the changes of all `alterations`, and gives other tables other options, at once. It waits
+/// for writers of each for `wait`. An error beside `true` says that this is done, but could not be
+/// made durable.
 pub(crate) fn commit(
     instance: &Instance,
     mut alterations: Vec<(&mut Alteration, Outcome)>,
@@ -215,7 +217,8 @@ pub(crate) fn commit(
     (done, result)
 }
 
-/// Keeps the writers out of a table and puts what they have done since the beginning into its new indexes.
+/// Keeps the writers out of a table and puts what they have done since the beginning into its new
+/// indexes.
 fn prepare(instance: &Instance, alteration: &mut Alteration, wait: Duration) -> Result<Closed> {
     alteration.entered = None;
     let closed = keep_writers_out(instance, &alteration.table, wait)?;
@@ -227,8 +230,8 @@ fn prepare(instance: &Instance, alteration: &mut Alteration, wait: Duration) -> 
     Ok(closed)
 }
 
-/// Puts the tables as they are to be in the place of those that are, where all are prepared. The error inside says that this is done, but
-/// could not be made durable.
+/// Puts the tables as they are to be in the place of those that are, where all are prepared. The
+/// error inside says that this is done, but could not be made durable.
 fn replace(
     instance: &Instance,
     alterations: &mut [(&mut Alteration, Outcome)],
@@ -262,7 +265,8 @@ fn publish(instance: &Instance, change: Change) {
     let _ = free(instance, &old.store, &gone, true);
 }
 
-/// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages to which no tree leads.
+/// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages
+/// to which no tree leads.
 pub(crate) fn abandon(instance: &Instance, alteration: &Alteration, is_whole: bool) -> Result<()> {
     let _ddl = instance.ddl.lock();
     let store = &alteration.table.store;
@@ -272,7 +276,8 @@ pub(crate) fn abandon(instance: &Instance, alteration: &Alteration, is_whole: bo
     free(instance, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
 }
 
-/// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets them.
+/// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets
+/// them.
 fn free(instance: &Instance, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
     if indexes.is_empty() {
         return Ok(());

@@ -1,5 +1,6 @@
-//! Creating a table together with its rows, faster than inserting them: sorted input, pages written once and full,
-//! no undo. The table enters the catalog when it is complete, so a crash leaves all of it or nothing.
+//! Creating a table together with its rows, faster than inserting them: sorted input, pages written
+//! once and full, no undo. The table enters the catalog when it is complete, so a crash leaves all
+//! of it or nothing.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ impl<K: Key, V: Value> TableLoader<'_, K, V> {
     /// Appends a row; keys must ascend.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if the key is the one before, [`Error::InvalidArgument`] if it is less;
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], [`Error::Io`].
+    /// [`Error::DuplicateKey`] if the key is the one before, [`Error::InvalidArgument`] if it is
+    /// less; [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], [`Error::Io`].
     pub fn push(&mut self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
         let (key, value) = (encode_key::<K>(key), encode::<V>(value)?);
         for (spec, entries) in self.specs.iter().zip(&mut self.entries) {

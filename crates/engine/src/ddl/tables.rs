@@ -1,10 +1,13 @@
 //! Creating, dropping and renaming tables, one at a time, each crash-safe at any point.
 //!
-//! **Create.** 1. The ids are taken by a transaction of their own, so that no space id is ever used twice. That the space's id was given out is
-//! durable before its file exists, so that the next open knows the file of a creation that was cut short from a file that is not this database's
-//! to remove. 2. The file is created, with its directory entry durable, before anything in it is logged.
-//! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table in the catalog: from its commit on it exists. A crash
-//! before that leaves a file that the next open removes.
+//! **Create.** 1. The ids are taken by a transaction of their own, so that no space id is ever used
+//! twice. That the space's id was given out is durable before its file exists, so that the next
+//! open knows the file of a creation that was cut short from a file that is not this database's to
+//! remove. 2. The file is created, with its directory entry durable, before anything in it is
+//! logged.
+//! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table
+//!    in the catalog: from its commit on it exists. A crash before that leaves a file that the next
+//!    open removes.
 //!
 //! **Drop.** New writers are kept out and those inside are waited for, before the lock of the
 //! catalog is taken: others go on changing definitions meanwhile. A table that a prepared
@@ -19,19 +22,24 @@
 //! what does not differ, so that the rest does not grow with the number of tables. An empty table
 //! has a file of eight pages.
 //!
-//! **Temporary tables.** But for granting space ids, which is done for several at a time, none of this waits for the disk: the file is not synced (its first pages are in the log instead), nor the directory,
-//! nor the commits in the catalog. So a crash may leave such a table in the catalog with a file that lacks parts, or without one:
-//! it is damaged then, which is no error of the database, and can be dropped. Its writers are not waited for: the only one is the
-//! transaction of the session that drops it, and goes on. What that has changed there is forgotten with the table, by a rollback, too.
+//! **Temporary tables.** But for granting space ids, which is done for several at a time, none of
+//! this waits for the disk: the file is not synced (its first pages are in the log instead), nor
+//! the directory, nor the commits in the catalog. So a crash may leave such a table in the catalog
+//! with a file that lacks parts, or without one: it is damaged then, which is no error of the
+//! database, and can be dropped. Its writers are not waited for: the only one is the transaction of
+//! the session that drops it, and goes on. What that has changed there is forgotten with the table,
+//! by a rollback, too.
 //!
-//! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the new, empty table under the
-//! name takes the old one out.
+//! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the
+//! new, empty table under the name takes the old one out.
 //!
-//! **A file goes only when no catalog can name it any more**: not after a commit that could not be made durable, since whether it took place is
-//! for the next open to find out. The database has stopped by then; the open removes the files that its catalog does not know.
+//! **A file goes only when no catalog can name it any more**: not after a commit that could not be
+//! made durable, since whether it took place is for the next open to find out. The database has
+//! stopped by then; the open removes the files that its catalog does not know.
 //!
-//! **Views.** To a view that is older than a table the table does not exist, whatever its name: reads of it fail
-//! ([`Error::SnapshotTooOld`]), where the view would find it empty. A transaction that has met an older table under the name keeps that one.
+//! **Views.** To a view that is older than a table the table does not exist, whatever its name:
+//! reads of it fail ([`Error::SnapshotTooOld`]), where the view would find it empty. A transaction
+//! that has met an older table under the name keeps that one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +72,8 @@ fn durability_for(table: &TableHandle) -> Durability {
     durability_of(table.store.file.lifetime)
 }
 
-/// Longest name of a table, in bytes: with a letter before it, it is a key of the catalog, also in pages of the smallest size.
+/// Longest name of a table, in bytes: with a letter before it, it is a key of the catalog, also in
+/// pages of the smallest size.
 const TABLE_NAME_MAX: usize = holdfast_base::limits::key_len_max(holdfast_base::limits::PAGE_SIZE_MIN) - 1;
 
 /// Longest name of an index, in bytes.
@@ -192,8 +201,8 @@ fn create(
     build(instance, plan, fill, |space, record, rows| enter(instance, plan, space, record, rows))
 }
 
-/// What comes of entering a table in the catalog. An error beside the table says that it is there, but that its commit
-/// could not be made durable.
+/// What comes of entering a table in the catalog. An error beside the table says that it is there,
+/// but that its commit could not be made durable.
 type Entered = (Arc<TableHandle>, Result<()>);
 
 /// Makes the file of a table and what is in it; `enter` makes it known.
@@ -223,7 +232,8 @@ pub(crate) fn numbers_left(next: Option<u32>) -> Result<u32> {
     next.ok_or_else(|| Error::LimitReached("all numbers of tables and indexes are used up".into()))
 }
 
-/// Space ids granted at a time, so that not each creation has to wait for the log; so many at most are never used.
+/// Space ids granted at a time, so that not each creation has to wait for the log; so many at most
+/// are never used.
 const SPACES_AHEAD: u32 = 16;
 
 /// Takes the ids of a new table, for good. That the space's is given out is durable.
@@ -265,7 +275,8 @@ fn enter(instance: &Instance, plan: &Plan, space: &Arc<SpaceFile>, record: Table
     Ok((table, added))
 }
 
-/// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here on.
+/// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here
+/// on.
 fn open_new(
     instance: &Instance,
     plan: &Plan,
@@ -309,9 +320,10 @@ pub(crate) fn find(instance: &Instance, name: &str) -> Result<Arc<TableHandle>> 
     instance.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))
 }
 
-/// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long for rollbacks that are under way; the
-/// session gives up if it is killed ([`wake_waits`]). The
-/// caller does not hold the lock of the catalog: by the time that it does, the table may have been dropped, or have got another name.
+/// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long
+/// for rollbacks that are under way; the session gives up if it is killed ([`wake_waits`]). The
+/// caller does not hold the lock of the catalog: by the time that it does, the table may have been
+/// dropped, or have got another name.
 pub(crate) fn keep_writers_out(instance: &Instance, table: &TableHandle, wait: Duration) -> Result<Closed> {
     let file = &table.store.file;
     let closed = file.close_gate(&instance.wait(wait))?;
@@ -327,8 +339,9 @@ pub(crate) fn wake_waits(instance: &Instance) {
     instance.txns.wake_waits_for_rollbacks();
 }
 
-/// Sees to it that what transactions without a user have changed in the table is undone. What cannot be undone in other tables does not
-/// matter, nor does damage: the table that is damaged can be dropped, since rollback passes over what is dropped.
+/// Sees to it that what transactions without a user have changed in the table is undone. What
+/// cannot be undone in other tables does not matter, nor does damage: the table that is damaged can
+/// be dropped, since rollback passes over what is dropped.
 fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
     let rolled_back = instance.txns.roll_back_losers();
     instance.txns.wait_for_rollbacks(wait)?;
@@ -357,7 +370,8 @@ pub(crate) fn check_unprepared(instance: &Instance, name: &str) -> Result<()> {
     keep_for_prepared(instance, &*find(instance, name)?)
 }
 
-/// Says in the file of a table that the catalog has got that it may not go any more. That of a temporary one may: a crash ends the table.
+/// Says in the file of a table that the catalog has got that it may not go any more. That of a
+/// temporary one may: a crash ends the table.
 fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
     if lifetime == Lifetime::Lasting {
         // If this fails, the next open does it.
@@ -365,8 +379,8 @@ fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
     }
 }
 
-/// Says in a table's file that it may go when the catalog does not know it any more. If the file is damaged it stays after a crash in the
-/// middle of a drop: nobody can tell then whose it is.
+/// Says in a table's file that it may go when the catalog does not know it any more. If the file is
+/// damaged it stays after a crash in the middle of a drop: nobody can tell then whose it is.
 fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
     if table.store.file.lifetime == Lifetime::Temporary {
         // It has said so since it was created.
@@ -490,7 +504,8 @@ pub(crate) fn set_options(instance: &Instance, options: &OptionsOf<'_>) -> Resul
     Ok(())
 }
 
-/// Gives a table another name, and at the same time other options to it (by its new name) and others.
+/// Gives a table another name, and at the same time other options to it (by its new name) and
+/// others.
 pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
     instance.check_writable()?;
     check_table_name(to)?;

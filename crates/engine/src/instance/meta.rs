@@ -1,7 +1,8 @@
 //! `holdfast.meta`: what makes a directory a database.
 //!
-//! When a database is created it is there first of all under another name, and renamed last of all, so that a creation that was cut short
-//! leaves no database behind and can be told from anything else (see [`crate::create`]). Never changed afterwards.
+//! When a database is created it is there first of all under another name, and renamed last of all,
+//! so that a creation that was cut short leaves no database behind and can be told from anything
+//! else (see [`crate::create`]). Never changed afterwards.
 //!
 //! ```text
 //! offset size
@@ -134,7 +135,8 @@ impl Meta {
         disk.sync_dir()
     }
 
-    /// Writes the file `name`, durably but for its name. It lies within a sector, so a power cut leaves all of it, or nothing.
+    /// Writes the file `name`, durably but for its name. It lies within a sector, so a power cut
+    /// leaves all of it, or nothing.
     fn write(&self, disk: &dyn Disk, name: &str, create: Create) -> Result<()> {
         let file = disk.open(name, OpenOptions::new(FileKind::Meta).create(create))?;
         file.write_at(0, &self.encode())?;

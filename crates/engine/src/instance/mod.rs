@@ -52,7 +52,8 @@ pub(crate) struct Instance {
     pub ddl: Mutex<NextIds>,
     /// The same version for each group of threads, so that threads that only read it do not meet.
     pub schema: Spread<RwLock<Local<Arc<Schema>>>>,
-    /// Files named like those of tables that the catalog does not know, and that are not known to be leftovers.
+    /// Files named like those of tables that the catalog does not know, and that are not known to
+    /// be leftovers.
     pub strangers: Vec<String>,
     /// Held during a compaction.
     pub compacting: Mutex<()>,
@@ -122,7 +123,8 @@ impl Instance {
         Arc::clone(&self.schema.mine().read())
     }
 
-    /// For an open: rolls back the transactions that a crash has left, which may have locked records of the catalog. False if one has still.
+    /// For an open: rolls back the transactions that a crash has left, which may have locked
+    /// records of the catalog. False if one has still.
     pub fn has_free_catalog(&self) -> bool {
         let catalog = [self.catalog.index.id()];
         // What cannot be rolled back in other tables does not matter.
@@ -217,8 +219,9 @@ impl Instance {
         self.pool().checkpoint().map(drop)
     }
 
-    /// Stops everything and gives the directory back, although handles, transactions and snapshots may live on: they are refused whatever
-    /// they ask for, and nothing of theirs reaches the files any more. A second call waits for the first one and does nothing.
+    /// Stops everything and gives the directory back, although handles, transactions and snapshots
+    /// may live on: they are refused whatever they ask for, and nothing of theirs reaches the files
+    /// any more. A second call waits for the first one and does nothing.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.process.is_current() {
             return self.check();
@@ -236,8 +239,9 @@ impl Instance {
         clean.and(closed)
     }
 
-    /// Whether the caller is a forked child of the process that opened the database. Then a share of it is leaked: to drop it would be to
-    /// wait for threads that the child does not have, and for latches that they held when it was forked.
+    /// Whether the caller is a forked child of the process that opened the database. Then a share
+    /// of it is leaked: to drop it would be to wait for threads that the child does not have, and
+    /// for latches that they held when it was forked.
     pub(crate) fn leak_in_child(self: &Arc<Self>) -> bool {
         let is_child = !self.process.is_current();
         if is_child {

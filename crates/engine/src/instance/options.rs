@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-/// What a commit waits for, per database ([`crate::Builder::flush_log_at_commit`]) or per transaction.
+/// What a commit waits for, per database ([`crate::Builder::flush_log_at_commit`]) or per
+/// transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum FlushAtCommit {
-    /// Until the log is on stable storage: an acknowledged commit survives a power cut. InnoDB's 1. The default.
+    /// Until the log is on stable storage: an acknowledged commit survives a power cut. InnoDB's 1.
+    /// The default.
     #[default]
     Sync,
-    /// Until the log is handed to the operating system: survives the end of the process, not a power cut. InnoDB's 2.
+    /// Until the log is handed to the operating system: survives the end of the process, not a
+    /// power cut. InnoDB's 2.
     Write,
-    /// For nothing: the log is written soon after. The last second or so of commits may be lost by a crash, never a
-    /// part of one. InnoDB's 0.
+    /// For nothing: the log is written soon after. The last second or so of commits may be lost by
+    /// a crash, never a part of one. InnoDB's 0.
     Lazy,
 }
 
@@ -42,11 +45,13 @@ impl From<FlushAtCommit> for holdfast_txn::Durability {
 pub enum Isolation {
     /// Every statement sees what was committed when it began.
     ReadCommitted,
-    /// All statements see the snapshot of the first one. With snapshot isolation (the default) the first of two
-    /// transactions to change a row wins and the other gets [`crate::Error::Conflict`].
+    /// All statements see the snapshot of the first one. With snapshot isolation (the default) the
+    /// first of two transactions to change a row wins and the other gets
+    /// [`crate::Error::Conflict`].
     #[default]
     RepeatableRead,
-    /// As if transactions ran one after the other: reads lock what they read, and ranges against inserts.
+    /// As if transactions ran one after the other: reads lock what they read, and ranges against
+    /// inserts.
     Serializable,
 }
 
@@ -73,7 +78,8 @@ pub enum WaitMode {
     SkipLocked,
 }
 
-/// Options of one write transaction. `WriteOptions::default()` takes what the database was opened with.
+/// Options of one write transaction. `WriteOptions::default()` takes what the database was opened
+/// with.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub(crate) isolation: Isolation,
@@ -111,7 +117,8 @@ impl WriteOptions {
     }
 
     /// Whether changing a row that another transaction changed since this one's snapshot is a
-    /// [`crate::Error::Conflict`] (on, the crate's default) or acts on the newest committed row (off, as MySQL does).
+    /// [`crate::Error::Conflict`] (on, the crate's default) or acts on the newest committed row
+    /// (off, as MySQL does).
     #[must_use]
     pub fn snapshot_isolation(mut self, on: bool) -> WriteOptions {
         self.snapshot_isolation = Some(on);
@@ -121,8 +128,8 @@ impl WriteOptions {
 
 /// Whether a range is a scan, that is, reads pages which it will not come back to.
 ///
-/// The cache needs no hint: a cursor that walks many leaves is found out. Saying so beforehand only saves it the
-/// finding out.
+/// The cache needs no hint: a cursor that walks many leaves is found out. Saying so beforehand only
+/// saves it the finding out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Scan {

@@ -1,7 +1,8 @@
 //! A disk over another one that it never changes: writes stay in memory, reads prefer them.
 //!
-//! [`crate::Builder::open_read_only`] recovers on it, and a salvage reads through it. It keeps what recovery writes, block by block, so it costs memory
-//! in proportion to the log's tail. Invariant: the disk below is only opened read-only, listed and asked.
+//! [`crate::Builder::open_read_only`] recovers on it, and a salvage reads through it. It keeps what
+//! recovery writes, block by block, so it costs memory in proportion to the log's tail. Invariant:
+//! the disk below is only opened read-only, listed and asked.
 
 use std::collections::BTreeMap;
 use std::io;

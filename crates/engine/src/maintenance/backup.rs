@@ -1,18 +1,22 @@
 //! Copying a database while it is in use.
 //!
-//! 0. Every table has to have a file with all the pages that its header counts, or the backup fails, or lists it as left out: what is reported as
-//!    copied is complete.
-//! 1. The log is followed from the checkpoint on; from now on no segment is reused before it is copied.
-//! 2. The files of pages are copied as they are on disk, as many pages as their headers count, page by page with their checksums checked,
-//!    while others write them. A page that does not check out (a write was under way) is read again, in the end through the cache. Between
-//!    two pieces the log that was written meanwhile is copied.
-//! 3. With definitions held still for a moment, the files of tables that were created meanwhile are copied, and the log
-//!    up to its end at this moment.
-//! 4. `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the copied log.
+//! 0. Every table has to have a file with all the pages that its header counts, or the backup
+//!    fails, or lists it as left out: what is reported as copied is complete.
+//! 1. The log is followed from the checkpoint on; from now on no segment is reused before it is
+//!    copied.
+//! 2. The files of pages are copied as they are on disk, as many pages as their headers count, page
+//!    by page with their checksums checked, while others write them. A page that does not check out
+//!    (a write was under way) is read again, in the end through the cache. Between two pieces the
+//!    log that was written meanwhile is copied.
+//! 3. With definitions held still for a moment, the files of tables that were created meanwhile are
+//!    copied, and the log up to its end at this moment.
+//! 4. `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the
+//!    copied log.
 //!
-//! Every change up to the end of the copied log is either in the copied page or in the copied log, because the copied
-//! log begins at a checkpoint that was durable before the first page was read. Tables dropped meanwhile leave files
-//! that the first open removes; their files stay until the backup has ended, because it holds the schema.
+//! Every change up to the end of the copied log is either in the copied page or in the copied log,
+//! because the copied log begins at a checkpoint that was durable before the first page was read.
+//! Tables dropped meanwhile leave files that the first open removes; their files stay until the
+//! backup has ended, because it holds the schema.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,31 +59,34 @@ impl BackupOptions {
         BackupOptions::default()
     }
 
-    /// Copies at most so many bytes a second, for the sake of the other users of the database. At least 1.
+    /// Copies at most so many bytes a second, for the sake of the other users of the database. At
+    /// least 1.
     #[must_use]
     pub fn rate_limit_bytes_per_second(mut self, bytes: u64) -> BackupOptions {
         self.rate_limit_bytes_per_second = Some(bytes);
         self
     }
 
-    /// Whether tables whose files cannot be used (missing, cut off, another database's, written by a newer version) are left out and listed in
-    /// [`BackupReport::left_out`], instead of failing the backup before it copies anything. In the copy they are damaged: their files are
-    /// missing. Default false. A damaged page fails the backup in any case.
+    /// Whether tables whose files cannot be used (missing, cut off, another database's, written by
+    /// a newer version) are left out and listed in [`BackupReport::left_out`], instead of failing
+    /// the backup before it copies anything. In the copy they are damaged: their files are missing.
+    /// Default false. A damaged page fails the backup in any case.
     #[must_use]
     pub fn leave_out_damaged(mut self, on: bool) -> BackupOptions {
         self.leave_out_damaged = on;
         self
     }
 
-    /// Puts the copy on `disk` instead of a directory of the file system: for tests and models. The path given to
-    /// [`crate::Database::backup`] is then only a name in messages.
+    /// Puts the copy on `disk` instead of a directory of the file system: for tests and models. The
+    /// path given to [`crate::Database::backup`] is then only a name in messages.
     #[must_use]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> BackupOptions {
         self.disk = Some(disk);
         self
     }
 
-    /// Asked now and then: true ends the backup with [`Error::Interrupted`]. What was copied is no database.
+    /// Asked now and then: true ends the backup with [`Error::Interrupted`]. What was copied is no
+    /// database.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> BackupOptions {
         self.stop = Some(Arc::new(stop));

@@ -7,11 +7,13 @@
 //! bitmaps, since a writer allocates pages before anything leads to them; otherwise it is left for
 //! another time. What nothing leads to then, nothing can lead to later.
 //!
-//! Table by table: the last node of the file is moved into the first free page, by one mini-transaction each, until the
-//! last page cannot be moved (a root, or a part of a large value) or nothing in front of it is free. Then the page
-//! count is lowered, and after a checkpoint, when no log record can ask for the pages any more, the file is cut.
+//! Table by table: the last node of the file is moved into the first free page, by one
+//! mini-transaction each, until the last page cannot be moved (a root, or a part of a large value)
+//! or nothing in front of it is free. Then the page count is lowered, and after a checkpoint, when
+//! no log record can ask for the pages any more, the file is cut.
 //!
-//! A table that is damaged, or whose damage shows on the way, is left as it is then and named in the report; the others go on.
+//! A table that is damaged, or whose damage shows on the way, is left as it is then and named in
+//! the report; the others go on.
 
 use std::sync::Arc;
 
@@ -80,7 +82,8 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
     Ok(report)
 }
 
-/// Compacts one table. If its file can be cut: the space, and the log position that the checkpoint must have passed.
+/// Compacts one table. If its file can be cut: the space, and the log position that the checkpoint
+/// must have passed.
 fn compact_table(
     instance: &Instance,
     table: &TableHandle,

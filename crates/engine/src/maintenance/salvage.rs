@@ -1,13 +1,15 @@
 //! Saving what can be read of a damaged table.
 //!
-//! **Rows.** The tree above them may be what is damaged, so the file is read page by page: every sound page that says it is
-//! a leaf of the table's rows gives its rows. A row whose large value cannot be read is counted and left out. The newest
-//! version of every row is taken, that of a transaction which had not committed included.
+//! **Rows.** The tree above them may be what is damaged, so the file is read page by page: every
+//! sound page that says it is a leaf of the table's rows gives its rows. A row whose large value
+//! cannot be read is counted and left out. The newest version of every row is taken, that of a
+//! transaction which had not committed included.
 //!
-//! **Entries.** The table in the target never has an index that lacks entries. If it is known how entries are made - the program has
-//! created the table, or opened it for writing, in the target or in the damaged database - they are made from the rows that were saved. If
-//! not, those indexes are copied whose trees are intact, but for entries of rows that were lost; a damaged index is left out of the new
-//! table, and named in the report.
+//! **Entries.** The table in the target never has an index that lacks entries. If it is known how
+//! entries are made - the program has created the table, or opened it for writing, in the target or
+//! in the damaged database - they are made from the rows that were saved. If not, those indexes are
+//! copied whose trees are intact, but for entries of rows that were lost; a damaged index is left
+//! out of the new table, and named in the report.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -42,10 +44,11 @@ pub struct SalvageReport {
     pub lost_pages: u64,
     /// Rows whose large value could not be read.
     pub lost_values: u64,
-    /// Rows that the target refused: they repeat a key of a unique index, are too long for its pages, or their bytes are none of the
-    /// table's types.
+    /// Rows that the target refused: they repeat a key of a unique index, are too long for its
+    /// pages, or their bytes are none of the table's types.
     pub refused_rows: u64,
-    /// Indexes that the new table lacks: they are damaged, and it is not known how their entries are made from rows.
+    /// Indexes that the new table lacks: they are damaged, and it is not known how their entries
+    /// are made from rows.
     pub lost_indexes: Vec<String>,
 }
 
@@ -147,7 +150,8 @@ pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
     specs.len() == indexes.len() && specs.iter().zip(indexes).all(same)
 }
 
-/// Whether every page of an index can be read and fits the others, and every entry can be what a transaction has written.
+/// Whether every page of an index can be read and fits the others, and every entry can be what a
+/// transaction has written.
 fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
     let access = instance.pool().access(AccessKind::Maintenance);
     for _ in 0..LOOKS {
@@ -172,7 +176,8 @@ fn read_page(
     report: &mut SalvageReport,
 ) -> Result<()> {
     let access = instance.pool().access(AccessKind::Maintenance);
-    // A page that was given back may still hold rows of before. If that cannot be told, what it holds is better than nothing.
+    // A page that was given back may still hold rows of before. If that cannot be told, what it
+    // holds is better than nothing.
     if !space.is_allocated(no, &access).unwrap_or(true) {
         return Ok(());
     }
@@ -190,7 +195,8 @@ fn read_page(
     Ok(())
 }
 
-/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be read are counted as lost.
+/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be
+/// read are counted as lost.
 pub(crate) fn leaf_rows(
     space: &SpaceFile,
     clustered: IndexId,
@@ -228,7 +234,8 @@ pub(crate) fn leaf_rows(
     rows
 }
 
-/// Writes rows to the table `copy` of the target, in their order: of two with one key the last one counts.
+/// Writes rows to the table `copy` of the target, in their order: of two with one key the last one
+/// counts.
 pub(crate) fn write(
     target: &Local<Arc<Instance>>,
     copy: &TableHandle,
@@ -296,7 +303,8 @@ fn copy_entries(
 /// Entries with their values.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Some of the live entries behind `after`, and the last key that was looked at, if there may be more.
+/// Some of the live entries behind `after`, and the last key that was looked at, if there may be
+/// more.
 fn read_entries(index: &TableIndex, after: Option<&[u8]>, access: &Access<'_>) -> Result<(Pairs, Option<Vec<u8>>)> {
     let (mut batch, mut looked_at) = (Vec::new(), 0);
     let mut cursor = index.tree().cursor(access);

@@ -1,15 +1,19 @@
-//! Saving what can be read of files that are no database any more: without `holdfast.meta`, log, catalog or undo logs.
+//! Saving what can be read of files that are no database any more: without `holdfast.meta`, log,
+//! catalog or undo logs.
 //!
-//! Nothing is recovered, and nothing but the files of tables is needed. The page size is what their headers say, or the one at which pages check
-//! out. Names and types are those of the catalog's records, as far as pages of `system.hf` can be read; a table
-//! without a record is saved as plain bytes under the name of its file.
+//! Nothing is recovered, and nothing but the files of tables is needed. The page size is what their
+//! headers say, or the one at which pages check out. Names and types are those of the catalog's
+//! records, as far as pages of `system.hf` can be read; a table without a record is saved as plain
+//! bytes under the name of its file.
 //!
-//! **Which pages.** Every sound page that says it is a leaf of the table's rows; without a record these are the leaves of the least index id,
-//! which a table gives to its rows first. Files that were not closed cleanly hold leaves of different times: a row may be in an old leaf and in
-//! the one that it was moved to, or stay in a leaf that was given back. So leaves are taken in the order of their LSNs and the last one that
-//! speaks of a row counts; a leaf is passed over if the allocation bitmap is newer and says that it is free. What cannot be told: changes that
-//! were only in the log are missing, changes of transactions that had not committed are there, and a row that was removed with its leaf may
-//! come back.
+//! **Which pages.** Every sound page that says it is a leaf of the table's rows; without a record
+//! these are the leaves of the least index id, which a table gives to its rows first. Files that
+//! were not closed cleanly hold leaves of different times: a row may be in an old leaf and in the
+//! one that it was moved to, or stay in a leaf that was given back. So leaves are taken in the
+//! order of their LSNs and the last one that speaks of a row counts; a leaf is passed over if the
+//! allocation bitmap is newer and says that it is free. What cannot be told: changes that were only
+//! in the log are missing, changes of transactions that had not committed are there, and a row that
+//! was removed with its leaf may come back.
 //!
 //! The directory is locked as for reading, and nothing in it is changed.
 
@@ -68,7 +72,8 @@ pub(crate) fn salvage_files(dir: &Path, target: &Local<Arc<Instance>>) -> Result
     saved
 }
 
-/// The page size that `holdfast.meta` names, or a file's header, or else the one at which the most of their first pages are sound.
+/// The page size that `holdfast.meta` names, or a file's header, or else the one at which the most
+/// of their first pages are sound.
 fn page_size_of(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<Option<usize>> {
     const LOOKED_AT: u64 = 4 << 20;
     if let Ok(Some(meta)) = Meta::read(disk) {

@@ -1,15 +1,19 @@
 //! Checking a whole database, beside everything else that uses it.
 //!
 //! For each table, and for the engine's own spaces:
-//! 1. What is dirty is written, then every page of the file that is allocated is read from disk and its checksum and
-//!    address compared. A free page may hold anything.
-//! 2. The undo logs, the version tree and every tree are walked with the key ranges that parents give their children, large values included; each page may be
-//!    reached once, and has to be allocated. The version header of each entry has to be one that a transaction can have written.
-//! 3. At one snapshot, every index has to have the entries that the rows give, if the program has told how they are made (by creating the
-//!    table, or opening it for writing): their sums are compared, and entry by entry where those differ. If it has not, every entry has to
-//!    lead to a row; whether rows lack entries cannot be told, and the report names the index.
+//! 1. What is dirty is written, then every page of the file that is allocated is read from disk and
+//!    its checksum and address compared. A free page may hold anything.
+//! 2. The undo logs, the version tree and every tree are walked with the key ranges that parents
+//!    give their children, large values included; each page may be reached once, and has to be
+//!    allocated. The version header of each entry has to be one that a transaction can have
+//!    written.
+//! 3. At one snapshot, every index has to have the entries that the rows give, if the program has
+//!    told how they are made (by creating the table, or opening it for writing): their sums are
+//!    compared, and entry by entry where those differ. If it has not, every entry has to lead to a
+//!    row; whether rows lack entries cannot be told, and the report names the index.
 //!
-//! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found again, and again.
+//! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found
+//! again, and again.
 
 use std::sync::Arc;
 
@@ -35,8 +39,8 @@ use crate::{Error, Result};
 pub struct VerifyOptions {
     /// Only these tables; empty for all, and the engine's own spaces.
     pub tables: Vec<String>,
-    /// Whether every index entry is compared with its row and every row with its entries, not only the pages with
-    /// each other. Default true.
+    /// Whether every index entry is compared with its row and every row with its entries, not only
+    /// the pages with each other. Default true.
     pub entries: bool,
     /// Findings after which the check of a table breaks off. Default 100.
     pub max_findings: usize,
@@ -104,12 +108,13 @@ pub struct VerifyReport {
     pub rows: u64,
     /// Index entries found, likewise.
     pub entries: u64,
-    /// Indexes, by table and name, of which only the entries were compared with rows and not the rows with entries: the program has
-    /// neither created the table nor opened it for writing since the database was opened, so how entries are made is not known.
+    /// Indexes, by table and name, of which only the entries were compared with rows and not the
+    /// rows with entries: the program has neither created the table nor opened it for writing since
+    /// the database was opened, so how entries are made is not known.
     pub half_checked: Vec<(String, String)>,
-    /// Pages that are allocated although no tree leads to them: large values that only old versions still use, and
-    /// what a crash in the middle of writing one left behind. Lost space at worst, which [`crate::Database::compact`] gives
-    /// back.
+    /// Pages that are allocated although no tree leads to them: large values that only old versions
+    /// still use, and what a crash in the middle of writing one left behind. Lost space at worst,
+    /// which [`crate::Database::compact`] gives back.
     pub unreached_pages: u64,
 }
 
@@ -139,7 +144,8 @@ pub(crate) fn verify(
 ) -> Result<VerifyReport> {
     instance.check()?;
     if instance.read_only {
-        // Nothing else changes then what is counted. A loser that cannot be rolled back is found below.
+        // Nothing else changes then what is counted. A loser that cannot be rolled back is found
+        // below.
         let _ = instance.txns.roll_back_losers();
         let _ = instance.txns.wait_for_rollbacks(&instance.wait(instance.settings.lock_wait_timeout));
     }
@@ -206,8 +212,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A table as it is defined when the check ends: pages of indexes that it loses meanwhile become free, and others', under who
-    /// looks at them.
+    /// A table as it is defined when the check ends: pages of indexes that it loses meanwhile
+    /// become free, and others', under who looks at them.
     fn table(&mut self, table: &Arc<TableHandle>) -> Result<()> {
         let mut table = Arc::clone(table);
         loop {
@@ -421,7 +427,8 @@ fn differ(transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec
     Ok(false)
 }
 
-/// What is wrong with the page `id`, whose bytes were read into `bytes`; reads it again before it says so.
+/// What is wrong with the page `id`, whose bytes were read into `bytes`; reads it again before it
+/// says so.
 fn recheck(file: &dyn holdfast_io::File, id: PageId, bytes: &mut [u8]) -> Result<Option<Error>> {
     let mut wrong = None;
     for _ in 0..READ_ATTEMPTS {
@@ -457,7 +464,8 @@ impl Look {
     }
 }
 
-/// The walk over the trees of a table, the one of the rows first, that also judges the version headers of the entries.
+/// The walk over the trees of a table, the one of the rows first, that also judges the version
+/// headers of the entries.
 pub(crate) fn check_trees<'a>(txns: &'a TxnSystem, indexes: &'a [Arc<TableIndex>]) -> Box<Walk<'a>> {
     Box::new(move |access, reached, sink| {
         let mut counts = (0, 0);
@@ -481,7 +489,8 @@ mod tests {
     use crate::Database;
     use crate::raw::{Lifetime, RawDatabase};
 
-    /// Checks the structure of the catalog, where the first `blind` walks come too early to see what is there.
+    /// Checks the structure of the catalog, where the first `blind` walks come too early to see
+    /// what is there.
     fn unreached_pages(db: &RawDatabase, blind: usize) -> (usize, u64) {
         let instance = &db.database().instance;
         let catalog = [Arc::clone(&instance.catalog.index)];

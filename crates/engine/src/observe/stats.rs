@@ -88,8 +88,8 @@ pub struct TableStats {
     pub space_id: u32,
     /// Bytes of its file.
     pub file_bytes: u64,
-    /// The clustered index first, under the name `PRIMARY`, then the secondary ones; overflow pages count for the
-    /// index that they belong to.
+    /// The clustered index first, under the name `PRIMARY`, then the secondary ones; overflow pages
+    /// count for the index that they belong to.
     pub indexes: Vec<IndexStats>,
 }
 

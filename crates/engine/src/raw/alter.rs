@@ -1,4 +1,5 @@
-//! A change of a table's indexes in place: new ones are filled like those of a new table, and all is made to be at once.
+//! A change of a table's indexes in place: new ones are filled like those of a new table, and all
+//! is made to be at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub enum IndexSource<'a> {
     Added(u32),
 }
 
-/// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table as it was.
+/// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table
+/// as it was.
 pub struct RawAlter {
     instance: Arc<Instance>,
     alteration: Alteration,
@@ -42,7 +44,8 @@ impl RawDatabase {
     /// change until the end. It waits for transactions that have written to the table for `wait`.
     ///
     /// # Errors
-    /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the table; those of the log.
+    /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the
+    /// table; those of the log.
     pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool, wait: Duration) -> Result<RawAlter> {
         let instance = Arc::clone(self.instance());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
@@ -58,8 +61,9 @@ impl RawDatabase {
     /// transactions that have written to one of the tables for `wait` each.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them; [`Error::DuplicateKey`] if rows have changed
-    /// so that an entry is there twice, see [`RawAlter::duplicate`]; those of the log.
+    /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them;
+    /// [`Error::DuplicateKey`] if rows have changed so that an entry is there twice, see
+    /// [`RawAlter::duplicate`]; those of the log.
     pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])], wait: Duration) -> Result<()> {
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
@@ -81,7 +85,8 @@ impl RawAlter {
         result
     }
 
-    /// Takes an entry of the added index `index`, counted from 0. The first `prefix` bytes of its key have to be unique, or all of it.
+    /// Takes an entry of the added index `index`, counted from 0. The first `prefix` bytes of its
+    /// key have to be unique, or all of it.
     ///
     /// # Errors
     /// As [`RawLoad::push`].
@@ -105,7 +110,8 @@ impl RawAlter {
         self.duplicate.as_ref().or(self.load.duplicate())
     }
 
-    /// Says what the table is to become: its secondary indexes in their order, all added ones among them, and its options.
+    /// Says what the table is to become: its secondary indexes in their order, all added ones among
+    /// them, and its options.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such index.

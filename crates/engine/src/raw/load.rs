@@ -112,8 +112,8 @@ pub struct Duplicate {
     pub value: Vec<u8>,
 }
 
-/// A table that is being filled. Dropped without [`RawLoad::finish`], it leaves the table empty, with pages that nothing
-/// leads to: the table is to be dropped then.
+/// A table that is being filled. Dropped without [`RawLoad::finish`], it leaves the table empty,
+/// with pages that nothing leads to: the table is to be dropped then.
 pub struct RawLoad {
     instance: Arc<Instance>,
     indexes: Vec<IndexLoad>,
@@ -155,11 +155,13 @@ impl RawLoad {
         Ok(RawLoad { instance, indexes, lifetime, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
     }
 
-    /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or all of it.
+    /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or
+    /// all of it.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others; [`RawLoad::duplicate`] says which it was.
-    /// [`Error::InvalidArgument`] if there is no such index; those of writing pages.
+    /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others;
+    /// [`RawLoad::duplicate`] says which it was. [`Error::InvalidArgument`] if there is no such
+    /// index; those of writing pages.
     pub fn push<'v>(&mut self, index: u32, key: &[u8], prefix: usize, value: impl Into<NewValue<'v>>) -> Result<()> {
         let value = value.into();
         let no = index as usize;
@@ -184,7 +186,8 @@ impl RawLoad {
         self.empty_all()
     }
 
-    /// Sorts what is left into the indexes. The table is complete then. Its rows belong to no transaction; views of before cannot use it.
+    /// Sorts what is left into the indexes. The table is complete then. Its rows belong to no
+    /// transaction; views of before cannot use it.
     ///
     /// # Errors
     /// As [`RawLoad::push`].
@@ -206,8 +209,8 @@ impl RawLoad {
         self.duplicate.as_ref()
     }
 
-    /// Reads the row under `key` that was pushed to a load which has failed, for a message. Returns whether there is one. The load cannot
-    /// go on.
+    /// Reads the row under `key` that was pushed to a load which has failed, for a message. Returns
+    /// whether there is one. The load cannot go on.
     ///
     /// # Errors
     /// Those of reading and writing pages.
@@ -336,7 +339,8 @@ mod tests {
         assert_eq!(report.findings.iter().map(|f| &f.what).collect::<Vec<_>>(), Vec::<&String>::new());
     }
 
-    /// Rows 0..n in the order that `step`, which has no divisor in common with `n`, makes; with an entry each.
+    /// Rows 0..n in the order that `step`, which has no divisor in common with `n`, makes; with an
+    /// entry each.
     fn load_in_steps(n: u64, step: u64, collect_bytes: usize) {
         let database = database();
         let table = table(&database);

@@ -1,4 +1,5 @@
-//! Numbers that a table counts up and never gives out twice: in memory, with a high-water mark ahead of them in the file.
+//! Numbers that a table counts up and never gives out twice: in memory, with a high-water mark
+//! ahead of them in the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,8 @@ use crate::schema::store::TableStore;
 /// Marks of a table.
 pub const MARKS: usize = 2;
 
-/// Numbers of a mark that are taken at a time where nothing else is asked for; so many at most are lost by a crash.
+/// Numbers of a mark that are taken at a time where nothing else is asked for; so many at most are
+/// lost by a crash.
 const MARK_AHEAD: u64 = 1000;
 
 /// Numbers that a table counts up: the next one of each, and from where on the file does not know.
@@ -49,7 +51,8 @@ impl Marks {
         Ok(Some(first))
     }
 
-    /// Sees to it that the next number is at least `next`; at most `ahead` more are lost by a crash.
+    /// Sees to it that the next number is at least `next`; at most `ahead` more are lost by a
+    /// crash.
     pub fn raise(&self, instance: &Instance, which: usize, next: u64, ahead: u64) -> Result<()> {
         if self.next[which].fetch_max(next, Ordering::AcqRel) < next {
             self.cover(instance, which, next, ahead)?;

@@ -1,15 +1,18 @@
-//! For layers that bring their own formats: tables of byte strings, made of an index of rows and of indexes whose entries
-//! the caller makes, keeps up and reads. A database server's handler is one.
+//! For layers that bring their own formats: tables of byte strings, made of an index of rows and of
+//! indexes whose entries the caller makes, keeps up and reads. A database server's handler is one.
 //!
-//! Index 0 of a table holds its rows; the others hold entries. The key of an entry is an index key followed by the row's key,
-//! which makes it unique; its value begins with the length of the index key as a varint
-//! ([`row_key_begin`](holdfast_txn::row_key_begin)). All have versions and locks of their own, so that an entry can be read without its row.
+//! Index 0 of a table holds its rows; the others hold entries. The key of an entry is an index key
+//! followed by the row's key, which makes it unique; its value begins with the length of the index
+//! key as a varint ([`row_key_begin`](holdfast_txn::row_key_begin)). All have versions and locks of
+//! their own, so that an entry can be read without its row.
 //!
-//! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole: the caller takes
-//! savepoints and goes back to them. After [`Error::Deadlock`] it has to roll back.
+//! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole:
+//! the caller takes savepoints and goes back to them. After [`Error::Deadlock`] it has to roll
+//! back.
 //!
-//! A row may begin with a *head*: if it is too large for its page, its head is kept there and the rest elsewhere. A read without a lock
-//! may be content with the head ([`Part::Head`]), and a change of the head alone does not write the rest again.
+//! A row may begin with a *head*: if it is too large for its page, its head is kept there and the
+//! rest elsewhere. A read without a lock may be content with the head ([`Part::Head`]), and a
+//! change of the head alone does not write the rest again.
 
 mod alter;
 mod load;
@@ -66,9 +69,10 @@ impl RawDatabase {
         &self.database.instance
     }
 
-    /// Creates a table. `indexes`: name of each secondary index, and whether it is unique, for listings. `options` are
-    /// bytes of the caller's that are kept with it in the catalog. Nothing of a temporary table is made durable: it ends with the run of the
-    /// database that made it, the next open drops what is left, and a backup does not have it.
+    /// Creates a table. `indexes`: name of each secondary index, and whether it is unique, for
+    /// listings. `options` are bytes of the caller's that are kept with it in the catalog. Nothing
+    /// of a temporary table is made durable: it ends with the run of the database that made it, the
+    /// next open drops what is left, and a backup does not have it.
     ///
     /// # Errors
     /// As [`Database::create_table`].
@@ -104,8 +108,8 @@ impl RawDatabase {
         Ok(table)
     }
 
-    /// Removes a table. It waits for transactions that have written to a lasting table for `wait`, and for none that has written
-    /// to a temporary one: what they did there is forgotten.
+    /// Removes a table. It waits for transactions that have written to a lasting table for `wait`,
+    /// and for none that has written to a temporary one: what they did there is forgotten.
     ///
     /// # Errors
     /// As [`Database::drop_table`].
@@ -118,8 +122,9 @@ impl RawDatabase {
         Ok(())
     }
 
-    /// Replaces a table by an empty one of the same name, indexes and options, in one change of the catalog. Handles that
-    /// are open see the old one. It waits as [`RawDatabase::drop_table`] does.
+    /// Replaces a table by an empty one of the same name, indexes and options, in one change of the
+    /// catalog. Handles that are open see the old one. It waits as [`RawDatabase::drop_table`]
+    /// does.
     ///
     /// # Errors
     /// As [`Database::create_table`] and [`Database::drop_table`].
@@ -159,8 +164,8 @@ impl RawDatabase {
         crate::ddl::tables::set_options(self.instance(), options)
     }
 
-    /// Gives a table another name, and in the same change of the catalog other options to tables; those of the renamed one go by its new
-    /// name.
+    /// Gives a table another name, and in the same change of the catalog other options to tables;
+    /// those of the renamed one go by its new name.
     ///
     /// # Errors
     /// As [`Database::rename_table`]; [`Error::TableNotFound`] for a table that is to get options.
@@ -190,8 +195,9 @@ impl RawDatabase {
         Ok(RawTransaction::new(instance, txn))
     }
 
-    /// Lets `find` say which sessions run the transactions, for listings, the monitor and deadlock reports. It is called
-    /// without any latch or lock but the one of deadlock reports, and must not wait for a transaction. The first one stays.
+    /// Lets `find` say which sessions run the transactions, for listings, the monitor and deadlock
+    /// reports. It is called without any latch or lock but the one of deadlock reports, and must
+    /// not wait for a transaction. The first one stays.
     pub fn set_sessions(&self, find: impl Fn(u64) -> Option<Session> + Send + Sync + 'static) {
         self.instance().txns.locks().set_sessions(Box::new(find));
     }
@@ -206,13 +212,14 @@ impl RawDatabase {
         self.instance().txns.kill(serial);
     }
 
-    /// Has the sessions that wait for something that is not a lock ask the observer whether they give up
-    /// ([`WaitObserver::gives_up`]). Costs a few mutexes for each table.
+    /// Has the sessions that wait for something that is not a lock ask the observer whether they
+    /// give up ([`WaitObserver::gives_up`]). Costs a few mutexes for each table.
     pub fn wake_waits(&self) {
         crate::ddl::tables::wake_waits(self.instance());
     }
 
-    /// The transactions that an earlier run prepared and did not end, by what their coordinator calls them.
+    /// The transactions that an earlier run prepared and did not end, by what their coordinator
+    /// calls them.
     #[must_use]
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.instance().txns.prepared().into_iter().map(|p| p.xid).collect()

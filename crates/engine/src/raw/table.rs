@@ -12,7 +12,8 @@ use crate::instance::Instance;
 use crate::schema::handle::TableHandle;
 use crate::{Error, Result};
 
-/// An open table. It stays valid while the table is renamed or dropped; when its indexes change, it has to be opened again.
+/// An open table. It stays valid while the table is renamed or dropped; when its indexes change, it
+/// has to be opened again.
 pub struct RawTable {
     pub(super) handle: Arc<TableHandle>,
     pub(super) instance: Arc<Instance>,
@@ -85,7 +86,8 @@ impl RawTable {
         Ok(self.index(index)?.tree().estimate(Bound::Unbounded, Bound::Unbounded, &access)?.leaves)
     }
 
-    /// Shows the keys of at most `leaves` leaves of an index, spread evenly over it, whatever their versions.
+    /// Shows the keys of at most `leaves` leaves of an index, spread evenly over it, whatever their
+    /// versions.
     ///
     /// # Errors
     /// As [`RawTable::estimate`].
@@ -139,8 +141,8 @@ impl RawTable {
         first.ok_or_else(|| Error::LimitReached(format!("the numbers of table `{}` are used up", self.name())))
     }
 
-    /// Sees to it that the next number of a mark is at least `next`. After a crash it is larger by `ahead` at most; the file's header
-    /// is written once for so many numbers.
+    /// Sees to it that the next number of a mark is at least `next`. After a crash it is larger by
+    /// `ahead` at most; the file's header is written once for so many numbers.
     ///
     /// # Errors
     /// Those of the log.

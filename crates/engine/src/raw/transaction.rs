@@ -21,7 +21,8 @@ use crate::{Error, Result};
 pub struct RawOptions {
     /// Isolation level.
     pub isolation: Isolation,
-    /// Whether changing a row that another transaction changed after the snapshot is a [`Error::Conflict`].
+    /// Whether changing a row that another transaction changed after the snapshot is a
+    /// [`Error::Conflict`].
     pub snapshot_isolation: bool,
     /// Changes are refused.
     pub read_only: bool,
@@ -97,7 +98,8 @@ impl RawTransaction {
         &mut self.txn
     }
 
-    /// A statement begins: at READ COMMITTED it sees what is committed now. It waits for a lock for `lock_wait_timeout`.
+    /// A statement begins: at READ COMMITTED it sees what is committed now. It waits for a lock for
+    /// `lock_wait_timeout`.
     ///
     /// # Errors
     /// [`Error::Closed`] if the transaction has ended.
@@ -117,7 +119,8 @@ impl RawTransaction {
     /// Adds an entry that must not exist yet.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`]; those of [`RawTransaction::get`] with a lock; [`Error::DiskFull`], [`Error::KeyTooLong`].
+    /// [`Error::DuplicateKey`]; those of [`RawTransaction::get`] with a lock; [`Error::DiskFull`],
+    /// [`Error::KeyTooLong`].
     pub fn insert<'v>(
         &mut self,
         table: &RawTable,
@@ -145,7 +148,8 @@ impl RawTransaction {
         self.txn.insert_unique(table.index(index)?, key, prefix, value)
     }
 
-    /// As [`RawTransaction::insert`]. On [`Error::DuplicateKey`] the entry that is in the way is locked, so that it stays.
+    /// As [`RawTransaction::insert`]. On [`Error::DuplicateKey`] the entry that is in the way is
+    /// locked, so that it stays.
     ///
     /// # Errors
     /// As [`RawTransaction::insert`].
@@ -224,8 +228,9 @@ impl RawTransaction {
         self.txn.delete(table.index(index)?, key, None)
     }
 
-    /// Notes for the index that is being added as number `added` that an entry has come, or has another value: so many bytes of its key
-    /// that have to be unique, and the value; or `None`, that it has gone. Nothing happens if the index is not added any more.
+    /// Notes for the index that is being added as number `added` that an entry has come, or has
+    /// another value: so many bytes of its key that have to be unique, and the value; or `None`,
+    /// that it has gone. Nothing happens if the index is not added any more.
     ///
     /// # Errors
     /// As [`RawTransaction::insert`].
@@ -247,8 +252,8 @@ impl RawTransaction {
         self.txn.upsert(delta, key, &note, None).map(drop)
     }
 
-    /// Replaces the content of `out` by the value of an entry; whether there is one. With a lock it is the newest
-    /// committed one.
+    /// Replaces the content of `out` by the value of an entry; whether there is one. With a lock it
+    /// is the newest committed one.
     ///
     /// # Errors
     /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::Interrupted`], [`Error::Conflict`];
@@ -272,7 +277,8 @@ impl RawTransaction {
         }
     }
 
-    /// As [`RawTransaction::get`] without a lock, but only the head of a value whose rest is elsewhere.
+    /// As [`RawTransaction::get`] without a lock, but only the head of a value whose rest is
+    /// elsewhere.
     ///
     /// # Errors
     /// As [`RawTransaction::get`].
@@ -280,7 +286,8 @@ impl RawTransaction {
         self.txn.get_part(table.index(index)?, key, Part::Head, out)
     }
 
-    /// Gives up the lock of the entry that [`RawTransaction::get`] locked last; see [`Txn::unlock`].
+    /// Gives up the lock of the entry that [`RawTransaction::get`] locked last; see
+    /// [`Txn::unlock`].
     ///
     /// # Errors
     /// As [`RawTable::rows`].
@@ -317,7 +324,8 @@ impl RawTransaction {
         self.txn.commit(self.needed(flush).into())
     }
 
-    /// What it takes, if `flush` is to hold for what lasts: nothing, if all that it has changed are temporary tables.
+    /// What it takes, if `flush` is to hold for what lasts: nothing, if all that it has changed are
+    /// temporary tables.
     fn needed(&self, flush: FlushAtCommit) -> FlushAtCommit {
         let lasts = self.entered.is_empty() || self.entered.iter().any(|table| !table.is_temporary());
         if lasts { flush } else { FlushAtCommit::Lazy }

@@ -66,8 +66,9 @@ impl<K: Key, V: Value> TableDefinition<K, V> {
 }
 
 impl TableDefinition<&'static [u8], &'static [u8]> {
-    /// A view of the table's bytes, whatever its types are, for tools. Such a table can be read and scanned; writing
-    /// is refused when it has other types or has indexes, because those could not be kept up.
+    /// A view of the table's bytes, whatever its types are, for tools. Such a table can be read and
+    /// scanned; writing is refused when it has other types or has indexes, because those could not
+    /// be kept up.
     #[must_use]
     pub fn untyped(name: impl Into<String>) -> TableDefinition<&'static [u8], &'static [u8]> {
         TableDefinition { name: Cow::Owned(name.into()), indexes: Vec::new(), typed: false, types: PhantomData }
@@ -91,13 +92,15 @@ impl<K: Key, V: Value> fmt::Debug for TableDefinition<K, V> {
     }
 }
 
-/// How an index gets its keys from a row: called with the primary key and the value, pushes zero or more index keys.
+/// How an index gets its keys from a row: called with the primary key and the value, pushes zero or
+/// more index keys.
 pub type Extractor<K, V, I> = fn(&<K as Value>::Owned, &<V as Value>::Owned, &mut IndexKeys<I>);
 
 /// A secondary index: a name, whether it is unique, and how to get its keys from a row.
 ///
-/// A row for which the extractor pushes nothing is not in the index; one that pushes several keys is there several
-/// times. The extractor must be a pure function: the same row must always give the same keys.
+/// A row for which the extractor pushes nothing is not in the index; one that pushes several keys
+/// is there several times. The extractor must be a pure function: the same row must always give the
+/// same keys.
 pub struct IndexDefinition<K: Key, V: Value, I: Key> {
     name: &'static str,
     unique: bool,

@@ -1,8 +1,9 @@
 //! Changing rows together with their index entries.
 //!
-//! A row is an entry of the clustered index under its encoded key. Each of its index keys is an entry of that secondary
-//! index, under index key ++ row key; the entry's value is the length of the index key (a varint), so that the two can
-//! be told apart without knowing the types ([`row_key_begin`]). The row is changed first: it is what others wait for.
+//! A row is an entry of the clustered index under its encoded key. Each of its index keys is an
+//! entry of that secondary index, under index key ++ row key; the entry's value is the length of
+//! the index key (a varint), so that the two can be told apart without knowing the types
+//! ([`row_key_begin`]). The row is changed first: it is what others wait for.
 
 use std::sync::Arc;
 

@@ -4,11 +4,11 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 
-/// How many entries there are and what their hashes add up to, in whatever order they come. Two sets that are not the same have the same
-/// sum with a probability of 2^-64.
+/// How many entries there are and what their hashes add up to, in whatever order they come. Two
+/// sets that are not the same have the same sum with a probability of 2^-64.
 ///
-/// What the rows of a table give for an index is compared with what the index has in two scans, where a look for the
-/// entry of each row goes down a tree each time.
+/// What the rows of a table give for an index is compared with what the index has in two scans,
+/// where a look for the entry of each row goes down a tree each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct EntrySum {

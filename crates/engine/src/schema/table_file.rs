@@ -25,8 +25,9 @@ pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
     (file_name(id) == file).then_some(id)
 }
 
-/// Whether the file may be removed if the catalog does not know it: so it is from its creation until the catalog has it, and again from just
-/// before the catalog forgets it. A table that damage has taken out of the catalog does not lose its rows as well.
+/// Whether the file may be removed if the catalog does not know it: so it is from its creation
+/// until the catalog has it, and again from just before the catalog forgets it. A table that damage
+/// has taken out of the catalog does not lose its rows as well.
 ///
 /// # Errors
 /// Those of reading its header.
@@ -34,7 +35,8 @@ pub(crate) fn may_go(space: &SpaceFile) -> Result<bool> {
     Ok(space.mark(MAY_GO, &space.store().pool().access(AccessKind::Point))? != 0)
 }
 
-/// Says whether the file may be removed if the catalog does not know it. Durable before what is logged later.
+/// Says whether the file may be removed if the catalog does not know it. Durable before what is
+/// logged later.
 ///
 /// # Errors
 /// Those of the log and of reading its header.
@@ -58,11 +60,13 @@ struct Wing {
     changed: Condvar,
 }
 
-/// Counts the write transactions that use a table, so that it can be dropped when there are none. Each group of threads has a
-/// wing of its own: transactions come through here one by one, and many of them use one table.
+/// Counts the write transactions that use a table, so that it can be dropped when there are none.
+/// Each group of threads has a wing of its own: transactions come through here one by one, and many
+/// of them use one table.
 ///
-/// One change of definitions at a time holds the gate closed ([`Closed`]); another one waits for its turn. Both waits are without any
-/// other lock: a change takes the lock of the catalog after the gate.
+/// One change of definitions at a time holds the gate closed ([`Closed`]); another one waits for
+/// its turn. Both waits are without any other lock: a change takes the lock of the catalog after
+/// the gate.
 #[derive(Default)]
 pub(crate) struct WriterGate {
     wings: Spread<Wing>,
@@ -72,7 +76,8 @@ pub(crate) struct WriterGate {
 }
 
 impl WriterGate {
-    /// If the caller may write to the table, until it calls [`WriterGate::leave`] with the number that this returns.
+    /// If the caller may write to the table, until it calls [`WriterGate::leave`] with the number
+    /// that this returns.
     pub(crate) fn enter(&self) -> Option<usize> {
         let group = thread_group();
         let mut writers = self.wings.of(group).writers.lock();
@@ -110,7 +115,8 @@ impl WriterGate {
         Ok(())
     }
 
-    /// Admits no further writer and waits until all have left. After an error everything is as before.
+    /// Admits no further writer and waits until all have left. After an error everything is as
+    /// before.
     fn close(&self, wait: &Wait<'_>) -> Result<()> {
         self.shut(wait)?;
         if holdfast_base::planted!("gate-not-waited-for") {
@@ -143,7 +149,8 @@ impl WriterGate {
     }
 }
 
-/// The gate of a table, held closed. When this is dropped the gate opens, unless the table has been.
+/// The gate of a table, held closed. When this is dropped the gate opens, unless the table has
+/// been.
 pub(crate) struct Closed(Arc<TableFile>);
 
 impl Closed {
@@ -160,8 +167,9 @@ impl Drop for Closed {
     }
 }
 
-/// Says in the file itself that it may go: its pages have left the pool unwritten, and the log's record of that does not keep the
-/// checkpoint any more. Durable when this returns. Mark and checksum lie in one sector, so no power cut leaves a half of this.
+/// Says in the file itself that it may go: its pages have left the pool unwritten, and the log's
+/// record of that does not keep the checkpoint any more. Durable when this returns. Mark and
+/// checksum lie in one sector, so no power cut leaves a half of this.
 fn mark(file: &dyn File, page_size: usize) -> Result<()> {
     let mut header = AlignedBuf::zeroed(page_size);
     file.read_at(0, &mut header)?;
@@ -171,7 +179,8 @@ fn mark(file: &dyn File, page_size: usize) -> Result<()> {
     file.sync()
 }
 
-/// Bytes by which the file of a dropped table is cut at a time, so that no file system is busy with it for long.
+/// Bytes by which the file of a dropped table is cut at a time, so that no file system is busy with
+/// it for long.
 const CUT: u64 = 1 << 30;
 
 /// The file of a table, which all versions of its definition share.
@@ -196,9 +205,9 @@ impl TableFile {
         TableFile { disk, name, space, gate: WriterGate::default(), lifetime, dropped: AtomicBool::new(false) }
     }
 
-    /// Keeps new writers out and waits until those have left that are there. Those of a temporary table are not
-    /// waited for: the session that changes its definition is the only one that uses it, and what its transaction has
-    /// changed there, a rollback passes over.
+    /// Keeps new writers out and waits until those have left that are there. Those of a temporary
+    /// table are not waited for: the session that changes its definition is the only one that uses
+    /// it, and what its transaction has changed there, a rollback passes over.
     ///
     /// # Errors
     /// Those of [`Wait::at`]; the gate is as it was.

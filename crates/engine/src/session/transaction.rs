@@ -1,13 +1,15 @@
 //! A transaction's state, and the cursors over it: what the typed layer is built on.
 //!
-//! **Statements.** Each call runs with the transaction's mutex held, so its calls take turns, whatever threads they come
-//! from. If it fails, or code of the program that it calls panics, everything that it had done is undone before it returns. After a
-//! deadlock or a conflict the whole transaction is rolled back at once, so that the others can go on; so it is if a statement
+//! **Statements.** Each call runs with the transaction's mutex held, so its calls take turns,
+//! whatever threads they come from. If it fails, or code of the program that it calls panics,
+//! everything that it had done is undone before it returns. After a deadlock or a conflict the
+//! whole transaction is rolled back at once, so that the others can go on; so it is if a statement
 //! cannot be undone. All later calls then fail with the same error, the commit included.
 //!
 //! **What it holds.** The version of the definitions that it began with, and for every table that
-//! it may have changed a place in the table's [`WriterGate`](crate::schema::table_file::WriterGate): so no
-//! table disappears while it is used. They are released after the transaction's end.
+//! it may have changed a place in the table's
+//! [`WriterGate`](crate::schema::table_file::WriterGate): so no table disappears while it is used.
+//! They are released after the transaction's end.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -333,7 +335,8 @@ impl AsRef<Transaction> for Transaction {
     }
 }
 
-/// A statement under way. If it is dropped before it has returned, code of the program that it called has panicked: then it is undone.
+/// A statement under way. If it is dropped before it has returned, code of the program that it
+/// called has panicked: then it is undone.
 struct Statement<'a> {
     transaction: &'a Transaction,
     txn: &'a mut Txn,
@@ -415,7 +418,8 @@ impl<'t> RawCursor<'t> {
         Ok(())
     }
 
-    /// Replaces the content of `value` by the row of `key`, to which the entry given last leads; false if there is none.
+    /// Replaces the content of `value` by the row of `key`, to which the entry given last leads;
+    /// false if there is none.
     pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.transaction.instance.check()?;
         let read = self.cursor.as_ref().map_or(Ok(None), |cursor| cursor.read_row(key, value))?;

@@ -1,12 +1,15 @@
 //! Creating a database.
 //!
-//! 1. `holdfast.meta.new` is made durable: from here on the directory holds a creation that has not finished.
+//! 1. `holdfast.meta.new` is made durable: from here on the directory holds a creation that has not
+//!    finished.
 //! 2. The log, the system space and the undo space are made.
-//! 3. `holdfast.meta.new` gets its final content and is renamed to `holdfast.meta`: with that the directory holds a database.
+//! 3. `holdfast.meta.new` gets its final content and is renamed to `holdfast.meta`: with that the
+//!    directory holds a database.
 //!
-//! So a directory with the one file holds an unfinished creation, whose files the next creation removes, and one with the other a database.
-//! A directory with neither, but with files of a database, is what an interrupted copy or a careless deletion leaves: nothing in it is
-//! touched. Nor is anything if there is a file that no creation makes, such as a table's.
+//! So a directory with the one file holds an unfinished creation, whose files the next creation
+//! removes, and one with the other a database. A directory with neither, but with files of a
+//! database, is what an interrupted copy or a careless deletion leaves: nothing in it is touched.
+//! Nor is anything if there is a file that no creation makes, such as a table's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +55,8 @@ fn is_part_of_database(name: &str) -> bool {
     is_made_by_creation(name) || [META, "warmup", "warmup.new"].contains(&name) || space_of(name).is_some()
 }
 
-/// Refuses a directory that holds files of a database without its `holdfast.meta`, unless they are those of a creation that has not finished.
+/// Refuses a directory that holds files of a database without its `holdfast.meta`, unless they are
+/// those of a creation that has not finished.
 pub(crate) fn refuse_remains(disk: &dyn Disk) -> Result<()> {
     let files = disk.list()?;
     let unfinished = Meta::is_begun(disk)?;

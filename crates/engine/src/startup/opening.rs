@@ -1,8 +1,9 @@
 //! Opening a database: lock, `holdfast.meta`, log, torn pages, redo, transactions, catalog.
 //!
-//! A database exists as soon as `holdfast.meta` does. Opening checks everything before it starts anything; what fails names
-//! the file. A file of a table that cannot be opened disables that table alone. Nothing is written to, or removed, that does not
-//! say that it belongs to this database (see [`start`] and [`data_file`]).
+//! A database exists as soon as `holdfast.meta` does. Opening checks everything before it starts
+//! anything; what fails names the file. A file of a table that cannot be opened disables that table
+//! alone. Nothing is written to, or removed, that does not say that it belongs to this database
+//! (see [`start`] and [`data_file`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +84,8 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     start(environment, files, txns)
 }
 
-/// The file of a space, whose pages may be torn, or `None` if there is none, or another database's in its place.
+/// The file of a space, whose pages may be torn, or `None` if there is none, or another database's
+/// in its place.
 fn data_file(disk: &dyn Disk, meta: &Meta, id: SpaceId) -> Result<Option<Arc<dyn File>>> {
     let name = match id {
         id if id == SYSTEM.0 => SYSTEM.1.to_string(),

@@ -118,8 +118,8 @@ pub(crate) fn unreadable(table: &str) -> String {
     )
 }
 
-/// Removes the files of tables that the catalog does not know: a creation or a drop was cut short. One that is not known to be such a leftover
-/// stays; the names of those.
+/// Removes the files of tables that the catalog does not know: a creation or a drop was cut short.
+/// One that is not known to be such a leftover stays; the names of those.
 fn remove_orphans(
     environment: &Environment,
     files: &mut Files,
@@ -148,9 +148,10 @@ fn remove_orphans(
     Ok(strangers)
 }
 
-/// Whether the file of a space that the catalog does not know was left by a creation or a drop of this database: the catalog has given
-/// its number out, and its header, unless a crash came before that, is of this database and says that the file
-/// [may go](MAY_GO). A table that was lost from a damaged catalog keeps its file.
+/// Whether the file of a space that the catalog does not know was left by a creation or a drop of
+/// this database: the catalog has given its number out, and its header, unless a crash came before
+/// that, is of this database and says that the file [may go](MAY_GO). A table that was lost from a
+/// damaged catalog keeps its file.
 fn is_leftover(environment: &Environment, files: &Files, next: NextIds, id: SpaceId, name: &str) -> Result<bool> {
     if id.0 >= next.granted || id.0 < NextIds::FIRST.space {
         return Ok(false);

@@ -25,7 +25,8 @@ pub fn small() -> Builder {
     Database::builder().cache_size_bytes(8 << 20).log_capacity_bytes(8 << 20).page_size(4096)
 }
 
-/// A cache and a log on `disk` so small that both are always short, and what an open does is the same each time.
+/// A cache and a log on `disk` so small that both are always short, and what an open does is the
+/// same each time.
 pub fn tight_on(disk: &(impl Disk + Clone + 'static)) -> Builder {
     Database::builder()
         .cache_size_bytes(5 << 20)

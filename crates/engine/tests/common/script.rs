@@ -1,5 +1,5 @@
-//! A script that touches everything - definitions, rows with large values, secondary indexes, purge, checkpoints,
-//! compaction - and a model of what it has been promised.
+//! A script that touches everything - definitions, rows with large values, secondary indexes,
+//! purge, checkpoints, compaction - and a model of what it has been promised.
 
 use std::collections::BTreeMap;
 
@@ -228,7 +228,8 @@ pub fn is_stopped(db: &Database) -> bool {
     matches!(db.begin_write().map(drop), Err(Error::Poisoned(_)))
 }
 
-/// Checks that the error is about the disk and says where, and calls nothing damaged that only could not be read.
+/// Checks that the error is about the disk and says where, and calls nothing damaged that only
+/// could not be read.
 pub fn assert_clear(error: &Error) {
     let text = error.to_string();
     match error {

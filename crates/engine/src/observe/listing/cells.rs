@@ -53,8 +53,8 @@ impl Column {
     }
 }
 
-/// Characters of a name in a listing: a schema's and a table's with what is put around them, each of 64 characters that a
-/// server may write as five.
+/// Characters of a name in a listing: a schema's and a table's with what is put around them, each
+/// of 64 characters that a server may write as five.
 pub(super) const NAME: u32 = 655;
 
 /// What a row has in a column.

@@ -95,7 +95,8 @@ fn page_type_name(page: &FrameInfo) -> &'static str {
     }
 }
 
-/// Entries of a page and the bytes that they take; of a page that is no node, nothing and all of it.
+/// Entries of a page and the bytes that they take; of a page that is no node, nothing and all of
+/// it.
 fn content(page: &FrameInfo, bytes: &OptPage<'_>, page_size: u64) -> (u64, u64) {
     match page.owner.page_type() {
         Some(PageType::Tree) => {

@@ -125,8 +125,8 @@ pub(super) fn lock_waits(instance: &Instance, each: &mut EachRow<'_>) {
     });
 }
 
-/// The lock that is in the way: for a row or a table, that of the same place; for an insert, the range that covers its
-/// key.
+/// The lock that is in the way: for a row or a table, that of the same place; for an insert, the
+/// range that covers its key.
 fn blocking_lock(wait: &LockWaitInfo, locks: &[LockInfo]) -> String {
     let wanted = &wait.wanted;
     let covers = |lock: &&LockInfo| match (&lock.kind, &wanted.kind) {

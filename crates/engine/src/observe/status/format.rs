@@ -12,8 +12,8 @@ pub(super) fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Year, month and day, counted from 1, of the day `days` after 1970-01-01. Years are counted from March, so that the
-/// leap day is the last one; 400 of them have 146,097 days.
+/// Year, month and day, counted from 1, of the day `days` after 1970-01-01. Years are counted from
+/// March, so that the leap day is the last one; 400 of them have 146,097 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // From 0000-03-01.
     let (era, day) = (days / 146_097, days % 146_097);

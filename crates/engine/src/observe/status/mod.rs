@@ -1,4 +1,5 @@
-//! The statistics as text, for people: sections and lines like those of InnoDB's monitor, so that habits carry over.
+//! The statistics as text, for people: sections and lines like those of InnoDB's monitor, so that
+//! habits carry over.
 //!
 //! Rates are per second since the previous call, or since the open.
 

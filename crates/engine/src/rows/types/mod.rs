@@ -1,8 +1,9 @@
 //! The typed layer: how Rust values become byte strings and come back.
 //!
-//! Two traits. [`Value`] is anything that can be stored; [`Key`] is a value whose *key encoding* sorts, byte by byte,
-//! as the values themselves do. Both take a cheap reference ([`Value::Ref`]) on the way in and give an owned value
-//! ([`Value::Owned`]) on the way out: nothing a caller holds borrows a page of the cache.
+//! Two traits. [`Value`] is anything that can be stored; [`Key`] is a value whose *key encoding*
+//! sorts, byte by byte, as the values themselves do. Both take a cheap reference ([`Value::Ref`])
+//! on the way in and give an owned value ([`Value::Owned`]) on the way out: nothing a caller holds
+//! borrows a page of the cache.
 //!
 //! Encodings, which are part of the file format:
 //!
@@ -24,8 +25,9 @@ mod number;
 
 /// A type that can be stored.
 ///
-/// Implementing it for a type of one's own takes four functions; give back `None` from [`Value::decode`] for bytes
-/// that cannot have been written by [`Value::encode`], and the caller gets an error that names the table.
+/// Implementing it for a type of one's own takes four functions; give back `None` from
+/// [`Value::decode`] for bytes that cannot have been written by [`Value::encode`], and the caller
+/// gets an error that names the table.
 ///
 /// ```
 /// use holdfast::Value;
@@ -53,30 +55,32 @@ pub trait Value: 'static {
     /// What callers get back.
     type Owned: Clone + Send + 'static;
 
-    /// Appends the encoding of `value` to `out`. `last` says that nothing follows it, so that its length need not be
-    /// written.
+    /// Appends the encoding of `value` to `out`. `last` says that nothing follows it, so that its
+    /// length need not be written.
     fn encode(value: Self::Ref<'_>, last: bool, out: &mut Vec<u8>);
 
-    /// Bytes that the encoding has at least: so a value that is too long is refused before it is copied. Default 0.
+    /// Bytes that the encoding has at least: so a value that is too long is refused before it is
+    /// copied. Default 0.
     fn encoded_len_min(_value: Self::Ref<'_>) -> u64 {
         0
     }
 
-    /// Takes one value from the front of `input`; `None` if the bytes are none that [`Value::encode`] writes.
+    /// Takes one value from the front of `input`; `None` if the bytes are none that
+    /// [`Value::encode`] writes.
     fn decode(input: &mut &[u8], last: bool) -> Option<Self::Owned>;
 
     /// The reference to an owned value.
     fn borrow(owned: &Self::Owned) -> Self::Ref<'_>;
 
-    /// A name stored with the table, so that opening it with other types is refused. Must not change between versions
-    /// of a program.
+    /// A name stored with the table, so that opening it with other types is refused. Must not
+    /// change between versions of a program.
     fn type_name() -> String;
 }
 
 /// A [`Value`] whose encoding by [`Key::encode_key`] sorts byte by byte as the values do.
 pub trait Key: Value {
-    /// Appends the order-preserving encoding of `value`. Unless `last`, it must be self-delimiting and no encoding may
-    /// be a prefix of another.
+    /// Appends the order-preserving encoding of `value`. Unless `last`, it must be self-delimiting
+    /// and no encoding may be a prefix of another.
     fn encode_key(value: Self::Ref<'_>, last: bool, out: &mut Vec<u8>);
 
     /// Takes one key from the front of `input`.

@@ -1,15 +1,17 @@
 //! Records of tables that contradict each other, or the numbers that come next.
 //!
-//! A number in a record that was damaged may be another table's: the file of a space, or an index. Then the files decide: the roots that a
-//! record names say of which index they are. A record that they do not bear out becomes an unreadable one, so that the damage disables one
-//! table and not the one whose number it hit.
+//! A number in a record that was damaged may be another table's: the file of a space, or an index.
+//! Then the files decide: the roots that a record names say of which index they are. A record that
+//! they do not bear out becomes an unreadable one, so that the damage disables one table and not
+//! the one whose number it hit.
 
 use holdfast_base::page::{PageHeader, PageType};
 use holdfast_base::{HashMap, IndexId, PageNo, SpaceId};
 
 use super::{NextIds, TableRecord};
 
-/// Positions of the records in which a number stands that another one has too, or that nobody was given.
+/// Positions of the records in which a number stands that another one has too, or that nobody was
+/// given.
 pub(crate) fn in_doubt(records: &[(String, TableRecord)], next: NextIds) -> Vec<usize> {
     let mut spaces: HashMap<SpaceId, u32> = HashMap::default();
     let mut indexes: HashMap<IndexId, u32> = HashMap::default();

@@ -1,5 +1,6 @@
-//! The catalog: which tables there are. An index of versioned entries like those of tables, in the system space, changed
-//! by the engine's own transactions, so that a change of definitions happens as a whole or not at all.
+//! The catalog: which tables there are. An index of versioned entries like those of tables, in the
+//! system space, changed by the engine's own transactions, so that a change of definitions happens
+//! as a whole or not at all.
 
 pub(crate) mod doubt;
 mod record;
@@ -27,12 +28,14 @@ pub(crate) struct Catalog {
 
 /// What the catalog holds.
 pub(crate) struct Contents {
-    /// The tables by name. A record that cannot be decoded is an [unreadable](TableRecord::unreadable) one: it disables its table. What
-    /// contradicts other records is for [`doubt`].
+    /// The tables by name. A record that cannot be decoded is an
+    /// [unreadable](TableRecord::unreadable) one: it disables its table. What contradicts other
+    /// records is for [`doubt`].
     pub tables: Vec<(String, TableRecord)>,
     /// The ids that come next.
     pub next: NextIds,
-    /// By file, the indexes whose pages are to be given back: their building or dropping was cut short.
+    /// By file, the indexes whose pages are to be given back: their building or dropping was cut
+    /// short.
     pub unused: Vec<(SpaceId, Vec<IndexId>)>,
 }
 
@@ -122,7 +125,8 @@ impl Catalog {
         }
     }
 
-    /// Replaces the records of several tables, and which indexes in the files of `changed` ones are unused.
+    /// Replaces the records of several tables, and which indexes in the files of `changed` ones are
+    /// unused.
     pub(crate) fn replace_all(
         &self,
         txns: &Arc<TxnSystem>,

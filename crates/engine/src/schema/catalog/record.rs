@@ -56,8 +56,8 @@ pub(crate) struct IndexRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NextIds {
     pub space: u32,
-    /// Space ids below this one are given out as far as the catalog says, which is durable: the number of a file proves that the file
-    /// is one that this database made.
+    /// Space ids below this one are given out as far as the catalog says, which is durable: the
+    /// number of a file proves that the file is one that this database made.
     pub granted: u32,
     pub index: u32,
     pub table: u32,
