@@ -30,7 +30,8 @@ public:
   {
     table= from;
     hf_transaction_options options;
-    options.isolation= (uint32_t) ISO_REPEATABLE_READ;
+    options.struct_size= sizeof(options);
+    options.isolation= HF_ISOLATION_REPEATABLE_READ;
     options.snapshot_isolation= false;
     options.read_only= true;
     hf_code code= hf_begin(database, &options, &transaction);

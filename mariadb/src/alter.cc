@@ -271,7 +271,7 @@ bool ha_holdfast::can_set_auto_increment(ulonglong value) const
 {
   uint64_t next= 0;
   return name.find("#P#") == std::string::npos && table->found_next_number_field &&
-    hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next) == HF_OK && value >= next;
+    hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next;
 }
 
 /* The server itself knows which changes are of names, defaults and comments alone. Of those, two are something to the
@@ -493,7 +493,7 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   hf_code code= HF_OK;
   // First, because what the catalog changes has to be opened again. A number that is too high does no harm.
   if (sets_auto_increment(info))
-    code= hf_mark_raise(share->table(), HF_AUTO_INCREMENT, info->create_info->auto_increment_value, 0);
+    code= hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, info->create_info->auto_increment_value, 0);
   if (code == HF_OK && info->handler_flags & CHANGED_CATALOG)
     code= commit_tables(tables, altered, info->handler_flags);
   else

@@ -158,7 +158,7 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     hf_table *opened= nullptr;
     code= hf_table_open(database, slice(table), &opened);
     if (code == HF_OK)
-      code= hf_mark_set(opened, HF_AUTO_INCREMENT, info_arg->auto_increment_value);
+      code= hf_mark_set(opened, HF_MARK_AUTO_INCREMENT, info_arg->auto_increment_value);
     hf_table_close(opened);
   }
   return fail(code);

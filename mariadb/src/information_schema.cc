@@ -28,11 +28,11 @@ static Columns columns_of[LISTINGS];
 static Show::Type type_of(const hf_column &column)
 {
   switch (column.kind) {
-  case HF_REAL:
+  case HF_KIND_REAL:
     return Show::Double(MAX_FLOAT_STR_LENGTH);
-  case HF_TEXT:
+  case HF_KIND_TEXT:
     return Show::Varchar(column.chars);
-  case HF_TIME:
+  case HF_KIND_TIME:
     return Show::Datetime(0);
   default:
     return Show::ULonglong();
@@ -73,13 +73,13 @@ static int store(Field *field, const hf_cell &cell)
 {
   field->set_notnull();
   switch (cell.kind) {
-  case HF_NUMBER:
+  case HF_KIND_NUMBER:
     return field->store((longlong) cell.number, true);
-  case HF_REAL:
+  case HF_KIND_REAL:
     return field->store(cell.real);
-  case HF_TEXT:
+  case HF_KIND_TEXT:
     return field->store((const char *) cell.text.data, cell.text.len, system_charset_info);
-  case HF_TIME:
+  case HF_KIND_TIME:
   {
     time_t seconds= (time_t) cell.number;
     struct tm local;

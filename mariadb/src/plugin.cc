@@ -51,6 +51,12 @@ static int init(void *p)
   hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_EXTENDED_KEYS | HTON_SUPPORTS_FOREIGN_KEYS;
   set_transaction_hooks(hton);
   set_backup_hooks(hton);
+  if (hf_api_version() != HF_API_VERSION)
+  {
+    sql_print_error("Holdfast: the library has version %u of its interface, the plugin was made for %u", hf_api_version(),
+                    HF_API_VERSION);
+    return 1;
+  }
   if (check_settings())
     return 1;
   // A folder beside those of the schemas: SHOW DATABASES would list it, and DROP DATABASE remove it.

@@ -29,7 +29,7 @@ int ha_holdfast::begin_alone()
   THD *thd= ha_thd();
   if (!connection && !(connection= Connection::of(thd)))
     return HA_ERR_OUT_OF_MEM;
-  hf_transaction_options options= {ISO_READ_COMMITTED, false, false};
+  hf_transaction_options options= {sizeof(options), HF_ISOLATION_READ_COMMITTED, false, false};
   if (hf_code code= hf_begin(database, &options, &alone); code != HF_OK)
     return fail(code);
   connection->begins_alone(alone);

@@ -55,12 +55,12 @@ static THD *session_of(uint64_t serial)
 /* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
    for another one, the server ends that one, and it starts again. With a binary log the server notes that a transaction
    waited, and does not let the one that it waits for linger in the hope of a larger group. */
-extern "C" uint32_t wait_interest(void *)
+extern "C" hf_wait_interest wait_interest(void *)
 {
   THD *thd= current_thd;
   if (!thd || !thd_need_wait_reports(thd))
-    return HF_WAITS_NOBODY;
-  return thd_is_slave(thd) ? HF_WAITS_EVERYBODY : HF_WAITS_HOLDERS;
+    return HF_WAIT_INTEREST_NONE;
+  return thd_is_slave(thd) ? HF_WAIT_INTEREST_ALL : HF_WAIT_INTEREST_HOLDERS;
 }
 
 extern "C" void session_waits(void *, uint64_t waiter, const uint64_t *others, size_t count)

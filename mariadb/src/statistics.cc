@@ -44,7 +44,7 @@ int ha_holdfast::info(uint flag)
   {
     uint64_t next= 0;
     if (table->found_next_number_field)
-      hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
+      hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next);
     stats.auto_increment_value= next;
   }
   if (flag & HA_STATUS_ERRKEY)

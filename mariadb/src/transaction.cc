@@ -18,6 +18,10 @@
 
 namespace holdfast {
 
+static_assert((int) HF_ISOLATION_READ_COMMITTED == (int) ISO_READ_COMMITTED &&
+              (int) HF_ISOLATION_REPEATABLE_READ == (int) ISO_REPEATABLE_READ &&
+              (int) HF_ISOLATION_SERIALIZABLE == (int) ISO_SERIALIZABLE, "levels have the server's numbers");
+
 Connection *Connection::of(THD *thd)
 {
   Connection *connection= existing(thd);
@@ -50,10 +54,11 @@ int Connection::begin(THD *thd)
   if (!transaction)
   {
     hf_transaction_options options;
-    options.isolation= (uint32_t) thd_tx_isolation(thd);
+    options.struct_size= sizeof(options);
+    options.isolation= static_cast<hf_isolation>(thd_tx_isolation(thd));
     // A statement of its own reads a snapshot and is serializable by that.
-    if (options.isolation == ISO_SERIALIZABLE && !in_long_transaction(thd))
-      options.isolation= ISO_REPEATABLE_READ;
+    if (options.isolation == HF_ISOLATION_SERIALIZABLE && !in_long_transaction(thd))
+      options.isolation= HF_ISOLATION_REPEATABLE_READ;
     options.snapshot_isolation= snapshot_isolation(thd);
     options.read_only= false;
     hf_code code= hf_begin(database, &options, &transaction);

@@ -77,7 +77,7 @@ static void update_log_size(THD *, struct st_mysql_sys_var *, void *, const void
 
 static void apply_policy()
 {
-  refused(hf_set_policy(database, (uint32_t) replacement_policy, old_blocks_pct, old_blocks_time));
+  refused(hf_set_policy(database, static_cast<hf_policy>(replacement_policy), old_blocks_pct, old_blocks_time));
 }
 
 static void update_policy(THD *, struct st_mysql_sys_var *, void *, const void *save)
@@ -234,6 +234,7 @@ extern "C" void tell_recovery(uint64_t done, uint64_t total)
 hf_settings database_settings()
 {
   hf_settings settings;
+  settings.struct_size= sizeof(settings);
   settings.cache_size= buffer_pool_size;
   settings.cache_size_max= buffer_pool_size_max;
   settings.log_capacity= log_file_size;
@@ -241,8 +242,8 @@ hf_settings database_settings()
   settings.page_size= page_size;
   settings.version_limit= version_limit;
   settings.undo_limit= undo_limit;
-  settings.flush_method= (uint32_t) flush_method;
-  settings.policy= (uint32_t) replacement_policy;
+  settings.flush_method= static_cast<hf_flush_method>(flush_method);
+  settings.policy= static_cast<hf_policy>(replacement_policy);
   settings.old_blocks_pct= old_blocks_pct;
   settings.old_blocks_time= old_blocks_time;
   settings.warm_up= buffer_pool_load_at_startup;

@@ -16,7 +16,7 @@ using namespace holdfast;
 int ha_holdfast::take_row_id()
 {
   uint64_t id;
-  hf_code code= hf_mark_take(share->table(), HF_ROW_ID, 1, &id);
+  hf_code code= hf_mark_take(share->table(), HF_MARK_ROW_ID, 1, &id);
   if (code != HF_OK)
     return fail(code);
   new_row_key.resize(ROW_ID_LENGTH);
@@ -352,13 +352,13 @@ int ha_holdfast::note_auto_increment()
   // Behind the last number there is none: then the next insert fails.
   ulonglong next= (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
   uint64_t known= 0;
-  hf_mark_get(share->table(), HF_AUTO_INCREMENT, &known);
+  hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &known);
   if (next <= known)
     return 0;
   std::unique_lock<std::mutex> kept;
   if (int error= keep_numbers(&kept))
     return error;
-  return fail(hf_mark_raise(share->table(), HF_AUTO_INCREMENT, next, numbers_ahead(next, last)));
+  return fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, next, numbers_ahead(next, last)));
 }
 
 void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
@@ -372,7 +372,7 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   std::unique_lock<std::mutex> kept;
   if ((numbers_error= keep_numbers(&kept)))
     return;
-  hf_mark_get(share->table(), HF_AUTO_INCREMENT, &next);
+  hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next);
   // The server's number may be higher, behind one that was given.
   next= MY_MAX(next, from);
   *first= next;
@@ -384,14 +384,14 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
     rows_to_count= MY_MAX(wanted, 1);
   *first= next_in_series(next, offset, increment);
   ulonglong behind= behind_series(*first, MY_MAX(increment, 1), rows_to_count);
-  if ((numbers_error= fail(hf_mark_raise(share->table(), HF_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
+  if ((numbers_error= fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
     *first= ULONGLONG_MAX;
   *reserved= rows_to_count;
 }
 
 int ha_holdfast::reset_auto_increment(ulonglong value)
 {
-  return fail(hf_mark_set(share->table(), HF_AUTO_INCREMENT, value ? value : 1));
+  return fail(hf_mark_set(share->table(), HF_MARK_AUTO_INCREMENT, value ? value : 1));
 }
 
 void ha_holdfast::update_create_info(HA_CREATE_INFO *info_arg)

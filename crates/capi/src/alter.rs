@@ -1,17 +1,19 @@
 //! Changing the indexes of a table in place.
 
-use holdfast::raw::IndexSource;
+use std::time::Duration;
 
-use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Code, Database, Definition, IndexSpec, Table, Transaction, raw};
+use holdfast::raw::{self, RawAlter};
+
+use crate::handle::{Slice, array, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Code, Database, Definition, IndexSpec, Table, Transaction};
 
 /// A change of a table's indexes that is under way.
-pub struct Alter(raw::Alter);
+pub struct Alter(RawAlter);
 
 /// Where a secondary index of an altered table comes from.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct IndexSource {
     /// Whether it was added.
     pub added: bool,
     /// Its number among those that were added, counted from 0; else the one that it had in the
@@ -35,13 +37,9 @@ entry_points! {
         lock_wait_timeout_ms: u64,
         out: *mut *mut Alter,
     ) {
-        let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(add, count)) };
-        let mut names = Vec::with_capacity(count);
-        for spec in specs {
-            names.push((take!(spec.name.text())?, spec.unique));
-        }
-        let name = take!(name.text())?;
-        let alter = take!(shared(database))?.0.begin_alter(name, &names, with_deltas, lock_wait_timeout_ms)?;
+        let (name, names) = (take!(name.text())?, take!(IndexSpec::names(add, count))?);
+        let wait = Duration::from_millis(lock_wait_timeout_ms);
+        let alter = take!(shared(database))?.0.begin_alter(name, &names, with_deltas, wait)?;
         take!(give(out, Alter(alter)))?;
         Ok(Code::Ok)
     }
@@ -65,14 +63,14 @@ entry_points! {
         value: Slice,
     ) {
         let (table, key, value) = (take!(shared(table))?, take!(key.bytes()), take!(value.bytes()));
-        take!(exclusive(transaction))?.0.note_entry(&table.0, added, key, Some((prefix, value)))?;
+        take!(exclusive(transaction))?.raw.note_entry(&table.0, added, key, Some((prefix, value)))?;
         Ok(Code::Ok)
     }
 
     /// Notes that an entry has gone.
     fn hf_alter_note_gone(transaction: *mut Transaction, table: *const Table, added: u32, key: Slice) {
         let (table, key) = (take!(shared(table))?, take!(key.bytes()));
-        take!(exclusive(transaction))?.0.note_entry(&table.0, added, key, None)?;
+        take!(exclusive(transaction))?.raw.note_entry(&table.0, added, key, None)?;
         Ok(Code::Ok)
     }
 
@@ -93,15 +91,15 @@ entry_points! {
 
     /// Says what the table is to become: its secondary indexes in their order, all that were added
     /// among them, and what is kept with it.
-    fn hf_alter_become(alter: *mut Alter, indexes: *const Source, count: usize, definition: Slice) {
-        let sources = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
+    fn hf_alter_become(alter: *mut Alter, indexes: *const IndexSource, count: usize, definition: Slice) {
+        let sources = take!(array(indexes, count));
         let mut indexes = Vec::with_capacity(count);
         for source in sources {
             let name = take!(source.name.text())?;
             indexes.push(match source.added {
-                true => IndexSource::Added(source.index),
-                false if name.is_empty() => IndexSource::Kept(source.index),
-                false => IndexSource::Renamed(source.index, name),
+                true => raw::IndexSource::Added(source.index),
+                false if name.is_empty() => raw::IndexSource::Kept(source.index),
+                false => raw::IndexSource::Renamed(source.index, name),
             });
         }
         take!(exclusive(alter))?.0.become_table(&indexes, take!(definition.bytes()))?;
@@ -119,13 +117,14 @@ entry_points! {
         definition_count: usize,
         lock_wait_timeout_ms: u64,
     ) {
-        let handles = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(alters, count)) };
+        let handles = take!(array(alters, count));
         let mut changes = Vec::with_capacity(count);
         for &handle in handles {
             changes.push(&mut take!(exclusive(handle))?.0);
         }
         let definitions = take!(Definition::pairs(definitions, definition_count))?;
-        take!(shared(database))?.0.commit_alters(&mut changes, &definitions, lock_wait_timeout_ms)?;
+        let wait = Duration::from_millis(lock_wait_timeout_ms);
+        take!(shared(database))?.0.commit_alters(&mut changes, &definitions, wait)?;
         Ok(Code::Ok)
     }
 

@@ -1,4 +1,6 @@
-//! Error codes, and the guard around every entry point.
+//! Error codes.
+//!
+//! This module also has the guard around every entry point.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};

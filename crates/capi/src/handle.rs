@@ -1,5 +1,9 @@
-//! What crosses the border: byte strings, handles, and the macros with which the entry points take
-//! them.
+//! Byte strings.
+//!
+//! This module also has handles, options and arrays as they cross the border, and the macros with
+//! which the entry points take them.
+
+use std::mem::MaybeUninit;
 
 use holdfast::Error;
 
@@ -60,7 +64,7 @@ impl Definition {
     /// call only.
     pub(crate) unsafe fn pairs<'a>(from: *const Definition, count: usize) -> Result<Vec<(&'a str, &'a [u8])>, Error> {
         // SAFETY: the caller promises so many.
-        let all = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, count) } };
+        let all = unsafe { array(from, count) };
         // SAFETY: as promised by the caller.
         all.iter().map(|one| unsafe { Ok((one.table.text()?, one.bytes.bytes())) }).collect()
     }
@@ -82,6 +86,49 @@ pub(crate) unsafe fn shared<'a, T>(handle: *const T) -> Result<&'a T, Error> {
 pub(crate) unsafe fn exclusive<'a, T>(handle: *mut T) -> Result<&'a mut T, Error> {
     // SAFETY: the caller promises a live handle that no other thread uses, or null.
     unsafe { handle.as_mut() }.ok_or_else(null_handle)
+}
+
+/// A structure of options that begins with its size. All of its bytes may be zero.
+///
+/// # Safety
+/// The structure is `repr(C)`, its first field is a `usize`, and zero is a value of each field.
+pub(crate) unsafe trait Options: Copy {
+    /// Bytes that the structure had in version 1 of the interface.
+    const SIZE_MIN: usize;
+}
+
+/// The options behind a pointer. What the caller's header does not have of them is zero.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if the pointer is null, or the size is none that this interface or an
+/// older one has.
+///
+/// # Safety
+/// [The rules](crate#rules): the pointer is null or leads to as many bytes as the size says.
+pub(crate) unsafe fn options<T: Options>(from: *const T) -> Result<T, Error> {
+    if from.is_null() {
+        return Err(null_handle());
+    }
+    // SAFETY: the caller promises a structure that begins with its size.
+    let size = unsafe { from.cast::<usize>().read() };
+    if size < T::SIZE_MIN || size > size_of::<T>() {
+        let what = format!("struct_size = {size}, but it has to be {} to {}", T::SIZE_MIN, size_of::<T>());
+        return Err(Error::InvalidArgument(what));
+    }
+    let mut options = MaybeUninit::<T>::zeroed();
+    // SAFETY: the caller promises `size` bytes, and there is room for them.
+    unsafe { options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from.cast(), size) };
+    // SAFETY: each field has a value: the caller's, or zero.
+    Ok(unsafe { options.assume_init() })
+}
+
+/// The elements of an array that is passed in.
+///
+/// # Safety
+/// [The rules](crate#rules) for an array.
+pub(crate) unsafe fn array<'a, T>(from: *const T, count: usize) -> &'a [T] {
+    // SAFETY: the caller promises so many.
+    if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, count) } }
 }
 
 /// Gives a new handle to the caller.
@@ -147,3 +194,44 @@ macro_rules! take {
 }
 
 pub(crate) use {entry_points, take};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Grown {
+        struct_size: usize,
+        old: u64,
+        new: u64,
+    }
+
+    // SAFETY: it begins with its size, and zero is a value of each field.
+    unsafe impl Options for Grown {
+        const SIZE_MIN: usize = 16;
+    }
+
+    fn read(from: *const Grown) -> Result<Grown, Error> {
+        // SAFETY: the tests pass whole structures, or null.
+        unsafe { options(from) }
+    }
+
+    #[test]
+    fn what_an_older_caller_does_not_know_is_zero() {
+        let from = Grown { struct_size: 16, old: 1, new: 2 };
+        assert_eq!(read(&raw const from).unwrap(), Grown { struct_size: 16, old: 1, new: 0 });
+        let from = Grown { struct_size: size_of::<Grown>(), old: 1, new: 2 };
+        assert_eq!(read(&raw const from).unwrap(), from);
+    }
+
+    #[test]
+    fn a_size_that_no_interface_has_is_an_error() {
+        for struct_size in [0, 15, 25] {
+            let from = Grown { struct_size, old: 1, new: 2 };
+            let error = read(&raw const from).unwrap_err();
+            assert!(error.to_string().contains("struct_size"), "{error}");
+        }
+        assert!(read(std::ptr::null()).is_err());
+    }
+}

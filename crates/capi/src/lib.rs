@@ -1,8 +1,8 @@
 //! Holdfast's C interface, for the handler of the MariaDB engine: opaque handles, error codes, no
-//! logic. The header is `include/holdfast.h`.
+//! logic. The header `include/holdfast.h` is made of this crate by `cargo xtask tidy --header`.
 //!
 //! # Rules
-//! They hold for every function, and are what its `# Safety` section refers to.
+//! They hold for every function.
 //!
 //! * A handle comes from the function that opens it and is valid until the one that closes it; it
 //!   is closed once, and not while another thread uses it. Databases and tables may be used by many
@@ -16,6 +16,9 @@
 //! * A function returns [`Code::Ok`], [`Code::NotFound`], or what went wrong; [`hf_error_message`]
 //!   then has the words, for the calling thread, until its next call. On anything but [`Code::Ok`]
 //!   out pointers are untouched.
+//! * An enumeration has one of the values that the header names for it.
+//! * A structure of options begins with its size, which the caller sets to `sizeof` the structure:
+//!   what a caller of an older header does not know is zero, which stands for the default.
 //! * No panic leaves this library: it becomes [`Code::Panic`], and the handle's database is to be
 //!   closed.
 
@@ -26,7 +29,6 @@ mod error;
 mod handle;
 mod listing;
 mod load;
-mod raw;
 mod row;
 mod session;
 mod table;
@@ -43,3 +45,14 @@ pub use row::*;
 pub use session::*;
 pub use table::*;
 pub use transaction::*;
+
+/// The version of this interface. It grows when a caller that was compiled with an older header
+/// would not work any more.
+pub const API_VERSION: u32 = 1;
+
+/// The version of the interface that the library has; a caller compares it with the
+/// `HF_API_VERSION` that it was compiled with.
+#[unsafe(no_mangle)]
+pub extern "C" fn hf_api_version() -> u32 {
+    API_VERSION
+}

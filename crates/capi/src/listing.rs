@@ -3,10 +3,26 @@
 use std::ffi::c_void;
 use std::time::UNIX_EPOCH;
 
-use holdfast::{Cell as EngineCell, ColumnType, Error, Listing};
+use holdfast::{Cell as EngineCell, ColumnType, Error, Listing, metrics};
 
 use crate::handle::{Slice, entry_points, put, shared, take};
 use crate::{Code, Database};
+
+/// What a column or a cell holds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: of a cell only.
+    Null = 0,
+    /// A number, not negative.
+    Number = 1,
+    /// A number with a fraction.
+    Real = 2,
+    /// Text.
+    Text = 3,
+    /// A moment: a number of seconds since 1970.
+    Time = 4,
+}
 
 /// A column of a listing.
 #[repr(C)]
@@ -14,8 +30,8 @@ use crate::{Code, Database};
 pub struct Column {
     /// Its name; valid for ever.
     pub name: Slice,
-    /// 1 number, 2 number with a fraction, 3 text, 4 moment: as in [`Cell`].
-    pub kind: u32,
+    /// What it holds.
+    pub kind: Kind,
     /// Of text: characters at most.
     pub chars: u32,
     /// Whether a row may have nothing there.
@@ -26,8 +42,8 @@ pub struct Column {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// 0 nothing, 1 `number`, 2 `real`, 3 `text`, 4 `number` in seconds since 1970.
-    pub kind: u32,
+    /// What it holds, and so in which of the following fields.
+    pub kind: Kind,
     /// See `kind`.
     pub number: u64,
     /// See `kind`.
@@ -38,15 +54,15 @@ pub struct Cell {
 
 impl Cell {
     fn of(cell: &EngineCell<'_>) -> Cell {
-        let empty = Cell { kind: 0, number: 0, real: 0.0, text: Slice::of(&[]) };
+        let empty = Cell { kind: Kind::Null, number: 0, real: 0.0, text: Slice::of(&[]) };
         match cell {
             EngineCell::Null => empty,
-            EngineCell::Unsigned(number) => Cell { kind: 1, number: *number, ..empty },
-            EngineCell::Real(real) => Cell { kind: 2, real: *real, ..empty },
-            EngineCell::Text(text) => Cell { kind: 3, text: Slice::of(text.as_bytes()), ..empty },
+            EngineCell::Unsigned(number) => Cell { kind: Kind::Number, number: *number, ..empty },
+            EngineCell::Real(real) => Cell { kind: Kind::Real, real: *real, ..empty },
+            EngineCell::Text(text) => Cell { kind: Kind::Text, text: Slice::of(text.as_bytes()), ..empty },
             EngineCell::Time(time) => {
                 let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-                Cell { kind: 4, number: seconds, ..empty }
+                Cell { kind: Kind::Time, number: seconds, ..empty }
             }
         }
     }
@@ -55,9 +71,9 @@ impl Cell {
 /// The waits of one class.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Waits {
+pub struct WaitClass {
     /// What is waited for.
-    pub class: Slice,
+    pub name: Slice,
     /// How often.
     pub count: u64,
     /// For how long in all, in microseconds.
@@ -89,10 +105,10 @@ entry_points! {
         let Some(each) = each else { return Ok(Code::Ok) };
         for column in columns {
             let (kind, chars) = match column.column_type {
-                ColumnType::Unsigned => (1, 0),
-                ColumnType::Real => (2, 0),
-                ColumnType::Text(chars) => (3, chars),
-                ColumnType::Time => (4, 0),
+                ColumnType::Unsigned => (Kind::Number, 0),
+                ColumnType::Real => (Kind::Real, 0),
+                ColumnType::Text(chars) => (Kind::Text, chars),
+                ColumnType::Time => (Kind::Time, 0),
             };
             each(context, &Column { name: Slice::of(column.name.as_bytes()), kind, chars, nullable: column.nullable });
         }
@@ -109,7 +125,7 @@ entry_points! {
         let (database, listing) = (take!(shared(database))?, listing(number)?);
         if let Some(each) = each {
             let mut cells = Vec::new();
-            database.0.list(listing, &mut |row| {
+            database.0.database().list(listing, &mut |row| {
                 cells.clear();
                 cells.extend(row.iter().map(Cell::of));
                 each(context, cells.as_ptr(), cells.len())
@@ -121,15 +137,17 @@ entry_points! {
     /// Calls `each` with the waits of every class.
     fn hf_waits(
         database: *const Database,
-        each: Option<extern "C" fn(context: *mut c_void, waits: *const Waits)>,
+        each: Option<extern "C" fn(context: *mut c_void, waits: *const WaitClass)>,
         context: *mut c_void,
     ) {
         if let Some(each) = each {
-            take!(shared(database))?.0.waits(&mut |class, waits| {
+            let snapshot = take!(shared(database))?.0.database().metrics_snapshot();
+            for class in metrics::WaitClass::ALL {
+                let waits = snapshot.wait(*class);
                 let micros = |d: std::time::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
                 let (total_us, max_us) = (micros(waits.total), micros(waits.max));
-                each(context, &Waits { class: Slice::of(class.as_bytes()), count: waits.count, total_us, max_us });
-            });
+                each(context, &WaitClass { name: Slice::of(class.name().as_bytes()), count: waits.count, total_us, max_us });
+            }
         }
         Ok(Code::Ok)
     }

@@ -1,16 +1,18 @@
 //! Filling a new table, without undo.
 
+use holdfast::raw::{NewValue, RawLoad};
+
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Buffer, Code, Table, raw};
+use crate::{Buffer, Code, Table};
 
 /// A table that is being filled.
-pub struct Load(raw::Load);
+pub struct Load(RawLoad);
 
 entry_points! {
     /// Begins to fill a table that is empty and that the caller alone uses; [`Code::Invalid`] if it
     /// is not empty. If the load fails, the table is to be dropped.
     fn hf_load_begin(table: *const Table, out: *mut *mut Load) {
-        let load = raw::Load::new(&take!(shared(table))?.0)?;
+        let load = RawLoad::new(&take!(shared(table))?.0)?;
         take!(give(out, Load(load)))?;
         Ok(Code::Ok)
     }
@@ -19,7 +21,7 @@ entry_points! {
     /// unique. For `head` see `hf_insert`. [`Code::DuplicateKey`] may come now, or later for an
     /// earlier entry.
     fn hf_load_push(load: *mut Load, index: u32, key: Slice, prefix: usize, value: Slice, head: usize) {
-        let value = raw::NewValue::with_head(take!(value.bytes()), head);
+        let value = NewValue::with_head(take!(value.bytes()), head);
         take!(exclusive(load))?.0.push(index, take!(key.bytes()), prefix, value)?;
         Ok(Code::Ok)
     }

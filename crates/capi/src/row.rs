@@ -2,8 +2,9 @@
 //! another one ends with the key of its row, and its value begins with how many bytes of the key
 //! are before that, as LEB128.
 
+use holdfast::raw::{NewValue, RawLock};
+
 use crate::handle::{Slice, entry_points, exclusive, shared, take};
-use crate::raw::NewValue;
 use crate::{Buffer, Code, Table, Transaction};
 
 /// Whether a read locks what it reads.
@@ -23,9 +24,15 @@ pub enum Lock {
 }
 
 impl Lock {
-    /// Whether it keeps out others' locks, too.
-    pub(crate) fn is_exclusive(self) -> bool {
+    /// True if it keeps out others' locks, too.
+    fn is_exclusive(self) -> bool {
         matches!(self, Lock::Exclusive | Lock::LinkedExclusive)
+    }
+
+    /// The lock of a read, if it takes one.
+    pub(crate) fn of_read(self, skip_locked: bool) -> Option<RawLock> {
+        let any_age = matches!(self, Lock::LinkedShared | Lock::LinkedExclusive);
+        (self != Lock::None).then_some(RawLock { exclusive: self.is_exclusive(), skip_locked, any_age })
     }
 }
 
@@ -43,8 +50,11 @@ entry_points! {
         duplicate: Lock,
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        let value = NewValue::with_head(take!(value.bytes()), head);
-        transaction.0.insert(&table.0, index, take!(key.bytes()), value, duplicate)?;
+        let (key, value) = (take!(key.bytes()), NewValue::with_head(take!(value.bytes()), head));
+        match duplicate {
+            Lock::None => transaction.raw.insert(&table.0, index, key, value)?,
+            lock => transaction.raw.insert_or_lock(&table.0, index, key, value, lock.is_exclusive())?,
+        }
         Ok(Code::Ok)
     }
 
@@ -61,7 +71,11 @@ entry_points! {
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
         let (key, value) = (take!(key.bytes()), take!(value.bytes()));
-        transaction.0.insert_unique(&table.0, index, key, prefix, value, duplicate)?;
+        let raw = &mut transaction.raw;
+        match duplicate {
+            Lock::None => raw.insert_unique(&table.0, index, key, prefix, value)?,
+            lock => raw.insert_unique_or_lock(&table.0, index, key, prefix, value, lock.is_exclusive())?,
+        }
         Ok(Code::Ok)
     }
 
@@ -77,14 +91,14 @@ entry_points! {
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
         let value = NewValue::with_head(take!(value.bytes()), head);
-        let found = transaction.0.update(&table.0, index, take!(key.bytes()), value)?;
+        let found = transaction.raw.update(&table.0, index, take!(key.bytes()), value)?;
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
     /// Removes an entry; [`Code::NotFound`] if there is none.
     fn hf_delete(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        let found = transaction.0.delete(&table.0, index, take!(key.bytes()))?;
+        let found = transaction.raw.delete(&table.0, index, take!(key.bytes()))?;
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
@@ -92,7 +106,7 @@ entry_points! {
     /// COMMITTED, if the transaction did not have it before.
     fn hf_unlock(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        transaction.0.unlock(&table.0, index, take!(key.bytes()))?;
+        transaction.raw.unlock(&table.0, index, take!(key.bytes()))?;
         Ok(Code::Ok)
     }
 
@@ -112,9 +126,9 @@ entry_points! {
         let out = &mut take!(exclusive(out))?.0;
         let key = take!(key.bytes());
         let found = if head_only && lock == Lock::None {
-            transaction.0.get_head(&table.0, index, key, out)?
+            transaction.raw.get_head(&table.0, index, key, out)?
         } else {
-            transaction.0.get(&table.0, index, key, lock, skip_locked, out)?
+            transaction.raw.get(&table.0, index, key, lock.of_read(skip_locked), out)?
         };
         Ok(if found { Code::Ok } else { Code::NotFound })
     }

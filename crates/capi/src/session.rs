@@ -3,9 +3,9 @@
 
 use std::ffi::c_void;
 
-use holdfast::raw::{WaitInterest, WaitObserver};
+use holdfast::raw::{self, WaitObserver};
 
-use crate::handle::{Slice, entry_points, exclusive, shared, take};
+use crate::handle::{entry_points, shared, take};
 use crate::{Buffer, Code, Database};
 
 /// What the caller knows of a session. The buffers are the library's; the caller appends to them.
@@ -32,20 +32,31 @@ unsafe impl Send for Finder {}
 unsafe impl Sync for Finder {}
 
 impl Finder {
-    fn find(&self, serial: u64) -> Option<holdfast::raw::Session> {
+    fn find(&self, serial: u64) -> Option<raw::Session> {
         let (mut query, mut description) = (Buffer(Vec::new()), Buffer(Vec::new()));
         let mut found = Session { id: 0, query: &raw mut query, description: &raw mut description };
         if !self.0(self.1, serial, &raw mut found) {
             return None;
         }
         let text = |buffer: Buffer| String::from_utf8_lossy(&buffer.0).into_owned();
-        Some(holdfast::raw::Session { id: found.id, query: text(query), description: text(description) })
+        Some(raw::Session { id: found.id, query: text(query), description: text(description) })
     }
 }
 
-/// Returns of which transactions it has to be told if the calling thread is going to wait;
-/// `HF_WAITS_...` of the header.
-pub type Interest = extern "C" fn(context: *mut c_void) -> u32;
+/// The transactions of which an observer is told if a thread is going to wait.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitInterest {
+    /// None.
+    None = 0,
+    /// Those that hold what it waits for.
+    Holders = 1,
+    /// Also those that are ahead of it.
+    All = 2,
+}
+
+/// Returns of which transactions it has to be told if the calling thread is going to wait.
+pub type Interest = extern "C" fn(context: *mut c_void) -> WaitInterest;
 
 /// Is told that a transaction is going to wait for others, all by their numbers; those of the
 /// others are sorted.
@@ -72,11 +83,11 @@ unsafe impl Send for Observer {}
 unsafe impl Sync for Observer {}
 
 impl WaitObserver for Observer {
-    fn interest(&self) -> WaitInterest {
+    fn interest(&self) -> raw::WaitInterest {
         match (self.interest)(self.context) {
-            0 => WaitInterest::None,
-            1 => WaitInterest::Holders,
-            _ => WaitInterest::All,
+            WaitInterest::None => raw::WaitInterest::None,
+            WaitInterest::Holders => raw::WaitInterest::Holders,
+            WaitInterest::All => raw::WaitInterest::All,
         }
     }
 
@@ -136,12 +147,6 @@ entry_points! {
             let finder = Finder(find, context);
             database.0.set_sessions(move |serial| finder.find(serial));
         }
-        Ok(Code::Ok)
-    }
-
-    /// Appends to a buffer.
-    fn hf_buffer_append(buffer: *mut Buffer, bytes: Slice) {
-        take!(exclusive(buffer))?.0.extend_from_slice(take!(bytes.bytes()));
         Ok(Code::Ok)
     }
 }

@@ -3,12 +3,16 @@
 use std::ffi::c_void;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Buffer, Code, Database, Definition, raw};
+use holdfast::raw::{Lifetime, RawTable};
+use holdfast::{Result, VerifyOptions};
+
+use crate::handle::{Slice, array, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Buffer, Code, Database, Definition};
 
 /// An open table.
-pub struct Table(pub(crate) Arc<raw::Table>);
+pub struct Table(pub(crate) Arc<RawTable>);
 
 /// An index of a table that is created.
 #[repr(C)]
@@ -18,6 +22,18 @@ pub struct IndexSpec {
     pub name: Slice,
     /// Whether it is meant for `hf_insert_unique`; for listings.
     pub unique: bool,
+}
+
+impl IndexSpec {
+    /// The names of indexes, and whether they are unique.
+    ///
+    /// # Safety
+    /// [The rules](crate#rules) for arrays and slices that are passed in; they are used within the
+    /// call only.
+    pub(crate) unsafe fn names<'a>(from: *const IndexSpec, count: usize) -> Result<Vec<(&'a str, bool)>> {
+        // SAFETY: as promised by the caller.
+        unsafe { array(from, count) }.iter().map(|spec| Ok((unsafe { spec.name.text() }?, spec.unique))).collect()
+    }
 }
 
 /// A number that a table counts up and never gives out twice, whatever happens.
@@ -43,19 +59,16 @@ entry_points! {
         temporary: bool,
     ) {
         let (database, name) = (take!(shared(database))?, take!(name.text())?);
-        let specs = if count == 0 { &[] } else { take!(std::slice::from_raw_parts(indexes, count)) };
-        let mut names = Vec::with_capacity(count);
-        for spec in specs {
-            names.push((take!(spec.name.text())?, spec.unique));
-        }
-        database.0.create_table(name, &names, take!(definition.bytes()), temporary)?;
+        let names = take!(IndexSpec::names(indexes, count))?;
+        let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
+        database.0.create_table(name, names.get(1..).unwrap_or_default(), take!(definition.bytes()), lifetime)?;
         Ok(Code::Ok)
     }
 
     /// Opens a table. The handle stays valid while the table is renamed or dropped.
     fn hf_table_open(database: *const Database, name: Slice, out: *mut *mut Table) {
         let table = take!(shared(database))?.0.open_table(take!(name.text())?)?;
-        take!(give(out, Table(table)))?;
+        take!(give(out, Table(Arc::new(table))))?;
         Ok(Code::Ok)
     }
 
@@ -68,20 +81,20 @@ entry_points! {
     /// Removes a table. It waits for transactions that have written to it for so many milliseconds,
     /// and not at all if it is temporary: what they did there is forgotten.
     fn hf_table_drop(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
-        take!(shared(database))?.0.drop_table(take!(name.text())?, lock_wait_timeout_ms)?;
+        take!(shared(database))?.0.drop_table(take!(name.text())?, Duration::from_millis(lock_wait_timeout_ms))?;
         Ok(Code::Ok)
     }
 
     /// Puts the bytes that a table was created with, or that were set since, into `out`.
     fn hf_table_definition(database: *const Database, name: Slice, out: *mut Buffer) {
-        take!(exclusive(out))?.0 = take!(shared(database))?.0.definition(take!(name.text())?)?;
+        take!(exclusive(out))?.0 = take!(shared(database))?.0.options(take!(name.text())?)?;
         Ok(Code::Ok)
     }
 
     /// Replaces those bytes of tables, of all of them or of none.
     fn hf_tables_set_definitions(database: *const Database, definitions: *const Definition, count: usize) {
         let definitions = take!(Definition::pairs(definitions, count))?;
-        take!(shared(database))?.0.set_definitions(&definitions)?;
+        take!(shared(database))?.0.set_options(&definitions)?;
         Ok(Code::Ok)
     }
 
@@ -102,7 +115,7 @@ entry_points! {
     /// Empties a table: replaces it by a new one of the same name and definition, at once. Open
     /// handles see the old one. It waits as `hf_table_drop` does.
     fn hf_table_truncate(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
-        take!(shared(database))?.0.truncate_table(take!(name.text())?, lock_wait_timeout_ms)?;
+        take!(shared(database))?.0.truncate_table(take!(name.text())?, Duration::from_millis(lock_wait_timeout_ms))?;
         Ok(Code::Ok)
     }
 
@@ -120,7 +133,7 @@ entry_points! {
         context: *mut c_void,
     ) {
         if let Some(each) = each {
-            for (name, definition) in take!(shared(database))?.0.list_tables() {
+            for (name, definition) in take!(shared(database))?.0.tables() {
                 each(context, Slice::of(name.as_bytes()), Slice::of(&definition));
             }
         }
@@ -136,9 +149,11 @@ entry_points! {
         each: Option<extern "C" fn(context: *mut c_void, finding: Slice)>,
         context: *mut c_void,
     ) {
-        for finding in take!(shared(database))?.0.verify_table(take!(name.text())?, entries)? {
+        let options = VerifyOptions::new().table(take!(name.text())?).entries(entries);
+        let report = take!(shared(database))?.0.database().verify(&options, &mut |_| {})?;
+        for finding in report.findings {
             if let Some(each) = each {
-                each(context, Slice::of(finding.as_bytes()));
+                each(context, Slice::of(finding.what.as_bytes()));
             }
         }
         Ok(Code::Ok)

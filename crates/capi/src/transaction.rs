@@ -1,24 +1,97 @@
 //! Transactions: begin, statements, savepoints, the two phases of a commit.
 
 use std::ffi::c_void;
+use std::time::Duration;
 
-use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Code, Database, raw};
+use holdfast::raw::{RawOptions, RawTransaction, Savepoint};
+use holdfast::{Error, FlushAtCommit, Result};
+
+use crate::handle::{Options, Slice, close, entry_points, exclusive, give, options, put, shared, take};
+use crate::{Code, Database};
 
 /// A transaction. One thread uses it at a time; which one may change.
-pub struct Transaction(pub(crate) raw::Transaction);
+pub struct Transaction {
+    pub(crate) raw: RawTransaction,
+    /// Where statement, row and named savepoints are, by the changes before them.
+    statement: Option<(u64, Savepoint)>,
+    row: Option<(u64, Savepoint)>,
+    named: Vec<(u64, Savepoint)>,
+}
+
+impl Transaction {
+    fn new(raw: RawTransaction) -> Transaction {
+        Transaction { raw, statement: None, row: None, named: Vec::new() }
+    }
+
+    fn statement(&mut self, lock_wait_timeout_ms: u64) -> Result<u64> {
+        let savepoint = self.raw.statement(Duration::from_millis(lock_wait_timeout_ms))?;
+        let at = self.raw.txn().changes();
+        self.statement = Some((at, savepoint));
+        Ok(at)
+    }
+
+    fn savepoint(&mut self, keep: bool) -> u64 {
+        let at = self.raw.txn().changes();
+        let savepoint = (at, self.raw.txn().savepoint());
+        if keep {
+            self.named.push(savepoint)
+        } else {
+            self.row = Some(savepoint)
+        }
+        at
+    }
+
+    fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
+        let mut known = self.row.iter().chain(&self.statement).chain(&self.named);
+        let place = known.find(|(at, _)| *at == savepoint).map(|(_, place)| *place);
+        let place = place.ok_or_else(|| Error::InvalidArgument("there is no such savepoint".into()))?;
+        self.raw.txn().rollback_to(place)?;
+        self.named.retain(|(at, _)| *at <= savepoint);
+        Ok(())
+    }
+}
+
+/// What a transaction sees of the others: the numbers of a MariaDB server.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// As `ReadCommitted`: nothing that is not committed is ever read.
+    ReadUncommitted = 0,
+    /// Every statement sees what was committed when it began.
+    ReadCommitted = 1,
+    /// All statements see one snapshot.
+    RepeatableRead = 2,
+    /// As if transactions ran one after the other.
+    Serializable = 3,
+}
+
+impl From<Isolation> for holdfast::Isolation {
+    fn from(isolation: Isolation) -> holdfast::Isolation {
+        match isolation {
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => holdfast::Isolation::ReadCommitted,
+            Isolation::RepeatableRead => holdfast::Isolation::RepeatableRead,
+            Isolation::Serializable => holdfast::Isolation::Serializable,
+        }
+    }
+}
 
 /// How a transaction begins.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionOptions {
-    /// 0 READ UNCOMMITTED, 1 READ COMMITTED, 2 REPEATABLE READ, 3 SERIALIZABLE: the server's
-    /// numbers.
-    pub isolation: u32,
+    /// Bytes of this structure.
+    pub struct_size: usize,
+    /// What it sees of the others.
+    pub isolation: Isolation,
     /// Whether the first updater wins.
     pub snapshot_isolation: bool,
     /// Changes are refused.
     pub read_only: bool,
+}
+
+// SAFETY: it begins with its size, and zero is a value of each field.
+unsafe impl Options for TransactionOptions {
+    const SIZE_MIN: usize = 16;
 }
 
 /// What a commit waits for: the values of `flush_log_at_trx_commit`.
@@ -33,11 +106,26 @@ pub enum Flush {
     Write = 2,
 }
 
+impl From<Flush> for FlushAtCommit {
+    fn from(flush: Flush) -> FlushAtCommit {
+        match flush {
+            Flush::Lazy => FlushAtCommit::Lazy,
+            Flush::Sync => FlushAtCommit::Sync,
+            Flush::Write => FlushAtCommit::Write,
+        }
+    }
+}
+
 entry_points! {
     /// Begins a transaction. Costs little: ids and snapshots come with the first use.
     fn hf_begin(database: *const Database, options: *const TransactionOptions, out: *mut *mut Transaction) {
-        let (database, options) = (take!(shared(database))?, take!(shared(options))?);
-        take!(give(out, Transaction(database.0.begin(options)?)))?;
+        let (database, options) = (take!(shared(database))?, take!(self::options(options))?);
+        let raw = database.0.begin(&RawOptions {
+            isolation: options.isolation.into(),
+            snapshot_isolation: options.snapshot_isolation,
+            read_only: options.read_only,
+        })?;
+        take!(give(out, Transaction::new(raw)))?;
         Ok(Code::Ok)
     }
 
@@ -45,74 +133,74 @@ entry_points! {
     /// for so many milliseconds each, 0: not at all. `out` gets the savepoint to go back to if it
     /// fails; it is valid until the next statement.
     fn hf_statement(transaction: *mut Transaction, lock_wait_timeout_ms: u64, out: *mut u64) {
-        let savepoint = take!(exclusive(transaction))?.0.statement(lock_wait_timeout_ms)?;
+        let savepoint = take!(exclusive(transaction))?.statement(lock_wait_timeout_ms)?;
         take!(put(out, savepoint));
         Ok(Code::Ok)
     }
 
     /// Takes the snapshot now.
     fn hf_snapshot(transaction: *mut Transaction) {
-        take!(exclusive(transaction))?.0.take_snapshot();
+        take!(exclusive(transaction))?.raw.txn().take_snapshot();
         Ok(Code::Ok)
     }
 
     /// The point that the transaction has reached: valid to the end of the transaction if `keep`,
     /// else to the next call of this function without it.
     fn hf_savepoint(transaction: *mut Transaction, keep: bool, out: *mut u64) {
-        let savepoint = take!(exclusive(transaction))?.0.savepoint(keep);
+        let savepoint = take!(exclusive(transaction))?.savepoint(keep);
         take!(put(out, savepoint));
         Ok(Code::Ok)
     }
 
     /// Undoes what was changed since `savepoint`. Locks stay.
     fn hf_rollback_to(transaction: *mut Transaction, savepoint: u64) {
-        take!(exclusive(transaction))?.0.rollback_to(savepoint)?;
+        take!(exclusive(transaction))?.rollback_to(savepoint)?;
         Ok(Code::Ok)
     }
 
     /// Locks a name, which means something to the caller alone: one transaction at a time has it,
     /// until `hf_unlock_name` or its end.
     fn hf_lock_name(transaction: *mut Transaction, name: Slice) {
-        take!(exclusive(transaction))?.0.lock_name(take!(name.bytes()))?;
+        take!(exclusive(transaction))?.raw.txn().lock_name(take!(name.bytes()))?;
         Ok(Code::Ok)
     }
 
     /// Gives up the lock of a name.
     fn hf_unlock_name(transaction: *mut Transaction, name: Slice) {
-        take!(exclusive(transaction))?.0.unlock_name(take!(name.bytes()));
+        take!(exclusive(transaction))?.raw.txn().unlock_name(take!(name.bytes()));
         Ok(Code::Ok)
     }
 
     /// First phase: from here on the transaction survives a crash until it is committed or rolled
     /// back.
     fn hf_prepare(transaction: *mut Transaction, xid: Slice, flush: Flush) {
-        take!(exclusive(transaction))?.0.prepare(take!(xid.bytes()), flush)?;
+        take!(exclusive(transaction))?.raw.prepare(take!(xid.bytes()), flush.into())?;
         Ok(Code::Ok)
     }
 
     /// Releases the locks by which a prepared transaction kept what it has only read: it reads no
     /// more.
     fn hf_release_reads(transaction: *mut Transaction) {
-        take!(exclusive(transaction))?.0.release_reads()?;
+        take!(exclusive(transaction))?.raw.release_reads()?;
         Ok(Code::Ok)
     }
 
     /// Fixes the transaction's place in the commit order and makes its changes visible, without
     /// waiting for the disk.
     fn hf_commit_ordered(transaction: *mut Transaction) {
-        take!(exclusive(transaction))?.0.commit_ordered()?;
+        take!(exclusive(transaction))?.raw.txn().commit_ordered()?;
         Ok(Code::Ok)
     }
 
     /// Commits. After `hf_commit_ordered` it only waits for the disk.
     fn hf_commit(transaction: *mut Transaction, flush: Flush) {
-        take!(exclusive(transaction))?.0.commit(flush)?;
+        take!(exclusive(transaction))?.raw.commit(flush.into())?;
         Ok(Code::Ok)
     }
 
     /// Undoes everything.
     fn hf_rollback(transaction: *mut Transaction) {
-        take!(exclusive(transaction))?.0.rollback()?;
+        take!(exclusive(transaction))?.raw.txn().rollback()?;
         Ok(Code::Ok)
     }
 
@@ -125,14 +213,14 @@ entry_points! {
     /// The transaction's number, for `hf_kill`, and how many changes it has made.
     fn hf_transaction_info(transaction: *mut Transaction, serial: *mut u64, changes: *mut u64) {
         let transaction = take!(exclusive(transaction))?;
-        take!(put(serial, transaction.0.serial()));
-        take!(put(changes, transaction.0.changes()));
+        take!(put(serial, transaction.raw.txn().serial()));
+        take!(put(changes, transaction.raw.txn().changes()));
         Ok(Code::Ok)
     }
 
     /// Whether the transaction holds any lock, that of rows which it has changed included.
     fn hf_holds_locks(transaction: *mut Transaction, out: *mut bool) {
-        let holds = take!(exclusive(transaction))?.0.holds_locks();
+        let holds = take!(exclusive(transaction))?.raw.txn().holds_locks();
         take!(put(out, holds));
         Ok(Code::Ok)
     }
@@ -161,7 +249,7 @@ entry_points! {
     /// Takes over a prepared transaction, to commit or to roll it back.
     fn hf_adopt(database: *const Database, xid: Slice, out: *mut *mut Transaction) {
         let transaction = take!(shared(database))?.0.adopt(take!(xid.bytes()))?;
-        take!(give(out, Transaction(transaction)))?;
+        take!(give(out, Transaction::new(transaction)))?;
         Ok(Code::Ok)
     }
 }

@@ -13,8 +13,8 @@ use holdfast_capi::*;
 static SLEEPS: AtomicBool = AtomicBool::new(false);
 static KILLED: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn interest(_: *mut c_void) -> u32 {
-    0
+extern "C" fn interest(_: *mut c_void) -> WaitInterest {
+    WaitInterest::None
 }
 
 extern "C" fn waits_for(_: *mut c_void, _: u64, _: *const u64, _: usize) {}
@@ -66,7 +66,12 @@ fn a_change_of_a_definition_is_given_up() {
     ok!(hf_table_create(database, slice(b"t"), rows.as_ptr(), rows.len(), slice(b""), false));
     let (mut table, mut writer) = (null_mut(), null_mut());
     ok!(hf_table_open(database, slice(b"t"), &raw mut table));
-    let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
+    let options = TransactionOptions {
+        struct_size: size_of::<TransactionOptions>(),
+        isolation: Isolation::RepeatableRead,
+        snapshot_isolation: false,
+        read_only: false,
+    };
     ok!(hf_begin(database, &raw const options, &raw mut writer));
     ok!(hf_insert(writer, table, 0, slice(b"1"), slice(b"one"), 0, Lock::None));
 

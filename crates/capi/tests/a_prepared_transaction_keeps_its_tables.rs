@@ -12,7 +12,12 @@ use holdfast_capi::*;
 fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
     let (mut opened, mut txn) = (null_mut(), null_mut());
     ok!(hf_table_open(database, slice(table), &raw mut opened));
-    let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
+    let options = TransactionOptions {
+        struct_size: size_of::<TransactionOptions>(),
+        isolation: Isolation::RepeatableRead,
+        snapshot_isolation: false,
+        read_only: false,
+    };
     ok!(hf_begin(database, &raw const options, &raw mut txn));
     ok!(hf_insert(txn, opened, 0, slice(b"row"), slice(b"value"), 0, Lock::None));
     ok!(hf_prepare(txn, slice(xid), Flush::Sync));

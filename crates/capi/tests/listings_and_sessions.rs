@@ -30,9 +30,11 @@ extern "C" fn push_row(listed: *mut c_void, cells: *const Cell, count: usize) ->
     let (listed, cells) = unsafe { (&mut *listed.cast::<Listed>(), std::slice::from_raw_parts(cells, count)) };
     assert_eq!(count, listed.columns.len());
     for (column, cell) in listed.columns.iter().zip(cells) {
-        assert!(cell.kind == column.kind || (cell.kind == 0 && column.nullable), "{}", text(column.name));
+        assert!(cell.kind == column.kind || (cell.kind == Kind::Null && column.nullable), "{}", text(column.name));
     }
-    listed.rows.push(cells.iter().map(|c| if c.kind == 3 { text(c.text) } else { c.number.to_string() }).collect());
+    listed
+        .rows
+        .push(cells.iter().map(|c| if c.kind == Kind::Text { text(c.text) } else { c.number.to_string() }).collect());
     true
 }
 
@@ -60,7 +62,12 @@ fn every_listing_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&dir.path().join("db").display().to_string(), None);
     ok!(hf_set_sessions(database, Some(find_session), null_mut()));
-    let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
+    let options = TransactionOptions {
+        struct_size: size_of::<TransactionOptions>(),
+        isolation: Isolation::RepeatableRead,
+        snapshot_isolation: false,
+        read_only: false,
+    };
     let mut transaction = null_mut();
     ok!(hf_begin(database, &raw const options, &raw mut transaction));
     let (mut number, mut name, mut seen) = (0, slice(b""), Vec::new());

@@ -23,7 +23,12 @@ fn table(database: *const Database) -> *mut Table {
 }
 
 fn begin(database: *const Database) -> *mut Transaction {
-    let options = TransactionOptions { isolation: 2, snapshot_isolation: false, read_only: false };
+    let options = TransactionOptions {
+        struct_size: size_of::<TransactionOptions>(),
+        isolation: Isolation::RepeatableRead,
+        snapshot_isolation: false,
+        read_only: false,
+    };
     let mut transaction = null_mut();
     ok!(hf_begin(database, &raw const options, &raw mut transaction));
     transaction

@@ -83,6 +83,11 @@ impl Tree {
         self.root.join(path).exists()
     }
 
+    /// Where a file of the project is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
     /// The text of a file; empty if there is none.
     pub fn text(&self, path: &str) -> &str {
         self.files.iter().find(|file| file.path == path).map_or("", |file| &file.text)

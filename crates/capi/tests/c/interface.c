@@ -37,16 +37,20 @@ static hf_database *open_database(const char *path)
 {
   hf_settings settings;
   memset(&settings, 0, sizeof(settings));
-  settings.flush_method= 1;
+  settings.struct_size= sizeof(settings);
+  settings.flush_method= HF_FLUSH_METHOD_FSYNC;
   settings.warm_up= settings.scan_hints= true;
   hf_database *database= NULL;
+  settings.struct_size++;
+  CHECK(hf_open(text(path), &settings, &database) == HF_INVALID && strstr(hf_error_message(), "struct_size"));
+  settings.struct_size--;
   OK(hf_open(text(path), &settings, &database));
   return database;
 }
 
 static hf_transaction *begin(const hf_database *database)
 {
-  hf_transaction_options options= {2, false, false};
+  hf_transaction_options options= {sizeof(options), HF_ISOLATION_REPEATABLE_READ, false, false};
   hf_transaction *transaction= NULL;
   uint64_t savepoint= 0;
   OK(hf_begin(database, &options, &transaction));
@@ -188,15 +192,15 @@ static void tables_are_described(const hf_database *database, const hf_table *ta
   OK(hf_status_text(database, out));
   OK(hf_buffer_append(out, text("more")));
   OK(hf_buffer_free(out));
-  OK(hf_mark_take(table, HF_ROW_ID, 3, &number));
-  OK(hf_mark_raise(table, HF_AUTO_INCREMENT, 100, 10));
-  OK(hf_mark_get(table, HF_AUTO_INCREMENT, &number));
+  OK(hf_mark_take(table, HF_MARK_ROW_ID, 3, &number));
+  OK(hf_mark_raise(table, HF_MARK_AUTO_INCREMENT, 100, 10));
+  OK(hf_mark_get(table, HF_MARK_AUTO_INCREMENT, &number));
   CHECK(number == 100);
 }
 
 static void count_column(void *context, const hf_column *column)
 {
-  CHECK(column->name.len && column->kind <= HF_TIME);
+  CHECK(column->name.len && column->kind <= HF_KIND_TIME);
   count_call(context);
 }
 
@@ -204,7 +208,7 @@ static bool check_cells(void *context, const hf_cell *cells, size_t count)
 {
   CHECK(count == *(uint64_t *) context);
   for (size_t i= 0; i < count; i++)
-    CHECK(cells[i].kind <= HF_TIME && (cells[i].kind != HF_TEXT || cells[i].text.data));
+    CHECK(cells[i].kind <= HF_KIND_TIME && (cells[i].kind != HF_KIND_TEXT || cells[i].text.data));
   return true;
 }
 
@@ -278,6 +282,7 @@ static void a_backup_is_made(const hf_database *database, const char *path)
 int main(int count, char **arguments)
 {
   CHECK(count == 2);
+  CHECK(hf_api_version() == HF_API_VERSION);
   const char *path= arguments[1];
   hf_database *database= open_database(path);
   hf_table *table= create(database, "t");

@@ -28,6 +28,7 @@ pub(crate) use ok;
 /// Opens or creates a database with default settings.
 pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *mut Database {
     let settings = Settings {
+        struct_size: size_of::<Settings>(),
         cache_size: 0,
         cache_size_max: 0,
         log_capacity: 0,
@@ -35,8 +36,8 @@ pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *
         page_size: 0,
         version_limit: 0,
         undo_limit: 0,
-        flush_method: 1,
-        policy: 0,
+        flush_method: FlushMethod::Fsync,
+        policy: Policy::Holdfast,
         old_blocks_pct: 0,
         old_blocks_time: 0,
         warm_up: true,
