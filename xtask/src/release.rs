@@ -72,7 +72,7 @@ pub fn package() -> anyhow::Result<()> {
 
 /// The server shows the version of the workspace, which its plugin names in two ways.
 fn plugin_has_the_version() -> anyhow::Result<()> {
-    const PLUGIN: &str = "mariadb/src/plugin.cc";
+    const PLUGIN: &str = "mariadb/src/plugin/plugin.cc";
     let source = std::fs::read_to_string(PLUGIN).context(PLUGIN)?;
     let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
     let number = format!("0x{:02x}{:02x}", major.parse::<u8>()?, minor.parse::<u8>()?);

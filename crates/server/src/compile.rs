@@ -62,7 +62,7 @@ const SANITIZED: [&str; 7] = [
 /// A fault that is planted in the shim, to test whether a check of the server finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plant {
-    /// The file of `mariadb/src` that gets it.
+    /// The name of the file of the shim that gets it.
     pub file: &'static str,
     /// What stands there, once.
     pub sound: &'static str,
@@ -74,8 +74,10 @@ pub struct Plant {
 pub fn planted_plugin(cache: &Cache, version: &str, profile: Profile, plant: Plant) -> anyhow::Result<()> {
     let engine = engine_library(profile)?;
     let mut objects = objects(cache, version, profile)?;
-    let sources = root().join("mariadb/src");
-    let text = fs::read_to_string(sources.join(plant.file))?;
+    let sources = sources();
+    let original = files(&sources, "cc")?.into_iter().find(|file| file.ends_with(plant.file));
+    let original = original.with_context(|| format!("the shim has no file {}", plant.file))?;
+    let text = fs::read_to_string(&original)?;
     if text.matches(plant.sound).count() != 1 {
         bail!("{} does not have once what the planted fault replaces: {}", plant.file, plant.sound);
     }
@@ -85,7 +87,8 @@ pub fn planted_plugin(cache: &Cache, version: &str, profile: Profile, plant: Pla
     fs::write(&source, text.replace(plant.sound, plant.faulty))?;
     let newest_header = newest_header(&sources)?;
     let headers = Headers::precompile(cache, version, profile, newest_header)?;
-    compile(headers.command().arg("-iquote").arg(&sources).arg("-c").arg(&source), &object)?;
+    let beside = original.parent().context("a file is in a folder")?;
+    compile(headers.command().arg("-iquote").arg(beside).arg("-c").arg(&source), &object)?;
     objects.retain(|other| other.file_name() != object.file_name());
     objects.push(object);
     let linked = build.join("planted.so");
@@ -119,6 +122,11 @@ fn install(cache: &Cache, linked: &Path) -> anyhow::Result<PathBuf> {
     Ok(plugin)
 }
 
+/// The folder of the shim. Its files name those of other folders by their paths from here.
+fn sources() -> PathBuf {
+    root().join("mariadb/src")
+}
+
 /// The time of the last change of any header of the shim.
 fn newest_header(sources: &Path) -> anyhow::Result<SystemTime> {
     Ok(newest(sources, "h")?.max(newest(&root().join("crates/capi/include"), "h")?))
@@ -137,7 +145,7 @@ fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
 fn objects(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<Vec<PathBuf>> {
     let build = cache.path(profile.build_dir());
     fs::create_dir_all(&build)?;
-    let sources = root().join("mariadb/src");
+    let sources = sources();
     let newest_header = newest_header(&sources)?;
     let mut objects = Vec::new();
     let mut stale = Vec::new();
@@ -186,7 +194,7 @@ impl<'a> Headers<'a> {
         newest_header: SystemTime,
     ) -> anyhow::Result<Headers<'a>> {
         let prelude = cache.path(profile.build_dir()).join("prelude.h");
-        let text = format!("#include \"{}\"\n", root().join("mariadb/src/server.h").display());
+        let text = format!("#include \"{}\"\n", sources().join("plugin/server.h").display());
         if fs::read_to_string(&prelude).ok().as_ref() != Some(&text) {
             fs::write(&prelude, text)?;
         }
@@ -226,7 +234,7 @@ impl<'a> Headers<'a> {
         for include in includes {
             command.arg("-isystem").arg(include);
         }
-        command.arg("-I").arg(root().join("crates/capi/include"));
+        command.arg("-I").arg(root().join("crates/capi/include")).arg("-iquote").arg(sources());
         command
     }
 }
@@ -259,10 +267,17 @@ fn link(cache: &Cache, profile: Profile, objects: &[PathBuf], engine: &Path, lin
     )
 }
 
+/// The files of a kind in a folder and those below it.
 fn files(dir: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).with_context(|| format!("{} is missing", dir.display()))?;
-    let mut found = entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
-    found.retain(|p| p.extension().is_some_and(|e| e == extension));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("{} is missing", dir.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path, extension)?);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
     found.sort();
     Ok(found)
 }

@@ -8,7 +8,7 @@ use crate::run::root;
 
 /// Name of each variable, and when it changes, as the source declares it.
 fn declared() -> BTreeMap<String, &'static str> {
-    let source = fs::read_to_string(root().join("mariadb/src/variables.cc")).unwrap();
+    let source = fs::read_to_string(root().join("mariadb/src/plugin/variables.cc")).unwrap();
     let mut found = BTreeMap::new();
     for declaration in source.split("static MYSQL_").skip(1) {
         let (kind, rest) = declaration.split_once('(').unwrap();

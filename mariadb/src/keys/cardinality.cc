@@ -5,7 +5,7 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "cardinality.h"
-#include "row_format.h"
+#include "row/row_format.h"
 
 namespace holdfast {
 

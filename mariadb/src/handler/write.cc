@@ -7,7 +7,7 @@
 /* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys. Whatever fails in the
    middle is undone, so that the server can go on with the row (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
 
-#include "errors.h"
+#include "plugin/errors.h"
 #include "ha_holdfast.h"
 
 using namespace holdfast;

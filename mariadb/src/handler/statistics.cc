@@ -6,7 +6,7 @@
 
 /* What the optimiser asks. */
 
-#include "errors.h"
+#include "plugin/errors.h"
 #include "ha_holdfast.h"
 
 using namespace holdfast;

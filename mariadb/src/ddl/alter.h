@@ -9,7 +9,7 @@
 #ifndef HOLDFAST_ALTER_H
 #define HOLDFAST_ALTER_H
 
-#include "share.h"
+#include "handler/share.h"
 
 #include <map>
 

@@ -17,7 +17,7 @@
 #define HOLDFAST_HANDLER_H
 
 #include "share.h"
-#include "transaction.h"
+#include "plugin/transaction.h"
 
 /* Bytes of a key in the server's format. */
 static const uint MAX_ENGINE_KEY= 3072;

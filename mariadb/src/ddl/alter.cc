@@ -9,9 +9,9 @@
 
 #include "alter.h"
 #include "definition.h"
-#include "errors.h"
-#include "foreign_keys.h"
-#include "ha_holdfast.h"
+#include "plugin/errors.h"
+#include "references/foreign_keys.h"
+#include "handler/ha_holdfast.h"
 
 #include <algorithm>
 

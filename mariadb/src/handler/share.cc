@@ -5,7 +5,7 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "share.h"
-#include "definition.h"
+#include "ddl/definition.h"
 
 #include <algorithm>
 

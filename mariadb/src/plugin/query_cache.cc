@@ -9,7 +9,7 @@
    any more it does not know the tables: then they all go. */
 
 #include "query_cache.h"
-#include "references.h"
+#include "references/references.h"
 #include "sql_table.h"
 
 namespace holdfast {

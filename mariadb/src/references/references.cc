@@ -5,8 +5,8 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "references.h"
-#include "definition.h"
-#include "errors.h"
+#include "ddl/definition.h"
+#include "plugin/errors.h"
 #include "sp_cache.h"
 #include "sql_show.h"
 #include "sql_table.h"

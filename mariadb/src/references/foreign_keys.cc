@@ -7,8 +7,8 @@
 /* FOREIGN KEYs in statements that define tables, and what the server asks about them. */
 
 #include "foreign_keys.h"
-#include "errors.h"
-#include "ha_holdfast.h"
+#include "plugin/errors.h"
+#include "handler/ha_holdfast.h"
 
 #include <algorithm>
 

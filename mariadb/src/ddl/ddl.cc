@@ -7,11 +7,11 @@
 /* Creating, opening, renaming and dropping tables. */
 
 #include "definition.h"
-#include "errors.h"
-#include "foreign_keys.h"
-#include "ha_holdfast.h"
-#include "others.h"
-#include "variables.h"
+#include "plugin/errors.h"
+#include "references/foreign_keys.h"
+#include "handler/ha_holdfast.h"
+#include "plugin/others.h"
+#include "plugin/variables.h"
 
 #include <algorithm>
 #include <map>

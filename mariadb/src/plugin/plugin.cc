@@ -7,7 +7,7 @@
 /* The plugin: its declaration, opening and closing the database. */
 
 #include "errors.h"
-#include "ha_holdfast.h"
+#include "handler/ha_holdfast.h"
 #include "information_schema.h"
 #include "others.h"
 #include "sessions.h"

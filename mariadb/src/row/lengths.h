@@ -9,7 +9,7 @@
 #ifndef HOLDFAST_LENGTHS_H
 #define HOLDFAST_LENGTHS_H
 
-#include "server.h"
+#include "plugin/server.h"
 
 namespace holdfast {
 

@@ -5,7 +5,7 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "others.h"
-#include "ha_holdfast.h"
+#include "handler/ha_holdfast.h"
 #include "wsrep_on.h"
 
 namespace holdfast {

@@ -8,8 +8,8 @@
    meanwhile note what that does to the entries, and the engine has the notes in the end. */
 
 #include "alter.h"
-#include "errors.h"
-#include "ha_holdfast.h"
+#include "plugin/errors.h"
+#include "handler/ha_holdfast.h"
 
 using namespace holdfast;
 

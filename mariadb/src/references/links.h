@@ -13,7 +13,7 @@
 #ifndef HOLDFAST_LINKS_H
 #define HOLDFAST_LINKS_H
 
-#include "key_format.h"
+#include "keys/key_format.h"
 #include "references.h"
 
 #include <memory>

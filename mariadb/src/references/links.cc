@@ -5,7 +5,7 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "links.h"
-#include "share.h"
+#include "handler/share.h"
 
 #include <algorithm>
 

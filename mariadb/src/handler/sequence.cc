@@ -15,9 +15,9 @@
 
    Lock order: the server's mutex of the sequence -> the row. */
 
-#include "errors.h"
+#include "plugin/errors.h"
 #include "ha_holdfast.h"
-#include "variables.h"
+#include "plugin/variables.h"
 
 using namespace holdfast;
 

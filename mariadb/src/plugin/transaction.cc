@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "query_cache.h"
 #include "sessions.h"
-#include "share.h"
+#include "handler/share.h"
 #include "variables.h"
 #include "set_var.h"
 #include "sql_lex.h"

@@ -16,8 +16,8 @@
 #ifndef HOLDFAST_DEFINITION_H
 #define HOLDFAST_DEFINITION_H
 
-#include "references.h"
-#include "row_history.h"
+#include "references/references.h"
+#include "row/row_history.h"
 
 #include <mutex>
 

@@ -5,8 +5,8 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "ha_holdfast.h"
-#include "errors.h"
-#include "others.h"
+#include "plugin/errors.h"
+#include "plugin/others.h"
 
 using namespace holdfast;
 

@@ -32,7 +32,7 @@
 #ifndef HOLDFAST_KEY_H
 #define HOLDFAST_KEY_H
 
-#include "server.h"
+#include "plugin/server.h"
 
 namespace holdfast {
 

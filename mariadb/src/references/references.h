@@ -22,7 +22,7 @@
 #ifndef HOLDFAST_REFERENCES_H
 #define HOLDFAST_REFERENCES_H
 
-#include "lengths.h"
+#include "row/lengths.h"
 
 namespace holdfast {
 

@@ -7,8 +7,8 @@
 /* The target of a copy (ALTER TABLE): no other session can reach the table, and it is dropped if the copy fails or the server does.
    So rows are loaded without undo, locks or a comparison with each other; a duplicate key may be found at the end only. */
 
-#include "errors.h"
-#include "ha_holdfast.h"
+#include "plugin/errors.h"
+#include "handler/ha_holdfast.h"
 
 using namespace holdfast;
 

@@ -9,11 +9,11 @@
 #ifndef HOLDFAST_SHARE_H
 #define HOLDFAST_SHARE_H
 
-#include "cardinality.h"
-#include "definition.h"
-#include "key_format.h"
-#include "links.h"
-#include "row_format.h"
+#include "keys/cardinality.h"
+#include "ddl/definition.h"
+#include "keys/key_format.h"
+#include "references/links.h"
+#include "row/row_format.h"
 
 #include <atomic>
 #include <memory>

@@ -11,8 +11,8 @@
    Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
    through `change_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
 
-#include "errors.h"
-#include "ha_holdfast.h"
+#include "plugin/errors.h"
+#include "handler/ha_holdfast.h"
 #include "sql_parse.h"
 #include "sql_prepare.h"
 #include "sql_table.h"

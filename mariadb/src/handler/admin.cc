@@ -10,7 +10,7 @@
    statement's snapshot: that every row is one, that it has the entries which its columns give, and that there are no others. The
    entries that the rows give are summed up, and those that are there; so nothing is looked up unless something is wrong. */
 
-#include "errors.h"
+#include "plugin/errors.h"
 #include "ha_holdfast.h"
 
 using namespace holdfast;
