@@ -71,6 +71,54 @@ int ha_holdfast::within_range(int error)
   return error;
 }
 
+static const Bytes open_end;
+
+/* What a search for a key reads of the index. */
+struct Search
+{
+  const Bytes *from= &open_end, *to= &open_end;
+  bool backward= false;
+  /* It reads entries of the key alone. */
+  bool is_bounded= false;
+  /* There is nothing in its direction. */
+  bool is_empty= false;
+
+  /* `lower` is the key, `upper` the end of all keys that begin with it; with a loose key they are of a part of it. False if
+     there is no such search. */
+  bool begin(enum ha_rkey_function find, const Bytes &lower, const Bytes &upper, bool is_loose)
+  {
+    switch (find) {
+    case HA_READ_KEY_EXACT:
+    case HA_READ_PREFIX:
+    case HA_READ_PREFIX_LAST:
+      from= &lower;
+      to= &upper;
+      backward= find == HA_READ_PREFIX_LAST;
+      is_bounded= true;
+      return true;
+    case HA_READ_KEY_OR_NEXT:
+      from= &lower;
+      return true;
+    case HA_READ_AFTER_KEY:
+      is_empty= upper.empty() && !is_loose;
+      from= is_loose ? &lower : &upper;
+      return true;
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      to= &upper;
+      backward= true;
+      return true;
+    case HA_READ_BEFORE_KEY:
+      is_empty= lower.empty();
+      to= is_loose ? &upper : &lower;
+      backward= true;
+      return true;
+    default:
+      return false;
+    }
+  }
+};
+
 int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find)
 {
   if (int error= open_cursor(index_no_of(active_index)))
@@ -94,56 +142,22 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     lower.resize(ordered);
   upper= lower;
   step_over_prefix(&upper);
-  static const Bytes open;
-  const Bytes *from= &open, *to= &open;
-  bool backward= false;
+  Search search;
   cursor_bounded= false;
-  switch (find) {
-  case HA_READ_KEY_EXACT:
-  case HA_READ_PREFIX:
-    from= &lower;
-    to= &upper;
-    cursor_bounded= true;
-    break;
-  case HA_READ_PREFIX_LAST:
-    from= &lower;
-    to= &upper;
-    backward= cursor_bounded= true;
-    break;
-  case HA_READ_KEY_OR_NEXT:
-    from= &lower;
-    break;
-  case HA_READ_AFTER_KEY:
-    if (upper.empty() && !is_loose)
-    {
-      stand_beyond(false);
-      return HA_ERR_KEY_NOT_FOUND;
-    }
-    from= is_loose ? &lower : &upper;
-    break;
-  case HA_READ_KEY_OR_PREV:
-  case HA_READ_PREFIX_LAST_OR_PREV:
-    to= &upper;
-    backward= true;
-    break;
-  case HA_READ_BEFORE_KEY:
-    if (lower.empty())
-    {
-      stand_beyond(true);
-      return HA_ERR_KEY_NOT_FOUND;
-    }
-    to= is_loose ? &upper : &lower;
-    backward= true;
-    break;
-  default:
+  if (!search.begin(find, lower, upper, is_loose))
     return HA_ERR_WRONG_COMMAND;
-  }
-  if (is_range_begun && end_range && !backward && !cursor_bounded)
+  if (search.is_empty)
   {
-    to= &range_end;
+    stand_beyond(search.backward);
+    return HA_ERR_KEY_NOT_FOUND;
+  }
+  cursor_bounded= search.is_bounded;
+  if (is_range_begun && end_range && !search.backward && !cursor_bounded)
+  {
+    search.to= &range_end;
     cursor_bounded= true;
   }
-  if (int error= seek(*from, true, *to, false, backward))
+  if (int error= seek(*search.from, true, *search.to, false, search.backward))
     return error;
   // Where there is no entry of just this key, the index stands before the next one.
   entry_key= lower;
@@ -151,7 +165,7 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     ? fetch_agreeing(record, key, calculate_key_len(table, active_index, key, map), find, HA_ERR_KEY_NOT_FOUND)
     : fetch(record, HA_ERR_KEY_NOT_FOUND);
   if (error == HA_ERR_KEY_NOT_FOUND && !cursor_bounded)
-    stand_beyond(backward);
+    stand_beyond(search.backward);
   return error;
 }
 
