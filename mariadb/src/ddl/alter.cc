@@ -397,7 +397,8 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
                          definition_wait_limit_ms(ha_thd()), &ctx->alter);
   if (code == HF_OK && !added.empty())
     ctx->added= std::make_shared<New_indexes>(altered, added);
-  // No other session is in the middle of a statement with the table: all later statements know the new indexes.
+  // No other session is in the middle of a statement with the table: all later statements know the
+  // new indexes.
   if (info->online)
     share->set_being_added(ctx->added);
   return alter_failed(fail(code));
@@ -491,7 +492,8 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   inplace_alter_handler_ctx *alone[]= {ctx, nullptr};
   inplace_alter_handler_ctx **tables= info->group_commit_ctx ? info->group_commit_ctx : alone;
   hf_code code= HF_OK;
-  // First, because what the catalog changes has to be opened again. A number that is too high does no harm.
+  // First, because what the catalog changes has to be opened again. A number that is too high does
+  // no harm.
   if (sets_auto_increment(info))
     code= hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, info->create_info->auto_increment_value, 0);
   if (code == HF_OK && info->handler_flags & CHANGED_CATALOG)

@@ -26,11 +26,11 @@ handler::Table_flags ha_holdfast::table_flags() const
     HA_PRIMARY_KEY_IN_READ_INDEX | HA_PARTIAL_COLUMN_READ |
     HA_TABLE_SCAN_ON_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_CRASH_SAFE |
     HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
-  // Without locks on ranges a statement may see other rows where it is run again, and a row with an equal text may come
-  // between the server's look for one and the insert.
+  // Without locks on ranges a statement may see other rows where it is run again, and a row with an
+  // equal text may come between the server's look for one and the insert.
   THD *thd= ha_thd();
-  // Without a primary key this flag has all columns read, large and virtual ones as well, whatever a
-  // statement changes.
+  // Without a primary key this flag has all columns read, large and virtual ones as well, whatever
+  // a statement changes.
   if (table_share && table_share->primary_key != MAX_KEY)
     flags|= HA_PRIMARY_KEY_REQUIRED_FOR_DELETE;
   bool locks_ranges= !thd || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ;

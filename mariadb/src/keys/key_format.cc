@@ -137,7 +137,8 @@ void Index_key_part::choose_weights(const Field *field)
   choose_levels();
   if (level_count == 0)
   {
-    // Weights of several levels follow each other: they compare only when the first level has one length for all.
+    // Weights of several levels follow each other: they compare only when the first level has one
+    // length for all.
     kind= SORTED;
     fixed= (uint) charset->strnxfrmlen(length);
     return;

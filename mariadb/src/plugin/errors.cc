@@ -63,7 +63,8 @@ int server_error(hf_code code, THD *thd, int not_found)
   int error= plain_error(code, not_found);
   if (code == HF_DEADLOCK && print_all_deadlocks())
     log_deadlock();
-  // The engine has rolled the transaction back; the server is to do the same with the other engines and the binary log.
+  // The engine has rolled the transaction back; the server is to do the same with the other engines
+  // and the binary log.
   if (code == HF_DEADLOCK || code == HF_CONFLICT)
     thd->mark_transaction_to_rollback(true);
   else if (error == HA_ERR_GENERIC || error == HA_ERR_CRASHED)

@@ -59,7 +59,8 @@ static int init(void *p)
   }
   if (check_settings())
     return 1;
-  // A folder beside those of the schemas: SHOW DATABASES would list it, and DROP DATABASE remove it.
+  // A folder beside those of the schemas: SHOW DATABASES would list it, and DROP DATABASE remove
+  // it.
   if (data_dir()[0] != '/')
     ignore_db_dirs_append(data_dir());
   hf_settings settings= database_settings();

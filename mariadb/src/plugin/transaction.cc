@@ -191,7 +191,8 @@ int Connection::commit(THD *thd, bool all)
     return 0;
   }
   hf_code code= was_ordered ? ordered : HF_OK;
-  // What is prepared is durable, and the binary log decides about it: no need to wait for the disk again.
+  // What is prepared is durable, and the binary log decides about it: no need to wait for the disk
+  // again.
   if (code == HF_OK)
     code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_at_commit());
   int error= server_error(code, thd);
@@ -285,7 +286,8 @@ int Connection::prepare(THD *thd, bool all)
   if (code == HF_OK)
   {
     prepared= true;
-    // As InnoDB: between XA PREPARE and its end it may be long. Before any other commit the locks keep the order of the binary log.
+    // As InnoDB: between XA PREPARE and its end it may be long. Before any other commit the locks
+    // keep the order of the binary log.
     if (thd_sql_command(thd) == SQLCOM_XA_PREPARE)
       code= hf_release_reads(transaction);
   }

@@ -263,7 +263,8 @@ int ha_holdfast::act_on_children(const uchar *before, const uchar *after)
     enum_fk_option action= after ? link->reference.on_update : link->reference.on_delete;
     if (!link->own_key.count() || link->own_key.has_null(before) || (after && link->own_key.is_same(table, before, after)))
       continue;
-    // Without an index, dropped while keys were not looked at, it cannot be told whether there are children.
+    // Without an index, dropped while keys were not looked at, it cannot be told whether there are
+    // children.
     if (!link->is_usable())
       return refused_for(link->reference, HA_ERR_ROW_IS_REFERENCED);
     Bytes key, new_key;
@@ -301,7 +302,8 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
   if (check_stack_overrun(ha_thd(), STACK_FOR_ROW, &here))
     return HA_ERR_GENERIC;
   bool is_update= after || link.reference.on_delete == FK_OPTION_SET_NULL;
-  // As with InnoDB, an update does not come back to a table that it has come from: it might not end.
+  // As with InnoDB, an update does not come back to a table that it has come from: it might not
+  // end.
   In_chain chain(connection, after ? share : nullptr);
   const auto &above= connection->chain;
   if (is_update && std::find(above.begin(), above.end(), follower->share) != above.end())

@@ -34,7 +34,8 @@ Row_layout::Row_layout(const TABLE *table)
   for (uint i= 0; i < table->s->fields; i++)
   {
     Field *field= table->field[i];
-    // A virtual column is computed again, unless an index needs it: then its old value has to be known.
+    // A virtual column is computed again, unless an index needs it: then its old value has to be
+    // known.
     if (!field->stored_in_db() && !(field->flags & PART_KEY_FLAG) && field->part_of_key_not_clustered.is_clear_all())
       continue;
     Column column= {i, (uint) field->offset(table->record[0]), field->pack_length(), 0, 0, FIXED, 0, 0, 0};
@@ -57,7 +58,8 @@ Row_layout::Row_layout(const TABLE *table)
       column.kind= BLOB;
       break;
     case MYSQL_TYPE_STRING:
-      // A character of more than one byte makes the padding long; CHAR of one byte is worth it from some length on.
+      // A character of more than one byte makes the padding long; CHAR of one byte is worth it from
+      // some length on.
       if (field->type_handler() == &type_handler_string && field->charset() != &my_charset_bin &&
           column.width > 4)
         column.kind= CHAR;
