@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use holdfast_txn::Isolation;
+
 /// What a commit waits for, per database ([`crate::Builder::flush_log_at_commit`]) or per
 /// transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -35,32 +37,6 @@ impl From<FlushAtCommit> for holdfast_txn::Durability {
             FlushAtCommit::Sync => holdfast_txn::Durability::Sync,
             FlushAtCommit::Write => holdfast_txn::Durability::Write,
             FlushAtCommit::Lazy => holdfast_txn::Durability::Lazy,
-        }
-    }
-}
-
-/// What a transaction sees of the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-#[non_exhaustive]
-pub enum Isolation {
-    /// Every statement sees what was committed when it began.
-    ReadCommitted,
-    /// All statements see the snapshot of the first one. With snapshot isolation (the default) the
-    /// first of two transactions to change a row wins and the other gets
-    /// [`crate::Error::Conflict`].
-    #[default]
-    RepeatableRead,
-    /// As if transactions ran one after the other: reads lock what they read, and ranges against
-    /// inserts.
-    Serializable,
-}
-
-impl From<Isolation> for holdfast_txn::Isolation {
-    fn from(isolation: Isolation) -> holdfast_txn::Isolation {
-        match isolation {
-            Isolation::ReadCommitted => holdfast_txn::Isolation::ReadCommitted,
-            Isolation::RepeatableRead => holdfast_txn::Isolation::RepeatableRead,
-            Isolation::Serializable => holdfast_txn::Isolation::Serializable,
         }
     }
 }

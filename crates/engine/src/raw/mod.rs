@@ -187,7 +187,7 @@ impl RawDatabase {
         let instance = self.database.reference();
         instance.check()?;
         let txn = instance.begin(TxnOptions {
-            isolation: options.isolation.into(),
+            isolation: options.isolation,
             snapshot_isolation: options.snapshot_isolation,
             read_only: options.read_only || instance.read_only,
             wait: None,

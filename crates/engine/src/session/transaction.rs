@@ -86,7 +86,7 @@ impl Transaction {
         reference.check_writable()?;
         let settings = &reference.settings;
         let txn = reference.begin(TxnOptions {
-            isolation: options.isolation.into(),
+            isolation: options.isolation,
             snapshot_isolation: options.snapshot_isolation.unwrap_or(settings.snapshot_isolation),
             read_only: false,
             wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
