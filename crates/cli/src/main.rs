@@ -5,8 +5,9 @@
 //! - 0: success.
 //! - 1: the command failed.
 //! - 2: the arguments are wrong.
-//! - 3: the command succeeded and reports a problem: a claim of an experiment does not hold, files
-//!   are damaged (whichever command finds that), or a copy lacks a table.
+//! - 3: the command succeeded and reports a problem: a claim of an experiment cannot be told here,
+//!   files are damaged (whichever command finds that), or a copy lacks a table.
+//! - 4: a claim of an experiment fails.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod slow_disk;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use holdfast_lab::claims::Answer;
 use holdfast_lab::cli::LabArgs;
 use holdfast_trace::cli::SimArgs;
 
@@ -33,7 +35,7 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   holdfast lab sideload                     watch an LRU cache collapse beside a dump, and Holdfast not notice it
-  holdfast lab sideload --quick --check     the same in under a minute; exit code 3 if a claim fails
+  holdfast lab sideload --quick --check     the same in under a minute; exit code 3 or 4 if a claim does not hold
   holdfast sim --frames 1000,5000 a.lis.gz  miss ratios of all policies over a page trace
   holdfast check data.hf                    is every page of the database what it should be?
   holdfast backup data.hf copy.hf
@@ -42,7 +44,9 @@ Exit codes:
   0  success
   1  the command failed
   2  wrong arguments
-  3  a claim of an experiment does not hold (with --check), files are damaged, or a copy lacks a table";
+  3  a claim of an experiment cannot be told on this machine now (with --check), files are damaged,
+     or a copy lacks a table
+  4  a claim of an experiment fails (with --check)";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -75,6 +79,18 @@ enum Outcome {
     Good,
     /// The command reports a problem.
     Bad,
+    /// A claim of an experiment fails.
+    Fails,
+}
+
+impl From<Answer> for Outcome {
+    fn from(worst: Answer) -> Outcome {
+        match worst {
+            Answer::Holds => Outcome::Good,
+            Answer::CannotTell => Outcome::Bad,
+            Answer::Fails => Outcome::Fails,
+        }
+    }
 }
 
 impl Outcome {
@@ -85,7 +101,7 @@ impl Outcome {
 
 fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
-        Command::Lab(args) => holdfast_lab::cli::run(&args).map(Outcome::good_if),
+        Command::Lab(args) => holdfast_lab::cli::run(&args).map(Outcome::from),
         Command::Sim(args) => holdfast_trace::cli::run(args).map(|()| Outcome::Good),
         Command::Check(args) => check::check(&args),
         Command::Stat(args) => database::stat(&args).map(|()| Outcome::Good),
@@ -102,6 +118,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(3),
+        Ok(Outcome::Fails) => ExitCode::from(4),
         Err(error) if is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("holdfast: {}", output::message(&error));

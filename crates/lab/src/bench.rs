@@ -106,6 +106,8 @@ pub struct Bench {
     samples: Vec<Sample>,
     phases: Vec<Phase>,
     last: Mark,
+    /// True if its throughput is drawn in the picture of the run.
+    pub drawn: bool,
 }
 
 impl Bench {
@@ -136,6 +138,7 @@ impl Bench {
             samples: Vec::new(),
             phases: Vec::new(),
             last,
+            drawn: false,
         })
     }
 
@@ -149,6 +152,14 @@ impl Bench {
     #[must_use]
     pub fn series(&self) -> (&[Sample], &[Phase]) {
         (&self.samples, &self.phases)
+    }
+
+    /// Transactions per second since `from`, in `parts` parts of equal length.
+    #[must_use]
+    pub fn tps_since(&self, from: &Mark, parts: usize) -> Vec<f64> {
+        let rates: Vec<f64> = self.samples.iter().filter(|s| s.t >= from.t - self.began).map(|s| s.tps).collect();
+        let part = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        rates.chunks(rates.len().div_ceil(parts).max(1)).map(part).collect()
     }
 
     /// All counters now.
@@ -228,6 +239,9 @@ impl Bench {
             hot_reads_per_s: per_second(reads, window.seconds),
             resident_mb: self.segments.iter().map(|s| mark.pool.mb(pages(s))).collect(),
         };
+        if self.drawn {
+            progress.picture.push(window.tps);
+        }
         let hot = mark.pool.mb(mark.pool.resident(&self.hot_table));
         progress.show(&format!(
             "{}: {} tps, dump {} rows/s, hot table {hot:.1} MB in the pool, {} reads/s of it",

@@ -1,10 +1,10 @@
-//! The document of an experiment: what `--json` writes, from which the report is made, and the
-//! verdicts in it.
+//! The document of an experiment: what `--json` writes, and from which the report is made.
 //!
 //! ```text
 //! {"experiment", "machine", "settings",
 //!  "runs":     [{"target", "policy", "metrics": {...}}],
-//!  "verdicts": [{"claim", "value", "bar", "holds"}]}
+//!  "conditions",
+//!  "verdicts": [{"claim", "value", "interval", "turns", "bar", "answer", "reason"}]}
 //! ```
 
 use std::fs::File;
@@ -15,6 +15,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::claims::{self, Answer, Claim, Verdict};
+use crate::conditions::Conditions;
 use crate::figures::Figures;
 use crate::machine::Machine;
 
@@ -32,7 +34,12 @@ pub struct Document {
     pub settings: Map<String, Value>,
     /// The runs, in the order in which they were made.
     pub runs: Vec<Run>,
-    /// A verdict per claim.
+    /// The claims, with what was measured of them.
+    #[serde(skip)]
+    pub claims: Vec<Claim>,
+    /// What else the machine did.
+    pub conditions: Conditions,
+    /// A verdict per claim ([`Document::judge`]).
     pub verdicts: Vec<Verdict>,
     /// Tables and charts, where the experiment makes them itself.
     #[serde(skip_serializing_if = "Figures::is_empty")]
@@ -50,67 +57,6 @@ pub struct Run {
     pub metrics: Map<String, Value>,
 }
 
-/// The verdict on a claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Verdict {
-    /// The claim, in words.
-    pub claim: String,
-    /// The measured value; null if the run did not get that far.
-    pub value: Option<f64>,
-    /// The value that it is compared with.
-    pub bar: Bar,
-    /// True if it holds.
-    pub holds: bool,
-}
-
-/// What a value must be for its claim to hold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bar {
-    /// At least this.
-    AtLeast(f64),
-    /// At most this.
-    AtMost(f64),
-    /// Exactly this.
-    Exactly(f64),
-}
-
-impl Bar {
-    /// True if `value` passes.
-    #[must_use]
-    pub fn holds(self, value: f64) -> bool {
-        match self {
-            Bar::AtLeast(bar) => value >= bar,
-            Bar::AtMost(bar) => value <= bar,
-            Bar::Exactly(bar) => value == bar,
-        }
-    }
-}
-
-impl std::fmt::Display for Bar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Bar::AtLeast(bar) => write!(f, ">= {bar}"),
-            Bar::AtMost(bar) => write!(f, "<= {bar}"),
-            Bar::Exactly(bar) => write!(f, "= {bar}"),
-        }
-    }
-}
-
-impl Serialize for Bar {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl Verdict {
-    /// Returns the verdict on `claim`. A value that could not be measured fails.
-    #[must_use]
-    pub fn new(claim: impl Into<String>, value: Option<f64>, bar: Bar) -> Verdict {
-        let value = value.filter(|v| v.is_finite());
-        Verdict { claim: claim.into(), value, bar, holds: value.is_some_and(|v| bar.holds(v)) }
-    }
-}
-
 impl Document {
     /// A document without runs.
     #[must_use]
@@ -125,15 +71,28 @@ impl Document {
             machine,
             settings,
             runs: Vec::new(),
+            claims: Vec::new(),
+            conditions: Conditions::default(),
             verdicts: Vec::new(),
             figures: Figures::default(),
         }
     }
 
-    /// True if every claim holds.
+    /// Judges the claims, which were measured under `conditions`.
+    pub fn judge(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+        self.verdicts = self.claims.iter().map(|claim| claim.judge(&conditions)).collect();
+    }
+
+    /// The verdicts with this answer.
+    pub fn with(&self, answer: Answer) -> impl Iterator<Item = &Verdict> {
+        self.verdicts.iter().filter(move |v| v.answer == answer)
+    }
+
+    /// The worst answer.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        self.verdicts.iter().all(|v| v.holds)
+    pub fn answer(&self) -> Answer {
+        claims::worst(&self.verdicts)
     }
 }
 
@@ -164,27 +123,21 @@ pub fn metrics(value: Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_verdict_compares_with_its_bar() {
-        assert!(Verdict::new("a", Some(0.95), Bar::AtLeast(0.95)).holds);
-        assert!(!Verdict::new("a", Some(0.94), Bar::AtLeast(0.95)).holds);
-        assert!(Verdict::new("a", Some(1.0), Bar::AtMost(1.05)).holds);
-        assert!(!Verdict::new("a", Some(1.0), Bar::Exactly(0.0)).holds);
-        assert!(!Verdict::new("not measured", None, Bar::AtMost(9.0)).holds);
-        assert!(!Verdict::new("no number", Some(f64::NAN), Bar::AtMost(9.0)).holds);
-    }
+    use crate::claims::{Bar, Evidence};
 
     #[test]
     fn the_document_has_the_published_shape() {
         let mut doc = Document::new("sideload", json!({"seed": 1}), Machine::this(None));
         doc.runs.push(Run { target: "t".into(), policy: "p".into(), metrics: metrics(json!({"tps": 1.5})) });
-        doc.verdicts.push(Verdict::new("c", Some(2.0), Bar::AtMost(1.0)));
+        doc.claims.push(Claim::new("c", Evidence::Counted(2.0), Bar::AtMost(1.0)));
+        doc.claims.push(Claim::new("d", Evidence::turns(&[2.0, 0.5, 1.5, 0.25]), Bar::AtMost(1.0)));
+        doc.judge(Conditions::busy_machine());
         let json = serde_json::to_value(&doc).unwrap();
         let keys = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        assert_eq!(keys(&json), ["experiment", "machine", "runs", "settings", "verdicts"]);
+        assert_eq!(keys(&json), ["conditions", "experiment", "machine", "runs", "settings", "verdicts"]);
         assert_eq!(keys(&json["runs"][0]), ["metrics", "policy", "target"]);
-        assert_eq!(json["verdicts"][0], json!({"claim": "c", "value": 2.0, "bar": "<= 1", "holds": false}));
-        assert!(!doc.holds());
+        assert_eq!(json["verdicts"][0], json!({"claim": "c", "value": 2.0, "bar": "<= 1", "answer": "fails"}));
+        assert_eq!(keys(&json["verdicts"][1]), ["answer", "bar", "claim", "interval", "reason", "turns", "value"]);
+        assert_eq!((json["verdicts"][1]["answer"].as_str(), doc.answer()), (Some("cannot tell"), Answer::Fails));
     }
 }

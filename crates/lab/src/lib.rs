@@ -8,25 +8,32 @@
 //! | [`server`] | the same on real servers, with real clients |
 //! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump, sampled |
 //! | [`rig`] | the same for the experiments that drive the embedded engine directly |
-//! | [`measure`], [`document`], [`figures`] | medians, verdicts, document, tables and charts |
+//! | [`turns`] | subjects that are compared run in turns, until every claim is decided |
+//! | [`stats`], [`claims`], [`conditions`] | intervals, three answers, what others did |
+//! | [`measure`], [`document`], [`figures`] | medians, document, tables and charts |
 //! | [`report`] | the document as a self-contained HTML page |
-//! | [`progress`], [`machine`] | the live line; provenance |
+//! | [`progress`], [`picture`], [`machine`] | the live line and picture; provenance |
 
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod claims;
 pub mod cli;
 pub mod clock;
+pub mod conditions;
 pub mod document;
 pub mod experiments;
 pub mod figures;
 pub mod machine;
 pub mod measure;
+pub mod picture;
 pub mod pin;
 pub mod progress;
 pub mod report;
 pub mod rig;
 pub mod server;
+pub mod stats;
 pub mod target;
 pub mod text;
+pub mod turns;
 pub mod worker;

@@ -1,5 +1,5 @@
-//! The progress of an experiment: a spinner line with the current figures on a terminal, plain
-//! lines elsewhere.
+//! The progress of an experiment: a spinner line with the current figures on a terminal, with the
+//! picture of the runs under it if the experiment draws one, and plain lines elsewhere.
 //!
 //! Everything goes to standard error, since standard output is for results.
 
@@ -8,11 +8,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::picture::Picture;
+
 /// Live progress of an experiment.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     terminal: bool,
+    /// What is drawn under the line.
+    pub picture: Picture,
     last_line: Option<Instant>,
     began: Instant,
 }
@@ -30,7 +34,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>4} {prefix:.bold} {msg}") {
             bar.set_style(style);
         }
-        Progress { bar, terminal, last_line: None, began: Instant::now() }
+        Progress { bar, terminal, picture: Picture::default(), last_line: None, began: Instant::now() }
     }
 
     /// Progress without output, for tests.
@@ -53,7 +57,8 @@ impl Progress {
     /// Shows the current figures of the step.
     pub fn show(&mut self, figures: &str) {
         if self.terminal {
-            self.bar.set_message(figures.to_owned());
+            let drawn = self.picture.lines(coloured()).into_iter();
+            self.bar.set_message(std::iter::once(figures.to_owned()).chain(drawn).collect::<Vec<_>>().join("\n"));
             self.bar.tick();
         } else if self.last_line.is_none_or(|at| at.elapsed() >= LINE_INTERVAL) {
             self.last_line = Some(Instant::now());
@@ -70,10 +75,19 @@ impl Progress {
         }
     }
 
-    /// Removes the live line.
+    /// Removes the live line; the picture stays.
     pub fn finish(&mut self) {
         self.bar.finish_and_clear();
+        let picture = std::mem::take(&mut self.picture);
+        if self.terminal && !self.bar.is_hidden() {
+            picture.lines(coloured()).iter().for_each(|line| eprintln!("{line}"));
+        }
     }
+}
+
+/// True unless the user asked for no colours.
+fn coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none()
 }
 
 impl Default for Progress {

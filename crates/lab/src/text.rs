@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::document::{Document, Verdict};
+use crate::claims::{Answer, Verdict};
+use crate::document::Document;
 
 /// Rows of cells as aligned columns: the first `left` columns to the left, the others to the right.
 #[must_use]
@@ -34,22 +35,26 @@ pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
 #[must_use]
 pub fn summary(documents: &[Document]) -> String {
     let row = |d: &Document| {
-        let fails: Vec<&str> = d.verdicts.iter().filter(|v| !v.holds).map(|v| v.claim.as_str()).collect();
-        let holds = d.verdicts.len() - fails.len();
-        vec![d.experiment.clone(), format!("{holds} of {}", d.verdicts.len()), fails.join("; ")]
+        let named = |v: &Verdict| format!("{}: {}", v.answer.name(), v.claim);
+        let others: Vec<String> =
+            [Answer::Fails, Answer::CannotTell].iter().flat_map(|a| d.with(*a)).map(named).collect();
+        let holds = d.with(Answer::Holds).count();
+        vec![d.experiment.clone(), format!("{holds} of {}", d.verdicts.len()), others.join("; ")]
     };
-    table(&["experiment", "claims that hold", "those that do not"], &documents.iter().map(row).collect::<Vec<_>>(), 3)
+    table(&["experiment", "claims that hold", "the others"], &documents.iter().map(row).collect::<Vec<_>>(), 3)
 }
 
-/// The verdicts, one per line.
+/// The verdicts, one per line, with the reason where there is one.
 #[must_use]
 pub fn verdicts(verdicts: &[Verdict]) -> String {
     let mut out = String::new();
     for v in verdicts {
-        let mark = if v.holds { "holds" } else { "FAILS" };
-        let value = v.value.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.3}"));
+        let mark = if v.answer == Answer::Fails { "FAILS" } else { v.answer.name() };
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{mark}  {}: {value} ({})", v.claim, v.bar);
+        let _ = writeln!(out, "{mark:<11}  {}: {} ({})", v.claim, v.measured(), v.bar);
+        if !v.reason.is_empty() {
+            let _ = writeln!(out, "{:<11}    {}", "", v.reason);
+        }
     }
     out
 }

@@ -8,6 +8,7 @@ mod browser;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
@@ -18,12 +19,13 @@ use holdfast_lab::server::turns::running::{self, What};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
 use holdfast_lab::server::{flush, iobound, overflow, purge, querycache, sessions};
+use holdfast_lab::turns::Rounds;
 use holdfast_server::{Cache, Server};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
 fn plan(turn: Duration) -> Plan {
-    Plan { contenders: contenders(&[]), pairs: 2, turn, cores: Cores::new(true), seed: 1 }
+    Plan { contenders: contenders(&[]), rounds: Rounds { least: 2, most: 2 }, turn, cores: Cores::new(true), seed: 1 }
 }
 
 const TURN: Duration = Duration::from_millis(2200);
@@ -56,14 +58,16 @@ fn iobound_options() -> iobound::Options {
 
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
-    vec![
+    let mut documents = vec![
         sessions::run(&sessions_options(), &mut progress).expect("sessions").0,
         purge::run(&purge_options(), &mut progress).expect("purge").0,
         flush::run(&flush_options(), &mut progress).expect("flush").0,
         overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
         querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
         iobound::run(&iobound_options(), &mut progress).expect("iobound").0,
-    ]
+    ];
+    documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
+    documents
 }
 
 /// The server's variables, without those that count or contain the time.

@@ -5,8 +5,10 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use common::FakeSite;
+use holdfast_lab::conditions::Conditions;
 use holdfast_lab::experiments::sideload::{self, Options, scale::Scale};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
@@ -21,6 +23,7 @@ fn options(scale: Scale) -> Options {
         rate: scale.rate(),
         dump_rows_per_second: Some(scale.dump_rows_per_second()),
         turns: 3,
+        enough: Duration::ZERO,
         turn_minutes: 0.5,
         rate_minutes: 2.0,
         cold_minutes: 6.0,
@@ -35,7 +38,8 @@ fn options(scale: Scale) -> Options {
 fn sideload_runs_and_reports() {
     let scale = Scale::new(40.0, 40.0, 1.0);
     let site = FakeSite { scale, slow: Arc::new(AtomicBool::new(false)) };
-    let (document, text) = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
+    let (mut document, text) = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
+    document.judge(Conditions::quiet_machine());
 
     assert_eq!(document.runs.len(), 1 + 3 * 4 + 2, "the ceiling; three policies four ways; one without the hint twice");
     let json = serde_json::to_value(&document).unwrap();

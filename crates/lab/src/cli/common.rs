@@ -58,7 +58,7 @@ pub struct CommonArgs {
     /// The published sizes
     #[arg(long)]
     pub full: bool,
-    /// Exit with code 3 if a claim does not hold
+    /// Exit with code 4 if a claim fails, else with 3 if one cannot be told on this machine now
     #[arg(long)]
     pub check: bool,
     /// Seed of data and load

@@ -16,17 +16,20 @@ use serde_json::json;
 use self::common::DIRECTORY;
 pub use self::common::{CommonArgs, DiskArg, TargetArg};
 use self::rig::{RigArgs, RigExperiment};
+use crate::claims::Answer;
+use crate::conditions::Watch;
 use crate::document::{self, Document};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::{scan, sideload};
 use crate::machine::Machine;
 use crate::pin::{self, Cores};
 use crate::progress::Progress;
-use crate::report;
 use crate::server::contender::{Contender, Engine};
 use crate::server::turns::running::{self, What};
 use crate::server::turns::{self, Plan};
 use crate::server::{self, foreign};
+use crate::turns::Rounds;
+use crate::{report, text};
 
 /// `holdfast lab`: the experiments.
 #[derive(Debug, Args)]
@@ -61,7 +64,7 @@ pub enum Experiment {
 const SIDELOAD_EXAMPLES: &str = "\
 Examples:
   holdfast lab sideload                               the experiment at a twentieth of the published size
-  holdfast lab sideload --quick --check               the same in under a minute; exit code 3 if a claim fails
+  holdfast lab sideload --quick --check               the same in under a minute; exit code 3 or 4 if a claim does not hold
   holdfast lab sideload --report sideload.html        with charts
   holdfast lab sideload --disk real --dir /mnt/ssd    on a real disk instead of the model of a spinning one
   holdfast lab sideload --full --json full.json       the published size; takes hours
@@ -172,6 +175,7 @@ impl SideloadArgs {
             rate: self.rate.unwrap_or_else(|| scale.rate()),
             dump_rows_per_second: (dump_rate > 0.0).then_some(dump_rate),
             turns: 15,
+            enough: Duration::from_secs(if common.full { 3600 } else { 60 }),
             turn_minutes: if common.quick { 0.3 } else { 0.5 },
             rate_minutes: if common.quick { 3.0 } else { 4.0 },
             cold_minutes: 8.0,
@@ -211,7 +215,7 @@ impl SideloadArgs {
         let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
         let times = server::sideload::Times {
             turn: Duration::from_secs(1),
-            turns: if common.quick { 10 } else { 80 },
+            rounds: if common.quick { Rounds::up_to_four_times(10) } else { Rounds::up_to_twice(80) },
             alone: seconds(3, 10),
             patience: seconds(12, 60),
         };
@@ -282,7 +286,7 @@ impl QuerycacheArgs {
         };
         let plan = Plan {
             contenders: turns::contenders(&[]),
-            pairs,
+            rounds: Rounds::up_to_twice(pairs),
             turn: Duration::from_secs(turn),
             cores: Cores::new(!common.no_pin),
             seed: common.seed,
@@ -337,12 +341,12 @@ impl ScanArgs {
     }
 }
 
-/// Runs an experiment and writes its document and report. Returns false if `--check` was given and
-/// a claim fails.
+/// Runs an experiment and writes its document and report. Returns the worst answer to a claim with
+/// `--check`, else [`Answer::Holds`].
 ///
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
-pub fn run(args: &LabArgs) -> Result<bool> {
+pub fn run(args: &LabArgs) -> Result<Answer> {
     let common = args.experiment.common();
     std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
     let mut progress = Progress::new();
@@ -353,7 +357,8 @@ pub fn run(args: &LabArgs) -> Result<bool> {
     progress.finish();
     let (written, text) = result?;
     output(&written, &text, common)?;
-    Ok(!common.check || written.documents().iter().all(Document::holds))
+    let worst = written.documents().iter().map(Document::answer).max();
+    Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
 }
 
 impl Experiment {
@@ -370,6 +375,7 @@ impl Experiment {
 
 /// Runs one experiment.
 fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, String)> {
+    let watch = Watch::start();
     let result = match one {
         Experiment::Sideload(args) => args.run(progress),
         Experiment::Scan(args) => args.run(progress),
@@ -380,7 +386,10 @@ fn experiment(one: &Experiment, progress: &mut Progress) -> Result<(Document, St
     // Some experiments pin the thread that runs them; the next one must not begin on that core
     // alone.
     pin::unpin();
-    result
+    let (mut document, mut text) = result?;
+    document.judge(watch.conditions());
+    text.push_str(&text::verdicts(&document.verdicts));
+    Ok((document, text))
 }
 
 /// The experiments of `all`, in the order of the report.
@@ -411,7 +420,7 @@ fn all(args: &RigArgs, progress: &mut Progress) -> Result<(Vec<Document>, String
         text.push_str(&format!("== {name} ==\n\n{shown}\n"));
         documents.push(document);
     }
-    text.push_str(&crate::text::summary(&documents));
+    text.push_str(&text::summary(&documents));
     Ok((documents, text))
 }
 

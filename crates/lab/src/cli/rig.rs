@@ -17,6 +17,7 @@ use crate::server::contender::Engine;
 use crate::server::turns::running::{self, What};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Plan};
+use crate::turns::Rounds;
 
 /// The arguments of an experiment.
 #[derive(Debug, Args)]
@@ -230,7 +231,7 @@ impl RigArgs {
     fn plan(&self, pairs: usize, turn: Duration) -> Plan {
         Plan {
             contenders: turns::contenders(&self.engines),
-            pairs,
+            rounds: Rounds::up_to_twice(pairs),
             turn,
             cores: Cores::new(!self.common.no_pin),
             seed: self.common.seed,

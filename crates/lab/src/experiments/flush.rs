@@ -20,7 +20,8 @@ use holdfast::FlushMethod;
 use holdfast_workload::dbstress;
 use serde_json::json;
 
-use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid};
 use crate::machine::Machine;
 use crate::measure::{Figure, human};
@@ -29,6 +30,7 @@ use crate::rig::control::SyncLoop;
 use crate::rig::sampler::{Sample, Sampler};
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables, modelled};
+use crate::stats::Estimate;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -134,10 +136,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let mut document = Document::new("flush", settings(options), Machine::this(Some(&options.dir)));
     document.title = "Flushing without bursts".to_owned();
     document.runs = cases.iter().map(document_run).collect();
-    document.verdicts = cases.iter().filter(|c| c.syncs.is_empty()).flat_map(verdicts).collect();
+    document.claims = cases.iter().filter(|c| c.syncs.is_empty()).flat_map(claims).collect();
     let charts = cases.iter().map(|c| (c.name(), c.charts.clone())).collect();
     document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![grid(&cases)], charts };
-    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    let text = document.figures.text();
     Ok((document, text))
 }
 
@@ -213,23 +215,32 @@ fn settings(options: &Options) -> serde_json::Value {
     })
 }
 
-fn verdicts(case: &Case) -> Vec<Verdict> {
-    let name = case.name();
-    let claim = |text: &str| format!("{name}: {text}");
+/// The claims that the embedded engine and servers have in common: about the age of the checkpoint,
+/// as shares of the capacity, and about the seconds in which TPS dipped.
+pub(crate) fn age_claims(name: &str, ages: &[f64], dips: Option<f64>) -> Vec<Claim> {
+    let claim = |text: &str, of, bar| Claim::new(format!("{name}: {text}"), of, bar);
     vec![
-        Verdict::new(
-            claim("checkpoint age, as a share of the capacity, median"),
-            case.age().map(|a| a.median),
-            Bar::AtLeast(TARGET),
+        claim("checkpoint age, as a share of the capacity", Evidence::turns(ages), Bar::AtLeast(TARGET)),
+        claim(
+            "farthest that the age is from its median",
+            Evidence::once(Figure::of(ages).map(swing)),
+            Bar::AtMost(0.1),
         ),
-        Verdict::new(claim("farthest that the age is from its median"), case.age_swing(), Bar::AtMost(0.1)),
-        Verdict::new(
-            claim("5th percentile of one-second TPS, as a share of the median"),
-            evenness(&case.tps()),
-            Bar::AtLeast(0.8),
-        ),
-        Verdict::new(claim("seconds in which TPS dips while the age falls"), case.dips(), Bar::Exactly(0.0)),
+        claim("seconds in which TPS dips while the age falls", Evidence::once(dips), Bar::Exactly(0.0)),
     ]
+}
+
+/// The claim that the seconds are even, on a disk that is.
+pub(crate) fn even_claim(name: &str, seconds: &[f64]) -> Claim {
+    let even = Estimate::by(&[seconds], seconds.len(), &|parts| evenness(&parts[0]));
+    let text = format!("{name}: 5th percentile of one-second TPS, as a share of the median");
+    Claim::new(text, Evidence::estimate(even), Bar::AtLeast(0.8))
+}
+
+fn claims(case: &Case) -> Vec<Claim> {
+    let mut claims = age_claims(&case.name(), &case.ages(), case.dips());
+    claims.push(even_claim(&case.name(), &case.tps()));
+    claims
 }
 
 fn document_run(case: &Case) -> Run {

@@ -30,7 +30,8 @@ use holdfast::{Database, FlushMethod};
 use holdfast_workload::dbstress::{self, AntiDead, Table};
 use serde_json::json;
 
-use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::claims::{self, Bar, Claim, Evidence};
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid};
 use crate::machine::Machine;
 use crate::measure::{Figure, human};
@@ -41,6 +42,7 @@ use crate::rig::load::{Load, Turn};
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::turns::{self, Rounds};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -161,6 +163,12 @@ impl Beside {
         Some(self.pages_per_s() / self.around.busy_loop?.per_second)
     }
 
+    /// Throughput, as a share of the throughput in memory less the copies.
+    fn of_memory(&self) -> f64 {
+        let copies_s = self.per_transaction(self.moved.pages()) * self.around.page_loop.cpu_us / 1e6 / self.cores;
+        self.engine.tps() * (1.0 / self.around.in_pool.per_second + copies_s)
+    }
+
     fn per_transaction(&self, pages: u64) -> f64 {
         pages as f64 / (self.engine.transactions as f64).max(1.0)
     }
@@ -193,10 +201,12 @@ impl Case {
 
     /// Throughput, as a share of the throughput in memory less the copies.
     fn of_memory(&self) -> f64 {
-        self.median(|b| {
-            let copies_s = b.per_transaction(b.moved.pages()) * b.around.page_loop.cpu_us / 1e6 / b.cores;
-            b.engine.tps() * (1.0 / b.around.in_pool.per_second + copies_s)
-        })
+        self.median(Beside::of_memory)
+    }
+
+    /// The figure of a turn that is judged, and its bar.
+    fn judged(&self) -> (fn(&Beside) -> f64, Bar) {
+        if self.is_direct() { (Beside::of_device, OF_DEVICE) } else { (Beside::of_memory, OF_MEMORY) }
     }
 }
 
@@ -220,7 +230,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.dir)));
     document.title = "The same workload, ten times the pages".to_owned();
     document.runs = cases.iter().map(document_run).collect();
-    document.verdicts = verdicts(&cases, options);
+    document.claims = claims(&cases, options);
     let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
     document.figures = Figures {
         lead: lead(options),
@@ -228,7 +238,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         grids: vec![memory_grid(&cases), transactions_grid(&cases), pages_grid(&cases, options)],
         charts,
     };
-    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    let text = document.figures.text();
     Ok((document, text))
 }
 
@@ -313,13 +323,17 @@ fn beside(
     };
     let (warm, moved) = turn("warm-up", progress)?;
     let mut before = surroundings.yardsticks(&warm, moved)?;
-    for _ in 0..options.turns {
+    let beside = |_| {
         let cores = control::cores(options.sessions as usize)?;
         let (engine, moved) = turn(case.mode, progress)?;
         let after = surroundings.yardsticks(&engine, moved)?;
-        case.turns.push(Beside { engine, moved, around: Yardsticks::around(before, after), cores });
+        let around = Yardsticks::around(before, after);
         before = after;
-    }
+        Ok(Beside { engine, moved, around, cores })
+    };
+    let (of, bar) = case.judged();
+    let decided = |turns: &[Beside]| claims::decided(&turns.iter().map(of).collect::<Vec<_>>(), bar);
+    case.turns = turns::alone(Rounds::up_to_twice(options.turns), beside, decided)?;
     case.charts = sampler.charts(case.mode, load);
     Ok(())
 }
@@ -411,24 +425,27 @@ fn fio_in_words(fio: &Fio, options: &Options) -> String {
     format!("{}: {}", fio.version(), job.arguments().join(" "))
 }
 
-fn verdicts(cases: &[Case], options: &Options) -> Vec<Verdict> {
-    let verdict = |case: &Case| {
-        if case.is_direct() {
+const OF_DEVICE: Bar = Bar::AtLeast(0.85);
+const OF_MEMORY: Bar = Bar::AtLeast(0.8);
+
+fn claims(cases: &[Case], options: &Options) -> Vec<Claim> {
+    let claim = |case: &Case| {
+        let (of, bar) = case.judged();
+        let text = if case.is_direct() {
             let yardstick = match &options.fio {
                 Ok(_) => "fio's with as many requests under way",
                 Err(_) => "those of the loop (there is no fio)",
             };
-            let claim = format!(
+            format!(
                 "{}: pages read and written per second past the system's cache, as a share of {yardstick}",
                 case.mode
-            );
-            return Verdict::new(claim, Some(case.median(Beside::of_device)), Bar::AtLeast(0.85));
-        }
-        let claim =
-            format!("{}: TPS with pages from the system's cache, of those in the pool less the copies", case.mode);
-        Verdict::new(claim, Some(case.of_memory()), Bar::AtLeast(0.8))
+            )
+        } else {
+            format!("{}: TPS with pages from the system's cache, of those in the pool less the copies", case.mode)
+        };
+        Claim::new(text, Evidence::turns(&case.turns.iter().map(of).collect::<Vec<_>>()), bar)
     };
-    cases.iter().map(verdict).collect()
+    cases.iter().map(claim).collect()
 }
 
 fn document_run(case: &Case) -> Run {

@@ -18,7 +18,8 @@ use holdfast::{Database, ReadOptions, ReadTransaction};
 use holdfast_workload::dbstress::{self, Table};
 use serde_json::json;
 
-use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::claims::{self, Bar, Claim, Evidence};
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Figures, Grid};
 use crate::machine::Machine;
 use crate::measure::{Figure, human};
@@ -27,6 +28,7 @@ use crate::rig::load::Turn;
 use crate::rig::sampler::{Sample, Sampler};
 use crate::rig::sessions::{SEL2, UPDATE, dbstress as sessions};
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::turns::{Rounds, in_turns};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -95,7 +97,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let began = Instant::now();
     let mut samplers = [Sampler::since(&plain, began), Sampler::since(&held, began)];
     let loads = [sessions(&plain, &plain_site, load, options.seed), sessions(&held, &held_site, load, options.seed)];
-    let mut turns = [Vec::new(), Vec::new()];
     progress.step("warming up");
     for (sampler, load) in samplers.iter_mut().zip(&loads) {
         sampler.run("warm-up", load, options.turn, progress)?;
@@ -103,31 +104,33 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     }
     let snapshot = held.begin_read()?;
     let mut changed = Vec::new();
-    for turn in 0..options.turns {
-        progress.step(&format!("turn {} of {}", turn + 1, options.turns));
-        for (side, phase) in ["no snapshot", "snapshot held"].into_iter().enumerate() {
-            turns[side].push(samplers[side].run(phase, &loads[side], options.turn, progress)?);
+    progress.step("in turns");
+    let names = ["no snapshot", "snapshot held"];
+    let turn = |side: usize| {
+        let turn = samplers[side].run(names[side], &loads[side], options.turn, progress)?;
+        if side == 1 {
+            mark_changed(&held, &held_site, &snapshot, &mut changed)?;
         }
-        mark_changed(&held, &held_site, &snapshot, &mut changed)?;
-    }
+        Ok(turn)
+    };
+    let decided = |turns: &[Vec<Turn>]| Found::decided(&ratios(turns, tps), &ratios(turns, sel2));
+    let turns = in_turns(2, Rounds::up_to_twice(options.turns), turn, decided)?;
     let changed = changed.iter().filter(|changed| **changed).count() as u64;
     let charts = vec![
         ("Without a snapshot".to_owned(), samplers[0].charts("No snapshot", &loads[0])),
         ("With a snapshot held all the time".to_owned(), samplers[1].charts("Snapshot held", &loads[1])),
     ];
     let [a, b] = samplers.map(|s| s.samples);
-    let [turns_a, turns_b] = turns;
-    let sides = [
-        Side { name: "no snapshot", turns: turns_a, samples: a },
-        Side { name: "snapshot held", turns: turns_b, samples: b },
-    ];
+    let mut sides =
+        names.into_iter().zip(turns).zip([a, b]).map(|((name, turns), samples)| Side { name, turns, samples });
+    let sides = [sides.next(), sides.next()].map(|side| side.expect("two sides had turns"));
 
     let mut document = Document::new("purge", settings_of(options, frames), Machine::this(None));
     document.title = "Updates in place beside a long snapshot".to_owned();
     document.runs = sides.iter().map(|s| document_run(s, changed)).collect();
-    document.verdicts = verdicts(&sides, changed, frames);
+    document.claims = claims(&found(&sides, changed, frames));
     document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![grid(&sides, changed)], charts };
-    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    let text = document.figures.text();
     Ok((document, text))
 }
 
@@ -189,32 +192,76 @@ fn most_versions(side: &Side) -> u64 {
     side.samples.iter().map(|s| s.versions).max().unwrap_or(0)
 }
 
-/// The median ratio of the two databases, turn by turn.
-fn paired(sides: &[Side; 2], of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
-    let pairs = sides[0].turns.iter().zip(&sides[1].turns);
-    Figure::of(&pairs.filter_map(|(plain, held)| Some(of(held)? / of(plain)?)).collect::<Vec<_>>())
+fn tps(turn: &Turn) -> Option<f64> {
+    Some(turn.tps())
 }
 
-fn verdicts(sides: &[Side; 2], changed: u64, frames: u64) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for side in sides {
-        let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
-        verdicts.push(Verdict::new(claim, side.lag_seconds(), Bar::AtMost(1.0)));
+fn sel2(turn: &Turn) -> Option<f64> {
+    turn.latencies.class_ms(SEL2, 99.0)
+}
+
+/// The ratios of the database with the snapshot to the other one, turn by turn.
+fn ratios(turns: &[Vec<Turn>], of: fn(&Turn) -> Option<f64>) -> Vec<f64> {
+    turns[0].iter().zip(&turns[1]).filter_map(|(plain, held)| Some(of(held)? / of(plain)?)).collect()
+}
+
+/// What the claims are about, on the embedded engine and on servers.
+pub(crate) struct Found {
+    /// The names of the subjects without and with a snapshot.
+    pub names: [String; 2],
+    /// The longest history of the second half of either, in seconds of WRITEs.
+    pub lag_seconds: [Option<f64>; 2],
+    /// The share of the pool that free pages lost without a snapshot.
+    pub free_lost: Option<f64>,
+    /// Throughput with a snapshot, as a share of that without, turn by turn.
+    pub tps: Vec<f64>,
+    /// The same of the 99th percentile of SEL2.
+    pub p99: Vec<f64>,
+    /// Versions kept per row that changed.
+    pub versions: Option<f64>,
+}
+
+impl Found {
+    pub(crate) const TPS: Bar = Bar::AtLeast(0.9);
+    pub(crate) const P99: Bar = Bar::AtMost(1.2);
+
+    /// True if more turns would not change what is said of them.
+    pub(crate) fn decided(tps: &[f64], p99: &[f64]) -> bool {
+        claims::decided(tps, Found::TPS) && claims::decided(p99, Found::P99)
     }
-    // With a snapshot the free pages fall as long as rows change for the first time; the bar on the
-    // versions covers that.
-    let lost = sides[0].free_lost().map(|pages| pages / frames as f64);
-    let claim = "no snapshot: share of the pool that free pages lost from the second quarter to the last";
-    verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
-    let median = |f: Option<Figure>| f.map(|f| f.median);
-    let tps = median(paired(sides, |t| Some(t.tps())));
-    verdicts.push(Verdict::new("TPS with a snapshot held, as a share of that without", tps, Bar::AtLeast(0.9)));
-    let p99 = median(paired(sides, |t| t.latencies.class_ms(SEL2, 99.0)));
-    let claim = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
-    verdicts.push(Verdict::new(claim, p99, Bar::AtMost(1.2)));
-    let versions = (changed > 0).then(|| most_versions(&sides[1]) as f64 / changed as f64);
-    verdicts.push(Verdict::new("versions kept per row that changed", versions, Bar::AtMost(1.0)));
-    verdicts
+}
+
+fn found(sides: &[Side; 2], changed: u64, frames: u64) -> Found {
+    let turns = [sides[0].turns.clone(), sides[1].turns.clone()];
+    Found {
+        names: [sides[0].name.to_owned(), sides[1].name.to_owned()],
+        lag_seconds: [sides[0].lag_seconds(), sides[1].lag_seconds()],
+        free_lost: sides[0].free_lost().map(|pages| pages / frames as f64),
+        tps: ratios(&turns, tps),
+        p99: ratios(&turns, sel2),
+        versions: (changed > 0).then(|| most_versions(&sides[1]) as f64 / changed as f64),
+    }
+}
+
+/// The claims of the experiment. With a snapshot the free pages fall as long as rows change for the
+/// first time; the bar on the versions covers that.
+pub(crate) fn claims(found: &Found) -> Vec<Claim> {
+    let lag = |side: usize| {
+        let text = format!("{}: longest history of the second half, in seconds of WRITEs", found.names[side]);
+        Claim::new(text, Evidence::once(found.lag_seconds[side]), Bar::AtMost(1.0))
+    };
+    let lost =
+        format!("{}: share of the pool that free pages lost from the second quarter to the last", found.names[0]);
+    let tps = "TPS with a snapshot held, as a share of that without";
+    let p99 = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
+    vec![
+        lag(0),
+        lag(1),
+        Claim::new(lost, Evidence::once(found.free_lost), Bar::AtMost(0.01)),
+        Claim::new(tps, Evidence::turns(&found.tps), Found::TPS),
+        Claim::new(p99, Evidence::turns(&found.p99), Found::P99),
+        Claim::new("versions kept per row that changed", Evidence::counted(found.versions), Bar::AtMost(1.0)),
+    ]
 }
 
 fn document_run(side: &Side, changed: u64) -> Run {

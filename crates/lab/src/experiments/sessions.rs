@@ -15,17 +15,19 @@ use holdfast::metrics::{Snapshot, WaitClass};
 use holdfast_workload::dbstress;
 use serde_json::json;
 
-use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::claims::{self, Bar, Claim, Evidence};
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
-use crate::rig::control::{burners, core_to_core_ns, price};
+use crate::rig::control::{burners, core_to_core, price};
 use crate::rig::cpu;
 use crate::rig::load::Turn;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as dbstress_load;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::turns::{self, Rounds};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -46,8 +48,9 @@ pub struct Options {
 
 impl Options {
     /// The number and length of the turns with that many sessions.
-    fn turns(&self, sessions: u32) -> (usize, Duration) {
-        if sessions <= FEW { (SHORT_TURNS, self.turn / 4) } else { (self.turns, self.turn) }
+    fn turns(&self, sessions: u32) -> (Rounds, Duration) {
+        let (least, turn) = if sessions <= FEW { (SHORT_TURNS, self.turn / 4) } else { (self.turns, self.turn) };
+        (Rounds::up_to_twice(least), turn)
     }
 }
 
@@ -55,11 +58,16 @@ impl Options {
 struct Step {
     mode: &'static str,
     sessions: u32,
-    engine: Vec<Turn>,
-    control: Vec<Control>,
-    /// Core-to-core times after each turn of the engine, if there are two cores.
-    core_to_core_ns: Vec<f64>,
+    turns: Vec<Pair>,
     waits: Vec<(&'static str, f64)>,
+}
+
+/// A turn of the engine and one of the control.
+struct Pair {
+    engine: Turn,
+    control: Control,
+    /// The core-to-core time just after the engine's, if there are two cores.
+    core_to_core_ns: Option<f64>,
 }
 
 /// A turn of the control, and the time that its transaction was meant to take. The loop is measured
@@ -85,32 +93,28 @@ fn p99_ms(turn: &Turn) -> Option<f64> {
 }
 
 impl Step {
-    fn new(mode: &'static str, sessions: u32) -> Step {
-        let (engine, control, core_to_core_ns, waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Step { mode, sessions, engine, control, core_to_core_ns, waits }
+    /// The median over the turns.
+    fn median(&self, of: impl Fn(&Pair) -> Option<f64>) -> f64 {
+        self.figure(of).map_or(f64::NAN, |f| f.median)
     }
 
-    /// The median over the pairs of turns.
-    fn ratio(&self, of: impl Fn(&Turn, &Control) -> Option<f64>) -> Option<f64> {
-        let pairs = self.engine.iter().zip(&self.control);
-        Figure::of(&pairs.filter_map(|(e, c)| of(e, c)).collect::<Vec<_>>()).map(|f| f.median)
+    fn figure(&self, of: impl Fn(&Pair) -> Option<f64>) -> Option<Figure> {
+        Figure::of(&each(&self.turns, of))
     }
+}
 
+fn each(turns: &[Pair], of: impl Fn(&Pair) -> Option<f64>) -> Vec<f64> {
+    turns.iter().filter_map(of).collect()
+}
+
+impl Pair {
     fn tps_ratio(&self) -> Option<f64> {
-        self.ratio(|engine, control| Some(engine.tps() / control.tps()))
+        Some(self.engine.tps() / self.control.tps())
     }
 
     fn p99_ratio(&self) -> Option<f64> {
-        self.ratio(|engine, control| Some(p99_ms(engine)? / control.p99_ms()?))
+        Some(p99_ms(&self.engine)? / self.control.p99_ms()?)
     }
-}
-
-fn figure<T>(turns: &[T], of: impl Fn(&T) -> Option<f64>) -> Option<Figure> {
-    Figure::of(&turns.iter().filter_map(of).collect::<Vec<_>>())
-}
-
-fn median<T>(turns: &[T], of: impl Fn(&T) -> Option<f64>) -> f64 {
-    figure(turns, of).map_or(f64::NAN, |f| f.median)
 }
 
 /// Up to this many sessions turns are short, and there are more of them.
@@ -145,43 +149,44 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             progress.step(&format!("{mode}, {sessions} sessions"));
             let engine = dbstress_load(&db, &site, load(sessions), options.seed).in_groups_of(GROUP);
             let before = db.metrics_snapshot();
-            let mut step = Step::new(mode, sessions);
-            let (turns, length) = options.turns(sessions);
+            let (rounds, length) = options.turns(sessions);
             // The cost of one session's transaction now, with as many cores at work as in the
             // turns.
             let beside = cpu::cores().min(sessions as usize) - 1;
             let price = || price(&alone, beside, options.turn / 4);
             let mut before_us = price()?;
-            for _ in 0..turns {
-                step.engine.push(sampler.run(&sessions.to_string(), &engine, length, progress)?);
-                step.core_to_core_ns.extend(core_to_core_ns());
+            let pair = |_| {
+                let engine = sampler.run(&sessions.to_string(), &engine, length, progress)?;
+                let core_to_core_ns = core_to_core().map(|figure| figure.median);
                 let control = burners(before_us, sessions as usize).in_groups_of(GROUP);
                 let turn = control.run(length, &mut |_| Ok(()))?;
                 let after_us = price()?;
-                step.control.push(Control { turn, price_us: f64::midpoint(before_us, after_us) });
+                let price_us = f64::midpoint(before_us, after_us);
                 before_us = after_us;
-            }
-            step.waits = waits(&db.metrics_snapshot().delta(&before), &step.engine);
+                Ok(Pair { engine, control: Control { turn, price_us }, core_to_core_ns })
+            };
+            let turns = turns::alone(rounds, pair, |turns| decided(sessions, turns))?;
+            let waits = waits(&db.metrics_snapshot().delta(&before), &turns);
             if Some(&sessions) == options.counts.last() {
                 charts.push((format!("Second by second, {mode}"), sampler.charts(mode, &engine)));
             }
-            steps.push(step);
+            steps.push(Step { mode, sessions, turns, waits });
         }
     }
     let mut document = Document::new("sessions", settings(options), Machine::this(None));
     document.title = "1 to 256 sessions".to_owned();
     document.runs = steps.iter().map(document_run).collect();
-    document.verdicts = verdicts(&steps);
+    document.claims = claims(&steps);
     charts.insert(0, ("Over the number of sessions".to_owned(), over_sessions(&steps)));
     document.figures =
         Figures { lead: lead(), words: Vec::new(), grids: vec![grid(&steps), wait_grid(&steps)], charts };
-    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    let text = document.figures.text();
     Ok((document, text))
 }
 
 /// Microseconds waited per transaction, by class.
-fn waits(did: &Snapshot, turns: &[Turn]) -> Vec<(&'static str, f64)> {
-    let transactions: u64 = turns.iter().map(|t| t.transactions).sum();
+fn waits(did: &Snapshot, turns: &[Pair]) -> Vec<(&'static str, f64)> {
+    let transactions: u64 = turns.iter().map(|t| t.engine.transactions).sum();
     let per_transaction = |class: &WaitClass| did.wait(*class).total.as_secs_f64() * 1e6 / transactions.max(1) as f64;
     WaitClass::ALL.iter().map(|class| (class.name(), per_transaction(class))).collect()
 }
@@ -210,19 +215,29 @@ fn settings(options: &Options) -> serde_json::Value {
     })
 }
 
-fn verdicts(steps: &[Step]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
+const TPS: Bar = Bar::AtLeast(0.95);
+const P99: Bar = Bar::AtMost(1.5);
+
+/// True if more turns would not change what is said of this number of sessions.
+fn decided(sessions: u32, turns: &[Pair]) -> bool {
+    sessions > MOST
+        || claims::decided(&each(turns, Pair::tps_ratio), TPS) && claims::decided(&each(turns, Pair::p99_ratio), P99)
+}
+
+fn claims(steps: &[Step]) -> Vec<Claim> {
+    let mut claims = Vec::new();
     for (mode, _) in MODES {
-        let of_mode = || steps.iter().filter(move |s| s.mode == mode);
-        let worst = of_mode().filter(|s| s.sessions <= MOST).filter_map(Step::tps_ratio).reduce(f64::min);
-        let claim = format!("{mode}: TPS as a share of the control's, worst number of sessions");
-        verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(0.95)));
-        let most = of_mode().rfind(|s| s.sessions <= MOST);
+        let of_mode = || steps.iter().filter(move |s| s.mode == mode && s.sessions <= MOST);
+        let tps = of_mode().map(|s| Evidence::turns(&each(&s.turns, Pair::tps_ratio))).collect();
+        let text = format!("{mode}: TPS as a share of the control's, worst number of sessions");
+        claims.push(Claim::worst(text, tps, TPS));
+        let most = of_mode().next_back();
         let sessions = most.map_or(0, |s| s.sessions);
-        let claim = format!("{mode}: p99 of {GROUP} transactions at {sessions} sessions, as a share of the control's");
-        verdicts.push(Verdict::new(claim, most.and_then(Step::p99_ratio), Bar::AtMost(1.5)));
+        let text = format!("{mode}: p99 of {GROUP} transactions at {sessions} sessions, as a share of the control's");
+        let p99 = most.map_or(Evidence::Nothing, |s| Evidence::turns(&each(&s.turns, Pair::p99_ratio)));
+        claims.push(Claim::new(text, p99, P99));
     }
-    verdicts
+    claims
 }
 
 fn document_run(step: &Step) -> Run {
@@ -232,11 +247,11 @@ fn document_run(step: &Step) -> Run {
         metrics: metrics(json!({
             "mode": step.mode,
             "sessions": step.sessions,
-            "tps": figure(&step.engine, |t| Some(t.tps())),
-            "control_tps": figure(&step.control, |c| Some(c.tps())),
-            "p99_ms": figure(&step.engine, p99_ms),
-            "control_p99_ms": figure(&step.control, Control::p99_ms),
-            "core_to_core_ns": figure(&step.core_to_core_ns, |ns| Some(*ns)),
+            "tps": step.figure(|p| Some(p.engine.tps())),
+            "control_tps": step.figure(|p| Some(p.control.tps())),
+            "p99_ms": step.figure(|p| p99_ms(&p.engine)),
+            "control_p99_ms": step.figure(|p| p.control.p99_ms()),
+            "core_to_core_ns": step.figure(|p| p.core_to_core_ns),
             "wait_us_per_transaction": step.waits,
         })),
     }
@@ -264,15 +279,15 @@ fn grid(steps: &[Step]) -> Grid {
         grid.rows.push(vec![
             s.mode.to_owned(),
             s.sessions.to_string(),
-            human(median(&s.engine, |t| Some(t.tps()))),
-            human(median(&s.control, |c| Some(c.tps()))),
-            ratio(s.tps_ratio()),
-            human(median(&s.engine, p99_ms)),
-            human(median(&s.control, Control::p99_ms)),
-            ratio(s.p99_ratio()),
-            human(median(&s.engine, |t| Some(t.cpu_us()))),
-            human(median(&s.control, |c| Some(c.price_us))),
-            figure(&s.core_to_core_ns, |ns| Some(*ns)).map_or_else(|| "-".to_owned(), |ns| human(ns.median)),
+            human(s.median(|p| Some(p.engine.tps()))),
+            human(s.median(|p| Some(p.control.tps()))),
+            ratio(s.figure(Pair::tps_ratio).map(|f| f.median)),
+            human(s.median(|p| p99_ms(&p.engine))),
+            human(s.median(|p| p.control.p99_ms())),
+            ratio(s.figure(Pair::p99_ratio).map(|f| f.median)),
+            human(s.median(|p| Some(p.engine.cpu_us()))),
+            human(s.median(|p| Some(p.control.price_us))),
+            s.figure(|p| p.core_to_core_ns).map_or_else(|| "-".to_owned(), |ns| human(ns.median)),
         ]);
     }
     grid
@@ -301,13 +316,13 @@ fn over_sessions(steps: &[Step]) -> Vec<Chart> {
         };
         let x = "sessions, as a power of 2";
         let lines = vec![
-            line("engine", false, &|s| median(&s.engine, |t| Some(t.tps()))),
-            line("control", true, &|s| median(&s.control, |c| Some(c.tps()))),
+            line("engine", false, &|s| s.median(|p| Some(p.engine.tps()))),
+            line("control", true, &|s| s.median(|p| Some(p.control.tps()))),
         ];
         charts.push(Chart::over(&format!("Throughput, {mode}"), x, "transactions per second", lines));
         let lines = vec![
-            line("engine", false, &|s| median(&s.engine, p99_ms)),
-            line("control", true, &|s| median(&s.control, Control::p99_ms)),
+            line("engine", false, &|s| s.median(|p| p99_ms(&p.engine))),
+            line("control", true, &|s| s.median(|p| p.control.p99_ms())),
         ];
         charts.push(Chart::over(&format!("99th percentile, {mode}"), x, "milliseconds", lines));
     }

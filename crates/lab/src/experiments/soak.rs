@@ -18,7 +18,8 @@ use holdfast_workload::{Rows, Scan, TableNo};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::{self, Machine};
 use crate::measure::{Figure, human};
@@ -27,6 +28,7 @@ use crate::rig::load::Turn;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::stats::{Estimate, middle};
 use crate::target::embedded::{EmbeddedRows, definition};
 
 /// The options of the experiment.
@@ -107,10 +109,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.dir)));
     document.title = "Everything at once, for a long time".to_owned();
     document.runs = vec![outcome.document_run()];
-    document.verdicts = outcome.verdicts();
+    document.claims = outcome.claims();
     let charts = vec![("Second by second".to_owned(), charts)];
     document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![outcome.grid()], charts };
-    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    let text = document.figures.text();
     Ok((document, text))
 }
 
@@ -253,9 +255,14 @@ struct Outcome {
 
 /// The median of the last quarter divided by that of the second.
 fn trend(values: &[f64]) -> Option<f64> {
+    let [second, last] = quarters(values).map(|part| Figure::of(part).map(|f| f.median));
+    Some(last? / second?)
+}
+
+/// The second quarter and the last.
+fn quarters(values: &[f64]) -> [&[f64]; 2] {
     let n = values.len();
-    let median = |part: &[f64]| Figure::of(part).map(|f| f.median);
-    Some(median(&values[n * 3 / 4..])? / median(&values[n / 4..n / 2])?)
+    [&values[n / 4..n / 2], &values[n * 3 / 4..]]
 }
 
 impl Outcome {
@@ -267,15 +274,22 @@ impl Outcome {
         self.footprints.iter().map(|f| f.file_bytes as f64).collect()
     }
 
-    fn verdicts(&self) -> Vec<Verdict> {
-        let missing = self.done.missing_rows.load(Ordering::Relaxed);
+    fn claims(&self) -> Vec<Claim> {
+        let missing = self.done.missing_rows.load(Ordering::Relaxed) as f64;
         let last = |what: &str| format!("{what}, the last quarter as a share of the second");
+        let [second, quarter] = quarters(&self.p99);
+        let ratio = |parts: &mut [Vec<f64>]| Some(middle(&parts[1])? / middle(&parts[0])?);
+        let p99 = Estimate::by(&[second, quarter], quarter.len(), &ratio);
         vec![
-            Verdict::new(last("memory of the process"), trend(&self.memory()), Bar::AtMost(1.05)),
-            Verdict::new(last("size of the files"), trend(&self.files()), Bar::AtMost(1.05)),
-            Verdict::new(last("99th percentile of a transaction"), trend(&self.p99), Bar::AtMost(1.1)),
-            Verdict::new("rows that a dump missed or saw twice", Some(missing as f64), Bar::Exactly(0.0)),
-            Verdict::new("findings of a check of everything", Some(self.findings as f64), Bar::Exactly(0.0)),
+            Claim::new(last("memory of the process"), Evidence::once(trend(&self.memory())), Bar::AtMost(1.05)),
+            Claim::new(last("size of the files"), Evidence::once(trend(&self.files())), Bar::AtMost(1.05)),
+            Claim::new(
+                last("99th percentile of a transaction"),
+                p99.map_or_else(|| Evidence::once(trend(&self.p99)), Evidence::Turns),
+                Bar::AtMost(1.1),
+            ),
+            Claim::new("rows that a dump missed or saw twice", Evidence::Counted(missing), Bar::Exactly(0.0)),
+            Claim::new("findings of a check of everything", Evidence::Counted(self.findings as f64), Bar::Exactly(0.0)),
         ]
     }
 

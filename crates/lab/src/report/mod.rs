@@ -5,6 +5,7 @@ mod chart;
 mod figures;
 mod scan;
 mod sideload;
+mod values;
 
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use anyhow::{Context, Result};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
+use crate::claims::{Answer, Verdict};
 use crate::document::Document;
 
 const STYLE: &str = include_str!("style.css");
@@ -100,15 +102,15 @@ fn summary_of_all(documents: &[Document]) -> Markup {
         section {
             h2 { "Summary" }
             div class="scroll" { table {
-                thead { tr { th { "experiment" } th { "" } th class="n" { "claims that hold" } th { "those that do not" } } }
+                thead { tr { th { "experiment" } th { "" } th class="n" { "claims that hold" } th { "the others" } } }
                 tbody { @for d in documents {
-                    @let holds = d.verdicts.iter().filter(|v| v.holds).count();
+                    @let holds = d.with(Answer::Holds).count();
                     tr {
                         td { a href=(format!("#{}", d.experiment)) { (d.experiment) } }
                         td { (parts(d).0) }
-                        td class=(if d.holds() { "n good" } else { "n bad" }) { (holds) " of " (d.verdicts.len()) }
-                        td { @for v in d.verdicts.iter().filter(|v| !v.holds) {
-                            div { (v.claim) ": " (v.value.map_or_else(|| "not measured".to_owned(), |v| format!("{v:.3}"))) " (" (v.bar) ")" }
+                        td class=(format!("n {}", class(d.answer()))) { (holds) " of " (d.verdicts.len()) }
+                        td { @for v in d.verdicts.iter().filter(|v| v.answer != Answer::Holds) {
+                            div { (v.answer.name()) ": " (v.claim) ": " (v.measured()) " (" (v.bar) ")" }
                         } }
                     }
                 } }
@@ -139,13 +141,31 @@ fn frame(title: &str, header: &Markup, main: &Markup) -> String {
     page.into_string()
 }
 
+/// The CSS class of an answer.
+fn class(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Holds => "good",
+        Answer::CannotTell => "unsure",
+        Answer::Fails => "bad",
+    }
+}
+
+fn mark(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Holds => "\u{2713} holds",
+        Answer::CannotTell => "? cannot tell",
+        Answer::Fails => "\u{2717} fails",
+    }
+}
+
 fn summary(document: &Document) -> Markup {
     let all = document.verdicts.len();
-    let holds = document.verdicts.iter().filter(|v| v.holds).count();
+    let [holds, unsure] = [Answer::Holds, Answer::CannotTell].map(|answer| document.with(answer).count());
     html! {
         @if all > 0 {
-            p class=(if holds == all { "result good" } else { "result bad" }) {
+            p class=(format!("result {}", class(document.answer()))) {
                 strong { (holds) " of " (all) " claims hold" }
+                @if unsure > 0 { "; of " (unsure) " it could not be told here" }
             }
         }
     }
@@ -161,18 +181,20 @@ fn verdicts(document: &Document) -> Markup {
             div class="scroll" { table {
                 thead { tr { th { "" } th { "claim" } th class="n" { "measured" } th class="n" { "bar" } } }
                 tbody {
-                    @for v in &document.verdicts {
-                        tr {
-                            td class=(if v.holds { "good" } else { "bad" }) {
-                                (if v.holds { "\u{2713} holds" } else { "\u{2717} fails" })
-                            }
-                            td { (v.claim) }
-                            td class="n" { (v.value.map_or_else(|| "not measured".to_owned(), |v| format!("{v:.3}"))) }
-                            td class="n" { (v.bar) }
-                        }
-                    }
+                    @for v in &document.verdicts { (verdict(v)) }
                 }
             } }
+        }
+    }
+}
+
+fn verdict(v: &Verdict) -> Markup {
+    html! {
+        tr {
+            td class=(class(v.answer)) { (mark(v.answer)) }
+            td { (v.claim) @if !v.reason.is_empty() { div class="note" { (v.reason) } } }
+            td class="n" { (v.measured()) }
+            td class="n" { (v.bar) }
         }
     }
 }
@@ -184,6 +206,7 @@ fn provenance(document: &Document) -> Markup {
             h2 { "Provenance" }
             div class="columns" {
                 (listing("Machine", &machine))
+                (listing("What else it did", &serde_json::to_value(document.conditions).unwrap_or(Value::Null)))
                 (listing("Settings", &Value::Object(document.settings.clone())))
             }
         }
@@ -225,37 +248,4 @@ fn number_text(v: f64) -> String {
     }
     let text = format!("{v:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// A number of a run's metrics.
-fn number(metrics: &serde_json::Map<String, Value>, name: &str) -> Option<f64> {
-    metrics.get(name).and_then(Value::as_f64)
-}
-
-/// A text of a run's metrics.
-fn text<'a>(metrics: &'a serde_json::Map<String, Value>, name: &str) -> &'a str {
-    metrics.get(name).and_then(Value::as_str).unwrap_or("")
-}
-
-/// The CSS class of a policy, so that it has the same colour everywhere.
-fn policy_class(policy: &str) -> &'static str {
-    if policy.starts_with("a pool") {
-        "ceiling"
-    } else if policy.starts_with("holdfast (scan") {
-        "holdfast-plain"
-    } else if policy.starts_with("holdfast (policy") {
-        "holdfast-alone"
-    } else if policy.starts_with("holdfast") {
-        "holdfast"
-    } else if policy == "MyRocks" {
-        "myrocks"
-    } else if policy.contains("time 0 ") {
-        "midpoint-0"
-    } else if policy.contains("pct 5,") {
-        "midpoint-5"
-    } else if policy.contains("time 60000") {
-        "midpoint-late"
-    } else {
-        "midpoint"
-    }
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::chart::{Bar, bars};
-use super::{number, policy_class, text};
+use super::values::{number, policy_class, text};
 use crate::document::{Document, Run};
 use crate::measure::human;
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::chart::{Band, Layer, Line, LineChart, SIDE_LOAD, StackChart, legend};
-use super::{number, policy_class, text};
+use super::values::{number, policy_class, text};
 use crate::document::{Document, Run};
 use crate::measure::human;
 

@@ -105,11 +105,11 @@ fn compute(stop: &AtomicBool) -> Duration {
     cpu::thread()
 }
 
-/// Nanoseconds until a core sees what another one has written, the median of some rounds. `None` if
-/// threads cannot be bound to two cores. It changes several times over when a host moves its
-/// virtual processors, and with it the cost of whatever sessions share.
+/// Nanoseconds until a core sees what another one has written, in some rounds. `None` if threads
+/// cannot be bound to two cores. It changes several times over when a host moves its virtual
+/// processors, and with it the cost of whatever sessions share.
 #[must_use]
-pub fn core_to_core_ns() -> Option<f64> {
+pub fn core_to_core() -> Option<Figure> {
     let cores = Cores::new(true);
     if !cores.pins() {
         return None;
@@ -126,7 +126,7 @@ pub fn core_to_core_ns() -> Option<f64> {
         });
         calls.join().ok()
     });
-    Figure::of(&rounds?).map(|figure| figure.median)
+    Figure::of(&rounds?)
 }
 
 /// Writes numbers to `outward` and waits until they have come back in `back`. Returns the

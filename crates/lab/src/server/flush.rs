@@ -21,16 +21,18 @@ use super::contender::Contender;
 use super::health::Health;
 use super::load::Oltp;
 use super::named::ServerWithSchema;
-use super::turns::cell::{Cell, Column, grid, p99};
+use super::turns::cell::{Asked, Cell, Column, grid, p99};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
-use crate::document::{Bar, Document, Verdict};
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::Document;
 use crate::experiments::flush::{self, TARGET, evenness, swing};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
+use crate::stats::Estimate;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -47,9 +49,7 @@ pub struct Options {
     pub modelled: Option<(Duration, u64)>,
 }
 
-/// Least evenness: the 5th percentile of the seconds, of their median.
-const EVEN: f64 = 0.8;
-/// The same on a real disk, which may be uneven itself: as a share of what InnoDB reaches on it.
+/// Least evenness on a real disk, which may be uneven itself: as a share of what InnoDB reaches.
 const EVEN_OF_OTHER: f64 = 0.95;
 /// Longest time for filling the log.
 const FILLING_MAX: Duration = Duration::from_secs(120);
@@ -105,7 +105,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             side.pause(true);
         }
         settle(&mut sides, &work, plan.turn, progress)?;
-        cases.push(Case { capacity, cell: Cell::measure(&[&name], &mut sides, &work, plan, progress)? });
+        cases.push(Case {
+            capacity,
+            cell: Cell::measure(Asked { name: &[&name], judged: &[] }, &mut sides, &work, plan, progress)?,
+        });
         for side in &mut sides {
             side.stop()?;
         }
@@ -138,7 +141,8 @@ pub(super) fn on_running_server(
     }
     settle(sides, &work, plan.turn, progress)?;
     let name = format!("log {} MB", capacity >> 20);
-    let case = Case { capacity, cell: Cell::measure(&[&name], sides, &work, plan, progress)? };
+    let case =
+        Case { capacity, cell: Cell::measure(Asked { name: &[&name], judged: &[] }, sides, &work, plan, progress)? };
     let mut words = in_words(&case);
     if !full {
         words.push(format!(
@@ -146,7 +150,7 @@ pub(super) fn on_running_server(
             FILLING_MAX.as_secs()
         ));
     }
-    Ok(Findings { words, verdicts: Vec::new(), ..findings(options, place, vec![case], sides) })
+    Ok(Findings { words, claims: Vec::new(), ..findings(options, place, vec![case], sides) })
 }
 
 /// The capacity of a server's redo log, in bytes.
@@ -206,7 +210,7 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>
     let columns: [Column<'_>; 3] =
         [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
     let mut grids = vec![age_grid(&cases, sides)];
-    let verdicts = cases.iter().flat_map(|c| verdicts(c, sides, options.modelled.is_some())).collect();
+    let claims = cases.iter().flat_map(|c| claims(c, sides, options.modelled.is_some())).collect();
     let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
     grids.push(grid("Throughput", &[""], sides, &columns, &cells));
     let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
@@ -229,7 +233,7 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[Side<'_>
         })),
         grids,
         charts: vec![("Second by second".to_owned(), turns::charts(sides))],
-        verdicts,
+        claims,
         cells,
     }
 }
@@ -315,12 +319,19 @@ fn seconds(case: &Case, side: usize, meter: Meter) -> Vec<Vec<f64>> {
 
 /// The age of the checkpoint, as a share of the capacity.
 fn age(case: &Case, side: usize) -> Option<Figure> {
-    let ages: Vec<f64> = seconds(case, side, Meter::Age).concat().iter().map(|a| a / case.capacity as f64).collect();
-    Figure::of(&ages)
+    Figure::of(&ages(case, side))
+}
+
+fn ages(case: &Case, side: usize) -> Vec<f64> {
+    seconds(case, side, Meter::Age).concat().iter().map(|a| a / case.capacity as f64).collect()
+}
+
+fn rates(case: &Case, side: usize) -> Vec<f64> {
+    seconds(case, side, Meter::Commits).concat()
 }
 
 fn even(case: &Case, side: usize) -> Option<f64> {
-    evenness(&seconds(case, side, Meter::Commits).concat())
+    evenness(&rates(case, side))
 }
 
 /// The seconds in which throughput was a fifth below its median while the age fell by a fiftieth of
@@ -332,38 +343,25 @@ fn dips(case: &Case, side: usize) -> Option<f64> {
     Some(rates.iter().zip(&ages).map(in_turn).sum::<usize>() as f64)
 }
 
-/// Verdicts on Holdfast. Evenness has a bar of its own on the modelled disk, and is compared with
+/// Claims about Holdfast. Evenness has a bar of its own on the modelled disk, and is compared with
 /// the others on a real one, which may be uneven itself.
-fn verdicts(case: &Case, sides: &[Side<'_>], modelled: bool) -> Vec<Verdict> {
-    let claim = |text: &str| format!("log {} MB: {text}", case.capacity >> 20);
-    let age = age(case, 0);
-    let mut verdicts = vec![
-        Verdict::new(
-            claim("checkpoint age, as a share of the capacity, median"),
-            age.map(|a| a.median),
-            Bar::AtLeast(TARGET),
-        ),
-        Verdict::new(claim("farthest that the age is from its median"), age.map(swing), Bar::AtMost(0.1)),
-        Verdict::new(claim("seconds in which TPS dips while the age falls"), dips(case, 0), Bar::Exactly(0.0)),
-    ];
-    let even = |side| even(case, side);
+fn claims(case: &Case, sides: &[Side<'_>], modelled: bool) -> Vec<Claim> {
+    let name = format!("log {} MB", case.capacity >> 20);
+    let mut claims = flush::age_claims(&name, &ages(case, 0), dips(case, 0));
+    let ours = rates(case, 0);
     if modelled {
-        verdicts.push(Verdict::new(
-            claim("5th percentile of one-second TPS, as a share of the median"),
-            even(0),
-            Bar::AtLeast(EVEN),
-        ));
-    } else {
-        for (other, side) in sides.iter().enumerate().skip(1) {
-            let ratio = even(0).zip(even(other)).map(|(ours, theirs)| ours / theirs);
-            let text = claim(&format!(
-                "5th percentile of one-second TPS as a share of the median, relative to {}'s",
-                side.name
-            ));
-            verdicts.push(Verdict::new(text, ratio, Bar::AtLeast(EVEN_OF_OTHER)));
-        }
+        claims.push(flush::even_claim(&name, &ours));
+        return claims;
     }
-    verdicts
+    for (other, side) in sides.iter().enumerate().skip(1) {
+        let theirs = rates(case, other);
+        let ratio = |parts: &mut [Vec<f64>]| Some(evenness(&parts[0])? / evenness(&parts[1])?);
+        let ratio = Estimate::by(&[&ours, &theirs], ours.len(), &ratio);
+        let text =
+            format!("{name}: 5th percentile of one-second TPS as a share of the median, relative to {}'s", side.name);
+        claims.push(Claim::new(text, Evidence::estimate(ratio), Bar::AtLeast(EVEN_OF_OTHER)));
+    }
+    claims
 }
 
 fn age_grid(cases: &[Case], sides: &[Side<'_>]) -> Grid {

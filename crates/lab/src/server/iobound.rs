@@ -12,12 +12,13 @@ use serde_json::json;
 
 use super::contender::Contender;
 use super::load::Oltp;
-use super::turns::cell::{Cell, Column, grid, p99};
+use super::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
-use crate::document::{Bar, Document, Verdict};
+use crate::claims::{Bar, Claim};
+use crate::document::Document;
 use crate::experiments::iobound::{MODES, WIDTHS};
 use crate::progress::Progress;
 
@@ -43,7 +44,7 @@ const PAGE_BYTES: u64 = 16 << 10;
 /// The pool that holds everything, and one of a tenth of it.
 const POOLS: [&str; 2] = ["holds all", "small"];
 /// The bar: with the small pool not below another engine.
-const SHARE: f64 = 1.0;
+const SHARE: Bar = Bar::AtLeast(1.0);
 
 impl Options {
     fn workload(&self) -> Workload {
@@ -120,7 +121,9 @@ fn with_servers(
 fn cell(name: &[&str], sides: &mut [Side<'_>], load: &Oltp, plan: &Plan, progress: &mut Progress) -> Result<Cell> {
     progress.step(&name.join(", "));
     Cell::warm_up(sides, load, plan.turn, progress)?;
-    Cell::measure(name, sides, load, plan, progress)
+    let mut judged = Judged::against_others(sides, tps, SHARE);
+    judged.retain(|_| name.contains(&POOLS[1]));
+    Cell::measure(Asked { name, judged: &judged }, sides, load, plan, progress)
 }
 
 /// Bytes of pages in a server's cache; 0 if the server does not report it.
@@ -169,7 +172,7 @@ fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>
         })),
         grids: vec![grid("Both kinds of files, both modes, both pools", &words, sides, &columns, &cells)],
         charts: vec![("Second by second".to_owned(), turns::charts(sides))],
-        verdicts: verdicts(&cells, sides),
+        claims: claims(&cells, sides),
         cells,
     }
 }
@@ -196,17 +199,14 @@ fn in_words(cells: &[Cell], sides: &[Side<'_>]) -> Vec<String> {
     pairs(cells).map(sentence).collect()
 }
 
-fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for (other, side) in sides.iter().enumerate().skip(1) {
-        for (small, _) in pairs(cells) {
-            let ratio = small.ratio(0, other, |t| Some(t.tps())).map(|r| r.median);
-            let claim = format!(
-                "{}, {}, small pool: TPS of Holdfast, as a share of {}'s",
-                small.name[0], small.name[1], side.name
-            );
-            verdicts.push(Verdict::new(claim, ratio, Bar::AtLeast(SHARE)));
-        }
-    }
-    verdicts
+fn claims(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Claim> {
+    let of = |judged: Judged| {
+        let claim = move |(small, _): (&Cell, &Cell)| {
+            let (files, mode, other) = (&small.name[0], &small.name[1], &sides[judged.to].name);
+            let text = format!("{files}, {mode}, small pool: TPS of Holdfast, as a share of {other}'s");
+            Claim::new(text, judged.evidence(small), SHARE)
+        };
+        pairs(cells).map(claim)
+    };
+    Judged::against_others(sides, tps, SHARE).into_iter().flat_map(of).collect()
 }

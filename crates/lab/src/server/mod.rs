@@ -13,6 +13,7 @@
 //! | [`querycache`] | the experiment `querycache` |
 //! | [`turns`] | engines on private servers in turns, sampled |
 //! | [`sessions`], [`purge`], [`flush`], [`overflow`], [`iobound`] | these experiments in turns |
+//! | `slow_disk` | a server on a modelled disk |
 //! | `named` | a server that the user names, with the schema of the lab |
 //! | [`health`] | findings from a server's counters, and settings that help |
 //! | [`foreign`] | sideload on a server that the user names |
@@ -39,20 +40,16 @@ pub mod querycache;
 pub mod scan;
 pub mod sessions;
 pub mod sideload;
+mod slow_disk;
 mod statements;
 pub mod turns;
 
-use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
-
 use anyhow::Result;
-use holdfast_server::Server;
 use serde_json::{Value, json};
 
-use crate::document::{Document, Verdict, metrics};
+use crate::claims::Claim;
+use crate::document::{Document, metrics};
 use crate::machine::Machine;
-use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 
 /// Runs the experiment. Returns the document and what is printed.
@@ -61,31 +58,8 @@ use crate::progress::Progress;
 /// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &sideload::Options, progress: &mut Progress) -> Result<(Document, String)> {
     let outcomes = sideload::run(options, progress)?;
-    let verdicts = outcome::verdicts(&outcomes);
-    Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, verdicts))
-}
-
-/// `server`, to be started with its data on a modelled disk. If `switch` is given, the disk is slow
-/// only while that file exists.
-fn on_slow_disk<'c>(
-    server: Server<'c>,
-    cores: &Cores,
-    seek: Duration,
-    bytes_per_second: u64,
-    switch: Option<&Path>,
-) -> Result<Server<'c>> {
-    let (seek, rate) = (format!("--seek-us={}", seek.as_micros()), format!("--bytes-per-second={bytes_per_second}"));
-    let mut starter: Vec<OsString> =
-        vec![std::env::current_exe()?.into(), "slow-disk".into(), seek.into(), rate.into()];
-    if let Some(switch) = switch {
-        starter.extend(["--while".into(), switch.into()]);
-    }
-    let cpus: Vec<String> = cores.of(Role::Clients).iter().map(usize::to_string).collect();
-    if !cpus.is_empty() {
-        starter.extend(["--cpus".into(), cpus.join(",").into()]);
-    }
-    starter.extend(["--dir".into(), server.data_dir().into(), "--".into()]);
-    Ok(server.started_by(starter))
+    let claims = outcome::claims(&outcomes);
+    Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, claims))
 }
 
 /// Document and text of the results.
@@ -94,7 +68,7 @@ fn report(
     introduction: &str,
     options: &sideload::Options,
     outcomes: &[outcome::Outcome],
-    verdicts: Vec<Verdict>,
+    claims: Vec<Claim>,
 ) -> (Document, String) {
     let machine = Machine::this(Some(&holdfast_server::run::root()));
     let mut document = Document::new(name, settings(introduction, options), machine);
@@ -102,13 +76,12 @@ fn report(
     for run in &mut document.runs {
         run.metrics.insert("rate_tps".to_owned(), json!(options.oltp.rate));
     }
-    document.verdicts = verdicts;
+    document.claims = claims;
     let mut text = format!("{introduction}\n\n{}\n", outcome::text(outcomes));
     for outcome in outcomes {
         text.push_str(&format!("{}, {}: {}\n", outcome.contender, outcome.start.name(), diagnosis::of(outcome)));
     }
     text.push('\n');
-    text.push_str(&crate::text::verdicts(&document.verdicts));
     (document, text)
 }
 
@@ -151,7 +124,7 @@ fn settings(introduction: &str, options: &sideload::Options) -> Value {
         "oltp_threads": options.oltp.threads,
         "rate_tps": options.oltp.rate,
         "distribution": options.oltp.distribution,
-        "turns": options.times.turns,
+        "turns": options.times.rounds.least,
         "turn_s": options.times.turn.as_secs_f64(),
         "patience_s": options.times.patience.as_secs_f64(),
         "disk": disk,

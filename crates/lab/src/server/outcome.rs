@@ -6,8 +6,9 @@ use super::contender::Contender;
 use super::instance::segments;
 use super::probe::Resident;
 use crate::bench::{Phase, Sample};
-use crate::document::{Bar, Run, Verdict, metrics};
-use crate::experiments::sideload::{BIG, HOT, Start};
+use crate::claims::Claim;
+use crate::document::{Run, metrics};
+use crate::experiments::sideload::{BIG, HOT, Shares, Start};
 use crate::measure::{Figure, human};
 use crate::text::table;
 
@@ -61,22 +62,17 @@ pub struct Outcome {
     pub phases: Vec<Phase>,
 }
 
-/// Least share of the ceiling that OLTP and dump must each reach on Holdfast.
-const SHARE: f64 = 0.95;
-/// Fewest turnovers over which zero reads prove something.
-const TURNOVERS: f64 = 20.0;
-
 impl Outcome {
     /// OLTP beside the dump, as a share of the ceiling, turn by turn.
     #[must_use]
     pub fn oltp_ratio(&self) -> Option<Figure> {
-        ratios(&self.tps_beside, &self.ceiling_tps)
+        Figure::of(&ratios(&self.tps_beside, &self.ceiling_tps))
     }
 
     /// The dump's pace beside OLTP, as a share of the ceiling.
     #[must_use]
     pub fn dump_ratio(&self) -> Option<Figure> {
-        ratios(&self.ceiling_dump_s, &self.dump_s_beside)
+        Figure::of(&ratios(&self.ceiling_dump_s, &self.dump_s_beside))
     }
 
     pub(super) fn mb(&self, moment: usize, table: &str, index: &str) -> f64 {
@@ -131,30 +127,22 @@ impl Outcome {
     }
 }
 
-fn ratios(of: &[f64], to: &[f64]) -> Option<Figure> {
-    Figure::of(&of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect::<Vec<_>>())
+/// Ratios turn by turn.
+pub(super) fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
+    of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect()
 }
 
-/// The verdicts, on Holdfast. The other engines are only reported.
+/// The claims, on Holdfast. The other engines are only reported.
 #[must_use]
-pub fn verdicts(outcomes: &[Outcome]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for start in [Start::Warm, Start::Cold] {
-        let outcome = outcomes.iter().find(|o| o.contender == Contender::Holdfast && o.start == start);
-        let name = format!("holdfast, {}", start.name());
-        let median = |f: Option<Figure>| f.map(|f| f.median);
-        let claim = format!("{name}: OLTP beside the dump, as a share of its rate when the pool holds both tables");
-        verdicts.push(Verdict::new(claim, median(outcome.and_then(Outcome::oltp_ratio)), Bar::AtLeast(SHARE)));
-        let claim = format!("{name}: the dump beside OLTP, as a share of its rate when the pool holds both tables");
-        verdicts.push(Verdict::new(claim, median(outcome.and_then(Outcome::dump_ratio)), Bar::AtLeast(SHARE)));
-        let turnovers = outcome.map_or(0.0, |o| o.turnovers);
-        let reads = outcome.filter(|o| o.turnovers >= TURNOVERS).and_then(|o| o.hot_reads);
-        let claim = format!(
-            "{name}: hot-table pages read from disk over {turnovers:.0} turnovers of the hot set (at least {TURNOVERS:.0})"
-        );
-        verdicts.push(Verdict::new(claim, reads.map(|n| n as f64), Bar::Exactly(0.0)));
-    }
-    verdicts
+pub fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let of = |start| {
+        let outcome = outcomes.iter().find(|o: &&Outcome| o.contender == Contender::Holdfast && o.start == start);
+        let shares = |o: &Outcome| (ratios(&o.tps_beside, &o.ceiling_tps), ratios(&o.ceiling_dump_s, &o.dump_s_beside));
+        let (oltp, dump) = outcome.map(shares).unwrap_or_default();
+        let (hot_reads, turnovers) = (outcome.and_then(|o| o.hot_reads), outcome.map_or(0.0, |o| o.turnovers));
+        Shares { name: format!("holdfast, {}", start.name()), oltp: &oltp, dump: &dump, hot_reads, turnovers }.claims()
+    };
+    [Start::Warm, Start::Cold].into_iter().flat_map(of).collect()
 }
 
 const COLUMNS: [&str; 14] = [

@@ -14,11 +14,12 @@ use serde_json::json;
 
 use super::data::SCHEMA;
 use super::load::Oltp;
-use super::turns::cell::{Cell, Column, Of, grid, p95};
+use super::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p95, tps};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::{self, Findings, Place, Plan};
-use crate::document::{Bar, Document, Verdict};
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::Document;
 use crate::experiments::overflow::RANGE;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::human;
@@ -44,7 +45,7 @@ const SMALLEST: u64 = 6 << 20;
 /// The cell with a bar of its own: half of the data in the pool, and 8 clients.
 const HALF: (f64, usize) = (0.5, 8);
 /// The bar of that cell, and that of all others, as shares of InnoDB's throughput.
-const BARS: (f64, f64) = (1.3, 1.0);
+const BARS: (Bar, Bar) = (Bar::AtLeast(1.3), Bar::AtLeast(1.0));
 
 /// Runs the experiment. Returns the document and what is printed.
 ///
@@ -108,8 +109,8 @@ pub(super) fn on_running_server(
         let work = |threads| work(rows, threads, plan.seed);
         Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
         for &threads in &options.threads {
-            let name = [pool_name(share), threads.to_string()];
-            cells.push(Cell::measure(&[&name[0], &name[1]], sides, &work(threads), plan, progress)?);
+            let asked = Asked { name: &[&pool_name(share), &threads.to_string()], judged: &[] };
+            cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
         }
     }
     let words = in_words(&cells, options);
@@ -179,10 +180,14 @@ fn findings(options: &Options, place: Place, data_bytes: u64, cells: Vec<Cell>, 
             ("Over the size of the pool".to_owned(), over_pools(options, &cells, sides)),
             ("Second by second".to_owned(), turns::charts(sides)),
         ],
-        verdicts: verdicts(&cells, sides),
+        claims: claims(&cells, sides),
         place,
         cells,
     }
+}
+
+fn bar(share: f64, threads: usize) -> Bar {
+    if (share, threads) == HALF { BARS.0 } else { BARS.1 }
 }
 
 fn size(options: &Options) -> f64 {
@@ -209,7 +214,9 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
         let work = |threads| work(options.rows, threads, plan.seed);
         Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
         for &threads in &options.threads {
-            cells.push(Cell::measure(&[&pool, &threads.to_string()], sides, &work(threads), plan, progress)?);
+            let judged = Judged::against_others(sides, tps, bar(share, threads));
+            let asked = Asked { name: &[&pool, &threads.to_string()], judged: &judged };
+            cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
         }
         for side in sides.iter_mut() {
             side.stop()?;
@@ -247,20 +254,19 @@ fn memory_columns(table: &mut Grid, cells: &[Cell], sides: &[Side<'_>]) {
     }
 }
 
-fn verdicts(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
+fn claims(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Claim> {
     let half = [pool_name(HALF.0), HALF.1.to_string()];
-    let mut verdicts = Vec::new();
-    for (other, side) in sides.iter().enumerate().skip(1) {
-        let tps = |c: &Cell| Some(c.ratio(0, other, |t| Some(t.tps()))?.median);
-        let at_half = cells.iter().find(|c| c.name == half).and_then(tps);
-        let claim =
-            format!("half the data in the pool, {} clients: TPS of Holdfast, as a share of {}'s", HALF.1, side.name);
-        verdicts.push(Verdict::new(claim, at_half, Bar::AtLeast(BARS.0)));
-        let worst = cells.iter().filter(|c| c.name != half).filter_map(tps).reduce(f64::min);
-        let claim = format!("TPS of Holdfast, as a share of {}'s, worst of the other cells", side.name);
-        verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(BARS.1)));
+    let mut claims = Vec::new();
+    for judged in Judged::against_others(sides, tps, BARS.0) {
+        let other = &sides[judged.to].name;
+        let at_half = cells.iter().find(|c| c.name == half).map_or(Evidence::Nothing, |c| judged.evidence(c));
+        let text = format!("half the data in the pool, {} clients: TPS of Holdfast, as a share of {other}'s", HALF.1);
+        claims.push(Claim::new(text, at_half, BARS.0));
+        let others = cells.iter().filter(|c| c.name != half).map(|c| judged.evidence(c)).collect();
+        let text = format!("TPS of Holdfast, as a share of {other}'s, worst of the other cells");
+        claims.push(Claim::worst(text, others, BARS.1));
     }
-    verdicts
+    claims
 }
 
 fn over_pools(options: &Options, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Chart> {

@@ -14,12 +14,13 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::turns::cell::{Cell, Column, grid};
+use super::turns::cell::{Asked, Cell, Column, Judged, grid, tps};
 use super::turns::meters::Meter;
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan, engine_name};
-use crate::document::{Bar, Document, Verdict};
+use crate::document::Document;
+use crate::experiments::purge::{Found, claims};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
@@ -73,7 +74,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         snapshots.push(Snapshot::hold(side)?);
     }
     let name = format!("{} sessions", options.sessions);
-    let cell = Cell::measure(&[&name], &mut sides, &work, plan, progress)?;
+    let judged = [(tps as fn(&Turn) -> Option<f64>, Found::TPS), (sel2, Found::P99)];
+    let judged = judged.map(|(figure, bar)| Judged { of: 1, to: 0, figure, bar });
+    let cell = Cell::measure(Asked { name: &[&name], judged: &judged }, &mut sides, &work, plan, progress)?;
     progress.step("counting the rows that changed");
     let mut changed = Vec::new();
     for (side, snapshot) in sides.iter_mut().skip(1).step_by(SIDES).zip(&mut snapshots) {
@@ -84,8 +87,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         held_grid(&cell, &sides, &changed),
         grid("All four servers", &[""], &sides, &COLUMNS, std::slice::from_ref(&cell)),
     ];
-    let verdicts = verdicts(&cell, &sides, &changed, options);
-    let findings = Findings { grids, verdicts, ..findings(options, Place::private(), vec![cell], &sides) };
+    let claims = claims(&found(&cell, &sides, &changed, options));
+    let findings = Findings { grids, claims, ..findings(options, Place::private(), vec![cell], &sides) };
     Ok(findings.report(plan, &sides))
 }
 
@@ -106,10 +109,10 @@ pub(super) fn on_running_server(
     }
     let work = workload.load(cache, options.sessions, 1, plan.seed)?;
     Cell::warm_up(sides, &work, plan.turn, progress)?;
-    let plain = Cell::measure(&["no snapshot"], sides, &work, plan, progress)?;
+    let plain = Cell::measure(Asked { name: &["no snapshot"], judged: &[] }, sides, &work, plan, progress)?;
     let side = sides.first().context("there is one server")?;
     let mut snapshot = Snapshot::hold(side)?;
-    let held = Cell::measure(&["a snapshot held"], sides, &work, plan, progress)?;
+    let held = Cell::measure(Asked { name: &["a snapshot held"], judged: &[] }, sides, &work, plan, progress)?;
     progress.step("counting the rows that changed");
     let changed = snapshot.rows_changed(&sides[0])?;
     drop(snapshot);
@@ -185,7 +188,7 @@ fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>
         })),
         grids: Vec::new(),
         charts: vec![("Second by second".to_owned(), turns::charts(sides))],
-        verdicts: Vec::new(),
+        claims: Vec::new(),
         cells,
     }
 }
@@ -254,28 +257,17 @@ fn most_versions(side: &Side<'_>) -> Option<f64> {
     part(side, Meter::Versions, 0.0, 1.0).into_iter().reduce(f64::max)
 }
 
-/// Verdicts on Holdfast. The other engines are only in the tables.
-fn verdicts(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options) -> Vec<Verdict> {
+/// What the claims, which are on Holdfast, are about.
+fn found(cell: &Cell, sides: &[Side<'_>], changed: &[u64], options: &Options) -> Found {
     let pages = options.pool_bytes as f64 / 16384.0;
-    let mut verdicts = Vec::new();
-    for (n, side) in sides.iter().enumerate().take(SIDES) {
-        let claim = format!("{}: longest history of the second half, in seconds of WRITEs", side.name);
-        verdicts.push(Verdict::new(claim, lag_seconds(cell, sides, n), Bar::AtMost(1.0)));
+    Found {
+        names: [sides[0].name.clone(), sides[1].name.clone()],
+        lag_seconds: [lag_seconds(cell, sides, 0), lag_seconds(cell, sides, 1)],
+        free_lost: free_lost(&sides[0]).map(|lost| lost / pages),
+        tps: cell.ratios(1, 0, tps),
+        p99: cell.ratios(1, 0, sel2),
+        versions: most_versions(&sides[1]).zip(changed.first()).map(|(kept, &rows)| kept / rows.max(1) as f64),
     }
-    // With a snapshot the free pages fall as long as rows change for the first time; the bar on the
-    // versions covers that.
-    let lost = free_lost(&sides[0]).map(|lost| lost / pages);
-    let claim =
-        format!("{}: share of the pool that free pages lost from the second quarter to the last", sides[0].name);
-    verdicts.push(Verdict::new(claim, lost, Bar::AtMost(0.01)));
-    let median = |of: &dyn Fn(&Turn) -> Option<f64>| cell.ratio(1, 0, of).map(|r| r.median);
-    let claim = "TPS with a snapshot held, as a share of that without";
-    verdicts.push(Verdict::new(claim, median(&|t| Some(t.tps())), Bar::AtLeast(0.9)));
-    let claim = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
-    verdicts.push(Verdict::new(claim, median(&sel2), Bar::AtMost(1.2)));
-    let versions = most_versions(&sides[1]).zip(changed.first()).map(|(kept, &rows)| kept / rows.max(1) as f64);
-    verdicts.push(Verdict::new("versions kept per row that changed", versions, Bar::AtMost(1.0)));
-    verdicts
 }
 
 fn held_grid(cell: &Cell, sides: &[Side<'_>], changed: &[u64]) -> Grid {
@@ -298,7 +290,7 @@ fn held_grid(cell: &Cell, sides: &[Side<'_>], changed: &[u64]) -> Grid {
     for (n, pair) in sides.chunks_exact(SIDES).enumerate() {
         let (plain, held) = (n * SIDES, n * SIDES + 1);
         let ratio = |of: &dyn Fn(&Turn) -> Option<f64>| {
-            cell.ratio(held, plain, of).map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.median))
+            cell.ratio(held, plain, of).map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.value))
         };
         grid.rows.push(vec![
             pair[0].name.clone(),

@@ -27,11 +27,12 @@ use super::contender::Contender;
 use super::data::{self, SCHEMA};
 use super::load::Oltp;
 use super::named::ServerWithSchema;
-use super::turns::cell::{Cell, Column, grid, p95};
+use super::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
 use super::turns::side::{Data, Running, Side, Turn};
 use super::turns::workload::script;
 use super::turns::{self, Findings, Place, Plan, engine_name};
-use crate::document::{Bar, Document, Verdict, metrics};
+use crate::claims::{Bar, Claim};
+use crate::document::{Document, metrics};
 use crate::experiments::sideload::HOT;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::{count, human};
@@ -51,9 +52,8 @@ pub struct Options {
     pub cache_bytes: u64,
 }
 
-/// The least throughput of Holdfast, as a share of InnoDB's: the lower bound of the ratio in each
-/// cell.
-const SHARE: f64 = 0.97;
+/// The throughput of Holdfast in each cell, as a share of InnoDB's.
+const HOLDFAST: Judged = Judged { of: 0, to: 1, figure: tps, bar: Bar::AtLeast(0.97) };
 /// Bytes of a row in either engine, with its share of the indexes and room to spare.
 const BYTES_PER_ROW: u64 = 420;
 /// The part of an engine's cache for everything but the table, on a private server.
@@ -197,11 +197,11 @@ fn on_private(
         let loads = loads.collect::<Result<Vec<_>>>()?;
         cells.push(measure(&[asking.cache(), asking.mode()], &mut sides, &loads, plan, progress)?);
     }
-    let verdicts = cells.iter().map(|m| verdict(&m.cell)).collect();
+    let claims = cells.iter().map(|m| claim(&m.cell)).collect();
     let mut place = Place::private();
     "both engines in one private server and in memory".clone_into(&mut place.words);
     let words = ["query cache", "db-ps-mode"];
-    Ok(Findings { verdicts, ..findings(options, place, cells, &words, &sides) }.report(plan, &sides))
+    Ok(Findings { claims, ..findings(options, place, cells, &words, &sides) }.report(plan, &sides))
 }
 
 fn server_options(options: &Options) -> Vec<String> {
@@ -303,7 +303,8 @@ fn measure(
         side.warm_up(load, plan.turn, progress)?;
     }
     let mut counts = vec![Counts::default(); sides.len()];
-    let mut cell = Cell::of_turns(name, sides, plan.pairs, |n, side| {
+    let judged = if sides.iter().any(|side| side.contender == Contender::Holdfast) { &[HOLDFAST][..] } else { &[] };
+    let mut cell = Cell::of_turns(Asked { name, judged }, sides, plan.rounds, |n, side| {
         let from = Counts::read(side.conn()?)?;
         let turn = side.turn(&loads[n], &phase, plan.turn, progress)?;
         counts[n].add(&from, &Counts::read(side.conn()?)?);
@@ -313,29 +314,22 @@ fn measure(
     Ok(Measured { cell, counts })
 }
 
-fn tps(turn: &Turn) -> Option<f64> {
-    Some(turn.tps())
-}
-
-fn verdict(cell: &Cell) -> Verdict {
-    let claim = format!(
-        "cache {}, db-ps-mode {}: TPS of Holdfast, as a share of InnoDB's, lower 95 % bound of the pairs",
-        cell.name[0], cell.name[1]
-    );
-    Verdict::new(claim, cell.ratio(0, 1, tps).map(|r| r.lower_bound), Bar::AtLeast(SHARE))
+fn claim(cell: &Cell) -> Claim {
+    let text = format!("cache {}, db-ps-mode {}: TPS of Holdfast, as a share of InnoDB's", cell.name[0], cell.name[1]);
+    Claim::new(text, HOLDFAST.evidence(cell), HOLDFAST.bar)
 }
 
 /// A sentence on what the query cache costs or gives on a running server.
 fn in_words(Measured { cell, counts }: &Measured) -> Option<String> {
     let (on, off) = (cell.ratio(0, 1, tps)?, cell.ratio(1, 0, tps)?);
     let statements = if cell.name[0] == "auto" { "prepared" } else { "not prepared" };
-    let percent = human((on.median - 1.0).abs() * 100.0);
-    let effect = if off.lower_bound > 1.0 {
+    let percent = human((on.value - 1.0).abs() * 100.0);
+    let effect = if off.likely.low > 1.0 {
         format!("the query cache takes {percent} % of the throughput. query_cache_type = OFF spares that")
-    } else if on.lower_bound > 1.0 {
+    } else if on.likely.low > 1.0 {
         format!("the query cache makes this load {percent} % faster")
     } else {
-        format!("what the query cache costs or gives is less than what the turns differ by (median {:.3})", on.median)
+        format!("what the query cache costs or gives is less than what the turns differ by (middle {:.3})", on.value)
     };
     let asked = counts[0];
     Some(format!(
@@ -376,7 +370,7 @@ fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&
         place,
         grids: vec![grid("Cells", words, sides, &columns, &cells), counters],
         charts: vec![("Turn by turn".to_owned(), charts), ("Second by second".to_owned(), turns::charts(sides))],
-        verdicts: Vec::new(),
+        claims: Vec::new(),
         cells,
     }
 }

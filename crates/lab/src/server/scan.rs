@@ -131,7 +131,7 @@ impl Site for ServerSite {
         options.extend(pct.map(|pct| format!("--innodb-old-blocks-pct={pct}")));
         let mut server = ServerSite::server(contender);
         if let Some((seek, bytes_per_second)) = self.model {
-            server = super::on_slow_disk(server, &self.cores, seek, bytes_per_second, None)?;
+            server = super::slow_disk::on_slow_disk(server, &self.cores, seek, bytes_per_second, None)?;
         }
         Ok(Arc::new(self.up(server, contender, &options)?))
     }

@@ -11,11 +11,12 @@ use holdfast_server::Cache;
 use serde_json::json;
 
 use super::named::ServerWithSchema;
-use super::turns::cell::{Cell, Of, grid, p99};
+use super::turns::cell::{Asked, Cell, Judged, Of, grid, p99, tps};
 use super::turns::side::{Data, Settings, Side, Turn};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
-use crate::document::{Bar, Document, Verdict};
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::Document;
 use crate::figures::{Chart, Line};
 use crate::measure::human;
 use crate::progress::Progress;
@@ -34,9 +35,9 @@ pub struct Options {
 /// Up to this many sessions throughput has a bar; runs with more only have to complete.
 const MOST: u32 = 256;
 /// Least throughput at any number of sessions, as a share of InnoDB's.
-const SHARE: f64 = 0.97;
+const SHARE: Bar = Bar::AtLeast(0.97);
 /// Longest 99th percentile with the most sessions, as a share of InnoDB's.
-const P99: f64 = 1.1;
+const P99: Bar = Bar::AtMost(1.1);
 /// Time in which the caches fill.
 const WARM_UP: Duration = Duration::from_secs(3);
 
@@ -116,8 +117,11 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
     let mut cells = Vec::new();
     for &(mode, rw_ratio) in options.workload.modes() {
         for &sessions in &options.counts {
-            let name = [mode, &sessions.to_string()];
-            cells.push(Cell::measure(&name, sides, &work(sessions, rw_ratio)?, plan, progress)?);
+            let mut judged = Judged::against_others(sides, tps, SHARE);
+            judged.extend(Judged::against_others(sides, p99, P99));
+            judged.truncate(if sessions <= MOST { judged.len() } else { 0 });
+            let asked = Asked { name: &[mode, &sessions.to_string()], judged: &judged };
+            cells.push(Cell::measure(asked, sides, &work(sessions, rw_ratio)?, plan, progress)?);
         }
     }
     Ok(cells)
@@ -146,7 +150,7 @@ fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>
             ("Over the number of sessions".to_owned(), over_sessions(options.workload, &cells, sides)),
             ("Second by second".to_owned(), turns::charts(sides)),
         ],
-        verdicts: verdicts(options.workload, &cells, sides),
+        claims: claims(options.workload, &cells, sides),
         cells,
     }
 }
@@ -155,24 +159,23 @@ fn sessions_of(cell: &Cell) -> u32 {
     cell.name.get(1).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Verdicts against every other engine.
-fn verdicts(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
+/// Claims against every other engine.
+fn claims(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Claim> {
+    let mut claims = Vec::new();
     for &(mode, _) in workload.modes() {
         let of_mode = || cells.iter().filter(move |c| c.name[0] == mode && sessions_of(c) <= MOST);
-        for (other, side) in sides.iter().enumerate().skip(1) {
-            let tps = |c: &Cell| Some(c.ratio(0, other, |t| Some(t.tps()))?.median);
-            let worst = of_mode().filter_map(tps).reduce(f64::min);
-            let claim = format!("{mode}: TPS of Holdfast, as a share of {}'s, worst number of sessions", side.name);
-            verdicts.push(Verdict::new(claim, worst, Bar::AtLeast(SHARE)));
+        for judged in Judged::against_others(sides, tps, SHARE) {
+            let other = &sides[judged.to].name;
+            let text = format!("{mode}: TPS of Holdfast, as a share of {other}'s, worst number of sessions");
+            claims.push(Claim::worst(text, of_mode().map(|c| judged.evidence(c)).collect(), SHARE));
             let most = of_mode().max_by_key(|c| sessions_of(c));
-            let latency = most.and_then(|c| Some(c.ratio(0, other, p99)?.median));
             let sessions = most.map_or(0, sessions_of);
-            let claim = format!("{mode}: p99 at {sessions} sessions, as a share of {}'s", side.name);
-            verdicts.push(Verdict::new(claim, latency, Bar::AtMost(P99)));
+            let text = format!("{mode}: p99 at {sessions} sessions, as a share of {other}'s");
+            let judged = Judged { figure: p99, ..judged };
+            claims.push(Claim::new(text, most.map_or(Evidence::Nothing, |c| judged.evidence(c)), P99));
         }
     }
-    verdicts
+    claims
 }
 
 fn over_sessions(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Chart> {

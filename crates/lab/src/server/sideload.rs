@@ -23,12 +23,13 @@ use super::contender::Contender;
 use super::data::{self, SCHEMA};
 use super::instance::{Instance, Mark, Spec};
 use super::load::Oltp;
-use super::outcome::{Outcome, Warmth};
+use super::outcome::{Outcome, Warmth, ratios};
 use super::probe::Resident;
 use crate::experiments::sideload::scale::Scale;
-use crate::experiments::sideload::{BIG, HOT, Start};
+use crate::experiments::sideload::{BIG, HOT, Shares, Start};
 use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::turns::{Rounds, in_turns};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub struct Times {
     /// A turn of Holdfast.
     pub turn: Duration,
     /// Its turns, and as many of the ceiling.
-    pub turns: u32,
+    pub rounds: Rounds,
     /// The time for which OLTP is measured alone.
     pub alone: Duration,
     /// The longest time in which a hot table may become resident.
@@ -64,12 +65,12 @@ pub struct Times {
 
 impl Times {
     /// The number of turns of a contender, their length, and the length of the ceiling's.
-    fn turns(&self, contender: Contender) -> (u32, Duration, Duration) {
+    fn turns(&self, contender: Contender) -> (Rounds, Duration, Duration) {
         match contender {
-            Contender::Holdfast => (self.turns, self.turn, self.turn),
+            Contender::Holdfast => (self.rounds, self.turn, self.turn),
             Contender::InnoDb { .. } | Contender::MyRocks => {
-                let all = self.turn * self.turns;
-                (2, all / 3, all / 4)
+                let all = self.turn.mul_f64(self.rounds.least as f64);
+                (Rounds { least: 2, most: 2 }, all / 3, all / 4)
             }
         }
     }
@@ -110,7 +111,6 @@ struct Stage<'a> {
 }
 
 /// The measurements in turns.
-#[derive(Default)]
 struct Turns {
     own: Pace,
     ceiling: Pace,
@@ -127,12 +127,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// A turn of `instance`.
-    fn turn(&mut self, instance: &mut Instance<'_>, length: Duration, progress: &mut Progress) -> Result<()> {
-        let (from, to) = instance.run(BESIDE, length, progress)?;
-        self.tps.push(to.tps_since(&from));
-        self.dump.push(to.dump_since(&from));
-        Ok(())
+    fn of(turns: &[(f64, f64)]) -> Pace {
+        let (tps, dump) = turns.iter().copied().unzip();
+        Pace { tps, dump }
     }
 }
 
@@ -145,7 +142,7 @@ impl<'a> Stage<'a> {
     fn measured(&self, folder: &str) -> Result<Server<'a>> {
         let (server, scale) = (self.server(folder), self.options.scale);
         if self.options.modelled {
-            super::on_slow_disk(server, &self.options.cores, scale.seek(), scale.bytes_per_second(), None)
+            super::slow_disk::on_slow_disk(server, &self.options.cores, scale.seek(), scale.bytes_per_second(), None)
         } else {
             Ok(server)
         }
@@ -315,7 +312,7 @@ impl Run<'_, '_> {
 
     /// Runs OLTP and dump in turns with the ceiling.
     fn turns(&mut self) -> Result<Turns> {
-        let (n, length, ceiling_length) = self.options.times.turns(self.contender);
+        let (rounds, length, ceiling_length) = self.options.times.turns(self.contender);
         // Both begin with effects that only a start has.
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.start_oltp(&self.options.oltp)?;
@@ -324,29 +321,33 @@ impl Run<'_, '_> {
         }
         self.own.run(BESIDE, SETTLE, self.progress)?;
         let start = self.own.mark()?;
-        let mut turns = Turns::default();
-        for turn in 0..n {
-            // The order alternates, so that a machine that gets slower or faster favours neither.
-            let own_first = turn % 2 == 0;
-            if own_first {
-                turns.own.turn(&mut self.own, length, self.progress)?;
-            }
-            if let Some(ceiling) = &mut self.ceiling {
-                turns.ceiling.turn(ceiling, ceiling_length, self.progress)?;
-            }
-            if !own_first {
-                turns.own.turn(&mut self.own, length, self.progress)?;
-            }
-        }
+        let sides = if self.ceiling.is_some() { 2 } else { 1 };
+        let turn = |side| {
+            let (instance, length) = match &mut self.ceiling {
+                Some(ceiling) if side == 1 => (&mut **ceiling, ceiling_length),
+                _ => (&mut self.own, length),
+            };
+            let (from, to) = instance.run(BESIDE, length, self.progress)?;
+            Ok((to.tps_since(&from), to.dump_since(&from)))
+        };
+        let decided = |turns: &[Vec<(f64, f64)>]| {
+            let [own, ceiling] = turns else { return true };
+            let (own, ceiling) = (Pace::of(own), Pace::of(ceiling));
+            Shares::decided(&ratios(&own.tps, &ceiling.tps), &ratios(&own.dump, &ceiling.dump))
+        };
+        let turns = in_turns(sides, rounds, turn, decided)?;
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.stop_oltp();
             ceiling.stop_dump();
         }
         let end = self.own.mark()?;
-        turns.hot_reads = end.hot_reads_since(&start);
-        turns.young = end.young_since(&start);
-        turns.dumped_rows = self.own.rows((end.dumped - start.dumped) as f64);
-        Ok(turns)
+        Ok(Turns {
+            own: Pace::of(&turns[0]),
+            ceiling: turns.get(1).map(|turns| Pace::of(turns)).unwrap_or_default(),
+            hot_reads: end.hot_reads_since(&start),
+            young: end.young_since(&start),
+            dumped_rows: self.own.rows((end.dumped - start.dumped) as f64),
+        })
     }
 
     fn outcome(

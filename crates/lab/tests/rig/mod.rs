@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
 use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions, soak};
 use holdfast_lab::progress::Progress;
@@ -48,12 +49,14 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         dir,
         seed: SEED,
     };
-    vec![
+    let mut documents = vec![
         overflow::run(&overflow, &mut progress).expect("overflow").0,
         purge::run(&purge, &mut progress).expect("purge").0,
         flush::run(&flush, &mut progress).expect("flush").0,
         sessions::run(&sessions, &mut progress).expect("sessions").0,
         iobound::run(&iobound, &mut progress).expect("iobound").0,
         soak::run(&soak, &mut progress).expect("soak").0,
-    ]
+    ];
+    documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
+    documents
 }

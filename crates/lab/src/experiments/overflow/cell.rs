@@ -9,6 +9,7 @@ use holdfast::metrics::Counter;
 
 use super::options::{Options, mix};
 use super::references::{PageMap, Plan, misses_per_transaction};
+use crate::claims::{self, Bar};
 use crate::figures::Chart;
 use crate::measure::Figure;
 use crate::progress::Progress;
@@ -17,6 +18,7 @@ use crate::rig::load;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
+use crate::turns::{self, Rounds};
 
 /// One pool size with one number of threads.
 #[derive(Clone, Debug)]
@@ -72,14 +74,35 @@ impl Turn {
 impl Cell {
     /// The median over the turns.
     pub(super) fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
-        Figure::of(&self.turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |figure| figure.median)
+        Figure::of(&self.each(of)).map_or(f64::NAN, |figure| figure.median)
     }
 
-    /// Pages read, as a share of the simulator's, if that reads any.
-    pub(super) fn misses_of_simulated(&self) -> Option<f64> {
-        (self.simulated >= 0.5).then(|| self.median(|turn| turn.misses) / self.simulated)
+    /// A figure of each turn.
+    pub(super) fn each(&self, of: impl Fn(&Turn) -> f64) -> Vec<f64> {
+        self.turns.iter().map(of).collect()
+    }
+
+    /// Pages read in each turn, as a share of the simulator's, if that reads any.
+    pub(super) fn misses_of_simulated(&self) -> Option<Vec<f64>> {
+        misses_of(self.simulated, &self.turns)
+    }
+
+    /// True if more turns would not change what is said of the cell.
+    fn decided(simulated: f64, turns: &[Turn]) -> bool {
+        let of_bound: Vec<f64> = turns.iter().map(Turn::of_bound).collect();
+        claims::decided(&of_bound, OF_BOUND)
+            && misses_of(simulated, turns).is_none_or(|misses| claims::decided(&misses, MISSES))
     }
 }
+
+fn misses_of(simulated: f64, turns: &[Turn]) -> Option<Vec<f64>> {
+    (simulated >= 0.5).then(|| turns.iter().map(|turn| turn.misses / simulated).collect())
+}
+
+/// The most misses, as a share of the simulator's.
+pub(super) const MISSES: Bar = Bar::AtMost(1.1);
+/// The least throughput, as a share of what CPU and disk allow.
+pub(super) const OF_BOUND: Bar = Bar::AtLeast(0.9);
 
 /// The common parts of all pools.
 #[derive(Clone, Copy)]
@@ -127,9 +150,9 @@ impl Bench<'_> {
         for &threads in &options.threads {
             let load = sysbench(db, self.site, mix(), options.rows, threads, options.seed);
             let from = sampler.samples.len();
-            let (mut turns, mut free_waits) = (Vec::new(), 0);
-            let mut device = self.bare(threads, size)?;
-            for _ in 0..TURNS {
+            let (mut free_waits, mut device) = (0, self.bare(threads, size)?);
+            let simulated = simulated(self.map, options, threads, frames, self.map.pages())?;
+            let turn = |_| {
                 let cores = control::cores(threads)?;
                 let before = db.metrics_snapshot();
                 let turn = sampler.run(&format!("{threads} threads"), &load, options.turn, progress)?;
@@ -138,9 +161,10 @@ impl Bench<'_> {
                 let again = self.bare(threads, size)?;
                 let around = device.zip(again).map(|(before, after)| Rate::around(before, after));
                 let limits = Limits { cores, device: around.map(|rate| rate.per_second), alone };
-                turns.push(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits));
                 device = again;
-            }
+                Ok(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits))
+            };
+            let turns = turns::alone(Rounds::up_to_twice(TURNS), turn, |turns| Cell::decided(simulated, turns))?;
             let samples = &sampler.samples[from..];
             let idle: u64 = samples.iter().map(|s| s.idle_pages).sum();
             if size.charted && threads == most {
@@ -149,7 +173,7 @@ impl Bench<'_> {
             cells.push(Cell {
                 pool_bytes: size.bytes,
                 threads,
-                simulated: simulated(self.map, options, threads, frames, self.map.pages())?,
+                simulated,
                 idle: idle as f64 / samples.len().max(1) as f64 / frames as f64,
                 free_waits,
                 turns,

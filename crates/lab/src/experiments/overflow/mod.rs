@@ -23,16 +23,17 @@ use anyhow::{Context, Result, anyhow};
 use holdfast::FlushMethod;
 use serde_json::json;
 
-use self::cell::{Bench, Cell, Size, Turn};
+use self::cell::{Bench, Cell, MISSES, OF_BOUND, Size, Turn};
 pub use self::options::Options;
 pub(crate) use self::options::RANGE;
 use self::options::SMALLEST;
-use self::price::Price;
+use self::price::{PRICE, Price};
 use self::references::PageMap;
-use crate::document::{Bar, Document, Run, Verdict, metrics};
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
-use crate::measure::human;
+use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
@@ -70,9 +71,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let mut document = Document::new("overflow", settings, machine);
     document.title = "The active set a little larger than the pool".to_owned();
     document.runs = outcome.cells.iter().map(document_run).collect();
-    document.verdicts = verdicts(&outcome, options);
+    document.claims = claims(&outcome, options);
     document.figures = figures(&outcome);
-    let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+    let text = document.figures.text();
     Ok((document, text))
 }
 
@@ -126,35 +127,29 @@ fn document_run(cell: &Cell) -> Run {
     }
 }
 
-fn verdicts(outcome: &Outcome, options: &Options) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    let worst = |values: Vec<f64>, most: bool| values.into_iter().reduce(if most { f64::max } else { f64::min });
+fn claims(outcome: &Outcome, options: &Options) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let tight = || outcome.cells.iter().filter(|c| c.pool_bytes < outcome.data_bytes);
     for &threads in &options.threads {
-        let cells = || outcome.cells.iter().filter(move |c| c.threads == threads);
-        let tight = || cells().filter(|c| c.pool_bytes < outcome.data_bytes);
         let s = if threads == 1 { "" } else { "s" };
-        let misses = worst(tight().filter_map(|c| c.misses_of_simulated()).collect(), true);
-        let claim =
-            format!("{threads} thread{s}: misses as a share of the simulator's for the same references, worst pool");
-        verdicts.push(Verdict::new(claim, misses, Bar::AtMost(1.1)));
-        let share = worst(cells().map(|c| c.median(Turn::of_bound)).collect(), false);
-        let claim = format!(
-            "{threads} thread{s}: throughput as a share of what CPU and disk allow, median of turns, worst pool"
-        );
-        verdicts.push(Verdict::new(claim, share, Bar::AtLeast(0.9)));
-        let price = outcome.prices.iter().find(|p| p.threads == threads).and_then(|p| p.ratio).map(|r| r.median);
-        let claim =
-            format!("{threads} thread{s}: CPU of a miss, as a multiple of a bare O_DIRECT read, median of turns");
-        verdicts.push(Verdict::new(claim, price, Bar::AtMost(2.0)));
+        let mut claim =
+            |text: &str, of, bar| claims.push(Claim::worst(format!("{threads} thread{s}: {text}"), of, bar));
+        let of = tight().filter(|c| c.threads == threads).filter_map(Cell::misses_of_simulated);
+        let of = of.map(|turns| Evidence::turns(&turns)).collect();
+        claim("misses as a share of the simulator's for the same references, worst pool", of, MISSES);
+        let cells = outcome.cells.iter().filter(|c| c.threads == threads);
+        let of = cells.map(|c| Evidence::turns(&c.each(Turn::of_bound))).collect();
+        claim("throughput as a share of what CPU and disk allow, worst pool", of, OF_BOUND);
+        let prices = outcome.prices.iter().filter(|p| p.threads == threads);
+        let of = prices.map(|p| Evidence::turns(&p.ratios)).collect();
+        claim("CPU of a miss, as a multiple of a bare O_DIRECT read", of, PRICE);
     }
-    let tight = outcome.cells.iter().filter(|c| c.pool_bytes < outcome.data_bytes);
-    let idle = worst(tight.map(|c| c.idle).collect(), true);
-    verdicts.push(Verdict::new(
+    claims.push(Claim::worst(
         "share of the frames that hold no page and are not taken for one, worst cell",
-        idle,
+        tight().map(|c| Evidence::Once(c.idle)).collect(),
         Bar::AtMost(0.01),
     ));
-    verdicts
+    claims
 }
 
 fn figures(outcome: &Outcome) -> Figures {
@@ -200,7 +195,9 @@ fn figures(outcome: &Outcome) -> Figures {
             human(c.median(|turn| turn.cpu_us)),
             human(c.median(|turn| turn.misses)),
             human(c.simulated),
-            c.misses_of_simulated().map_or_else(|| "-".to_owned(), |r| format!("{r:.3}")),
+            c.misses_of_simulated()
+                .and_then(|r| Figure::of(&r))
+                .map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.median)),
             format!("{:.2}", c.idle * 100.0),
             human(c.free_waits as f64),
         ]);
@@ -216,7 +213,8 @@ fn figures(outcome: &Outcome) -> Figures {
             human(p.device.cpu_us),
             human(p.misses_per_s),
             human(p.miss_us),
-            p.ratio.map_or_else(|| "-".to_owned(), |r| format!("{:.2} ({:.2} to {:.2})", r.median, r.min, r.max)),
+            Figure::of(&p.ratios)
+                .map_or_else(|| "-".to_owned(), |r| format!("{:.2} ({:.2} to {:.2})", r.median, r.min, r.max)),
             human(p.hit_us),
         ]);
     }

@@ -7,11 +7,13 @@ use holdfast::metrics::Counter;
 use holdfast_workload::sysbench::Mix;
 
 use super::options::{Options, SMALLEST};
+use crate::claims::{self, Bar};
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::control::{PageLoop, Rate};
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
+use crate::turns::{self, Rounds};
 
 /// The price of a miss with one number of threads.
 #[derive(Clone, Debug)]
@@ -23,7 +25,7 @@ pub(super) struct Price {
     pub hit_us: f64,
     pub miss_us: f64,
     /// The processor time of a miss divided by that of a bare read, by turn.
-    pub ratio: Option<Figure>,
+    pub ratios: Vec<f64>,
     /// Misses per second.
     pub misses_per_s: f64,
 }
@@ -36,6 +38,13 @@ struct Turn {
     rate: Rate,
 }
 
+/// The processor time of a miss divided by that of a bare read, by turn.
+fn ratios(turns: &[Turn]) -> Vec<f64> {
+    turns.iter().map(|t| t.miss_us / t.rate.cpu_us).collect()
+}
+
+/// The most processor time of a miss, as a multiple of that of a bare read.
+pub(super) const PRICE: Bar = Bar::AtMost(2.0);
 /// Turns of each.
 const TURNS: usize = 3;
 
@@ -48,8 +57,7 @@ pub(super) fn prices(
 ) -> Result<Vec<Price>> {
     let mut prices = Vec::new();
     for &threads in &options.threads {
-        let mut turns = Vec::new();
-        for _ in 0..TURNS {
+        let turn = |_| {
             let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
             let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
             let rate = bare.run(threads, options.turn / 2)?;
@@ -59,16 +67,17 @@ pub(super) fn prices(
                 human(miss_us),
                 human(rate.cpu_us)
             ));
-            turns.push(Turn { hit_us, miss_us, misses_per_s, rate });
-        }
+            Ok(Turn { hit_us, miss_us, misses_per_s, rate })
+        };
+        let turns = turns::alone(Rounds::up_to_twice(TURNS), turn, |turns| claims::decided(&ratios(turns), PRICE))?;
         let middle = |of: &dyn Fn(&Turn) -> f64| {
             Figure::of(&turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
         };
         let device = Rate { per_second: middle(&|t| t.rate.per_second), cpu_us: middle(&|t| t.rate.cpu_us) };
-        let ratio = Figure::of(&turns.iter().map(|t| t.miss_us / t.rate.cpu_us).collect::<Vec<_>>());
+        let ratios = ratios(&turns);
         let (hit_us, miss_us, misses_per_s) =
             (middle(&|t| t.hit_us), middle(&|t| t.miss_us), middle(&|t| t.misses_per_s));
-        prices.push(Price { threads, device, hit_us, miss_us, ratio, misses_per_s });
+        prices.push(Price { threads, device, hit_us, miss_us, ratios, misses_per_s });
     }
     Ok(prices)
 }

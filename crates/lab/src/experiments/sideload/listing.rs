@@ -1,8 +1,8 @@
 //! What the experiment prints.
 
+use super::options::{BIG, HOT, Start};
 use super::scale::Scale;
-use super::scenario::{Ceiling, Outcome, Start};
-use super::{BIG, HOT};
+use super::scenario::{Ceiling, Outcome};
 use crate::measure::{Figure, human};
 use crate::target::PoolState;
 use crate::text::table;

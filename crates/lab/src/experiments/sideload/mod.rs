@@ -16,84 +16,31 @@
 
 mod claims;
 mod listing;
+pub mod options;
 pub mod scale;
 mod scenario;
+mod shares;
 
-use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
-use holdfast_workload::dist::Kind;
 use serde_json::{Value, json};
 
-pub use claims::verdicts;
-pub use scenario::{Ceiling, Outcome, Start, Warmth};
+pub use claims::claims;
+pub use options::{BIG, HOT, Options, Start};
+pub use scenario::{Ceiling, Outcome, Warmth};
+pub(crate) use shares::Shares;
 
 use crate::document::{Document, Run, metrics};
 use crate::machine::Machine;
 use crate::measure::Figure;
-use crate::pin::{Cores, Role};
+use crate::picture::Picture;
+use crate::pin::Role;
 use crate::progress::Progress;
 use crate::target::{Content, EmbeddedSite, Hint, Place, Policy, PoolState, Site, TableSpec};
 use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
-
-/// The OLTP table.
-pub const HOT: &str = "sbtest1";
-/// The table that is dumped.
-pub const BIG: &str = "sbtest2";
-
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Sizes and times.
-    pub scale: Scale,
-    /// The distribution of the rows that OLTP reads.
-    pub distribution: Kind,
-    /// OLTP sessions.
-    pub threads: usize,
-    /// The fixed request rate.
-    pub rate: f64,
-    /// Rows per second that the dump's client takes; `None` for no limit.
-    pub dump_rows_per_second: Option<f64>,
-    /// Turns of target and ceiling.
-    pub turns: usize,
-    /// Length of a turn, in minutes of the experiment.
-    pub turn_minutes: f64,
-    /// Length of the part beside the dump at the request rate, in minutes of the experiment.
-    pub rate_minutes: f64,
-    /// The longest time in which a cold hot table may become resident, in minutes of the
-    /// experiment.
-    pub cold_minutes: f64,
-    /// True to run Holdfast also with `scan_hints` off, where the engine does not detect scans
-    /// either. No claim is made about that run.
-    pub policy_alone: bool,
-    /// Directory of the real disk; `None` for the modelled one.
-    pub real_disk: Option<PathBuf>,
-    /// Cores.
-    pub cores: Cores,
-    /// Seed of data and load.
-    pub seed: u64,
-}
-
-impl Options {
-    /// The policies of the experiment, each with the speeds of OLTP at which it runs.
-    fn plan(&self) -> Vec<(Policy, Vec<Speed>)> {
-        let midpoint = |time_ms| Policy::Midpoint { pct: 37, time_ms };
-        let holdfast = |hint| Policy::Holdfast { hint };
-        let both = || vec![Speed::Full, Speed::Rate(self.rate)];
-        let mut plan = vec![
-            (midpoint(0), both()),
-            (midpoint(self.scale.old_blocks_time_ms()), both()),
-            (holdfast(Hint::Declared), both()),
-            (holdfast(Hint::Undeclared), vec![Speed::Full]),
-        ];
-        if self.policy_alone {
-            plan.push((holdfast(Hint::Off), vec![Speed::Full]));
-        }
-        plan
-    }
-}
 
 /// Runs the experiment. Returns the document and what is printed.
 ///
@@ -118,6 +65,12 @@ fn load(options: &Options) -> Result<EmbeddedSite> {
     EmbeddedSite::load(&place, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
 }
 
+/// True for the cold start that collapses, and for the one that does not.
+fn shows_the_point(&(policy, start, speed): &(Policy, Start, Speed)) -> bool {
+    let shown = matches!(policy, Policy::Midpoint { time_ms: 0, .. } | Policy::Holdfast { hint: Hint::Declared });
+    shown && start == Start::Cold && speed == Speed::Full
+}
+
 /// Runs the experiment on loaded data: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
 ///
 /// # Errors
@@ -127,28 +80,30 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     site.set_slow(false);
     // The sampling thread runs on another core than the OLTP sessions.
     options.cores.pin(Role::Background);
-    let mut stage = Stage { site, scale, options, progress };
+    progress.picture = Picture::new("Transactions per second, of those with a pool that holds both tables:");
+    let mut stage = Stage { site, scale, options, progress, enough: Instant::now() + options.enough };
     let mut ceiling = stage.ceiling()?;
+    let mut plan: Vec<_> = options.plan().into_iter().enumerate().collect();
+    // What the experiment is about comes first, and is on the terminal within seconds.
+    plan.sort_by_key(|(_, run)| !shows_the_point(run));
     let mut outcomes = Vec::new();
-    for (policy, speeds) in options.plan() {
-        for start in [Start::Warm, Start::Cold] {
-            for speed in &speeds {
-                outcomes.push(stage.run(&mut ceiling, policy, start, *speed)?);
-            }
-        }
+    for (place, (policy, start, speed)) in plan {
+        outcomes.push((place, stage.run(&mut ceiling, policy, start, speed)?));
     }
+    outcomes.sort_by_key(|(place, _)| *place);
+    let outcomes: Vec<Outcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
     ceiling.bench.workers.stop_oltp()?;
     ceiling.bench.workers.stop_dump()?;
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new("sideload", settings(options), machine);
     document.runs.push(ceiling_run(site, &ceiling));
     document.runs.extend(outcomes.iter().map(|o| outcome_run(site, o, &scale)));
-    document.verdicts = verdicts(&outcomes, options.real_disk.is_none());
-    let text = text(&outcomes, &ceiling, &document, &scale);
+    document.claims = claims(&outcomes, options.real_disk.is_none());
+    let text = text(&outcomes, &ceiling, &scale);
     Ok((document, text))
 }
 
-fn text(outcomes: &[Outcome], ceiling: &Ceiling, document: &Document, scale: &Scale) -> String {
+fn text(outcomes: &[Outcome], ceiling: &Ceiling, scale: &Scale) -> String {
     let mut text = format!("{}\n\n", scale.in_words());
     text.push_str(&listing::results(outcomes, ceiling, scale));
     text.push_str("\nAt a rate that was asked for, \"of ceiling\" is of that rate; above 100 % requests that had waited are made up for.\n");
@@ -157,7 +112,6 @@ fn text(outcomes: &[Outcome], ceiling: &Ceiling, document: &Document, scale: &Sc
         text.push_str(&listing::pool_content(outcome));
         text.push('\n');
     }
-    text.push_str(&crate::text::verdicts(&document.verdicts));
     text
 }
 

@@ -12,39 +12,21 @@
 //!
 //! At the request rate there are no turns: throughput is compared with the rate itself.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use holdfast_workload::sysbench::Mix;
 use holdfast_workload::{Scan, TableNo};
 
+use super::options::{BIG, HOT, Options, Start};
 use super::scale::Scale;
-use super::{BIG, HOT, Options};
+use super::shares::{Shares, TURNOVERS};
 use crate::bench::{Bench, Mark, Phase, Sample, Segment, Window};
 use crate::measure::Figure;
 use crate::progress::Progress;
 use crate::target::{Hint, Policy, PoolState, Site, TargetSpec};
+use crate::turns::{Rounds, in_turns};
 use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
-
-/// The load that starts first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// OLTP runs, then the dump starts.
-    Warm,
-    /// The dump runs, then OLTP starts.
-    Cold,
-}
-
-impl Start {
-    /// `warm` or `cold`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Start::Warm => "warm",
-            Start::Cold => "cold",
-        }
-    }
-}
 
 /// The way to a resident hot table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +52,8 @@ pub struct Outcome {
     pub tps_alone: Option<f64>,
     /// TPS beside the dump, by turn; a single value at the request rate.
     pub tps_beside: Vec<f64>,
+    /// TPS beside the dump, by sample, of the second half of a cold start that reached nothing.
+    pub tps_in_cold: Vec<f64>,
     /// TPS of the ceiling in the same turns.
     pub ceiling_tps: Vec<f64>,
     /// Rows per second of the dump without OLTP (cold runs).
@@ -101,25 +85,38 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Ratio of `own` to `ceiling` turn by turn.
-    fn ratio(own: &[f64], ceiling: &[f64]) -> Option<Figure> {
-        let ratios: Vec<f64> = own.iter().zip(ceiling).map(|(own, ceiling)| own / ceiling).collect();
-        Figure::of(&ratios)
-    }
-
-    /// OLTP beside the dump, as a share of the ceiling; at a fixed rate, of the rate.
+    /// OLTP beside the dump, as a share of the ceiling, turn by turn; at a fixed rate, of the rate.
     #[must_use]
-    pub fn oltp_ratio(&self) -> Option<Figure> {
+    pub fn oltp_ratios(&self) -> Vec<f64> {
         match self.speed {
-            Speed::Full => Outcome::ratio(&self.tps_beside, &self.ceiling_tps),
-            Speed::Rate(rate) => Outcome::ratio(&self.tps_beside, &vec![rate; self.tps_beside.len()]),
+            Speed::Full => ratios(&self.tps_beside, &self.ceiling_tps),
+            Speed::Rate(rate) => self.tps_beside.iter().map(|tps| tps / rate).collect(),
         }
     }
 
-    /// The dump beside OLTP, as a share of the ceiling.
+    /// The dump beside OLTP, as a share of the ceiling, turn by turn.
+    #[must_use]
+    pub fn dump_ratios(&self) -> Vec<f64> {
+        ratios(&self.dump_beside, &self.ceiling_dump)
+    }
+
+    /// The median of [`Outcome::oltp_ratios`], with its spread.
+    #[must_use]
+    pub fn oltp_ratio(&self) -> Option<Figure> {
+        Figure::of(&self.oltp_ratios())
+    }
+
+    /// The median of [`Outcome::dump_ratios`], with its spread.
     #[must_use]
     pub fn dump_ratio(&self) -> Option<Figure> {
-        Outcome::ratio(&self.dump_beside, &self.ceiling_dump)
+        Figure::of(&self.dump_ratios())
+    }
+
+    /// The factors by which OLTP is slower than `alone` in the samples of a table that did not
+    /// become resident.
+    #[must_use]
+    pub fn collapse(&self, alone: f64) -> Vec<f64> {
+        self.tps_in_cold.iter().map(|tps| alone / tps.max(LEAST_TPS)).collect()
     }
 
     /// The median TPS beside the dump.
@@ -127,6 +124,13 @@ impl Outcome {
     pub fn tps(&self) -> Option<Figure> {
         Figure::of(&self.tps_beside)
     }
+}
+
+/// Less than a transaction in any sample: none counts as this many a second.
+const LEAST_TPS: f64 = 0.1;
+
+fn ratios(own: &[f64], ceiling: &[f64]) -> Vec<f64> {
+    own.iter().zip(ceiling).map(|(own, ceiling)| own / ceiling).collect()
 }
 
 /// The ceiling: a pool that holds both tables, under the same load.
@@ -151,6 +155,8 @@ pub struct Stage<'a> {
     pub options: &'a Options,
     /// The progress line.
     pub progress: &'a mut Progress,
+    /// After this time no more turns are given to decide a claim.
+    pub enough: Instant,
 }
 
 impl Stage<'_> {
@@ -239,6 +245,9 @@ impl Stage<'_> {
         self.progress.step(&format!("{policy}, {}, {speed_name}", start.name()));
         let spec = TargetSpec { policy, pool_bytes: self.scale.pool_bytes(), copy: 0 };
         let bench = self.bench(&policy.to_string(), &spec, self.scale.sample_interval())?;
+        let full = if let Speed::Rate(rate) = speed { rate } else { ceiling.tps_alone };
+        let rate = if speed == Speed::Full { "" } else { ", at the rate" };
+        self.progress.picture.begin(&format!("{policy}, {}{rate}", start.name()), full);
         let run = Running { stage: self, ceiling, bench, policy, speed };
         match start {
             Start::Warm => run.warm(),
@@ -272,6 +281,8 @@ struct Beside {
 /// of a uniform load take long to be touched, so they get a phase of their own before the
 /// measurement.
 const WARM: f64 = 0.99;
+/// The parts of the second half of a cold start that reached nothing: a few transactions each.
+const PARTS_OF_COLD: usize = 5;
 
 impl Running<'_, '_> {
     fn minutes(&self, n: f64) -> Duration {
@@ -286,6 +297,7 @@ impl Running<'_, '_> {
         self.bench.workers.stop_dump()?;
         self.stage.site.set_slow(measured);
         self.bench.workers.start_oltp(self.stage.oltp(Speed::Full))?;
+        self.bench.drawn = true;
         let (warmth, _) = self.until_warm("warm-up", 20.0)?;
         self.stage.site.set_slow(true);
         if let Speed::Rate(_) = self.speed {
@@ -296,7 +308,7 @@ impl Running<'_, '_> {
         let alone = self.bench.mark()?;
         self.bench.workers.start_dump(self.stage.dump(self.policy))?;
         self.bench.workers.work().take_latency();
-        let beside = self.beside(&alone)?;
+        let beside = self.beside()?;
         let during = self.bench.mark()?;
         let p95_ms = self.p95();
         self.bench.workers.stop_dump()?;
@@ -320,11 +332,13 @@ impl Running<'_, '_> {
         let full = self.turn_over(self.stage.dump(self.policy), "dump alone")?;
         let before = self.bench.mark()?;
         self.bench.workers.start_oltp(self.stage.oltp(self.speed))?;
+        self.bench.drawn = true;
         let (warmth, half) = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
         let from = if warmth.reached { self.bench.mark()? } else { half };
+        let in_cold = self.bench.tps_since(&from, PARTS_OF_COLD);
         let beside = if warmth.reached {
             self.bench.workers.work().take_latency();
-            self.beside(&from)?
+            self.beside()?
         } else {
             self.cold_state(&from)?
         };
@@ -339,6 +353,7 @@ impl Running<'_, '_> {
         Ok(self.outcome(Start::Cold, beside, (&from, &during), (&full, &before), pools, |o| {
             o.p95_ms = p95_ms;
             o.dump_alone = dump_alone;
+            o.tps_in_cold = if warmth.reached { o.tps_beside.clone() } else { in_cold };
             o.warmth = Some(warmth);
         }))
     }
@@ -401,7 +416,7 @@ impl Running<'_, '_> {
 
     /// Runs OLTP and dump: in turns with the ceiling at full speed, for a while at the request
     /// rate.
-    fn beside(&mut self, start: &Mark) -> Result<Beside> {
+    fn beside(&mut self) -> Result<Beside> {
         let mut beside = Beside::default();
         let phase = "OLTP beside the dump";
         if let Speed::Rate(_) = self.speed {
@@ -414,26 +429,33 @@ impl Running<'_, '_> {
             beside.own.push(self.bench.mark()?.since(&from));
             return Ok(beside);
         }
-        let turns = match self.policy {
-            Policy::Holdfast { .. } => self.stage.options.turns,
-            Policy::Midpoint { .. } | Policy::Lru => self.stage.options.turns.div_ceil(2),
+        let least = self.stage.options.turns;
+        let is_ours = matches!(self.policy, Policy::Holdfast { .. });
+        let rounds = if is_ours {
+            Rounds::up_to_four_times(least)
+        } else {
+            Rounds { least: least.div_ceil(2), most: least.div_ceil(2) }
+        };
+        let (enough, rows_per_turnover) = (self.stage.enough, self.rows_per_turnover());
+        let decided = |turns: &[Vec<Window>]| {
+            let each = |of: fn(&Window) -> f64| -> Vec<f64> {
+                turns[0].iter().zip(&turns[1]).map(|(own, ceiling)| of(own) / of(ceiling)).collect()
+            };
+            let rows: f64 = turns[0].iter().map(|w| w.dump_rows_per_s * w.seconds).sum();
+            rows / rows_per_turnover >= TURNOVERS
+                && (Instant::now() >= enough || Shares::decided(&each(|w| w.tps), &each(|w| w.dump_rows_per_s)))
         };
         let turn = self.minutes(self.stage.options.turn_minutes);
-        let wanted = if matches!(self.policy, Policy::Holdfast { .. }) { TURNOVERS } else { 0.0 };
-        loop {
-            let from = self.bench.mark()?;
-            self.bench.run(phase, turn, self.stage.progress)?;
-            let to = self.bench.mark()?;
-            beside.own.push(to.since(&from));
-            let from = self.ceiling.bench.mark()?;
-            self.ceiling.bench.run(phase, turn, self.stage.progress)?;
-            beside.ceiling.push(self.ceiling.bench.mark()?.since(&from));
-            let n = beside.own.len();
-            let enough = n >= turns && self.turnovers(start, &to) >= wanted;
-            if enough || n >= turns * 4 {
-                return Ok(beside);
-            }
-        }
+        let run = |side| {
+            let bench = if side == 0 { &mut self.bench } else { &mut self.ceiling.bench };
+            let from = bench.mark()?;
+            bench.run(phase, turn, self.stage.progress)?;
+            Ok(bench.mark()?.since(&from))
+        };
+        let mut turns = in_turns(2, rounds, run, decided)?;
+        beside.ceiling = turns.pop().unwrap_or_default();
+        beside.own = turns.pop().unwrap_or_default();
+        Ok(beside)
     }
 
     /// Pages that the dump went through between two marks.
@@ -443,7 +465,13 @@ impl Running<'_, '_> {
     }
 
     fn turnovers(&self, from: &Mark, to: &Mark) -> f64 {
-        self.dumped_pages(from, to) / self.ceiling.hot_pages.max(1) as f64
+        (to.dumped_rows - from.dumped_rows) as f64 / self.rows_per_turnover()
+    }
+
+    /// Rows of the dump on as many pages as the hot table has.
+    fn rows_per_turnover(&self) -> f64 {
+        let share = self.ceiling.hot_pages.max(1) as f64 / self.ceiling.big_pages.max(1) as f64;
+        f64::from(self.stage.scale.big_rows()) * share
     }
 
     fn p95(&self) -> f64 {
@@ -468,6 +496,7 @@ impl Running<'_, '_> {
             speed: self.speed,
             tps_alone: None,
             tps_beside: tps(&beside.own),
+            tps_in_cold: Vec::new(),
             ceiling_tps: tps(&beside.ceiling),
             dump_alone: None,
             dump_beside: dump(&beside.own),
@@ -489,6 +518,3 @@ impl Running<'_, '_> {
         outcome
     }
 }
-
-/// Turnovers of the hot set over which it must not be read from disk.
-pub const TURNOVERS: f64 = 20.0;

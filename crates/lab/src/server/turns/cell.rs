@@ -1,20 +1,21 @@
-//! A cell: all sides under one load, in turns. The order of the sides alternates from round to
-//! round; a ratio is that within a round.
+//! A cell: all sides under one load, in turns ([`crate::turns`]). A ratio is that within a round.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use holdfast_server::statistics::{Summary, summary};
 use serde_json::{Map, Value, json};
 
-use super::Plan;
 use super::meters::Meter;
+use super::plan::Plan;
 use super::side::{Side, Turn};
+use crate::claims::{self, Bar, Evidence};
 use crate::document::{Run, metrics};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::server::load::Oltp;
+use crate::stats::Estimate;
+use crate::turns::{Rounds, in_turns};
 
 /// The turns of all sides under one load.
 pub struct Cell {
@@ -29,40 +30,36 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Runs `work` on all sides, `plan.pairs` times each. Each round has random numbers of its own,
-    /// the same for all sides.
+    /// Runs `work` on all sides in `plan.rounds`, until all of `judged` is decided. Each round has
+    /// random numbers of its own, the same for all sides.
     ///
     /// # Errors
     /// If a client fails or a server does not answer.
     pub fn measure(
-        name: &[&str],
+        asked: Asked<'_>,
         sides: &mut [Side<'_>],
         work: &Oltp,
         plan: &Plan,
         progress: &mut Progress,
     ) -> Result<Cell> {
-        let phase = name.join(", ");
+        let phase = asked.name.join(", ");
         progress.step(&phase);
-        Cell::of_turns(name, sides, plan.pairs, |_, side| side.turn(work, &phase, plan.turn, progress))
+        Cell::of_turns(asked, sides, plan.rounds, |_, side| side.turn(work, &phase, plan.turn, progress))
     }
 
-    /// Gives each side `rounds` turns, which `turn` makes from the side's number and the side.
+    /// Gives the sides turns, which `turn` makes from the side's number and the side.
     ///
     /// # Errors
     /// Those of `turn`.
     pub fn of_turns<'c>(
-        name: &[&str],
+        asked: Asked<'_>,
         sides: &mut [Side<'c>],
-        rounds: usize,
+        rounds: Rounds,
         mut turn: impl FnMut(usize, &mut Side<'c>) -> Result<Turn>,
     ) -> Result<Cell> {
-        let mut turns: Vec<Vec<Turn>> = sides.iter().map(|_| Vec::new()).collect();
-        for round in 0..rounds {
-            for n in 0..sides.len() {
-                let side = if round % 2 == 0 { n } else { sides.len() - 1 - n };
-                turns[side].push(turn(side, &mut sides[side])?);
-            }
-        }
+        let Asked { name, judged } = asked;
+        let decided = |turns: &[Vec<Turn>]| judged.iter().all(|judged| judged.decided(turns));
+        let turns = in_turns(sides.len(), rounds, |side| turn(side, &mut sides[side]), decided)?;
         let memory_mb = sides.iter().map(Side::memory_mb).collect();
         let counted = vec![Map::new(); sides.len()];
         Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb, counted })
@@ -84,12 +81,14 @@ impl Cell {
         Figure::of(&self.turns.get(side)?.iter().filter_map(of).collect::<Vec<_>>())
     }
 
-    /// The ratios of side `of` to side `to`, round by round.
-    pub fn ratio(&self, of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Summary> {
-        let rounds = self.turns.get(of)?.iter().zip(self.turns.get(to)?);
-        let ratios: Vec<f64> = rounds.filter_map(|(a, b)| Some(figure(a)? / figure(b)?)).collect();
-        let ratios: Vec<f64> = ratios.into_iter().filter(|r| r.is_finite() && *r > 0.0).collect();
-        (ratios.len() > 1).then(|| summary(&ratios))
+    /// The ratios of side `of` to side `to`, round by round, where both have the figure.
+    pub fn ratios(&self, of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<f64> {
+        ratios(&self.turns, of, to, figure)
+    }
+
+    /// The middle of [`Cell::ratios`].
+    pub fn ratio(&self, of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Estimate> {
+        Estimate::of(&self.ratios(of, to, figure))
     }
 
     /// A run per side, for the document.
@@ -111,6 +110,58 @@ impl Cell {
         };
         sides.iter().enumerate().map(run).collect()
     }
+}
+
+fn ratios(turns: &[Vec<Turn>], of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<f64> {
+    let (Some(of), Some(to)) = (turns.get(of), turns.get(to)) else { return Vec::new() };
+    let ratios = of.iter().zip(to).filter_map(|(a, b)| Some(figure(a)? / figure(b)?));
+    ratios.filter(|r| r.is_finite() && *r > 0.0).collect()
+}
+
+/// A cell as it is asked for.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The words of its row.
+    pub name: &'a [&'a str],
+    /// The figures that are judged: there are more turns until all of them are decided.
+    pub judged: &'a [Judged],
+}
+
+/// A figure of one side as a share of that of another, and its bar.
+#[derive(Clone, Copy)]
+pub struct Judged {
+    /// The side that is judged, and the one that it is compared with.
+    pub of: usize,
+    /// See `of`.
+    pub to: usize,
+    /// The figure.
+    pub figure: fn(&Turn) -> Option<f64>,
+    /// The bar.
+    pub bar: Bar,
+}
+
+impl Judged {
+    /// The figure of side 0 against each of the others.
+    #[must_use]
+    pub fn against_others(sides: &[Side<'_>], figure: fn(&Turn) -> Option<f64>, bar: Bar) -> Vec<Judged> {
+        (1..sides.len()).map(|to| Judged { of: 0, to, figure, bar }).collect()
+    }
+
+    fn decided(&self, turns: &[Vec<Turn>]) -> bool {
+        claims::decided(&ratios(turns, self.of, self.to, self.figure), self.bar)
+    }
+
+    /// What a cell says of it.
+    #[must_use]
+    pub fn evidence(&self, cell: &Cell) -> Evidence {
+        Evidence::turns(&cell.ratios(self.of, self.to, self.figure))
+    }
+}
+
+/// Transactions per second.
+#[must_use]
+pub fn tps(turn: &Turn) -> Option<f64> {
+    Some(turn.tps())
 }
 
 /// The 99th percentile of a turn's transactions, in milliseconds.
@@ -145,7 +196,8 @@ pub fn grid(title: &str, words: &[&str], sides: &[Side<'_>], columns: &[Column<'
         }
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let note = "Medians of turns. A ratio is that within a round; lower bound: at 95 %, one-sided, of the mean of the logarithms.";
+    let note =
+        "Medians of turns. A ratio is that within a round; its middle, and the lower bound of its 95 % interval.";
     let mut grid = Grid::new(title, words.len(), &header, note);
     let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
     for cell in cells {
@@ -156,7 +208,7 @@ pub fn grid(title: &str, words: &[&str], sides: &[Side<'_>], columns: &[Column<'
                 for other in 1..sides.len() {
                     let ratio = cell.ratio(0, other, of);
                     let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
-                    row.extend([two(ratio.map(|r| r.median)), two(ratio.map(|r| r.lower_bound))]);
+                    row.extend([two(ratio.map(|r| r.value)), two(ratio.map(|r| r.likely.low))]);
                 }
             }
         }
@@ -192,6 +244,6 @@ mod tests {
         assert!(ratio(&[1.0], &[1.0]).is_none(), "one round has no spread");
         assert!(ratio(&[1.0, 2.0], &[0.0, 2.0]).is_none());
         let sure = ratio(&[2.0, 4.0, 3.0], &[1.0, 2.0, 1.5]).unwrap();
-        assert!((sure.lower_bound - 2.0).abs() < 1e-9);
+        assert!((sure.likely.low - 2.0).abs() < 1e-9);
     }
 }

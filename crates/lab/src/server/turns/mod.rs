@@ -15,39 +15,24 @@
 
 pub mod cell;
 pub mod meters;
+mod plan;
 pub mod running;
 pub mod side;
 pub mod workload;
-
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use holdfast_server::{Cache, apt};
 use serde_json::{Value, json};
 
 use self::meters::Meter;
+pub use self::plan::Plan;
 use self::side::Side;
 use super::contender::{Contender, Engine};
-use crate::document::{Document, Run, Verdict, metrics};
+use crate::claims::Claim;
+use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
-use crate::pin::Cores;
 use crate::progress::Progress;
-
-/// The common parameters of the experiments in turns.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The engines; the first is compared with the others.
-    pub contenders: Vec<Contender>,
-    /// Turns of each side in a cell.
-    pub pairs: usize,
-    /// Length of a turn.
-    pub turn: Duration,
-    /// Cores.
-    pub cores: Cores,
-    /// Seed of data and load.
-    pub seed: u64,
-}
 
 /// The default `innodb_old_blocks_time`.
 const OLD_BLOCKS_TIME_MS: u32 = 1000;
@@ -169,8 +154,8 @@ pub struct Findings {
     pub grids: Vec<Grid>,
     /// Groups of charts.
     pub charts: Vec<(String, Vec<Chart>)>,
-    /// The verdicts.
-    pub verdicts: Vec<Verdict>,
+    /// The claims.
+    pub claims: Vec<Claim>,
 }
 
 impl Findings {
@@ -180,7 +165,8 @@ impl Findings {
         let mut settings = metrics(self.settings);
         settings.extend(metrics(json!({
             "engines": sides.iter().map(|side| side.name.as_str()).collect::<Vec<_>>().join(", "),
-            "turns_of_each": plan.pairs,
+            "turns_of_each": plan.rounds.least,
+            "turns_until_decided": plan.rounds.most,
             "turn_s": plan.turn.as_secs_f64(),
             "durability": self.place.conditions,
             "pinned": plan.cores.pins(),
@@ -192,11 +178,11 @@ impl Findings {
         document.title = self.name.1.to_owned();
         document.runs = self.cells.iter().flat_map(|c| c.runs(target, sides)).collect();
         document.runs.extend(sides.iter().map(|side| series(target, side)));
-        document.verdicts = self.verdicts;
+        document.claims = self.claims;
         let (what, published) = self.lead;
         let lead = format!("{what}, {}. {published}", self.place.words);
         document.figures = Figures { lead, words: self.words, grids: self.grids, charts: self.charts };
-        let text = format!("{}{}", document.figures.text(), crate::text::verdicts(&document.verdicts));
+        let text = document.figures.text();
         (document, text)
     }
 }

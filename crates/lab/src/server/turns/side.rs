@@ -250,7 +250,7 @@ impl<'c> Side<'c> {
                 let (server, switch) = (Server::new(self.cache, &own.folder).bound_to_us(), own.slow_disk());
                 // The file may not exist.
                 let _ = std::fs::remove_file(&switch);
-                crate::server::on_slow_disk(server, self.cores, seek, rate, Some(&switch))
+                crate::server::slow_disk::on_slow_disk(server, self.cores, seek, rate, Some(&switch))
                     .and_then(|server| server.up(PORT, false, options))
             }
             None => own.server.up(PORT, false, options),

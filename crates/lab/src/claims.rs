@@ -1,0 +1,409 @@
+//! Claims about what an experiment measured, and the verdicts on them.
+//!
+//! A verdict is one of three answers:
+//!
+//! - *holds*: the 95 % interval of the figure clears the bar;
+//! - *fails*: the interval lies wholly beyond it. A run judges some twenty claims, each several
+//!   times while turns come in, and a *fails* that is none costs a day of search. So the interval
+//!   of 9,999 in 10,000 runs has to lie beyond the bar as well;
+//! - *cannot tell*: neither, after as many turns as the experiment gives. The verdict says what
+//!   stood in the way.
+//!
+//! While turns come in, only an interval of 99 % that clears the bar ends them ([`decided`]). A run
+//! that stops at the first 95 % interval that looks good is wrong more often than 5 times in 100.
+//!
+//! What is counted (reads of a table, pages made young, versions of a row) is judged exactly. A
+//! figure that a run has only one of, and that depends on its speed, holds if it clears the bar; if
+//! it does not, it fails on a quiet machine only.
+
+use serde::Serialize;
+
+use crate::conditions::Conditions;
+use crate::stats::{Estimate, Interval};
+
+/// What a value must be for its claim to hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bar {
+    /// At least this.
+    AtLeast(f64),
+    /// At most this.
+    AtMost(f64),
+    /// Exactly this.
+    Exactly(f64),
+}
+
+impl Bar {
+    /// True if `value` passes.
+    #[must_use]
+    pub fn holds(self, value: f64) -> bool {
+        match self {
+            Bar::AtLeast(bar) => value >= bar,
+            Bar::AtMost(bar) => value <= bar,
+            Bar::Exactly(bar) => value == bar,
+        }
+    }
+
+    /// True if every value of `interval` passes.
+    fn clears(self, interval: Interval) -> bool {
+        self.holds(interval.low) && self.holds(interval.high)
+    }
+
+    /// True if no value of `interval` passes.
+    fn beyond(self, interval: Interval) -> bool {
+        match self {
+            Bar::AtLeast(bar) => interval.high < bar,
+            Bar::AtMost(bar) => interval.low > bar,
+            Bar::Exactly(bar) => interval.high < bar || interval.low > bar,
+        }
+    }
+}
+
+impl std::fmt::Display for Bar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bar::AtLeast(bar) => write!(f, ">= {bar}"),
+            Bar::AtMost(bar) => write!(f, "<= {bar}"),
+            Bar::Exactly(bar) => write!(f, "= {bar}"),
+        }
+    }
+}
+
+impl Serialize for Bar {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The answer to a claim, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Answer {
+    /// It holds.
+    #[serde(rename = "holds")]
+    Holds,
+    /// It could not be told on this machine now.
+    #[serde(rename = "cannot tell")]
+    CannotTell,
+    /// It fails.
+    #[serde(rename = "fails")]
+    Fails,
+}
+
+impl Answer {
+    /// Its words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Answer::Holds => "holds",
+            Answer::CannotTell => "cannot tell",
+            Answer::Fails => "fails",
+        }
+    }
+}
+
+/// What was measured of a claim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Evidence {
+    /// A count, which is the same on every machine.
+    Counted(f64),
+    /// A figure of turns.
+    Turns(Estimate),
+    /// The only figure of its kind in the run; it depends on the speed of the machine.
+    Once(f64),
+    /// Nothing: the run did not get that far.
+    Nothing,
+}
+
+impl Evidence {
+    /// A count that was reached, or nothing.
+    #[must_use]
+    pub fn counted(value: Option<f64>) -> Evidence {
+        value.filter(|v| v.is_finite()).map_or(Evidence::Nothing, Evidence::Counted)
+    }
+
+    /// The only figure of its kind, or nothing.
+    #[must_use]
+    pub fn once(value: Option<f64>) -> Evidence {
+        value.filter(|v| v.is_finite()).map_or(Evidence::Nothing, Evidence::Once)
+    }
+
+    /// The figures of turns; a single one stands for itself.
+    #[must_use]
+    pub fn turns(values: &[f64]) -> Evidence {
+        Estimate::of(values).map_or_else(|| Evidence::once(values.first().copied()), Evidence::Turns)
+    }
+
+    /// An estimate, or nothing.
+    #[must_use]
+    pub fn estimate(estimate: Option<Estimate>) -> Evidence {
+        estimate.map_or(Evidence::Nothing, Evidence::Turns)
+    }
+
+    fn value(self) -> Option<f64> {
+        match self {
+            Evidence::Counted(value) | Evidence::Once(value) => Some(value),
+            Evidence::Turns(estimate) => Some(estimate.value),
+            Evidence::Nothing => None,
+        }
+    }
+
+    fn answer(self, bar: Bar, quiet: bool) -> Answer {
+        let unless_disturbed = if quiet { Answer::Fails } else { Answer::CannotTell };
+        match self {
+            Evidence::Counted(value) if bar.holds(value) => Answer::Holds,
+            Evidence::Counted(_) => Answer::Fails,
+            Evidence::Turns(e) if bar.clears(e.likely) => Answer::Holds,
+            Evidence::Turns(e) if bar.beyond(e.sure) => Answer::Fails,
+            Evidence::Turns(_) => Answer::CannotTell,
+            Evidence::Once(value) if bar.holds(value) => Answer::Holds,
+            Evidence::Once(_) | Evidence::Nothing => unless_disturbed,
+        }
+    }
+
+    fn reason(self, conditions: &Conditions) -> String {
+        match self {
+            Evidence::Turns(e) => format!(
+                "{:.3} to {:.3} after {} turns, half of which differ by up to {:.0} %; {conditions}",
+                e.likely.low,
+                e.likely.high,
+                e.turns,
+                e.spread * 100.0
+            ),
+            Evidence::Nothing => format!("not measured; {conditions}"),
+            Evidence::Counted(_) | Evidence::Once(_) => conditions.to_string(),
+        }
+    }
+}
+
+/// True if there are turns enough of these figures: the claim holds by the 99 % interval, or fails.
+#[must_use]
+pub fn decided(values: &[f64], bar: Bar) -> bool {
+    Estimate::of(values).is_some_and(|e| bar.clears(e.firm) || bar.beyond(e.sure))
+}
+
+/// A claim with what was measured of it.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The claim, in words.
+    pub text: String,
+    /// What was measured; of several the worst counts.
+    pub of: Vec<Evidence>,
+    /// The value that it is compared with.
+    pub bar: Bar,
+}
+
+impl Claim {
+    /// A claim about one figure.
+    #[must_use]
+    pub fn new(text: impl Into<String>, of: Evidence, bar: Bar) -> Claim {
+        Claim::worst(text, vec![of], bar)
+    }
+
+    /// A claim about the worst of several figures.
+    #[must_use]
+    pub fn worst(text: impl Into<String>, of: Vec<Evidence>, bar: Bar) -> Claim {
+        Claim { text: text.into(), of, bar }
+    }
+
+    /// The verdict, measured under `conditions`.
+    #[must_use]
+    pub fn judge(&self, conditions: &Conditions) -> Verdict {
+        let far = |of: &Evidence| match (self.bar, of.value()) {
+            (_, None) => f64::INFINITY,
+            (Bar::AtLeast(_), Some(value)) => -value,
+            (Bar::AtMost(_), Some(value)) => value,
+            (Bar::Exactly(bar), Some(value)) => (value - bar).abs(),
+        };
+        let rank = |of: &Evidence| (of.answer(self.bar, conditions.quiet()), far(of));
+        let worst = self.of.iter().copied().max_by(|a, b| {
+            let ((a, near), (b, far)) = (rank(a), rank(b));
+            a.cmp(&b).then(near.total_cmp(&far))
+        });
+        let of = worst.unwrap_or(Evidence::Nothing);
+        let answer = of.answer(self.bar, conditions.quiet());
+        let estimate = if let Evidence::Turns(estimate) = of { Some(estimate) } else { None };
+        let reason = if answer == Answer::CannotTell { of.reason(conditions) } else { String::new() };
+        Verdict {
+            claim: self.text.clone(),
+            value: of.value(),
+            interval: estimate.map(|e| e.likely),
+            turns: estimate.map(|e| e.turns),
+            bar: self.bar,
+            answer,
+            reason,
+        }
+    }
+}
+
+/// The verdict on a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The claim, in words.
+    pub claim: String,
+    /// The measured value; null if the run did not get that far.
+    pub value: Option<f64>,
+    /// Its 95 % interval, if it is a figure of turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// The turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<usize>,
+    /// The value that it is compared with.
+    pub bar: Bar,
+    /// The answer.
+    pub answer: Answer,
+    /// Why it could not be told.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+impl Verdict {
+    /// The measured value with its interval, in words.
+    #[must_use]
+    pub fn measured(&self) -> String {
+        match (self.value, self.interval) {
+            (None, _) => "not measured".to_owned(),
+            (Some(value), None) => format!("{value:.3}"),
+            (Some(value), Some(of)) => format!("{value:.3} ({:.3} to {:.3})", of.low, of.high),
+        }
+    }
+}
+
+/// The worst answer; *holds* if there is none.
+#[must_use]
+pub fn worst(verdicts: &[Verdict]) -> Answer {
+    verdicts.iter().map(|v| v.answer).max().unwrap_or(Answer::Holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_workload::rng::Rng;
+
+    use super::*;
+    use crate::turns::{Rounds, in_turns};
+
+    fn answer(of: Evidence, bar: Bar) -> Answer {
+        Claim::new("a", of, bar).judge(&Conditions::quiet_machine()).answer
+    }
+
+    #[test]
+    fn a_count_is_judged_exactly() {
+        assert_eq!(answer(Evidence::Counted(0.0), Bar::Exactly(0.0)), Answer::Holds);
+        assert_eq!(answer(Evidence::Counted(1.0), Bar::Exactly(0.0)), Answer::Fails);
+        let busy = Conditions::busy_machine();
+        let claim = Claim::new("a", Evidence::Counted(1.06), Bar::AtMost(1.05));
+        assert_eq!(claim.judge(&busy).answer, Answer::Fails, "whatever the machine does");
+    }
+
+    #[test]
+    fn an_interval_clears_the_bar_or_lies_beyond_it_or_neither() {
+        let around = |middle: f64, apart: f64| {
+            Evidence::turns(&[-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5].map(|n| middle + n * apart))
+        };
+        assert_eq!(answer(around(0.99, 0.01), Bar::AtLeast(0.95)), Answer::Holds);
+        assert_eq!(answer(around(0.90, 0.001), Bar::AtLeast(0.95)), Answer::Fails);
+        assert_eq!(answer(around(0.96, 0.05), Bar::AtLeast(0.95)), Answer::CannotTell);
+        assert_eq!(answer(around(0.94, 0.05), Bar::AtLeast(0.95)), Answer::CannotTell);
+        assert_eq!(answer(around(1.0, 0.01), Bar::AtMost(1.2)), Answer::Holds);
+        assert_eq!(answer(around(1.5, 0.01), Bar::AtMost(1.2)), Answer::Fails);
+    }
+
+    #[test]
+    fn a_single_figure_fails_on_a_quiet_machine_only() {
+        let slow = Claim::new("a", Evidence::Once(3.0), Bar::AtMost(1.0));
+        assert_eq!(slow.judge(&Conditions::quiet_machine()).answer, Answer::Fails);
+        let verdict = slow.judge(&Conditions::busy_machine());
+        assert_eq!(verdict.answer, Answer::CannotTell);
+        assert!(verdict.reason.contains("others used 50 % of the processor"), "{}", verdict.reason);
+        let missing = Claim::new("a", Evidence::Nothing, Bar::AtMost(1.0));
+        assert_eq!(missing.judge(&Conditions::quiet_machine()).answer, Answer::Fails);
+        assert_eq!(missing.judge(&Conditions::busy_machine()).answer, Answer::CannotTell);
+    }
+
+    #[test]
+    fn the_worst_of_several_figures_counts() {
+        let of = [0.99, 0.5, 0.97].map(Evidence::Counted).to_vec();
+        let verdict = Claim::worst("a", of, Bar::AtLeast(0.95)).judge(&Conditions::quiet_machine());
+        assert_eq!((verdict.answer, verdict.value), (Answer::Fails, Some(0.5)));
+        let none = Claim::worst("a", Vec::new(), Bar::AtLeast(0.95)).judge(&Conditions::quiet_machine());
+        assert_eq!((none.answer, none.value), (Answer::Fails, None));
+    }
+
+    #[test]
+    fn the_answer_of_a_run_is_its_worst() {
+        let verdict =
+            |value| Claim::new("a", Evidence::Counted(value), Bar::AtLeast(1.0)).judge(&Conditions::quiet_machine());
+        assert_eq!(worst(&[verdict(2.0), verdict(0.0)]), Answer::Fails);
+        assert_eq!(worst(&[verdict(2.0)]), Answer::Holds);
+        let cannot_tell = Claim::new("a", Evidence::Nothing, Bar::AtLeast(1.0)).judge(&Conditions::busy_machine());
+        assert_eq!(worst(&[verdict(2.0), cannot_tell.clone()]), Answer::CannotTell);
+        assert_eq!(worst(&[verdict(0.0), cannot_tell]), Answer::Fails);
+        assert_eq!(worst(&[]), Answer::Holds);
+    }
+
+    /// How disturbed the turns of a simulated run are.
+    #[derive(Clone, Copy)]
+    struct Noise {
+        /// The deviation of every turn, as a share of it.
+        usual: f64,
+        /// One turn in ten is up to this many times slower.
+        burst: f64,
+    }
+
+    /// The pairs of a run whose true ratio is `truth`, judged as an experiment judges them.
+    fn simulated(rng: &mut Rng, truth: f64, noise: Noise, rounds: Rounds) -> (Answer, usize) {
+        let mut turn = |rate: f64| {
+            let usual = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+            let burst = if rng.below(10) == 0 { 1.0 + (noise.burst - 1.0) * rng.unit() } else { 1.0 };
+            rate * (noise.usual * usual).exp() / burst
+        };
+        let bar = Bar::AtLeast(0.95);
+        let ratios = |turns: &[Vec<f64>]| -> Vec<f64> { turns[0].iter().zip(&turns[1]).map(|(a, b)| a / b).collect() };
+        let turns = in_turns(
+            2,
+            rounds,
+            |side| Ok(turn(if side == 0 { truth } else { 1.0 })),
+            |turns| decided(&ratios(turns), bar),
+        );
+        let ratios = ratios(&turns.unwrap());
+        (answer(Evidence::turns(&ratios), bar), ratios.len())
+    }
+
+    /// The answers of that many runs.
+    fn answers(runs: usize, truth: f64, noise: Noise, rounds: Rounds) -> [usize; 3] {
+        let mut rng = Rng::new(11);
+        let mut counts = [0; 3];
+        (0..runs).for_each(|_| counts[simulated(&mut rng, truth, noise, rounds).0 as usize] += 1);
+        counts
+    }
+
+    const ROUNDS: Rounds = Rounds { least: 15, most: 60 };
+    const BUSY: Noise = Noise { usual: 0.25, burst: 4.0 };
+    const QUIET: Noise = Noise { usual: 0.03, burst: 1.3 };
+
+    #[test]
+    fn no_noisy_run_of_a_thousand_fails_what_holds() {
+        assert_eq!(answers(1000, 0.96, BUSY, ROUNDS)[Answer::Fails as usize], 0);
+        assert_eq!(answers(300, 1.0, BUSY, ROUNDS)[Answer::Fails as usize], 0);
+        let few = Rounds { least: 4, most: 16 };
+        assert_eq!(answers(300, 0.98, BUSY, few)[Answer::Fails as usize], 0);
+    }
+
+    #[test]
+    fn a_planted_loss_is_found_and_a_small_one_is_not_called_good() {
+        // A tenth below the bar, on a quiet machine: found in 99 runs of 100.
+        let [holds, _, fails] = answers(300, 0.85, QUIET, ROUNDS);
+        assert!(fails >= 297 && holds == 0, "{holds} hold, {fails} fail");
+        // A third below it, on a busy machine: found in 9 of 10.
+        let [holds, _, fails] = answers(300, 0.6, BUSY, ROUNDS);
+        assert!(fails >= 270 && holds == 0, "{holds} hold, {fails} fail");
+        // A fiftieth below it, on a busy machine, is hardly ever said to hold.
+        let [holds, ..] = answers(300, 0.93, BUSY, ROUNDS);
+        assert!(holds <= 15, "{holds} hold");
+    }
+
+    #[test]
+    fn on_a_quiet_machine_what_holds_is_said_to_hold() {
+        let [holds, _, fails] = answers(300, 0.99, QUIET, ROUNDS);
+        assert!(holds >= 297 && fails == 0, "{holds} hold, {fails} fail");
+    }
+}

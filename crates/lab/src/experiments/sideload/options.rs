@@ -1,0 +1,94 @@
+//! The options of the experiment, and its runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use holdfast_workload::dist::Kind;
+
+use super::scale::Scale;
+use crate::pin::Cores;
+use crate::target::{Hint, Policy};
+use crate::worker::Speed;
+
+/// The OLTP table.
+pub const HOT: &str = "sbtest1";
+/// The table that is dumped.
+pub const BIG: &str = "sbtest2";
+
+/// The options of the experiment.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes and times.
+    pub scale: Scale,
+    /// The distribution of the rows that OLTP reads.
+    pub distribution: Kind,
+    /// OLTP sessions.
+    pub threads: usize,
+    /// The fixed request rate.
+    pub rate: f64,
+    /// Rows per second that the dump's client takes; `None` for no limit.
+    pub dump_rows_per_second: Option<f64>,
+    /// Turns of target and ceiling, without those that decide a claim: up to four times as many.
+    pub turns: usize,
+    /// The time after which no more turns are given to decide a claim.
+    pub enough: Duration,
+    /// Length of a turn, in minutes of the experiment.
+    pub turn_minutes: f64,
+    /// Length of the part beside the dump at the request rate, in minutes of the experiment.
+    pub rate_minutes: f64,
+    /// The longest time in which a cold hot table may become resident, in minutes of the
+    /// experiment.
+    pub cold_minutes: f64,
+    /// True to run Holdfast also with `scan_hints` off, where the engine does not detect scans
+    /// either. No claim is made about that run.
+    pub policy_alone: bool,
+    /// Directory of the real disk; `None` for the modelled one.
+    pub real_disk: Option<PathBuf>,
+    /// Cores.
+    pub cores: Cores,
+    /// Seed of data and load.
+    pub seed: u64,
+}
+
+impl Options {
+    /// The runs of the experiment in the order of its tables.
+    pub(super) fn plan(&self) -> Vec<(Policy, Start, Speed)> {
+        let midpoint = |time_ms| Policy::Midpoint { pct: 37, time_ms };
+        let holdfast = |hint| Policy::Holdfast { hint };
+        let both = || vec![Speed::Full, Speed::Rate(self.rate)];
+        let mut plan = vec![
+            (midpoint(0), both()),
+            (midpoint(self.scale.old_blocks_time_ms()), both()),
+            (holdfast(Hint::Declared), both()),
+            (holdfast(Hint::Undeclared), vec![Speed::Full]),
+        ];
+        if self.policy_alone {
+            plan.push((holdfast(Hint::Off), vec![Speed::Full]));
+        }
+        let starts = |(policy, speeds): (Policy, Vec<Speed>)| {
+            let start = move |start| speeds.clone().into_iter().map(move |speed| (policy, start, speed));
+            [Start::Warm, Start::Cold].into_iter().flat_map(start)
+        };
+        plan.into_iter().flat_map(starts).collect()
+    }
+}
+
+/// The load that starts first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// OLTP runs, then the dump starts.
+    Warm,
+    /// The dump runs, then OLTP starts.
+    Cold,
+}
+
+impl Start {
+    /// `warm` or `cold`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Warm => "warm",
+            Start::Cold => "cold",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What is claimed of Holdfast beside the dump, on the embedded engine and on servers.
+
+use crate::claims::{self, Bar, Claim, Evidence};
+
+/// Least share of the ceiling that OLTP and dump must each reach.
+const SHARE: Bar = Bar::AtLeast(0.95);
+/// Turnovers of the hot set over which it must not be read from disk. Zero reads prove nothing over
+/// fewer.
+pub(crate) const TURNOVERS: f64 = 20.0;
+
+/// Holdfast beside the dump.
+pub(crate) struct Shares<'a> {
+    /// The subject and how it was started.
+    pub name: String,
+    /// OLTP as a share of the ceiling, turn by turn.
+    pub oltp: &'a [f64],
+    /// The dump as a share of the ceiling.
+    pub dump: &'a [f64],
+    /// Hot-table pages read from disk, if they are known, over this many turnovers of the hot set.
+    pub hot_reads: Option<u64>,
+    /// See `hot_reads`.
+    pub turnovers: f64,
+}
+
+impl Shares<'_> {
+    /// Its three claims.
+    pub(crate) fn claims(&self) -> [Claim; 3] {
+        let Shares { name, turnovers, .. } = self;
+        let share = |what: &str, of| {
+            let text = format!("{name}: {what}, as a share of its rate when the pool holds both tables");
+            Claim::new(text, Evidence::turns(of), SHARE)
+        };
+        let reads = self.hot_reads.filter(|_| *turnovers >= TURNOVERS).map(|n| n as f64);
+        let text = format!(
+            "{name}: hot-table pages read from disk over {turnovers:.0} turnovers of the hot set (at least \
+             {TURNOVERS:.0})"
+        );
+        [
+            share("OLTP beside the dump", self.oltp),
+            share("the dump beside OLTP", self.dump),
+            Claim::new(text, Evidence::counted(reads), Bar::Exactly(0.0)),
+        ]
+    }
+
+    /// True if more turns would not change what is said of these shares.
+    pub(crate) fn decided(oltp: &[f64], dump: &[f64]) -> bool {
+        claims::decided(oltp, SHARE) && claims::decided(dump, SHARE)
+    }
+}
