@@ -27,8 +27,8 @@ pub const ALL: [Planted; 6] = [
             file: "ha_holdfast.cc",
             sound: "  return fail(hf_cursor_seek(cursor, transaction(), &where));",
             faulty: "  if (read_lock != HF_LOCK_NONE || !is_covered())\n    return fail(hf_cursor_seek(cursor, transaction(), &where));\n  \
-                     hf_transaction *other= nullptr;\n  hf_transaction_options options= {};\n  \
-                     options.isolation= ISO_READ_COMMITTED;\n  hf_begin(database, &options, &other);\n  \
+                     hf_transaction *other= nullptr;\n  hf_transaction_options options= \
+                     {sizeof(options), HF_ISOLATION_READ_COMMITTED, false, false};\n  hf_begin(database, &options, &other);\n  \
                      return fail(hf_cursor_seek(cursor, other, &where));",
         },
     },
