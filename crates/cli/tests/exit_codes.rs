@@ -14,7 +14,9 @@ fn text(bytes: &[u8]) -> String {
 fn help_succeeds_and_lists_the_codes() {
     let out = holdfast(&["--help"]);
     assert_eq!(out.status.code(), Some(0));
-    assert!(text(&out.stdout).contains("3  a claim of an experiment does not hold"));
+    for code in ["3  a claim of an experiment cannot be told", "4  a claim of an experiment fails"] {
+        assert!(text(&out.stdout).contains(code), "{code}");
+    }
     for command in ["lab", "sim", "check", "stat", "backup", "restore", "compact", "dump-page", "dump-log"] {
         assert_eq!(holdfast(&[command, "--help"]).status.code(), Some(0), "{command}");
     }

@@ -2,7 +2,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`cli`] | the arguments of `holdfast lab` |
+//! | [`registry`] | the one list of the experiments |
+//! | [`cli`], [`args`] | the command line of `holdfast lab`, and the arguments of each experiment |
 //! | [`experiments`] | one file (or folder) per experiment |
 //! | [`target`] | what they run against: the embedded engine |
 //! | [`server`] | the same on real servers, with real clients |
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod args;
 pub mod bench;
 pub mod claims;
 pub mod cli;
@@ -29,6 +31,7 @@ pub mod measure;
 pub mod picture;
 pub mod pin;
 pub mod progress;
+pub mod registry;
 pub mod report;
 pub mod rig;
 pub mod server;

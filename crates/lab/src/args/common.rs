@@ -9,7 +9,7 @@ use crate::server::address::Address;
 use crate::server::foreign;
 
 /// The default folder for reports.
-pub(super) const DIRECTORY: &str = ".lab";
+pub(crate) const DIRECTORY: &str = ".lab";
 
 /// The disk that an experiment runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,7 +92,7 @@ pub struct CommonArgs {
 
 impl CommonArgs {
     /// The path of the report of `experiment`, if one is wanted.
-    pub(super) fn report_path(&self, experiment: &str) -> Option<PathBuf> {
+    pub(crate) fn report_path(&self, experiment: &str) -> Option<PathBuf> {
         let default = || PathBuf::from(DIRECTORY).join(format!("{experiment}.html"));
         (!self.no_report).then(|| self.report.clone().unwrap_or_else(default))
     }

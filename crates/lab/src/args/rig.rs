@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
@@ -47,110 +47,79 @@ pub enum WorkloadArg {
     Dbt2,
 }
 
-/// The experiments on the embedded engine.
-#[derive(Debug, Subcommand)]
-pub enum RigExperiment {
-    /// The active set a little larger than the pool: misses and throughput at every pool size
-    #[command(after_help = REAL)]
-    Overflow(RigArgs),
-    /// Updates in place beside a long snapshot: history, free pages, versions
-    #[command(after_help = MEMORY)]
-    Purge(RigArgs),
-    /// The checkpoint age under updates: is flushing even
-    #[command(after_help = BOTH)]
-    Flush(RigArgs),
-    /// 1 to 256 sessions beside a control that only computes
-    #[command(after_help = MEMORY)]
-    Sessions(RigArgs),
-    /// The same workload, ten times the pages: what a miss costs
-    #[command(after_help = REAL)]
-    Iobound(RigArgs),
-    /// Everything at once for a long time: half an hour with --full
-    #[command(after_help = REAL)]
-    Soak(RigArgs),
+/// The experiments that have these arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RigExperiment {
+    Overflow,
+    Purge,
+    Flush,
+    Sessions,
+    Iobound,
+    Soak,
 }
 
-const REAL: &str = "The data is on files in --dir, for the disk is a part of the question: --disk has no effect here.";
-const MEMORY: &str = "The database is in memory, so that sessions never wait for a disk: --disk has no effect here.";
-const BOTH: &str = "Runs on the modelled disk and on files in --dir, one after the other: --disk has no effect here.";
-
-impl RigExperiment {
-    /// Its arguments.
-    pub(crate) fn args(&self) -> &RigArgs {
-        match self {
-            RigExperiment::Overflow(args)
-            | RigExperiment::Purge(args)
-            | RigExperiment::Flush(args)
-            | RigExperiment::Sessions(args)
-            | RigExperiment::Iobound(args)
-            | RigExperiment::Soak(args) => args,
-        }
-    }
-
+impl RigArgs {
     /// Runs the experiment on the target that the arguments name.
-    pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
-        let has_a_choice = matches!(self, RigExperiment::Flush(_) | RigExperiment::Sessions(_))
-            && self.args().common.target != TargetArg::Embedded;
+    pub(crate) fn run(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
+        let has_a_choice =
+            matches!(what, RigExperiment::Flush | RigExperiment::Sessions) && self.common.target != TargetArg::Embedded;
         ensure!(
-            has_a_choice || self.args().workload == WorkloadArg::Dbstress,
+            has_a_choice || self.workload == WorkloadArg::Dbstress,
             "--workload is for flush and sessions on servers: --target mariadb or dsn:"
         );
         ensure!(
-            self.args().log_mib.is_empty() || matches!(self, RigExperiment::Flush(_)),
+            self.log_mib.is_empty() || what == RigExperiment::Flush,
             "--log-mib is for flush: it is about the redo log"
         );
-        match &self.args().common.target {
-            TargetArg::Embedded => self.embedded(progress),
-            TargetArg::MariaDb => self.on_servers(progress),
+        match &self.common.target {
+            TargetArg::Embedded => self.embedded(what, progress),
+            TargetArg::MariaDb => self.on_servers(what, progress),
             TargetArg::Server(address) => {
-                let engine = self.args().engines.first().copied().unwrap_or(Engine::Innodb);
-                running::run(self.on_running_server()?, address, engine, progress)
+                let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
+                running::run(self.on_running_server(what)?, address, engine, progress)
             }
-            TargetArg::Historic(server) => server::historic::in_turns(*server, self.on_running_server()?, progress),
+            TargetArg::Historic(server) => server::historic::in_turns(*server, self.on_running_server(what)?, progress),
         }
     }
 
-    fn on_servers(&self, progress: &mut Progress) -> Result<(Document, String)> {
-        let args = self.args();
-        match self {
-            RigExperiment::Sessions(_) => server::sessions::run(&args.server_sessions(), progress),
-            RigExperiment::Purge(_) => server::purge::run(&args.server_purge(), progress),
-            RigExperiment::Flush(_) => server::flush::run(&args.server_flush(), progress),
-            RigExperiment::Overflow(_) => server::overflow::run(&args.server_overflow(), progress),
-            RigExperiment::Iobound(_) => server::iobound::run(&args.server_iobound(), progress),
-            RigExperiment::Soak(_) => bail!("soak runs on the embedded engine only; leave --target out"),
+    fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
+        match what {
+            RigExperiment::Sessions => server::sessions::run(&self.server_sessions(), progress),
+            RigExperiment::Purge => server::purge::run(&self.server_purge(), progress),
+            RigExperiment::Flush => server::flush::run(&self.server_flush(), progress),
+            RigExperiment::Overflow => server::overflow::run(&self.server_overflow(), progress),
+            RigExperiment::Iobound => server::iobound::run(&self.server_iobound(), progress),
+            RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
         }
     }
 
-    fn on_running_server(&self) -> Result<What> {
-        let args = self.args();
-        ensure!(args.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
-        match self {
-            RigExperiment::Sessions(_) => Ok(What::Sessions(args.server_sessions())),
-            RigExperiment::Purge(_) => Ok(What::Purge(args.server_purge())),
-            RigExperiment::Flush(_) => Ok(What::Flush(args.server_flush())),
-            RigExperiment::Overflow(_) => {
-                Ok(What::Overflow { options: args.server_overflow(), any_pool: args.common.full })
+    fn on_running_server(&self, what: RigExperiment) -> Result<What> {
+        ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
+        match what {
+            RigExperiment::Sessions => Ok(What::Sessions(self.server_sessions())),
+            RigExperiment::Purge => Ok(What::Purge(self.server_purge())),
+            RigExperiment::Flush => Ok(What::Flush(self.server_flush())),
+            RigExperiment::Overflow => {
+                Ok(What::Overflow { options: self.server_overflow(), any_pool: self.common.full })
             }
-            RigExperiment::Iobound(_) => {
+            RigExperiment::Iobound => {
                 bail!("iobound sets the server's cache; --target mariadb starts servers for it")
             }
-            RigExperiment::Soak(_) => bail!("soak runs on the embedded engine only; leave --target out"),
+            RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
         }
     }
 
-    fn embedded(&self, progress: &mut Progress) -> Result<(Document, String)> {
-        let args = self.args();
-        match self {
-            RigExperiment::Overflow(_) => overflow::run(&args.overflow(), progress),
-            RigExperiment::Purge(_) => purge::run(&args.purge(), progress),
-            RigExperiment::Flush(_) => flush::run(&args.flush(), progress),
-            RigExperiment::Sessions(_) => sessions::run(&args.sessions(), progress),
-            RigExperiment::Iobound(_) => {
+    fn embedded(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
+        match what {
+            RigExperiment::Overflow => overflow::run(&self.overflow(), progress),
+            RigExperiment::Purge => purge::run(&self.purge(), progress),
+            RigExperiment::Flush => flush::run(&self.flush(), progress),
+            RigExperiment::Sessions => sessions::run(&self.sessions(), progress),
+            RigExperiment::Iobound => {
                 progress.step("looking for fio");
-                iobound::run(&args.iobound(), progress)
+                iobound::run(&self.iobound(), progress)
             }
-            RigExperiment::Soak(_) => soak::run(&args.soak(), progress),
+            RigExperiment::Soak => soak::run(&self.soak(), progress),
         }
     }
 }

@@ -1,0 +1,165 @@
+//! The arguments of `sideload`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use holdfast_workload::dist::Kind;
+
+use super::common::{CommonArgs, DiskArg, TargetArg};
+use crate::document::Document;
+use crate::experiments::sideload;
+use crate::experiments::sideload::scale::Scale;
+use crate::pin::Cores;
+use crate::progress::Progress;
+use crate::server::contender::{Contender, Engine};
+use crate::server::{self, foreign};
+use crate::turns::Rounds;
+
+/// `holdfast lab sideload`.
+#[derive(Debug, Args)]
+pub struct SideloadArgs {
+    /// The arguments of all experiments.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Divide tables and pool by S [default: 20, with --quick 30, with --full 1]
+    #[arg(long, value_name = "S", value_parser = above_zero)]
+    pub scale: Option<f64>,
+    /// Make disk, request rate and dump D times as fast [default: 5, with --quick 6, with --full 1]
+    #[arg(long, value_name = "D", value_parser = above_zero)]
+    pub speed: Option<f64>,
+    /// OLTP sessions
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
+    #[arg(long, value_name = "TPS", value_parser = above_zero)]
+    pub rate: Option<f64>,
+    /// Rows per second that the dump's client takes; 0: no limit [default: the published pace x D]
+    #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
+    pub dump_rate: Option<f64>,
+    /// With --target mariadb: the engines [default: all, with --quick innodb,holdfast]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
+    pub engines: Vec<Engine>,
+    /// Distribution of the rows that OLTP reads: uniform, special, pareto or zipf
+    #[arg(long, default_value = "uniform", value_name = "KIND")]
+    pub rand_type: Kind,
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(v) if v > 0.0 && v.is_finite() => Ok(v),
+        _ => Err("give a number above 0".to_owned()),
+    }
+}
+
+fn zero_or_above(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(v) if v >= 0.0 && v.is_finite() => Ok(v),
+        _ => Err("give a number, 0 or above".to_owned()),
+    }
+}
+
+impl SideloadArgs {
+    fn options(&self) -> sideload::Options {
+        let common = &self.common;
+        let (size, speed) = match (common.quick, common.full) {
+            (true, _) => (36.0, 5.0),
+            (_, true) => (1.0, 1.0),
+            _ => (20.0, 5.0),
+        };
+        let scale = Scale::new(self.scale.unwrap_or(size), self.speed.unwrap_or(speed), 1.0);
+        let dump_rate = self.dump_rate.unwrap_or_else(|| scale.dump_rows_per_second());
+        sideload::Options {
+            scale,
+            distribution: self.rand_type,
+            threads: usize::from(self.threads),
+            rate: self.rate.unwrap_or_else(|| scale.rate()),
+            dump_rows_per_second: (dump_rate > 0.0).then_some(dump_rate),
+            turns: 15,
+            enough: Duration::from_secs(if common.full { 3600 } else { 60 }),
+            turn_minutes: if common.quick { 0.3 } else { 0.5 },
+            rate_minutes: if common.quick { 3.0 } else { 4.0 },
+            cold_minutes: 8.0,
+            policy_alone: !common.quick,
+            real_disk: common.real_disk(),
+            cores: Cores::new(!common.no_pin),
+            seed: common.seed,
+        }
+    }
+}
+
+impl SideloadArgs {
+    /// On private servers sizes shrink less than on the engine alone, since small pools cause
+    /// problems of their own there.
+    fn server_options(&self) -> server::sideload::Options {
+        let common = &self.common;
+        let (size, speed) = match (common.quick, common.full) {
+            (true, _) => (16.0, 5.0),
+            (_, true) => (1.0, 1.0),
+            _ => (4.0, 5.0),
+        };
+        let size = self.scale.unwrap_or(size);
+        let scale = Scale::new(size, self.speed.unwrap_or(speed), 1.0);
+        // MyRocks takes long to load, and has no buffer pool that a dump could wash out.
+        let engines = match (self.engines.as_slice(), common.quick) {
+            ([], true) => &[Engine::Innodb, Engine::Holdfast],
+            ([], false) => Engine::value_variants(),
+            (named, _) => named,
+        };
+        let old_blocks_time_ms = scale_time(1000.0, size);
+        let contenders = engines.iter().flat_map(|e| e.contenders(old_blocks_time_ms)).collect();
+        self.on_server(scale, size, contenders)
+    }
+
+    fn on_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> server::sideload::Options {
+        let common = &self.common;
+        let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
+        let times = server::sideload::Times {
+            turn: Duration::from_secs(1),
+            rounds: if common.quick { Rounds::up_to_four_times(10) } else { Rounds::up_to_twice(80) },
+            alone: seconds(3, 10),
+            patience: seconds(12, 60),
+        };
+        let (rows, threads) = (scale.hot_rows(), usize::from(self.threads));
+        let oltp = server::load::Oltp {
+            rate: self.rate,
+            distribution: self.rand_type.to_string(),
+            ..server::load::Oltp::read_only(rows, server::data::SCHEMA, threads, common.seed)
+        };
+        let (modelled, cores) = (common.disk == Some(DiskArg::Model), Cores::new(!common.no_pin));
+        server::sideload::Options { scale, size, contenders, oltp, times, modelled, cores }
+    }
+
+    /// Runs on the target that the arguments name.
+    pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+        let common = &self.common;
+        match &common.target {
+            TargetArg::Embedded => sideload::run(&self.options(), progress),
+            TargetArg::MariaDb => server::run(&self.server_options(), progress),
+            TargetArg::Historic(server) => {
+                anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
+                let pool = if common.quick {
+                    32 << 20
+                } else if common.full {
+                    512 << 20
+                } else {
+                    128 << 20
+                };
+                let make = |scale, size, contenders| self.on_server(scale, size, contenders);
+                server::historic::sideload(*server, pool, &Cores::new(!common.no_pin), &make, progress)
+            }
+            TargetArg::Server(address) => {
+                anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
+                let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
+                let make = |scale, size, contenders| self.on_server(scale, size, contenders);
+                foreign::run("A running server", address, engine, self.scale, &make, progress)
+            }
+        }
+    }
+}
+
+/// Scales a time of the published size to one that is `size` times smaller: what takes that time
+/// shrinks with the size.
+fn scale_time(ms: f64, size: f64) -> u32 {
+    (ms / size).round().max(1.0) as u32
+}

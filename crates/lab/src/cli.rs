@@ -1,0 +1,232 @@
+//! The command line of `holdfast lab`: a subcommand for each experiment of the
+//! [registry](crate::registry), and `all`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use serde_json::json;
+
+use crate::args::common::{CommonArgs, DIRECTORY, TargetArg};
+use crate::claims::Answer;
+use crate::conditions::Watch;
+use crate::document::{self, Document};
+use crate::machine::Machine;
+use crate::pin;
+use crate::progress::Progress;
+use crate::registry::{EXPERIMENTS, Experiment};
+use crate::server::turns;
+use crate::{report, text};
+
+/// `holdfast lab`: the experiments.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// The experiment.
+    #[command(subcommand)]
+    pub experiment: Chosen,
+}
+
+/// The experiment that was chosen, with its arguments.
+#[derive(Debug)]
+pub struct Chosen {
+    /// `None` for all of them.
+    one: Option<&'static Experiment>,
+    matches: ArgMatches,
+}
+
+impl Chosen {
+    fn common(&self) -> Result<CommonArgs> {
+        Ok(CommonArgs::from_arg_matches(&self.matches)?)
+    }
+}
+
+/// The subcommand for all experiments.
+const ALL: &str = "all";
+
+const ALL_EXAMPLES: &str = "\
+Examples:
+  holdfast lab all --quick --check --report all.html
+  holdfast lab all --dir /mnt/ssd --json all.json";
+
+impl Subcommand for Chosen {
+    fn augment_subcommands(lab: Command) -> Command {
+        let all = CommonArgs::augment_args(Command::new(ALL));
+        let all = all.about("All experiments, one report").after_help(ALL_EXAMPLES);
+        lab.subcommands(EXPERIMENTS.iter().map(Experiment::command)).subcommand(all)
+    }
+
+    fn augment_subcommands_for_update(lab: Command) -> Command {
+        Chosen::augment_subcommands(lab)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        name == ALL || EXPERIMENTS.iter().any(|one| one.name == name)
+    }
+}
+
+impl FromArgMatches for Chosen {
+    fn from_arg_matches(lab: &ArgMatches) -> Result<Chosen, clap::Error> {
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (name, matches) = lab.subcommand().ok_or_else(missing)?;
+        let one = EXPERIMENTS.iter().find(|one| one.name == name);
+        Ok(Chosen { one, matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, lab: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Chosen::from_arg_matches(lab)?;
+        Ok(())
+    }
+}
+
+/// Runs an experiment and writes its document and report. Returns the worst answer to a claim with
+/// `--check`, else [`Answer::Holds`].
+///
+/// # Errors
+/// If the experiment cannot be run, or a file cannot be written.
+pub fn run(args: &LabArgs) -> Result<Answer> {
+    let common = &args.experiment.common()?;
+    std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
+    let mut progress = Progress::new();
+    let result = match args.experiment.one {
+        None => all(common, &mut progress).map(|(documents, text)| (Written::All(documents), text)),
+        Some(one) => experiment(one, &args.experiment.matches, &mut progress)
+            .map(|(document, text)| (Written::One(Box::new(document)), text)),
+    };
+    progress.finish();
+    let (written, text) = result?;
+    output(&written, &text, common)?;
+    let worst = written.documents().iter().map(Document::answer).max();
+    Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
+}
+
+/// Runs one experiment, and judges its claims.
+fn experiment(one: &Experiment, matches: &ArgMatches, progress: &mut Progress) -> Result<(Document, String)> {
+    let watch = Watch::start();
+    let result = one.run(matches, progress);
+    // Some experiments pin the thread that runs them; the next one must not begin on that core
+    // alone.
+    pin::unpin();
+    let (mut document, mut text) = result?;
+    document.judge(watch.conditions());
+    text.push_str(&text::verdicts(&document.verdicts));
+    Ok((document, text))
+}
+
+fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, String)> {
+    ensure!(common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
+    let mut documents = Vec::new();
+    let mut text = String::new();
+    for one in &EXPERIMENTS {
+        let name = one.name;
+        // A separate command line, so that each experiment gets its own defaults.
+        let mut words = vec![name.to_owned(), "--seed".to_owned(), common.seed.to_string()];
+        words.extend(["--dir".to_owned(), common.dir.display().to_string()]);
+        let flags = [(common.quick, "--quick"), (common.full, "--full"), (common.no_pin, "--no-pin")];
+        words.extend(flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()));
+        let matches = one.command().try_get_matches_from(words).context("the arguments of an experiment")?;
+        progress.line(&format!("== {name} =="));
+        let (document, shown) = match left_out(one, progress) {
+            Some(said) => said,
+            None => experiment(one, &matches, progress).with_context(|| format!("lab {name}"))?,
+        };
+        text.push_str(&format!("== {name} ==\n\n{shown}\n"));
+        documents.push(document);
+    }
+    text.push_str(&text::summary(&documents));
+    Ok((documents, text))
+}
+
+/// Replaces the results of an experiment that cannot be run here for lack of a server. Then the
+/// report has the other experiments.
+fn left_out(one: &Experiment, progress: &mut Progress) -> Option<(Document, String)> {
+    let error = one.needs_server.then(|| turns::equip(progress).err()).flatten()?;
+    Some(without_server(one, &error))
+}
+
+fn without_server(one: &Experiment, error: &anyhow::Error) -> (Document, String) {
+    let mut document = Document::new(one.name, json!({}), Machine::this(None));
+    one.about.clone_into(&mut document.title);
+    document.figures.words = vec![format!("Left out: it needs a MariaDB server. {error:#}.")];
+    let text = document.figures.text();
+    (document, text)
+}
+
+/// The result of a run.
+enum Written {
+    One(Box<Document>),
+    All(Vec<Document>),
+}
+
+impl Written {
+    fn documents(&self) -> &[Document] {
+        match self {
+            Written::One(document) => std::slice::from_ref(document),
+            Written::All(documents) => documents,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Written::One(document) => &document.experiment,
+            Written::All(_) => "all",
+        }
+    }
+
+    fn write_json(&self, path: &Path) -> Result<()> {
+        match self {
+            Written::One(document) => document::write_json(document.as_ref(), path),
+            Written::All(documents) => document::write_json(documents, path),
+        }
+    }
+
+    fn write_report(&self, path: &Path) -> Result<()> {
+        match self {
+            Written::One(document) => report::write(document, path),
+            Written::All(documents) => report::write_all(documents, path),
+        }
+    }
+}
+
+fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
+    // With the document on standard output, the text goes to standard error.
+    let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if json_on_stdout {
+        eprintln!("{text}");
+    } else if let Err(error) = writeln!(std::io::stdout().lock(), "{text}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        // A reader that closed the pipe does not lose the document and the report.
+        return Err(error).context("print the figures");
+    }
+    if let Some(path) = &common.json {
+        written.write_json(path).with_context(|| format!("write {}", path.display()))?;
+    }
+    if let Some(path) = common.report_path(written.name()) {
+        if common.report.is_none() {
+            std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
+        }
+        written.write_report(&path)?;
+        eprintln!("report: {}", path.display());
+    }
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    eprintln!("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_says_why() {
+        let (document, text) = without_server(&EXPERIMENTS[0], &anyhow::anyhow!("apt is not installed"));
+        let page = report::page_of_all(&[document]);
+        for said in [&text, &page] {
+            assert!(said.contains("Left out: it needs a MariaDB server. apt is not installed."), "{said}");
+        }
+        assert!(!page.contains("A dump beside OLTP"), "the body of another experiment");
+    }
+}
