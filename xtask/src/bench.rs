@@ -1,6 +1,8 @@
-//! Benchmarks: the engine's own parts, and the comparison with its peers.
+//! Benchmarks: the engine's own parts, the comparison with its peers, how all scale with cores.
 
-use std::path::Path;
+mod pack;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Subcommand;
@@ -18,37 +20,86 @@ pub enum What {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measure how operations scale with threads, beside LMDB, RocksDB and redb
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Passed on to the measurement; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`), with all that they
+    /// need, for a machine with more cores
+    Pack {
+        /// The archive to write
+        file: PathBuf,
+        /// Leave the server out
+        #[arg(long)]
+        without_server: bool,
+    },
 }
 
 /// Runs the comparison, or without an argument the benchmarks of the parts.
 pub fn run(what: Option<What>) -> anyhow::Result<()> {
     match what {
         Some(What::Compare { args }) => compare(&args),
+        Some(What::Scale { args }) => scale(&args),
+        Some(What::Pack { file, without_server }) => pack::run(&file, !without_server),
         None => parts(),
     }
 }
 
+const BINDGEN: Need = Need {
+    package: "libclang-dev",
+    reason: "RocksDB's bindings are generated with it",
+    is_there: packages::has_libclang,
+};
+
+const ROCKSDB: Need = Need {
+    package: "librocksdb-dev",
+    reason: "RocksDB itself",
+    is_there: || Path::new(&rocksdb().0).join("rocksdb/c.h").exists(),
+};
+
+const FIO: Need = Need {
+    package: "fio",
+    reason: "the yardstick of the larger-than-memory reads",
+    is_there: || works(Command::new("fio").arg("--version")),
+};
+
 fn compare(args: &[String]) -> anyhow::Result<()> {
-    packages::provide(&[
-        Need {
-            package: "libclang-dev",
-            reason: "RocksDB's bindings are generated with it",
-            is_there: packages::has_libclang,
-        },
-        Need {
-            package: "librocksdb-dev",
-            reason: "RocksDB itself",
-            is_there: || Path::new(&rocksdb().0).join("rocksdb/c.h").exists(),
-        },
-        Need {
-            package: "fio",
-            reason: "the yardstick of the larger-than-memory reads",
-            is_there: || works(Command::new("fio").arg("--version")),
-        },
-    ])?;
+    packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
+    check(peers("run --release", "--").args(args))
+}
+
+fn scale(args: &[String]) -> anyhow::Result<()> {
+    packages::provide(&[BINDGEN, ROCKSDB])?;
+    check(peers("run --release", "-- scale").args(args))
+}
+
+/// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter, and
+/// the measurement of scaling at a size that says nothing about speed.
+pub fn smoke() -> anyhow::Result<()> {
+    packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
+    check(&mut peers("test --release", ""))?;
+    compare(&["--smoke".into()])?;
+    std::fs::create_dir_all(".lab")?;
+    let quick = "--rows 2000 --threads 1,2 --turns 2 --seconds 0.05 --json .lab/scale.json --picture .lab/scale.svg";
+    scale(&quick.split(' ').map(String::from).collect::<Vec<_>>())?;
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(".lab/scale.json")?)?;
+    // Three operations that commit nothing, four in three modes; four engines, two numbers of threads.
+    let cells = result["cells"].as_array().map_or(0, Vec::len);
+    anyhow::ensure!(cells == (3 + 4 * 3) * 4 * 2, "the measurement of scaling has {cells} cells");
+    let panels = std::fs::read_to_string(".lab/scale.svg")?.matches("<g ").count();
+    anyhow::ensure!(panels == 15, "the picture of scaling has {panels} panels");
+    Ok(())
+}
+
+/// `cargo` in the workspace of the peers.
+fn peers(command: &str, rest: &str) -> Command {
     let (include, lib) = rocksdb();
-    let mut run = cargo("run --release --manifest-path bench/compare/Cargo.toml --");
-    check(run.args(args).env(ROCKSDB_INCLUDE, include).env(ROCKSDB_LIB, lib))
+    let mut cargo = cargo(&format!("{command} --manifest-path bench/compare/Cargo.toml {rest}"));
+    cargo.env(ROCKSDB_INCLUDE, include).env(ROCKSDB_LIB, lib);
+    cargo
 }
 
 const ROCKSDB_INCLUDE: &str = "ROCKSDB_INCLUDE_DIR";

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-pub use holdfast_server::run::{cargo, check, root, works};
+pub use holdfast_server::run::{ROOT, cargo, check, root, works};
 
 /// `cargo` of the nightly toolchain.
 pub fn cargo_nightly(args: &str) -> Command {

@@ -9,7 +9,8 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// A cgroup whose processes may use `bytes` of memory, page cache included. `Err` says why there is none.
+    /// A cgroup whose processes may use `bytes` of memory, page cache included. `Err` says why
+    /// there is none.
     pub fn new(name: &str, bytes: u64) -> Result<Cgroup, String> {
         let name = format!("holdfast-compare-{}-{name}", std::process::id());
         let (dir, limit) = if Path::new("/sys/fs/cgroup/memory").is_dir() {
@@ -32,7 +33,8 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Busy while a process is still ending; the directory is empty of resources then, and named after our id.
+        // Busy while a process is still ending; the directory is empty of resources then, and named
+        // after our id.
         let _ = fs::remove_dir(&self.dir);
     }
 }

@@ -1,14 +1,14 @@
-//! The child: owns one engine, does what the parent's lines of JSON ask, answers each with a line of JSON.
+//! The child: owns one engine, does what the parent's lines of JSON ask, answers each with a line
+//! of JSON.
 
-use std::io::{BufRead, Write};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Options;
 use crate::data::{self, Dice};
-use crate::engines::{self, Engine, Session};
+use crate::engines::{self, Durability, Engine, Session};
+use crate::{Options, process};
 
 /// What one slice does.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ fn cpu() -> Duration {
 pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
     let mut engine: Option<(Box<dyn Engine>, u64)> = None;
     let mut loads = 0;
-    for line in std::io::stdin().lock().lines() {
+    process::serve(|request| {
         let begin = Instant::now();
-        let done = match serde_json::from_str(&line?)? {
+        let done = match request {
             Request::Load { large } => {
                 engine = None;
                 loads += 1;
@@ -74,17 +74,13 @@ pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
             }
         };
         let seconds = begin.elapsed().as_secs_f64();
-        let reply = match done {
+        match done {
             Ok(done) => {
                 Reply { operations: done.operations, seconds, cpu_seconds: done.cpu.as_secs_f64(), error: None }
             }
             Err(error) => Reply { operations: 0, seconds, cpu_seconds: 0.0, error: Some(format!("{error:#}")) },
-        };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", serde_json::to_string(&reply)?)?;
-        out.flush()?;
-    }
-    Ok(())
+        }
+    })
 }
 
 fn load(name: &str, dir: &std::path::Path, rows: u64, options: &Options) -> anyhow::Result<Box<dyn Engine>> {
@@ -101,14 +97,15 @@ fn slice(
     length: Duration,
     seed: u64,
 ) -> anyhow::Result<Done> {
-    engine.wait_for_disk(work == Work::DurableCommit)?;
+    let durability = if work == Work::DurableCommit { Durability::Sync } else { Durability::Write };
+    engine.set_durability(durability)?;
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let start = &start;
                 scope.spawn(move || -> anyhow::Result<Done> {
-                    let mut session = engine.session()?;
+                    let mut session = engine.session(durability)?;
                     let mut dice = Dice::new(seed ^ (thread as u64) << 48);
                     start.wait();
                     let (begin, cpu_before) = (Instant::now(), cpu());
@@ -138,7 +135,7 @@ fn step(session: &mut dyn Session, work: Work, row: u64, done: u64) -> anyhow::R
     match work {
         Work::Get => anyhow::ensure!(session.get(&key)?.is_some(), "row {row} is missing"),
         Work::Range => anyhow::ensure!(session.range(&key, data::RANGE_ROWS)? > 0, "no rows from {row} on"),
-        Work::DurableCommit => session.put_durably(&key, &data::value(row, done + 1))?,
+        Work::DurableCommit => session.put(&key, &data::value(row, done + 1))?,
         Work::ReadModifyWrite => session.read_modify_write(&key)?,
     }
     Ok(())

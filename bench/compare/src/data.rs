@@ -1,4 +1,5 @@
-//! The data and the dice: keys are 8 bytes big-endian, values 100 bytes that do not compress to nothing.
+//! The data and the dice: keys are 8 bytes big-endian, values 100 bytes that do not compress to
+//! nothing.
 
 /// Bytes of a value.
 pub const VALUE_BYTES: usize = 100;

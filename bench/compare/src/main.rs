@@ -1,10 +1,14 @@
-//! Holdfast beside its peers: one workload source, an adapter for each engine, the same memory limit for all.
+//! Holdfast beside its peers: one workload source, an adapter for each engine, the same memory
+//! limit for all.
 //!
-//! The parent starts one child process per engine in a memory cgroup of its own (several engines live in the page
-//! cache, which is charged to the cgroup too), lets each load the same data, and then hands out short slices of
-//! work round robin: every engine meets the same weather of a shared machine. What is reported is the median of a
-//! cell's slices with their spread. For the larger-than-memory reads, slices of `fio` on the same disk with the
-//! same number of synchronous readers take part in the round.
+//! The parent starts one child process per engine in a memory cgroup of its own (several engines
+//! live in the page cache, which is charged to the cgroup too), lets each load the same data, and
+//! then hands out short slices of work round robin: every engine meets the same weather of a shared
+//! machine. What is reported is the median of a cell's slices with their spread. For the
+//! larger-than-memory reads, slices of `fio` on the same disk with the same number of synchronous
+//! readers take part in the round.
+//!
+//! `scale` is another measurement with the same adapters: how operations scale with threads.
 
 #![deny(unsafe_code)]
 
@@ -14,18 +18,36 @@ mod data;
 mod engines;
 mod fio;
 mod parent;
+mod process;
+mod scale;
 mod table;
 
 use clap::Parser;
 
 /// Compares Holdfast with LMDB, redb, fjall, RocksDB and SQLite
-#[derive(Parser, Clone, Debug)]
-#[command(max_term_width = 100)]
+#[derive(Parser)]
+#[command(max_term_width = 100, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    other: Option<Other>,
+}
+
+/// Measurements beside the comparison.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Measure how operations scale with threads
+    Scale(scale::Options),
+}
+
+#[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Engines to run
     #[arg(long, value_delimiter = ',', default_value = "holdfast,lmdb,redb,fjall,rocksdb,sqlite")]
     engines: Vec<String>,
-    /// Memory limit of each engine's process, page cache included, in MiB; engines with a cache of their own get half
+    /// Memory limit of each engine's process, page cache included, in MiB; engines with a cache of
+    /// their own get half
     #[arg(long, default_value_t = 512)]
     memory_mib: u64,
     /// Rows of the in-memory data set (100-byte values)
@@ -61,7 +83,10 @@ impl Options {
 }
 
 fn main() -> anyhow::Result<()> {
-    let mut options = Options::parse();
+    let Arguments { mut options, other } = Arguments::parse();
+    if let Some(Other::Scale(options)) = other {
+        return scale::run(options);
+    }
     if options.smoke {
         options = Options { rows: 5_000, large_rows: Some(20_000), repeats: 1, slice_ms: 100, ..options };
     }

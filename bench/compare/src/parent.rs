@@ -1,21 +1,19 @@
 //! The parent: starts the children, hands out the work round robin, prints the table.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use anyhow::Context;
 
 use crate::cgroup::Cgroup;
 use crate::child::{Reply, Request, Work};
 use crate::fio::Fio;
+use crate::process::{self, Process};
 use crate::table::{self, Row};
 use crate::{Options, engines};
 
 struct Peer {
     name: String,
-    process: Child,
-    requests: ChildStdin,
-    replies: BufReader<ChildStdout>,
+    process: Process,
     _cgroup: Option<Cgroup>,
 }
 
@@ -28,29 +26,26 @@ impl Peer {
                 None
             }
         };
-        // The shell moves itself into the cgroup, then becomes the child: all its memory is counted.
+        // The shell moves itself into the cgroup, then becomes the child: all its memory is
+        // counted.
         let join = cgroup.as_ref().map_or(":".to_string(), Cgroup::join_command);
-        let mut process = Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .arg("-c")
             .arg(format!("{join} && exec \"$0\" \"$@\""))
-            .arg(std::env::current_exe()?)
+            .arg(process::own_program()?)
             .args(["--child", name])
             .args(["--memory-mib", &options.memory_mib.to_string(), "--rows", &options.rows.to_string()])
             .args(["--large-rows", &options.large_rows().to_string()])
             .arg("--dir")
-            .arg(&options.dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("could not start the child for {name}"))?;
-        let requests = process.stdin.take().context("the child has a stdin")?;
-        let replies = BufReader::new(process.stdout.take().context("the child has a stdout")?);
-        Ok(Peer { name: name.to_string(), process, requests, replies, _cgroup: cgroup })
+            .arg(&options.dir);
+        let process = Process::start(&mut command).with_context(|| format!("could not start the child for {name}"))?;
+        Ok(Peer { name: name.to_string(), process, _cgroup: cgroup })
     }
 
     /// Operations per second, and per second of processor time, or what the child said went wrong.
     fn ask(&mut self, request: &Request) -> Result<(f64, f64), String> {
-        let reply = self.exchange(request).map_err(|error| format!("{error:#}"))?;
+        let reply: Reply = self.process.exchange(request).map_err(|error| format!("{error:#}"))?;
         let operations = reply.operations as f64;
         match reply.error {
             Some(error) => Err(error),
@@ -58,17 +53,8 @@ impl Peer {
         }
     }
 
-    fn exchange(&mut self, request: &Request) -> anyhow::Result<Reply> {
-        writeln!(self.requests, "{}", serde_json::to_string(request)?).context("the child has ended")?;
-        let mut line = String::new();
-        self.replies.read_line(&mut line)?;
-        serde_json::from_str(&line).context("the child has ended (out of its memory limit?)")
-    }
-
     fn stop(self) {
-        let Peer { mut process, requests, .. } = self;
-        drop(requests);
-        let _ = process.wait();
+        self.process.end();
     }
 }
 

@@ -16,7 +16,8 @@ pub fn median(samples: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// The table in Markdown: medians, the spread (half the range, in per cent of the median), the best in bold.
+/// The table in Markdown: medians, the spread (half the range, in per cent of the median), the best
+/// in bold.
 pub fn markdown(columns: &[String], rows: &[Row]) -> String {
     let mut out = format!("| operations/s | {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len()));
     for row in rows {

@@ -6,8 +6,14 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// The workspace's root.
+/// Names the folder that stands for the workspace where a program runs on another machine.
+pub const ROOT: &str = "HOLDFAST_ROOT";
+
+/// The workspace's root, or the folder that [`ROOT`] names.
 pub fn root() -> PathBuf {
+    if let Some(root) = std::env::var_os(ROOT) {
+        return root.into();
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this crate lies in the workspace").to_path_buf()
 }
 

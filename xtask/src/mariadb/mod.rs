@@ -123,6 +123,9 @@ pub enum What {
 impl What {
     /// True if the engine is built before the subcommand runs.
     fn needs_engine(&self) -> bool {
+        if let What::Bench(options) = self {
+            return !options.as_is();
+        }
         !matches!(
             self,
             What::Down | What::Client { .. } | What::Sysbench { .. } | What::Package | What::Sanitize { .. }

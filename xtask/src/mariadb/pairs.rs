@@ -9,8 +9,8 @@ use anyhow::Context;
 /// The server counts as idle once it took at most this share of a moment.
 const IDLE_SHARE: u32 = 20;
 const MOMENT: Duration = Duration::from_millis(200);
-/// For how long to wait for that.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// For how long to wait for that, where time is not limited.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is compared: Holdfast's figures are divided by the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,10 @@ pub fn one_pair<T>(pair: usize, slice: impl Fn(Engine) -> anyhow::Result<T>) -> 
     }
 }
 
-/// Waits until the server has nothing left to do, or does not come to an end with it.
-pub fn settle(pid: u32) -> anyhow::Result<()> {
+/// Waits until the server has nothing left to do, for `patience` at most.
+pub fn settle(pid: u32, patience: Duration) -> anyhow::Result<()> {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < patience {
         let before = processor_time(pid)?;
         sleep(MOMENT);
         if processor_time(pid)? - before <= MOMENT / IDLE_SHARE {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable};
 
-use super::{Engine, Session, modified};
+use super::{Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Fjall {
@@ -28,13 +28,15 @@ impl Engine for Fjall {
         Ok(self.db.persist(PersistMode::SyncAll)?)
     }
 
-    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(FjallSession { fjall: self }))
+    fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+        let mode = if durability == Durability::Sync { PersistMode::SyncAll } else { PersistMode::Buffer };
+        Ok(Box::new(FjallSession { fjall: self, mode }))
     }
 }
 
 struct FjallSession<'a> {
     fjall: &'a Fjall,
+    mode: PersistMode,
 }
 
 impl Session for FjallSession<'_> {
@@ -51,14 +53,14 @@ impl Session for FjallSession<'_> {
         Ok(seen)
     }
 
-    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
         self.fjall.rows.insert(key, value)?;
-        Ok(self.fjall.db.persist(PersistMode::SyncAll)?)
+        Ok(self.fjall.db.persist(self.mode)?)
     }
 
     fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()> {
         loop {
-            let mut txn = self.fjall.db.write_tx()?.durability(Some(PersistMode::Buffer));
+            let mut txn = self.fjall.db.write_tx()?.durability(Some(self.mode));
             if let Some(value) = txn.get(&self.fjall.rows, key)? {
                 txn.insert(&self.fjall.rows, key, modified(&value));
             }

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use holdfast::{Database, FlushAtCommit, ReadOptions, TableDefinition, TableLoader, WaitMode, WriteOptions};
 
-use super::{Engine, Session, modified};
+use super::{Appender, Appends, Durability, Engine, Session, modified};
 use crate::data;
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
+const APPENDED: TableDefinition<&[u8], &[u8]> = TableDefinition::new("appended");
 
 pub struct Holdfast {
     db: Database,
@@ -18,7 +19,7 @@ pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Holdfast> {
     let db = Database::builder()
         .cache_size_bytes(memory / 4 * 3)
         .cache_size_max_bytes(memory / 4 * 3)
-        .log_capacity_bytes(256 << 20)
+        .log_capacity_bytes((memory / 2).max(256 << 20))
         .create(dir.join("holdfast"))?;
     Ok(Holdfast { db })
 }
@@ -31,13 +32,49 @@ impl Engine for Holdfast {
         Ok(self.db.create_table_with(&ROWS, load)?)
     }
 
-    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(HoldfastSession { db: &self.db, value: Vec::new(), key: Vec::new() }))
+    fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+        let write = options(durability);
+        Ok(Box::new(HoldfastSession { db: &self.db, write, value: Vec::new(), key: Vec::new() }))
+    }
+}
+
+impl Appends for Holdfast {
+    fn empty_appended(&self) -> anyhow::Result<()> {
+        if self.db.list_tables().iter().any(|table| table.name == APPENDED.name()) {
+            self.db.drop_table(APPENDED.name())?;
+        }
+        Ok(self.db.create_table(&APPENDED)?)
+    }
+
+    fn appender(&self, durability: Durability) -> anyhow::Result<Box<dyn Appender + '_>> {
+        Ok(Box::new(HoldfastAppender { db: &self.db, write: options(durability) }))
+    }
+}
+
+/// Of transactions that wait for a row that another one has locked, rather than start again.
+fn options(durability: Durability) -> WriteOptions {
+    let flush = match durability {
+        Durability::Lazy => FlushAtCommit::Lazy,
+        Durability::Write => FlushAtCommit::Write,
+        Durability::Sync => FlushAtCommit::Sync,
+    };
+    WriteOptions::new().flush_at_commit(flush).snapshot_isolation(false)
+}
+
+struct HoldfastAppender<'a> {
+    db: &'a Database,
+    write: WriteOptions,
+}
+
+impl Appender for HoldfastAppender<'_> {
+    fn append(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        Ok(self.db.transact_with(&self.write, |txn| txn.open_table(&APPENDED)?.insert(key, value).map(drop))?)
     }
 }
 
 struct HoldfastSession<'a> {
     db: &'a Database,
+    write: WriteOptions,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -61,15 +98,12 @@ impl Session for HoldfastSession<'_> {
         Ok(seen)
     }
 
-    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
-        // Once in a while another thread writes the same row: then again.
-        let options = WriteOptions::new().flush_at_commit(FlushAtCommit::Sync);
-        Ok(self.db.transact_with(&options, |txn| txn.open_table(&ROWS)?.upsert(key, value).map(drop))?)
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        Ok(self.db.transact_with(&self.write, |txn| txn.open_table(&ROWS)?.upsert(key, value).map(drop))?)
     }
 
     fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()> {
-        let options = WriteOptions::new().flush_at_commit(FlushAtCommit::Write).snapshot_isolation(false);
-        let txn = self.db.begin_write_with(&options)?;
+        let txn = self.db.begin_write_with(&self.write)?;
         {
             let table = txn.open_table(&ROWS)?;
             if let Some(value) = table.get_for_update(key, WaitMode::Wait)? {

@@ -10,19 +10,34 @@ mod sqlite;
 use std::path::Path;
 
 use anyhow::bail;
+use serde::{Deserialize, Serialize};
+
+/// What a commit waits for.
+#[derive(Serialize, Deserialize, clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the log is written and synced once in a while.
+    Lazy,
+    /// The log is handed to the operating system.
+    Write,
+    /// The log is on the disk.
+    Sync,
+}
 
 /// What the engines have to do.
 pub trait Engine: Sync {
-    /// Loads rows `0..rows` in key order by the engine's fastest documented way, durable at the end.
+    /// Loads rows `0..rows` in key order by the engine's fastest documented way, durable at the
+    /// end.
     fn bulk_load(&self, rows: u64) -> anyhow::Result<()>;
 
-    /// Whether commits of the slices to come wait for the disk; for engines that set this per database.
-    fn wait_for_disk(&self, _wait: bool) -> anyhow::Result<()> {
+    /// The durability of the sessions to come, for engines that set it per database. No session is
+    /// open.
+    fn set_durability(&self, _durability: Durability) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// A session for one thread.
-    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>>;
+    /// A session for one thread, whose commits are as durable as `durability`, or as the nearest
+    /// mode.
+    fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>>;
 }
 
 /// What one thread does.
@@ -33,10 +48,10 @@ pub trait Session {
     /// Reads `count` rows from `key` on; returns how many there were.
     fn range(&mut self, key: &[u8], count: usize) -> anyhow::Result<usize>;
 
-    /// Overwrites one row and makes that durable.
-    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()>;
+    /// Overwrites one row in a transaction of its own.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()>;
 
-    /// Reads one row, changes it, writes it back in one transaction that is committed without waiting for the disk.
+    /// Reads one row with a lock, changes it, and writes it back, in one transaction.
     fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()>;
 }
 
@@ -52,6 +67,45 @@ pub fn open(name: &str, dir: &Path, memory: u64) -> anyhow::Result<Box<dyn Engin
         "sqlite" => Box::new(sqlite::open(dir, memory)?),
         _ => bail!("no adapter for `{name}`"),
     })
+}
+
+/// A second table, to the end of which rows are inserted.
+pub trait Appends: Engine {
+    /// Empties the table where the engine can do so at once; keys of later rows are larger in any
+    /// case.
+    fn empty_appended(&self) -> anyhow::Result<()>;
+
+    /// A session for one thread.
+    fn appender(&self, durability: Durability) -> anyhow::Result<Box<dyn Appender + '_>>;
+}
+
+/// What one thread does to the second table.
+pub trait Appender {
+    /// Inserts one row in a transaction of its own.
+    fn append(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()>;
+}
+
+/// Opens (or creates) an engine that has a second table as well.
+pub fn open_appends(name: &str, dir: &Path, memory: u64) -> anyhow::Result<Box<dyn Appends>> {
+    std::fs::create_dir_all(dir)?;
+    Ok(match name {
+        "holdfast" => Box::new(holdfast::open(dir, memory)?),
+        "lmdb" => Box::new(lmdb::open(dir, memory)?),
+        "redb" => Box::new(redb::open(dir, memory)?),
+        "rocksdb" => Box::new(rocksdb::open(dir, memory)?),
+        _ => bail!("`{name}` is not measured; there are holdfast, lmdb, redb, rocksdb"),
+    })
+}
+
+/// What the engine does in each mode of durability, for the table.
+pub fn modes(name: &str) -> &'static str {
+    match name {
+        "holdfast" => "lazy: log written and synced each second; write: written at commit; sync: synced at commit",
+        "lmdb" => "lazy and write: MDB_NOSYNC, pages written at commit; sync: the default",
+        "redb" => "lazy and write: Durability::None, nothing written at commit; sync: Durability::Immediate",
+        "rocksdb" => "lazy and write: log written at commit; sync: synced at commit",
+        _ => "",
+    }
 }
 
 /// How the engine is set up, for the table.

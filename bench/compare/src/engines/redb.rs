@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::{Engine, Session, modified};
+use super::{Appender, Appends, Durability, Engine, Session, modified};
 use crate::data;
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
+const APPENDED: TableDefinition<&[u8], &[u8]> = TableDefinition::new("appended");
 
 pub struct Redb {
     db: Database,
@@ -31,13 +32,48 @@ impl Engine for Redb {
         Ok(())
     }
 
-    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(RedbSession { db: &self.db }))
+    fn set_durability(&self, _durability: Durability) -> anyhow::Result<()> {
+        // Pages that commits without durability have freed become usable again with one that has
+        // it.
+        Ok(self.db.begin_write()?.commit()?)
+    }
+
+    fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(RedbSession { db: &self.db, durability: mode(durability) }))
+    }
+}
+
+impl Appends for Redb {
+    fn empty_appended(&self) -> anyhow::Result<()> {
+        let txn = self.db.begin_write()?;
+        txn.delete_table(APPENDED)?;
+        Ok(txn.commit()?)
+    }
+
+    fn appender(&self, durability: Durability) -> anyhow::Result<Box<dyn Appender + '_>> {
+        Ok(Box::new(RedbSession { db: &self.db, durability: mode(durability) }))
+    }
+}
+
+impl Appender for RedbSession<'_> {
+    fn append(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        let mut txn = self.db.begin_write()?;
+        txn.set_durability(self.durability)?;
+        txn.open_table(APPENDED)?.insert(key, value)?;
+        Ok(txn.commit()?)
+    }
+}
+
+fn mode(durability: Durability) -> redb::Durability {
+    match durability {
+        Durability::Lazy | Durability::Write => redb::Durability::None,
+        Durability::Sync => redb::Durability::Immediate,
     }
 }
 
 struct RedbSession<'a> {
     db: &'a Database,
+    durability: redb::Durability,
 }
 
 impl Session for RedbSession<'_> {
@@ -56,9 +92,9 @@ impl Session for RedbSession<'_> {
         Ok(seen)
     }
 
-    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
         let mut txn = self.db.begin_write()?;
-        txn.set_durability(Durability::Immediate)?;
+        txn.set_durability(self.durability)?;
         txn.open_table(ROWS)?.insert(key, value)?;
         txn.commit()?;
         Ok(())
@@ -66,7 +102,7 @@ impl Session for RedbSession<'_> {
 
     fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()> {
         let mut txn = self.db.begin_write()?;
-        txn.set_durability(Durability::None)?;
+        txn.set_durability(self.durability)?;
         {
             let mut table = txn.open_table(ROWS)?;
             let new = table.get(key)?.map(|value| modified(value.value()));

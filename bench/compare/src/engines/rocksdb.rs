@@ -9,7 +9,7 @@ use rocksdb::{
     TransactionOptions, WriteBatch, WriteOptions,
 };
 
-use super::{Engine, Session, modified};
+use super::{Appender, Appends, Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Rocks {
@@ -26,7 +26,7 @@ pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Rocks> {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
-    options.increase_parallelism(2);
+    options.increase_parallelism(std::thread::available_parallelism().map_or(2, |n| n.get() as i32));
     options.set_compression_type(rocksdb::DBCompressionType::None);
     Ok(Rocks { dir: dir.to_path_buf(), options, db: OnceLock::new() })
 }
@@ -49,16 +49,42 @@ impl Engine for Rocks {
         self.db.set(db).ok().context("it is loaded once")
     }
 
-    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
-        let mut durable = WriteOptions::default();
-        durable.set_sync(true);
-        Ok(Box::new(RocksSession { db: self.db.get().context("it is loaded first")?, durable }))
+    fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(self.new_session(durability)?))
+    }
+}
+
+impl Rocks {
+    fn new_session(&self, durability: Durability) -> anyhow::Result<RocksSession<'_>> {
+        let mut write = WriteOptions::default();
+        write.set_sync(durability == Durability::Sync);
+        Ok(RocksSession { db: self.db.get().context("it is loaded first")?, write })
+    }
+}
+
+impl Appends for Rocks {
+    fn empty_appended(&self) -> anyhow::Result<()> {
+        // The bindings drop no part of a transactional database: the rows stay.
+        Ok(())
+    }
+
+    fn appender(&self, durability: Durability) -> anyhow::Result<Box<dyn Appender + '_>> {
+        Ok(Box::new(self.new_session(durability)?))
+    }
+}
+
+impl Appender for RocksSession<'_> {
+    fn append(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        // Behind all keys of the first table, which are numbers below 2^63.
+        let mut behind = [u8::MAX; 9];
+        behind[1..].copy_from_slice(key);
+        Ok(self.db.put_opt(behind, value, &self.write)?)
     }
 }
 
 struct RocksSession<'a> {
     db: &'a TransactionDB,
-    durable: WriteOptions,
+    write: WriteOptions,
 }
 
 impl Session for RocksSession<'_> {
@@ -74,12 +100,12 @@ impl Session for RocksSession<'_> {
         Ok(seen)
     }
 
-    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
-        Ok(self.db.put_opt(key, value, &self.durable)?)
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        Ok(self.db.put_opt(key, value, &self.write)?)
     }
 
     fn read_modify_write(&mut self, key: &[u8]) -> anyhow::Result<()> {
-        let txn = self.db.transaction_opt(&WriteOptions::default(), &TransactionOptions::default());
+        let txn = self.db.transaction_opt(&self.write, &TransactionOptions::default());
         if let Some(value) = txn.get_for_update(key, true)? {
             txn.put(key, modified(&value))?;
         }

@@ -5,31 +5,30 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Engine, Session, modified};
+use super::{Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Sqlite {
     file: PathBuf,
     memory: u64,
-    wait: std::sync::atomic::AtomicBool,
 }
 
 pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Sqlite> {
-    let sqlite = Sqlite { file: dir.join("sqlite.db"), memory, wait: true.into() };
-    let db = sqlite.connect(2)?;
+    let sqlite = Sqlite { file: dir.join("sqlite.db"), memory };
+    let db = sqlite.connect(2, Durability::Sync)?;
     db.execute("CREATE TABLE IF NOT EXISTS rows (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID", [])?;
     Ok(sqlite)
 }
 
 impl Sqlite {
     /// A connection; connections share the budget for caches.
-    fn connect(&self, share: u64) -> anyhow::Result<Connection> {
+    fn connect(&self, share: u64, durability: Durability) -> anyhow::Result<Connection> {
         let db = Connection::open(&self.file)?;
         db.busy_timeout(Duration::from_secs(60))?;
         db.pragma_update(None, "page_size", 16384)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
-        let wait = self.wait.load(std::sync::atomic::Ordering::Relaxed);
-        db.pragma_update(None, "synchronous", if wait { "FULL" } else { "OFF" })?;
+        let synchronous = if durability == Durability::Sync { "FULL" } else { "OFF" };
+        db.pragma_update(None, "synchronous", synchronous)?;
         db.pragma_update(None, "cache_size", -((self.memory / share / 1024) as i64))?;
         db.set_prepared_statement_cache_capacity(16);
         Ok(db)
@@ -38,7 +37,7 @@ impl Sqlite {
 
 impl Engine for Sqlite {
     fn bulk_load(&self, rows: u64) -> anyhow::Result<()> {
-        let mut db = self.connect(2)?;
+        let mut db = self.connect(2, Durability::Sync)?;
         for first in (0..rows).step_by(200_000) {
             let txn = db.transaction()?;
             {
@@ -53,13 +52,8 @@ impl Engine for Sqlite {
         Ok(())
     }
 
-    fn wait_for_disk(&self, wait: bool) -> anyhow::Result<()> {
-        self.wait.store(wait, std::sync::atomic::Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn session(&self) -> anyhow::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(SqliteSession { db: self.connect(4)? }))
+    fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(SqliteSession { db: self.connect(4, durability)? }))
     }
 }
 
@@ -83,7 +77,7 @@ impl Session for SqliteSession {
         Ok(seen)
     }
 
-    fn put_durably(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
         self.db.prepare_cached("INSERT OR REPLACE INTO rows VALUES (?1, ?2)")?.execute(params![key, value])?;
         Ok(())
     }

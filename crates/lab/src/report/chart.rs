@@ -107,7 +107,7 @@ pub fn ticks(min: f64, max: f64, n: usize) -> Vec<f64> {
 }
 
 /// A tick's label.
-fn tick_label(v: f64) -> String {
+pub(super) fn tick_label(v: f64) -> String {
     let v = if v.abs() < 1e-12 { 0.0 } else { v };
     for (unit, letter) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if v.abs() >= unit {
@@ -187,11 +187,11 @@ impl Frame {
 }
 
 /// A coordinate.
-fn px(v: f64) -> String {
+pub(super) fn px(v: f64) -> String {
     format!("{v:.1}")
 }
 
-fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut d = String::new();
     for (x, y) in points {
         d.push_str(if d.is_empty() { "M" } else { "L" });

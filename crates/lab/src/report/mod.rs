@@ -3,6 +3,7 @@
 
 mod chart;
 mod figures;
+pub mod picture;
 mod scan;
 mod sideload;
 mod values;

@@ -1,27 +1,32 @@
 //! Holdfast beside InnoDB: sysbench's workloads in memory, in turns, in one server process.
 //!
 //! Both engines have a pool that holds all data, write past the page cache and have the same
-//! durability; there is no binary log. The server and its clients have a processor each. A pair is
-//! a short slice on one engine and one on the other, in an order that changes from pair to pair.
-//! Before each slice the server is idle again, so that neither engine pays for work that the other
-//! has deferred. The result is the ratio within a pair.
+//! durability. A pair is a short slice on one engine and one on the other, in an order that changes
+//! from pair to pair. Before each slice the server is idle again, so that neither engine pays for
+//! work that the other has deferred. The result is the ratio within a pair.
+//!
+//! By default the server and its clients have a processor each, and there is no binary log. With
+//! `--cores` they divide all processors, ten sixteenths to the server; the files are in memory; each
+//! durability is measured without the binary log and with it, on a server that starts empty.
 
+mod plan;
 mod report;
 mod sysbench;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
-use clap::Args;
+use anyhow::Context;
 use holdfast_server::{Cache, Server, apt};
 
 use super::pairs::{Engine, on_both, one_pair};
+pub use plan::Options;
+use plan::{Plan, Terms};
 use report::{Cell, Report};
 use sysbench::Sysbench;
 
 const PORT: u16 = 13366;
-const POOL: &str = "512M";
-const LOG: &str = "512M";
+/// Beyond the clients: this program's own connections.
+const CONNECTIONS_BESIDE: usize = 100;
 
 /// The schema with an engine's tables.
 fn schema(engine: Engine) -> &'static str {
@@ -31,96 +36,93 @@ fn schema(engine: Engine) -> &'static str {
     }
 }
 
-/// The workloads, in an order in which those that let the tables grow come last.
-const WORKLOADS: [&str; 6] = [
-    "oltp_point_select",
-    "oltp_read_only",
-    "oltp_update_non_index",
-    "oltp_update_index",
-    "oltp_read_write",
-    "oltp_insert",
-];
-
-#[derive(Args)]
-pub struct Options {
-    /// Pairs of slices in each cell
-    #[arg(long, default_value_t = 7)]
-    pairs: usize,
-    /// Seconds of a slice
-    #[arg(long, default_value_t = 3)]
-    seconds: u64,
-    /// Numbers of connections
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
-    threads: Vec<usize>,
-    /// Durability of both engines: a commit waits until the log is synced (1), until it is written
-    /// (2), or for nothing (0)
-    #[arg(long, default_value_t = 2)]
-    flush: u8,
-    /// Tables, and rows of each
-    #[arg(long, default_value = "4x100000", value_parser = tables_and_rows)]
-    tables: (u32, u32),
-    /// The result as JSON
-    #[arg(long)]
-    json: bool,
-    /// Which; all of sysbench's six if none is named
-    workloads: Vec<String>,
-}
-
-fn tables_and_rows(text: &str) -> Result<(u32, u32), String> {
-    let parts = text.split_once('x').and_then(|(tables, rows)| Some((tables.parse().ok()?, rows.parse().ok()?)));
-    parts.ok_or_else(|| format!("`{text}` is not like 4x100000"))
-}
-
 /// Runs the comparison and prints it.
 pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
-    let workloads: Vec<&str> = match options.workloads.as_slice() {
-        [] => WORKLOADS.to_vec(),
-        some => some.iter().map(String::as_str).collect(),
-    };
-    ensure!(options.pairs > 1, "a spread takes two pairs or more");
-    apt::fetch_sysbench(cache)?;
-    let server = Server::new(cache, "bench").bound_to_us();
-    server.up(PORT, true, &server_options(options.flush))?;
-    let result = measure(&server, options, &workloads);
-    server.down()?;
-    let report = result?;
-    println!("{}", if options.json { report.json()? } else { report.markdown() });
-    Ok(())
+    let plan = Plan::new(options)?;
+    if !options.as_is() {
+        apt::fetch_sysbench(cache)?;
+    }
+    let dir = plan.dir();
+    let server = Server::new(cache, &dir).bound_to_us();
+    let mut reports = Vec::new();
+    for terms in &plan.terms {
+        if plan.is_over() {
+            eprintln!("{}: not measured, the time is over", terms.says());
+            continue;
+        }
+        server.up(PORT, true, &server_options(&plan, terms))?;
+        let result = measure(&server, &plan, terms);
+        server.down()?;
+        reports.push(result?);
+    }
+    if plan.in_memory {
+        server.remove()?;
+    }
+    report::publish(&plan, &reports, options.json())
 }
 
 /// Equal terms, as far as there are settings for them.
-fn server_options(flush: u8) -> Vec<String> {
-    let mut options =
-        vec!["--skip-log-bin".to_string(), "--max-connections=200".into(), "--performance-schema=OFF".into()];
+fn server_options(plan: &Plan, terms: &Terms) -> Vec<String> {
+    let connections = plan.threads.iter().max().copied().unwrap_or_default() + CONNECTIONS_BESIDE;
+    let mut options = vec![format!("--max-connections={connections}"), "--performance-schema=OFF".into()];
+    if terms.binary_log {
+        options.extend(["--log-bin=binlog", "--binlog-format=ROW", "--server-id=1"].map(String::from));
+        options.push(format!("--sync-binlog={}", u8::from(terms.flush == 1)));
+    } else {
+        options.push("--skip-log-bin".into());
+    }
     options.extend(on_both(&[
-        format!("buffer-pool-size={POOL}"),
-        format!("log-file-size={LOG}"),
-        format!("flush-log-at-trx-commit={flush}"),
+        format!("buffer-pool-size={}", plan.pool),
+        format!("log-file-size={}", plan.log),
+        format!("flush-log-at-trx-commit={}", terms.flush),
         "flush-method=O_DIRECT".into(),
     ]));
     options
 }
 
-fn measure(server: &Server<'_>, options: &Options, workloads: &[&str]) -> anyhow::Result<Report> {
+fn measure(server: &Server<'_>, plan: &Plan, terms: &Terms) -> anyhow::Result<Report> {
     let pid = server.pid()?;
-    sysbench::pin(pid, 0)?;
-    let sysbench = Sysbench::new(server, options.tables);
+    sysbench::pin(pid, &plan.server_cores)?;
+    let sysbench = Sysbench::new(server, plan, pid);
     for engine in Engine::ALL {
         server.query(&format!("CREATE DATABASE {}", schema(engine)))?;
         sysbench.prepare(engine)?;
     }
-    let mut cells = Vec::new();
-    for workload in workloads {
-        for &threads in &options.threads {
-            let slice = |engine| sysbench.slice(engine, workload, threads, Duration::from_secs(options.seconds), pid);
-            // The first ones warm the caches up and are not counted.
-            Engine::ALL.into_iter().try_for_each(|engine| slice(engine).map(drop))?;
-            let pairs = (0..options.pairs).map(|pair| one_pair(pair, slice)).collect::<anyhow::Result<Vec<_>>>();
-            let cell =
-                Cell::new(workload, threads, &pairs.with_context(|| format!("{workload} at {threads} threads"))?);
-            eprintln!("{}", cell.line());
-            cells.push(cell);
+    let version = server.query("SELECT VERSION()")?;
+    let mut report = Report { version, terms: *terms, tables: plan.tables, cells: Vec::new() };
+    for workload in &plan.workloads {
+        for (n, &threads) in plan.threads.iter().enumerate() {
+            if plan.is_over() {
+                eprintln!("{workload}, {threads} connections: not measured, the time is over");
+                continue;
+            }
+            let cell = one_cell(&sysbench, plan, workload, threads, n == 0 || !plan.divides_cores)
+                .with_context(|| format!("{workload} at {threads} threads"))?;
+            eprintln!("{}{}", cell.line(), plan.left());
+            report.cells.push(cell);
+        }
+        if terms.binary_log {
+            // It would fill the memory.
+            server.query("RESET MASTER")?;
         }
     }
-    Ok(Report { version: server.query("SELECT VERSION()")?, flush: options.flush, tables: options.tables, cells })
+    Ok(report)
+}
+
+fn one_cell(
+    sysbench: &Sysbench<'_>,
+    plan: &Plan,
+    workload: &str,
+    threads: usize,
+    warm_up: bool,
+) -> anyhow::Result<Cell> {
+    let begun = Instant::now();
+    let slice = |engine| sysbench.slice(engine, workload, threads, Duration::from_secs(plan.seconds));
+    if warm_up {
+        // Not counted.
+        Engine::ALL.into_iter().try_for_each(|engine| slice(engine).map(drop))?;
+    }
+    let pairs = (0..plan.pairs).map(|pair| one_pair(pair, slice)).collect::<anyhow::Result<Vec<_>>>()?;
+    plan.note(begun.elapsed());
+    Ok(Cell::new(workload, threads, &pairs))
 }

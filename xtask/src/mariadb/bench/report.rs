@@ -1,9 +1,12 @@
 //! The result, for people and for programs.
 
 use std::fmt::Write;
+use std::path::Path;
 
-use serde_json::json;
+use anyhow::Context;
+use serde_json::{Value, json};
 
+use super::plan::{Plan, Terms};
 use super::sysbench::Slice;
 use holdfast_server::statistics::{Summary, geometric_mean, summary};
 
@@ -38,6 +41,15 @@ impl Cell {
         }
     }
 
+    /// Whether the bar is met: surely, not even by the median, or neither.
+    fn verdict(&self) -> Verdict {
+        match self.rate {
+            rate if rate.lower_bound >= CELL_BAR => Verdict::Holds,
+            rate if rate.median < CELL_BAR => Verdict::Fails,
+            _ => Verdict::Open,
+        }
+    }
+
     /// As a row of a table.
     pub fn line(&self) -> String {
         let Cell { rate, processor, .. } = self;
@@ -57,10 +69,60 @@ impl Cell {
     }
 }
 
-/// All cells.
+/// On a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Holds,
+    Fails,
+    /// The median meets the bar, its bound does not: more pairs would tell.
+    Open,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            Verdict::Open => "open",
+        }
+    }
+}
+
+/// Prints the reports and writes them as JSON: to a file, or to standard output if that is `-`.
+pub fn publish(plan: &Plan, reports: &[Report], to: Option<&Path>) -> anyhow::Result<()> {
+    let tables =
+        |of: fn(&Report, &Plan) -> String| reports.iter().map(|r| of(r, plan)).collect::<Vec<_>>().join("\n\n");
+    let text = match plan.divides_cores {
+        true => tables(|report, plan| format!("{}\n\n{}", report.markdown(), report.ratios(plan))),
+        false => tables(|report, _| report.markdown()),
+    };
+    let json = || {
+        let whole = match reports {
+            [report] if !plan.divides_cores => report.json(),
+            reports => json!({
+                "server_processors": plan.server_cores, "client_processors": plan.client_cores,
+                "files_in_memory": plan.in_memory, "pairs": plan.pairs, "seconds": plan.seconds,
+                "reports": reports.iter().map(Report::json).collect::<Vec<_>>(),
+                "geometric_mean": geometric_mean(reports.iter().flat_map(|r| &r.cells).map(|cell| cell.rate.median)),
+            }),
+        };
+        serde_json::to_string_pretty(&whole)
+    };
+    match to {
+        Some(to) if to == Path::new("-") => println!("{}", json()?),
+        Some(to) => {
+            std::fs::write(to, json()? + "\n").with_context(|| format!("{} cannot be written", to.display()))?;
+            println!("{text}");
+        }
+        None => println!("{text}"),
+    }
+    Ok(())
+}
+
+/// All cells of the same terms.
 pub struct Report {
     pub version: String,
-    pub flush: u8,
+    pub terms: Terms,
     pub tables: (u32, u32),
     pub cells: Vec<Cell>,
 }
@@ -72,8 +134,11 @@ impl Report {
 
     pub fn markdown(&self) -> String {
         let mut out = format!(
-            "MariaDB {}, {} tables of {} rows, flush_log_at_trx_commit={} on both, no binary log\n\n",
-            self.version, self.tables.0, self.tables.1, self.flush
+            "MariaDB {}, {} tables of {} rows, {}\n\n",
+            self.version,
+            self.tables.0,
+            self.tables.1,
+            self.terms.says()
         );
         out += "| workload | threads | Holdfast/s | InnoDB/s | ratio, median | least - greatest | lower 95 % bound | \
                 processor time, InnoDB's by ours | lower 95 % bound |\n";
@@ -92,18 +157,65 @@ impl Report {
         out
     }
 
-    pub fn json(&self) -> anyhow::Result<String> {
+    /// The medians by workload and connections, each with its verdict.
+    fn ratios(&self, plan: &Plan) -> String {
+        let counts = plan.threads.iter().map(|threads| format!(" {threads} |")).collect::<String>();
+        let mut out = format!("| Holdfast's rate by InnoDB's |{counts}\n|---|{}\n", "---:|".repeat(plan.threads.len()));
+        for workload in &plan.workloads {
+            let cell = |threads: &usize| {
+                let cell = self.cells.iter().find(|cell| cell.workload == *workload && cell.threads == *threads);
+                cell.map_or(" - |".into(), |cell| format!(" {:.2} {} |", cell.rate.median, cell.verdict().name()))
+            };
+            let row = plan.threads.iter().map(cell).collect::<String>();
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "| {workload} |{row}");
+        }
+        let count = |verdict| self.cells.iter().filter(|cell| cell.verdict() == verdict).count();
+        let [holds, open, fails] = [Verdict::Holds, Verdict::Open, Verdict::Fails].map(count);
+        let _ =
+            write!(out, "\nbar {CELL_BAR}: {holds} cells hold, {fails} fail, {open} are open (more pairs would tell)");
+        out
+    }
+
+    fn json(&self) -> Value {
         let of = |s: &Summary| json!({"median": s.median, "lower_bound": s.lower_bound, "least": s.least, "greatest": s.greatest});
         let cells = self.cells.iter().map(|c| {
             json!({
                 "workload": c.workload, "threads": c.threads, "rate": of(&c.rate), "processor_time": of(&c.processor),
                 "holdfast_per_second": c.holdfast_per_second, "innodb_per_second": c.innodb_per_second,
+                "verdict": c.verdict().name(),
             })
         });
-        let report = json!({
-            "version": self.version, "flush_log_at_trx_commit": self.flush, "tables": self.tables.0, "rows": self.tables.1,
-            "cells": cells.collect::<Vec<_>>(), "geometric_mean": self.mean(),
-        });
-        serde_json::to_string_pretty(&report).map_err(Into::into)
+        json!({
+            "version": self.version, "flush_log_at_trx_commit": self.terms.flush, "binary_log": self.terms.binary_log,
+            "tables": self.tables.0, "rows": self.tables.1, "cells": cells.collect::<Vec<_>>(),
+            "geometric_mean": self.mean(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(ratios: [f64; 3]) -> Cell {
+        let slice = |rate: f64| Slice { rate, server_us: 100.0 };
+        Cell::new("oltp_insert", 8, &ratios.map(|ratio| (slice(1_000.0 * ratio), slice(1_000.0))))
+    }
+
+    #[test]
+    fn a_verdict_is_open_where_the_spread_is_wide() {
+        assert_eq!(cell([1.0, 1.01, 1.0]).verdict(), Verdict::Holds);
+        assert_eq!(cell([0.7, 1.0, 1.4]).verdict(), Verdict::Open);
+        assert_eq!(cell([0.7, 0.72, 0.71]).verdict(), Verdict::Fails);
+    }
+
+    #[test]
+    fn the_json_has_a_verdict_for_each_cell() {
+        let terms = Terms { flush: 1, binary_log: true };
+        let report = Report { version: "10.11".into(), terms, tables: (1, 10), cells: vec![cell([0.7, 0.72, 0.71])] };
+        let json = report.json();
+        assert_eq!((&json["binary_log"], &json["cells"][0]["verdict"]), (&json!(true), &json!("fails")));
+        assert!(report.markdown().contains("with the binary log"));
     }
 }

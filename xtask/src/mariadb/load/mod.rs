@@ -17,7 +17,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use holdfast_server::{Cache, Server};
 
-use super::pairs::{Engine, on_both, one_pair, processor_time, settle};
+use super::pairs::{Engine, PATIENCE, on_both, one_pair, processor_time, settle};
 use report::{Cell, Report};
 use source::Source;
 
@@ -148,11 +148,11 @@ fn name(way: Way) -> &'static str {
 /// One load into a new table, which is checked and dropped.
 fn one_load(source: &Source<'_>, way: Way, engine: Engine, pid: u32) -> anyhow::Result<Slice> {
     source.set_out(way, engine)?;
-    settle(pid)?;
+    settle(pid, PATIENCE)?;
     let (before, begun) = (processor_time(pid)?, Instant::now());
     source.load(way, engine)?;
     let seconds = begun.elapsed();
-    settle(pid)?;
+    settle(pid, PATIENCE)?;
     let used: Duration = processor_time(pid)? - before;
     source.check_and_drop(engine)?;
     Ok(Slice { seconds: seconds.as_secs_f64(), server_seconds: used.as_secs_f64() })
