@@ -97,6 +97,12 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    /// Bytes that are left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
     /// True if everything has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

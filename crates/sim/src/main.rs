@@ -112,6 +112,8 @@ enum Command {
         /// Sizes of the tail, in MiB
         #[arg(long, value_delimiter = ',', default_value = "64,256,1024")]
         tails_mib: Vec<u64>,
+        #[command(flatten)]
+        shape: recovery::Shape,
     },
     /// The child of `recovery`
     #[command(hide = true)]
@@ -120,6 +122,8 @@ enum Command {
         dir: PathBuf,
         /// Size of the tail
         tail_mib: u64,
+        #[command(flatten)]
+        shape: recovery::Shape,
     },
     /// The child of `kill`
     #[command(hide = true)]
@@ -159,8 +163,8 @@ fn main() -> anyhow::Result<()> {
         Command::DamageBases { dir } => damage::maker::make_all(&dir),
         #[cfg(sim)]
         Command::DamageBase { no, dir } => damage::maker::make(no, &dir),
-        Command::Recovery { tails_mib } => recovery::run(&tails_mib),
-        Command::RecoveryChild { dir, tail_mib } => recovery::child(&dir, tail_mib),
+        Command::Recovery { tails_mib, shape } => recovery::run(&tails_mib, &shape),
+        Command::RecoveryChild { dir, tail_mib, shape } => recovery::child(&dir, tail_mib, &shape),
         Command::KillChild { dir, seed } => kill::child(&dir, seed),
     }
 }

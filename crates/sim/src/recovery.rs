@@ -1,7 +1,8 @@
-//! How long recovery takes: a child fills the log and dies, the parent opens the database and looks at the clock.
+//! How long recovery takes: a child fills the log and dies, the parent opens the database and
+//! measures.
 //!
-//! Time should be in proportion to the log's tail, and an open after a clean stop should take the same short time
-//! whatever was written before.
+//! Time should be in proportion to the log's tail, and an open after a clean stop should take the
+//! same short time whatever was written before.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +12,37 @@ use anyhow::{Context, ensure};
 use holdfast::{Database, FlushAtCommit, TableDefinition, WriteOptions};
 
 const ROWS: TableDefinition<u64, &[u8]> = TableDefinition::new("rows");
-/// Rows that are changed over and over.
-const COUNT: u64 = 200_000;
 
-fn settings(tail_mib: u64) -> holdfast::Builder {
-    // The checkpoint is held back until most of the capacity is used: twice the tail keeps all of it.
-    Database::builder().cache_size_bytes(512 << 20).log_capacity_bytes((2 * tail_mib.max(32)) << 20)
+/// What is recovered.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Shape {
+    /// Rows, which are changed over and over
+    #[arg(long, default_value_t = 200_000)]
+    rows: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 200)]
+    row_bytes: usize,
+    /// MiB of the cache
+    #[arg(long, default_value_t = 512)]
+    cache_mib: u64,
+}
+
+impl Shape {
+    fn settings(&self, tail_mib: u64) -> holdfast::Builder {
+        // The checkpoint is held back until most of the capacity is used: twice the tail keeps all
+        // of it.
+        let log = (2 * tail_mib.max(32)) << 20;
+        Database::builder().cache_size_bytes(self.cache_mib << 20).log_capacity_bytes(log)
+    }
+
+    /// Of the rows, and of a stride that visits every row before it comes back.
+    fn next(&self, n: u64) -> u64 {
+        (n + 7_919) % self.rows
+    }
+
+    fn row(&self, n: u64) -> Vec<u8> {
+        vec![n as u8; self.row_bytes]
+    }
 }
 
 /// A folder on the project's disk: the one for temporary files may be memory.
@@ -30,7 +56,7 @@ fn lab_folder() -> anyhow::Result<&'static Path> {
 ///
 /// # Errors
 /// A child or an open that failed; a row that is not as it was left.
-pub fn run(tails_mib: &[u64]) -> anyhow::Result<()> {
+pub fn run(tails_mib: &[u64], shape: &Shape) -> anyhow::Result<()> {
     println!(
         "{:>10} {:>12} {:>12} {:>14} {:>14}",
         "tail MiB", "recovery s", "s per GiB", "rows checked", "clean open s"
@@ -38,19 +64,21 @@ pub fn run(tails_mib: &[u64]) -> anyhow::Result<()> {
     for &tail in tails_mib {
         let dir = tempfile::Builder::new().prefix("holdfast-recovery").tempdir_in(lab_folder()?)?;
         let dir = dir.path().join("db");
-        let status =
-            Command::new(std::env::current_exe()?).arg("recovery-child").arg(&dir).arg(tail.to_string()).status();
+        let mut child = Command::new(std::env::current_exe()?);
+        child.arg("recovery-child").arg(&dir).arg(tail.to_string());
+        child.args([format!("--rows={}", shape.rows), format!("--row-bytes={}", shape.row_bytes)]);
+        let status = child.arg(format!("--cache-mib={}", shape.cache_mib)).status();
         ensure!(!status.context("could not start the child")?.success(), "the child was to die");
         let begin = Instant::now();
-        let db = settings(tail).open(&dir).context("recovery")?;
+        let db = shape.settings(tail).open(&dir).context("recovery")?;
         let recovery = begin.elapsed().as_secs_f64();
         let txn = db.begin_read()?;
-        let rows = txn.open_table(&ROWS)?.iter()?.collect::<Result<Vec<_>, _>>()?.len();
-        ensure!(rows as u64 == COUNT, "{rows} rows instead of {COUNT}");
+        let rows = txn.open_table(&ROWS)?.iter()?.try_fold(0, |rows, row| row.map(|_| rows + 1))?;
+        ensure!(rows == shape.rows, "{rows} rows instead of {}", shape.rows);
         drop(txn);
         db.close()?;
         let begin = Instant::now();
-        settings(tail).open(&dir)?.close()?;
+        shape.settings(tail).open(&dir)?.close()?;
         let clean = begin.elapsed().as_secs_f64();
         let per_gib = recovery / (tail as f64 / 1024.0);
         println!("{tail:>10} {recovery:>12.2} {per_gib:>12.2} {rows:>14} {clean:>14.3}");
@@ -62,9 +90,9 @@ pub fn run(tails_mib: &[u64]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Whatever went wrong before that.
-pub fn child(dir: &Path, tail_mib: u64) -> anyhow::Result<()> {
-    let db = settings(tail_mib).create(dir)?;
-    db.create_table_with(&ROWS, |rows| (0..COUNT).try_for_each(|n| rows.push(n, &[0; 200])))?;
+pub fn child(dir: &Path, tail_mib: u64, shape: &Shape) -> anyhow::Result<()> {
+    let db = shape.settings(tail_mib).create(dir)?;
+    db.create_table_with(&ROWS, |rows| (0..shape.rows).try_for_each(|n| rows.push(n, &shape.row(0))))?;
     db.checkpoint()?;
     let mut n = 0;
     while db.stats().log.age_bytes < tail_mib << 20 {
@@ -72,15 +100,14 @@ pub fn child(dir: &Path, tail_mib: u64) -> anyhow::Result<()> {
         {
             let rows = txn.open_table(&ROWS)?;
             for _ in 0..1_000 {
-                // A stride that visits every row before it comes back.
-                n = (n + 7_919) % COUNT;
-                rows.update(n, &[n as u8; 200])?;
+                n = shape.next(n);
+                rows.update(n, &shape.row(n | 1))?;
             }
         }
         txn.commit()?;
     }
     let txn = db.begin_write()?;
-    txn.open_table(&ROWS)?.update(0, &[1; 200])?;
+    txn.open_table(&ROWS)?.update(0, &shape.row(1))?;
     txn.commit()?;
     std::process::abort()
 }

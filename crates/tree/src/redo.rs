@@ -1,13 +1,21 @@
 //! Redo: applies logged mini-transactions again.
 //!
-//! A group is applied to those of its pages whose LSN is below the group's end; the others have it
-//! already. The code is that of normal operation. All pages of a group stay latched until the group
-//! is applied: a page may occur in several of its records and gets the group's end as its LSN only
-//! once. Frames for all of them are reserved before.
+//! A record is applied to its page if the page's LSN is below the end of its group; else the page
+//! has it already. The code is that of normal operation.
 //!
-//! A page that a group initialises is not read from disk: its new content does not depend on the
-//! old one, and all later changes are in the log behind the group. So torn pages and pages beyond
-//! the end of the file do no harm.
+//! # Batches
+//! Records of one page do not depend on other pages, so they are collected, as many as a part of
+//! the cache is large, and sorted by page; the records of a page stay in the order of the log. Then
+//! several threads take page after page: a page is brought in once for all its records of the
+//! batch, pages are read in their order in the files, and many reads are under way at a time. A
+//! batch is applied before the next one is collected. A page gets the end of the last applied group
+//! as its LSN. It does not matter that a group's pages are applied, and may be written, at different
+//! times: the checkpoint stays behind until all of the log is applied, so the next recovery finds
+//! the same groups (invariant *no checkpoint before the end of redo*).
+//!
+//! A page that a record initialises is not read from disk: its new content does not depend on the
+//! old one, and all later changes are behind the record. So torn pages and pages beyond the end of
+//! the file do no harm, and what the batch has for the page before that record is left out.
 //!
 //! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while
 //! all others get their records: one bad page does not keep a database shut. If it cannot be read,
@@ -15,16 +23,19 @@
 //! right, and it would pass for a sound page that lacks changes: so it becomes a
 //! [forsaken](TYPE_FORSAKEN) one, which is written like any other change and is damaged for every
 //! reader, in this run of the database and the next. Records that initialise the page heal it.
+//!
+//! Lock order: a thread holds one page latch, or none.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdfast_base::codec::Reader;
 use holdfast_base::page::{OFF_TYPE, TYPE_FORSAKEN};
-use holdfast_base::{Error, Lsn, PageId, Result, SpaceId};
+use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, thread};
 use holdfast_metrics::Counter;
-use holdfast_pool::{Access, ExclusiveGuard, Space};
-use smallvec::SmallVec;
+use holdfast_pool::{Access, AccessKind, Space};
 
 use crate::op::PageOp;
 use crate::store::Store;
@@ -32,104 +43,156 @@ use crate::store::Store;
 /// Finds a space by its number; `None`: its file does not exist (any more).
 pub type FindSpace<'a> = dyn FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a;
 
+/// Whether damaged pages of a space may be passed over.
+type MayPassOver = Arc<dyn Fn(SpaceId) -> bool + Send + Sync>;
+
+/// The part of the cache, in bytes, that the records of a batch may take.
+const CACHE_PART: usize = 4;
+/// The most bytes of a batch.
+const BATCH_MAX: usize = 256 << 20;
+/// Threads for each core: most of them wait for a page.
+const THREADS_PER_CORE: usize = 8;
+/// The most threads.
+const THREADS_MAX: usize = 64;
+/// Pages that are worth a thread.
+const PAGES_PER_THREAD: usize = 32;
+
 /// Redo over a log: finds each space once and remembers those that are missing.
 pub struct Redo<'a> {
-    store: &'a Store,
+    store: Arc<Store>,
     find: Box<FindSpace<'a>>,
-    may_pass_over: Box<dyn Fn(SpaceId) -> bool + 'a>,
+    may_pass_over: MayPassOver,
     spaces: Vec<Arc<Space>>,
     missing: BTreeSet<SpaceId>,
+    batch: Batch,
+    /// Bytes of a batch that is full.
+    full: usize,
+}
+
+/// A record of a batch.
+struct Record {
+    id: PageId,
+    /// Where its bytes are in those of the batch.
+    bytes: Range<usize>,
+    /// Where its group begins and ends in the log.
+    start: Lsn,
+    end: Lsn,
+    /// It gives the page a content that does not depend on an earlier one.
+    begins: bool,
+}
+
+/// Records that are applied together.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+impl Batch {
+    fn memory(&self) -> usize {
+        self.bytes.len() + self.records.len() * size_of::<Record>()
+    }
 }
 
 impl<'a> Redo<'a> {
     /// Redo into the pool of `store`; spaces are looked up with `find`.
-    pub fn new(store: &'a Store, find: impl FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a) -> Redo<'a> {
-        let may_pass_over = Box::new(|_| false);
-        Redo { store, find: Box::new(find), may_pass_over, spaces: Vec::new(), missing: BTreeSet::new() }
+    pub fn new(store: &Arc<Store>, find: impl FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a) -> Redo<'a> {
+        let cache = store.pool().frames() * store.page_size();
+        Redo {
+            store: Arc::clone(store),
+            find: Box::new(find),
+            may_pass_over: Arc::new(|_| false),
+            spaces: Vec::new(),
+            missing: BTreeSet::new(),
+            batch: Batch::default(),
+            full: (cache / CACHE_PART).min(BATCH_MAX),
+        }
     }
 
     /// Damaged pages of the spaces that `which` names stay damaged, instead of being an error.
     #[must_use]
-    pub fn pass_over(self, which: impl Fn(SpaceId) -> bool + 'a) -> Redo<'a> {
-        Redo { may_pass_over: Box::new(which), ..self }
+    pub fn pass_over(self, which: impl Fn(SpaceId) -> bool + Send + Sync + 'static) -> Redo<'a> {
+        Redo { may_pass_over: Arc::new(which), ..self }
     }
 
-    /// Applies one group, logged from `start` to `end`, to the pages that do not have it yet. Skips
-    /// records of spaces that do not exist. `acc`: an access of the kind recovery.
+    /// Takes the next group of the log, logged from `start` to `end`, and applies a full batch to
+    /// the pages that do not have it yet. Skips records of spaces that do not exist.
     ///
     /// # Errors
     /// [`Error::DamagedFile`] if `payload` is no sequence of records; [`Error::DamagedPage`] if a
     /// page is damaged or a record does not fit its page, unless the page may be passed over; other
     /// errors of reading pages.
-    pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8], acc: &Access<'_>) -> Result<()> {
-        let store = self.store;
-        let count = pages_of(start, payload)?;
-        let _frames = (count > 1).then(|| store.pool().reserve_frames(count, acc)).transpose()?;
-        let mut pages: Vec<Latched<'_>> = Vec::new();
+    pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8]) -> Result<()> {
         let mut from = Reader::new(payload);
         let mut last = None;
         while !from.is_empty() {
+            let at = payload.len() - from.remaining();
             let (id, op) = PageOp::decode(&mut from, last).ok_or_else(|| undecodable(start))?;
+            let begins = op.initialises();
             last = Some(id);
-            let at = match pages.iter().position(|p| p.id == id) {
-                Some(at) => at,
-                None => {
-                    let Some(space) = self.space(id.space)? else { continue };
-                    let guard = match latch(store, &space, id, &op, acc) {
-                        Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => None,
-                        latched => Some(latched?),
-                    };
-                    let guard = guard.filter(|guard| {
-                        op.initialises() || guard.lsn() < end || holdfast_base::planted!("redo-repeats-changes")
-                    });
-                    pages.push(Latched { id, guard, changed: false });
-                    pages.len() - 1
-                }
-            };
-            let page = &mut pages[at];
-            let Some(guard) = &mut page.guard else {
-                store.metrics().add(Counter::RecoveryPagesSkipped, 1);
-                continue;
-            };
-            page.changed = true;
-            if let Err(error) = op.apply(id, guard.bytes_mut()) {
-                if !(self.may_pass_over)(id.space) {
-                    return Err(error);
-                }
-                guard.bytes_mut()[OFF_TYPE] = TYPE_FORSAKEN;
-                store.metrics().add(Counter::RecoveryPagesSkipped, 1);
+            if self.has_space(id.space)? {
+                let begin = self.batch.bytes.len();
+                self.batch.bytes.extend_from_slice(&payload[at..payload.len() - from.remaining()]);
+                let bytes = begin..self.batch.bytes.len();
+                self.batch.records.push(Record { id, bytes, start, end, begins });
             }
         }
-        for page in pages.iter_mut().filter(|p| p.changed) {
-            if let Some(guard) = &mut page.guard {
-                guard.mark_dirty(start, end);
-            }
-        }
-        store.metrics().add(Counter::RecoveryGroups, 1);
-        Ok(())
+        if self.batch.memory() >= self.full { self.apply_batch() } else { Ok(()) }
     }
 
-    fn space(&mut self, id: SpaceId) -> Result<Option<Arc<Space>>> {
-        if let Some(space) = self.spaces.iter().find(|s| s.id() == id) {
-            return Ok(Some(space.clone()));
+    /// Applies what is left. Returns the spaces that records were skipped for, because their files
+    /// do not exist.
+    ///
+    /// # Errors
+    /// As [`Redo::apply`].
+    pub fn finish(mut self) -> Result<BTreeSet<SpaceId>> {
+        self.apply_batch()?;
+        Ok(self.missing)
+    }
+
+    fn has_space(&mut self, id: SpaceId) -> Result<bool> {
+        // Most records are of a space that had one a moment ago.
+        if self.spaces.iter().any(|space| space.id() == id) {
+            return Ok(true);
         }
         if self.missing.contains(&id) {
-            return Ok(None);
+            return Ok(false);
         }
-        let found = (self.find)(id)?;
-        match &found {
-            Some(space) => self.spaces.push(space.clone()),
+        match (self.find)(id)? {
+            Some(space) => self.spaces.push(space),
             None => {
                 self.missing.insert(id);
             }
         }
-        Ok(found)
+        Ok(!self.missing.contains(&id))
     }
 
-    /// Spaces that records were skipped for, because their files do not exist.
-    #[must_use]
-    pub fn missing(&self) -> &BTreeSet<SpaceId> {
-        &self.missing
+    fn apply_batch(&mut self) -> Result<()> {
+        let mut batch = std::mem::take(&mut self.batch);
+        // A stable sort: the records of a page stay in the order of the log.
+        batch.records.sort_by_key(|record| record.id);
+        let mut pages = Vec::new();
+        let mut begin = 0;
+        for run in batch.records.chunk_by(|a, b| a.id == b.id) {
+            pages.push(begin..begin + run.len());
+            begin += run.len();
+        }
+        let work = Arc::new(Work {
+            store: Arc::clone(&self.store),
+            may_pass_over: Arc::clone(&self.may_pass_over),
+            spaces: self.spaces.clone(),
+            batch,
+            pages,
+            next: AtomicUsize::new(0),
+        });
+        work.run()?;
+        // The memory of the batch serves the next one.
+        if let Some(work) = Arc::into_inner(work) {
+            self.batch = work.batch;
+            self.batch.bytes.clear();
+            self.batch.records.clear();
+        }
+        Ok(())
     }
 }
 
@@ -139,41 +202,92 @@ impl std::fmt::Debug for Redo<'_> {
     }
 }
 
-struct Latched<'p> {
-    id: PageId,
-    /// None: the page has this group already, or is damaged and passed over.
-    guard: Option<ExclusiveGuard<'p>>,
-    changed: bool,
+/// A batch that threads apply, page after page.
+struct Work {
+    store: Arc<Store>,
+    may_pass_over: MayPassOver,
+    spaces: Vec<Arc<Space>>,
+    batch: Batch,
+    /// The records of each page.
+    pages: Vec<Range<usize>>,
+    /// The first page that no thread has taken.
+    next: AtomicUsize,
+}
+
+impl Work {
+    /// Applies the batch, with as many threads as it is worth; one of them is the caller.
+    fn run(self: &Arc<Self>) -> Result<()> {
+        let most = (thread::cores() * THREADS_PER_CORE).min(THREADS_MAX);
+        let threads = (self.pages.len() / PAGES_PER_THREAD).clamp(1, most);
+        let others: Vec<_> = (1..threads)
+            // Fewer threads do it, too.
+            .map_while(|_| {
+                let work = Arc::clone(self);
+                thread::spawn("holdfast-redo", move || work.take_pages()).ok()
+            })
+            .collect();
+        let mine = self.take_pages();
+        let theirs = others
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(Error::Closed("a thread of recovery, which panicked"))));
+        theirs.fold(mine, Result::and)
+    }
+
+    /// Takes pages until there are no more. An error leaves no pages for the others.
+    fn take_pages(&self) -> Result<()> {
+        let acc = self.store.pool().access(AccessKind::Recovery);
+        loop {
+            let Some(page) = self.pages.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return Ok(()) };
+            if let Err(error) = self.redo(&self.batch.records[page.clone()], &acc) {
+                self.next.store(self.pages.len(), Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Applies the records of one page, oldest first.
+    fn redo(&self, records: &[Record], acc: &Access<'_>) -> Result<()> {
+        let id = records[0].id;
+        let begin = records.iter().rposition(|record| record.begins);
+        let records = &records[begin.unwrap_or(0)..];
+        let space = self.spaces.iter().find(|space| space.id() == id.space);
+        let Some(space) = space else { return Ok(()) };
+        let pool = self.store.pool();
+        let latched =
+            if begin.is_some() { pool.fix_new(space, id.no, acc) } else { pool.fix_exclusive(space, id.no, acc) };
+        let mut page = match latched {
+            Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => {
+                self.store.metrics().add(Counter::RecoveryPagesSkipped, records.len() as u64);
+                return Ok(());
+            }
+            latched => latched?,
+        };
+        let has = |record: &&Record| record.end <= page.lsn() && !holdfast_base::planted!("redo-repeats-changes");
+        let skipped = if begin.is_some() { 0 } else { records.iter().take_while(has).count() };
+        self.store.metrics().add(Counter::RecoveryPagesSkipped, skipped as u64);
+        let records = &records[skipped..];
+        for record in records {
+            if let Err(error) = self.op(record)?.apply(id, page.bytes_mut()) {
+                if !(self.may_pass_over)(id.space) {
+                    return Err(error);
+                }
+                page.bytes_mut()[OFF_TYPE] = TYPE_FORSAKEN;
+                self.store.metrics().add(Counter::RecoveryPagesSkipped, 1);
+            }
+        }
+        if let (Some(first), Some(last)) = (records.first(), records.last()) {
+            page.mark_dirty(first.start, last.end);
+        }
+        Ok(())
+    }
+
+    fn op(&self, record: &Record) -> Result<PageOp<'_>> {
+        let bytes = &self.batch.bytes[record.bytes.clone()];
+        let decoded = PageOp::decode(&mut Reader::new(bytes), Some(record.id));
+        decoded.map(|(_, op)| op).ok_or_else(|| undecodable(record.start))
+    }
 }
 
 fn undecodable(start: Lsn) -> Error {
     Error::damaged_file("the log", format!("the group at {} is not decodable", start.0))
-}
-
-/// How many pages the records of a group are of.
-fn pages_of(start: Lsn, payload: &[u8]) -> Result<usize> {
-    let (mut from, mut last) = (Reader::new(payload), None);
-    let mut pages: SmallVec<[PageId; 8]> = SmallVec::new();
-    while !from.is_empty() {
-        let (id, _) = PageOp::decode(&mut from, last).ok_or_else(|| undecodable(start))?;
-        if last != Some(id) && !pages.contains(&id) {
-            pages.push(id);
-        }
-        last = Some(id);
-    }
-    Ok(pages.len())
-}
-
-fn latch<'p>(
-    store: &'p Store,
-    space: &Space,
-    id: PageId,
-    op: &PageOp<'_>,
-    acc: &Access<'_>,
-) -> Result<ExclusiveGuard<'p>> {
-    if op.initialises() {
-        store.pool().fix_new(space, id.no, acc)
-    } else {
-        store.pool().fix_exclusive(space, id.no, acc)
-    }
 }

@@ -97,12 +97,11 @@ impl Bed {
         let space = SpaceFile::open(&store, disk.as_ref(), SPACE, FILE, UUID, false)?;
         let acc = store.pool().access(AccessKind::Recovery);
         let find = |id| Ok((id == SPACE).then(|| space.space().clone()));
-        let mut redo = Redo::new(&store, find).pass_over(|_| pass_over);
+        let mut redo = Redo::new(&store, find).pass_over(move |_| pass_over);
         while let Some(group) = recovery.next()? {
-            redo.apply(group.start, group.end, group.payload, &acc)?;
+            redo.apply(group.start, group.end, group.payload)?;
         }
-        assert!(redo.missing().is_empty());
-        drop(redo);
+        assert!(redo.finish()?.is_empty());
         match space.finish_recovery(&acc) {
             Err(error) if error.is_damage() && pass_over => {}
             result => result?,

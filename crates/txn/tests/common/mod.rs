@@ -162,11 +162,11 @@ impl Db {
             files.push(SpaceFile::open(&store, disk.as_ref(), id, name, UUID, false)?);
         }
         {
-            let acc = store.pool().access(AccessKind::Recovery);
             let mut redo = Redo::new(&store, |id| Ok(files.iter().find(|f| f.id() == id).map(|f| f.space().clone())));
             while let Some(group) = recovery.next()? {
-                redo.apply(group.start, group.end, group.payload, &acc)?;
+                redo.apply(group.start, group.end, group.payload)?;
             }
+            redo.finish()?;
         }
         recovery.finish()?;
         for file in &files {
