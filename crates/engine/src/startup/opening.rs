@@ -147,14 +147,14 @@ fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) ->
     report(&recovery);
     while let Some(group) = recovery.next()? {
         let end = group.end;
-        redo.apply(group.start, end, group.payload, &access)?;
+        redo.apply(group.start, end, group.payload)?;
         if end.since(reported) >= PROGRESS_EVERY {
             reported = end;
             report(&recovery);
         }
     }
+    redo.finish()?;
     report(&recovery);
-    drop(redo);
     recovery.finish()?;
     // That a file grew may have been lost although the log knows of it.
     let own = [&files.system, &files.undo];
