@@ -35,8 +35,9 @@ pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId,
 pub use mutex::ShortMutex;
 pub use waiter::{Waiter, Wake};
 
-/// True if the running simulation has planted the fault of this name, to test whether its checks
-/// find it. Always false outside the simulation.
+/// True if the fault of this name is planted, to test whether a check finds it: by the running
+/// simulation under `--cfg sim`, by the environment of the process under `--cfg planted`. Always
+/// false in other builds.
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {{
@@ -44,11 +45,23 @@ macro_rules! planted {
         {
             $crate::sim::is_planted($name)
         }
-        #[cfg(not(sim))]
+        #[cfg(all(planted, not(sim)))]
+        {
+            $crate::is_planted($name)
+        }
+        #[cfg(not(any(sim, planted)))]
         {
             false
         }
     }};
+}
+
+/// True if the environment variable `HOLDFAST_PLANTED` names the fault. It is read once.
+#[cfg(all(planted, not(sim)))]
+#[must_use]
+pub fn is_planted(name: &str) -> bool {
+    static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    PLANTED.get_or_init(|| std::env::var("HOLDFAST_PLANTED").ok()).as_deref() == Some(name)
 }
 
 const CRC_32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;

@@ -22,6 +22,9 @@ pub enum Profile {
     /// (AddressSanitizer, UndefinedBehaviorSanitizer). Only a server of [`Cache::with_sanitizers`]
     /// can load it.
     Sanitized,
+    /// As `Dev`, and the engine has the faults that `planted!` names. The server's
+    /// [`Server::with_planted`](crate::Server::with_planted) says which one it shows.
+    Planted,
 }
 
 impl Profile {
@@ -30,6 +33,7 @@ impl Profile {
         match self {
             Profile::Release => "release",
             Profile::Dev | Profile::Sanitized => "debug",
+            Profile::Planted => "planted",
         }
     }
 
@@ -41,7 +45,7 @@ impl Profile {
     /// How the compiler is to translate, and what the linker has to know of it.
     fn code_flags(self) -> &'static [&'static str] {
         match self {
-            Profile::Release | Profile::Dev => &["-O2", "-g1"],
+            Profile::Release | Profile::Dev | Profile::Planted => &["-O2", "-g1"],
             Profile::Sanitized => &SANITIZED,
         }
     }
@@ -134,10 +138,23 @@ fn newest_header(sources: &Path) -> anyhow::Result<SystemTime> {
 
 /// Builds the engine with its C interface as a static library.
 fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
-    let release = if profile == Profile::Release { " --release" } else { "" };
-    check(&mut cargo(&format!("build -q -p holdfast-capi{release}")))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join(profile.folder()).join("libholdfast_capi.a"))
+    let built = target.join(profile.folder());
+    let mut build = cargo("build -q -p holdfast-capi");
+    let folder = match profile {
+        Profile::Dev | Profile::Sanitized => built,
+        Profile::Release => {
+            build.arg("--release");
+            built
+        }
+        Profile::Planted => {
+            // The flag changes every crate, so they are in a target folder of their own.
+            build.arg("--target-dir").arg(&built).env("RUSTFLAGS", "--cfg planted");
+            built.join("debug")
+        }
+    };
+    check(&mut build)?;
+    Ok(folder.join("libholdfast_capi.a"))
 }
 
 /// Compiles the sources of the shim whose objects are missing or older, as many at a time as there

@@ -30,12 +30,14 @@ pub struct Server<'c> {
     bound_to_us: bool,
     /// The program that starts the server, with its arguments. The server's command is appended.
     starter: Vec<OsString>,
+    /// The fault that its engine shows.
+    planted: Option<&'static str>,
 }
 
 impl<'c> Server<'c> {
     /// The server whose files are in the folder `name` of the cache.
     pub fn new(cache: &'c Cache, name: &str) -> Server<'c> {
-        Server { cache, dir: cache.path(name), engine: None, bound_to_us: false, starter: Vec::new() }
+        Server { cache, dir: cache.path(name), engine: None, bound_to_us: false, starter: Vec::new(), planted: None }
     }
 
     /// Returns the server with the engine of the folder `plugins`, loaded by the file
@@ -56,6 +58,13 @@ impl<'c> Server<'c> {
     #[must_use]
     pub fn started_by(self, starter: Vec<OsString>) -> Server<'c> {
         Server { starter, ..self }
+    }
+
+    /// Returns the server so that its engine, which is of [`Profile::Planted`](crate::Profile),
+    /// has the fault that the engine's code calls `planted`.
+    #[must_use]
+    pub fn with_planted(self, planted: &'static str) -> Server<'c> {
+        Server { planted: Some(planted), ..self }
     }
 
     /// The folder of the server's data.
@@ -82,6 +91,9 @@ impl<'c> Server<'c> {
         let mut command = self.cache.program("usr/sbin/mariadbd");
         if self.cache.sanitizers {
             command.envs(sanitizers::environment()?);
+        }
+        if let Some(planted) = self.planted {
+            command.env("HOLDFAST_PLANTED", planted);
         }
         match &self.engine {
             Some((_, configuration)) => command.arg(format!("--defaults-file={}", configuration.display())),

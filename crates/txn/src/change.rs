@@ -449,7 +449,7 @@ impl Txn {
         newest: Option<VersionHeader>,
     ) -> Result<bool> {
         let is_unseen = newest.is_some_and(|version| self.is_unseen(version));
-        if is_unseen && self.first_updater_wins() {
+        if is_unseen && self.first_updater_wins() && !holdfast_base::planted!("conflict-not-noticed") {
             return Err(conflict(&self.system, self.owner(), index, key));
         }
         Ok(is_unseen)

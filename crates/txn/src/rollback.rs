@@ -138,7 +138,7 @@ impl TxnSystem {
         let mut decide = |current: Option<&[u8]>| {
             let current = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             applied = current.is_some_and(|h| h.txn == txn && h.roll == roll);
-            if let Some(owner) = keeper.filter(|_| applied) {
+            if let Some(owner) = keeper.filter(|_| applied && !holdfast_base::planted!("undone-row-not-locked")) {
                 self.locks.keep_row(owner, record.index, record.key);
             }
             Ok(match prior {

@@ -160,7 +160,8 @@ impl Txn {
         if let Some(owner) = self.owner.get() {
             owner.clear_kill();
         }
-        if self.options.isolation == Isolation::ReadCommitted {
+        let takes_anew = holdfast_base::planted!("snapshot-taken-anew") && self.changes() > 0;
+        if self.options.isolation == Isolation::ReadCommitted || takes_anew {
             self.end_statement_view();
         }
         Ok(self.savepoint())

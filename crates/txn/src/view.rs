@@ -174,7 +174,11 @@ impl View {
         if let Some(active) = self.active_at_birth.get() {
             return self.sees_long(id, active);
         }
-        let visible = matches!(map.status(id), TxnStatus::Committed(no) if no <= self.no);
+        let visible = match map.status(id) {
+            TxnStatus::Committed(no) => no <= self.no,
+            TxnStatus::Active => holdfast_base::planted!("uncommitted-seen"),
+            TxnStatus::RolledBack => false,
+        };
         // The map may have been cut while it was asked; then the view has become long before.
         match self.active_at_birth.get() {
             Some(active) => self.sees_long(id, active),

@@ -155,7 +155,7 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Alters(options) => alters::run(&cache, &options),
         What::References(options) => references::run(&cache, &options),
         What::Compare(options) => compare::run_as(&cache, &options, profile),
-        What::Isolation(options) => isolation::run(&cache, &options),
+        What::Isolation(options) => isolation::run_as(&cache, &options, profile),
         What::Crash { rounds, sysbench } => crash::run(&cache, rounds, sysbench),
         What::Bench(options) => bench::run(&cache, &options),
         What::Load(options) => load::run(&cache, &options),
@@ -179,6 +179,7 @@ pub fn long_suite() -> anyhow::Result<Option<String>> {
         return Ok(Some(why));
     }
     build_as(&cache, Profile::Dev)?;
+    isolation::long(&cache)?;
     compare::long(&cache)?;
     Ok(None)
 }

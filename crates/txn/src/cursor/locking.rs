@@ -106,7 +106,8 @@ impl Txn {
         } else {
             None
         };
-        let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked;
+        let old = holdfast_base::planted!("locking-read-of-an-old-version") && mode == LockMode::Shared;
+        let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked || old;
         Ok(Locking {
             mode,
             wait,
@@ -163,7 +164,7 @@ impl RowCursor {
         locking.is_unlocked = false;
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_));
+        let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_)) && !locking.committed_if_locked;
         let attempt = if gives_way || locking.committed_if_locked { WaitMode::NoWait } else { wait };
         let mut payload = locking.shared.lock().read.take_payload();
         let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));

@@ -537,6 +537,10 @@ impl Drop for RowCursor {
             self.forget_batch();
             let last = if at_end { None } else { self.last.as_ref() };
             let read = last.map(|last| self.read_to(last));
+            if holdfast_base::planted!("read-range-given-up") {
+                self.system.locks.give_up_range(&self.owner, self.index.id(), id);
+                return;
+            }
             self.system.locks.settle_range(&self.owner, self.index.id(), id, read);
         }
         let (batch, key, value) = (mem::take(&mut self.batch), mem::take(&mut self.key), mem::take(&mut self.value));

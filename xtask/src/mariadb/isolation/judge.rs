@@ -2,9 +2,11 @@
 //!
 //! 1. The order of versions ([`super::versions`]): what is lost, doubled, or was rolled back.
 //! 2. Each statement by itself ([`super::observe`]).
-//! 3. Circles of dependencies. *ww* and *wr* edges of all transactions count for everybody. The antidependencies of a
-//!    transaction count for itself, in portions that its level promises to be of one moment; those of all transactions of a level
-//!    count together for G2-item and G2.
+//! 3. Circles of dependencies. *ww* and *wr* edges of all transactions count, for each level. The
+//!    exception are *wr* edges to a transaction whose level reads what is not committed: they say
+//!    nothing of an order. The antidependencies of a transaction count for itself, in portions
+//!    that its level promises to be of one moment; those of all transactions of a level count
+//!    together for G2-item and G2.
 //!
 //! The checker of the whole simulation (`crates/sim/src/whole/judge.rs`) knows the order of versions from its scheduler, and rows by
 //! their keys alone; here the order comes from the rows themselves, and conditions leave rows out.
@@ -12,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::graph::{Graph, Why};
-use super::history::{Does, End, History, Number, Token, Txn};
+use super::history::{Does, End, Engine, History, Number, Token, Txn};
 use super::level::{Anomaly, Level};
 use super::observe::{Observer, Sight};
 use super::versions::Versions;
@@ -28,6 +30,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// To a transaction of which level what happened.
+    pub fn kind(&self) -> (Level, Anomaly) {
+        (self.level, self.anomaly)
+    }
+
     /// One that shows in the table itself, which no level allows.
     pub fn of_table(anomaly: Anomaly, text: String, token: Token) -> Finding {
         Finding { anomaly, level: Level::ReadUncommitted, text, txns: BTreeSet::from([token.txn()]) }
@@ -35,19 +42,21 @@ impl Finding {
 }
 
 /// All that is found; if the order of versions is not known, only that.
-pub fn judge(history: &History) -> Vec<Finding> {
+pub fn judge(history: &History, engine: Engine) -> Vec<Finding> {
     let (versions, found) = Versions::new(history);
     if !found.is_empty() {
         return found;
     }
     let observer = Observer::new(history, &versions);
-    let mut judge = Judge { history, versions: &versions, sights: observer.sights, findings: observer.findings };
+    let (sights, findings) = (observer.sights, observer.findings);
+    let mut judge = Judge { history, engine, versions: &versions, sights, findings };
     judge.look_for_circles();
     judge.findings
 }
 
 struct Judge<'a> {
     history: &'a History,
+    engine: Engine,
     versions: &'a Versions,
     sights: BTreeMap<Number, Vec<Sight>>,
     findings: Vec<Finding>,
@@ -65,7 +74,8 @@ impl Judge<'_> {
         let overwrites = self.overwrites();
         self.find_circles(&overwrites, None, |_, _| Anomaly::G0);
         let mut depends = overwrites;
-        for txn in self.history.txns.iter().filter(|txn| txn.end != End::Aborted) {
+        let reads_committed = |txn: &&Txn| txn.end != End::Aborted && txn.level.reads_committed(self.engine);
+        for txn in self.history.txns.iter().filter(reads_committed) {
             for sight in self.sights.get(&txn.number).into_iter().flatten() {
                 depends.add(sight.from, txn.number, Why::Seen);
             }

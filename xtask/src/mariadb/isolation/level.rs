@@ -47,6 +47,11 @@ impl Level {
         self >= RepeatableRead
     }
 
+    /// True if its reads see what is committed alone.
+    pub fn reads_committed(self, engine: Engine) -> bool {
+        self != ReadUncommitted || engine == Engine::Holdfast
+    }
+
     /// True if all plain reads of a transaction are of one snapshot.
     pub fn has_snapshot(self) -> bool {
         matches!(self, RepeatableRead | Snapshot)

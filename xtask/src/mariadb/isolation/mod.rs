@@ -6,6 +6,7 @@
 //!   deleted and inserted again.
 //! * A seed names what the sessions intend; how they meet is up to the server. A round that shows an anomaly is repeated with fewer
 //!   sessions and transactions, for as long as it shows one.
+//! * [`plants`]: faults of the engine that the judge has to find.
 //! * [`catalogue`]: the known schedules of two or three sessions, step by step, on both engines.
 
 mod catalogue;
@@ -17,18 +18,20 @@ mod judge_tests;
 mod level;
 mod observe;
 mod plan;
+mod plants;
 mod round;
 mod schema;
 mod session;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use holdfast_server::{Cache, Server};
+use holdfast_server::server::SOCKET_ONLY;
+use holdfast_server::{Cache, Profile, Server};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::history::{Engine, History};
@@ -36,7 +39,6 @@ use self::judge::{Finding, judge};
 use self::level::{Anomaly, Level, excludes};
 use self::round::{Round, Size};
 
-const PORT: u16 = 13342;
 /// Small, so that undo and versions are pages on the move; more than one session commits at a time.
 const OPTIONS: [&str; 3] =
     ["--holdfast-buffer-pool-size=5M", "--holdfast-flush-log-at-trx-commit=0", "--innodb-flush-log-at-trx-commit=0"];
@@ -63,14 +65,17 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Engine::Holdfast)]
     engine: Engine,
     /// Sessions at once
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = SIZE.sessions)]
     sessions: u64,
     /// Transactions of a session in a round
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = SIZE.transactions)]
     transactions: u64,
     /// The catalogue of known schedules on both engines, compared with the document
-    #[arg(long)]
+    #[arg(long, conflicts_with = "plants")]
     catalogue: bool,
+    /// Plant faults in the engine, one after the other, and see that each is found
+    #[arg(long)]
+    plants: bool,
     /// Write what the catalogue gives into the document
     #[arg(long, requires = "catalogue")]
     record: bool,
@@ -82,14 +87,32 @@ enum Until {
     Then(Instant),
 }
 
-/// As much of it as belongs to every run of the tests: the catalogue.
+/// How many sessions and transactions a round has.
+const SIZE: Size = Size { sessions: 6, transactions: 30 };
+
+/// As much of it as belongs to every run of the tests: the catalogue, and 25 seconds of histories.
 pub fn short(cache: &Cache) -> anyhow::Result<()> {
-    with_server(cache, |socket| catalogue::run(&socket, false))
+    with_server(cache, |socket| {
+        catalogue::run(&socket, false)?;
+        let until = Until::Then(Instant::now() + Duration::from_secs(25));
+        histories(&socket, Engine::Holdfast, 1, 0, SIZE, &until)
+    })
 }
 
-/// Runs it; stops the server again.
-pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
+/// As much of it as the long suites have: a quarter of an hour of histories, and planted faults.
+pub fn long(cache: &Cache) -> anyhow::Result<()> {
+    let until = Until::Then(Instant::now() + Duration::from_secs(15 * 60));
+    with_server(cache, |socket| histories(&socket, Engine::Holdfast, 2, 0, SIZE, &until))?;
+    plants::run(cache, 1, SIZE, Profile::Dev)
+}
+
+/// Runs it, with the engine that is built as `profile` says or with faults planted in it; stops the
+/// server again.
+pub fn run_as(cache: &Cache, options: &Options, profile: Profile) -> anyhow::Result<()> {
     let size = Size { sessions: options.sessions, transactions: options.transactions };
+    if options.plants {
+        return plants::run(cache, options.seed, size, profile);
+    }
     let until = match options.minutes {
         Some(minutes) => Until::Then(Instant::now() + Duration::from_secs_f64(minutes * 60.0)),
         None => Until::Rounds(options.rounds.unwrap_or(60)),
@@ -104,7 +127,7 @@ pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
 
 fn with_server(cache: &Cache, job: impl FnOnce(PathBuf) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let server = Server::new(cache, "isolation").bound_to_us();
-    server.up(PORT, true, &OPTIONS.map(String::from))?;
+    server.up(SOCKET_ONLY, true, &OPTIONS.map(String::from))?;
     let result = job(server.socket_path());
     match &result {
         Ok(()) => server.down()?,
@@ -128,8 +151,13 @@ impl Tally {
             *self.transactions.entry(txn.level).or_default() += 1;
         }
         for finding in findings {
-            *self.anomalies.entry((finding.level, finding.anomaly)).or_default() += 1;
+            *self.anomalies.entry(finding.kind()).or_default() += 1;
         }
+    }
+
+    /// The kinds of findings that have not been seen before.
+    fn new_kinds<'f>(&self, findings: impl Iterator<Item = &'f Finding>) -> BTreeSet<(Level, Anomaly)> {
+        findings.map(Finding::kind).filter(|kind| !self.anomalies.contains_key(kind)).collect()
     }
 
     fn table(&self) -> String {
@@ -174,11 +202,18 @@ fn histories(
             size.transactions
         );
         let history = round.run(socket).map_err(|e| e.context(again.clone()))?;
-        let findings = judge(&history);
+        let findings = judge(&history, engine);
+        if engine == Engine::Innodb {
+            // What the levels exclude on Holdfast: the first of each kind.
+            for kind in tally.new_kinds(forbidden(&findings)) {
+                println!("round {n}: {}", report(&history, findings.iter().filter(|finding| finding.kind() == kind)));
+            }
+        }
         tally.add(&history, &findings);
         if engine == Engine::Holdfast && forbidden(&findings).next().is_some() {
             let (history, findings, size) = smaller(socket, round, history, findings);
-            bail!("{}\nthe shortest of its rounds had {size:?}; the round again: {again}", report(&history, &findings));
+            let report = report(&history, forbidden(&findings));
+            bail!("{report}\nthe shortest of its rounds had {size:?}; the round again: {again}");
         }
         bar.inc(1);
         if !std::io::stderr().is_terminal() && said.elapsed() >= LINE_EVERY {
@@ -200,7 +235,7 @@ fn progress(until: &Until) -> anyhow::Result<ProgressBar> {
 }
 
 /// What the levels exclude.
-fn forbidden(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+fn forbidden(findings: &[Finding]) -> impl Iterator<Item = &Finding> + Clone {
     findings.iter().filter(|finding| excludes(finding.level, finding.anomaly))
 }
 
@@ -219,7 +254,7 @@ fn smaller(
         for size in fewer(round.size).into_iter().filter(|size| size.sessions > 1 && size.transactions > 0) {
             for _ in 0..TRIES {
                 let Ok(shorter) = (Round { size, ..round }).run(socket) else { continue };
-                let found = judge(&shorter);
+                let found = judge(&shorter, round.engine);
                 if forbidden(&found).next().is_some() {
                     round.size = size;
                     (history, findings) = (shorter, found);
@@ -231,10 +266,10 @@ fn smaller(
     }
 }
 
-/// The first of what is forbidden, with the transactions that take part.
-fn report(history: &History, findings: &[Finding]) -> String {
-    let all = forbidden(findings).count();
-    let Some(finding) = forbidden(findings).min_by_key(|finding| (finding.anomaly, finding.txns.len())) else {
+/// The worst of the findings, with the transactions that take part.
+fn report<'f>(history: &History, findings: impl Iterator<Item = &'f Finding> + Clone) -> String {
+    let all = findings.clone().count();
+    let Some(finding) = findings.min_by_key(|finding| (finding.anomaly, finding.txns.len())) else {
         return String::new();
     };
     let mut text = format!("{} at {}: {}\n", finding.anomaly.name(), finding.level.name(), finding.text);

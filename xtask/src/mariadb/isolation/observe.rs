@@ -222,14 +222,20 @@ impl<'a> Observer<'a> {
         let chain = &self.versions.chains[&key];
         let (oldest, newest) = self.visible(looked, key);
         let holds = |place: usize| looked.range.holds(key, chain[place].state);
+        let by_row = looked.locking && !looked.txn.level.locks_ranges() && looked.range.column != Column::Id;
+        let left: Vec<usize> = (oldest..=newest).filter(|place| self.versions.is_last_of_writer(key, *place)).collect();
+        // The row has moved within the range.
+        let passed = by_row && left.windows(2).any(|pair| holds(pair[0]) && holds(pair[1]));
         let can_be = |place: &usize| !holds(*place) && self.versions.is_last_of_writer(key, *place);
         let (Some(first), Some(last)) = ((oldest..=newest).find(can_be), (oldest..=newest).rev().find(can_be)) else {
             let text = format!("the row {key} is missing; it is {:?} to {:?}", chain[oldest], chain[newest]);
-            let by_row = looked.locking && !looked.txn.level.locks_ranges();
-            let passed = by_row && looked.range.column != Column::Id && oldest != newest;
             let anomaly = if passed { Anomaly::RowPassed } else { Anomaly::RowMissing };
             return self.find(looked, anomaly, text, Some(chain[newest].token));
         };
+        if passed {
+            // It may have been passed over, so that no version was seen at all.
+            return;
+        }
         // Who made the row not satisfy the condition, at the latest, and who made it satisfy that, at the earliest.
         let hider = (1..=first).rev().find(|place| holds(place - 1));
         let from = hider.map_or(0, |place| chain[place].writer());

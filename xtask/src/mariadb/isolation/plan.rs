@@ -62,13 +62,28 @@ impl TxnPlan {
         };
         let statements = if shape == Shape::Autocommit { 1 } else { rng.between(2, 7) };
         let mut steps: Vec<Step> = (0..statements).map(|_| Step::Do(What::random(rng))).collect();
-        if matches!(shape, Shape::Plain | Shape::ConsistentSnapshot) && rng.below(5) == 0 {
+        let has_savepoints = matches!(shape, Shape::Plain | Shape::ConsistentSnapshot);
+        if has_savepoints && rng.below(8) == 0 {
+            steps.extend(TxnPlan::locks_and_goes_back(rng));
+        } else if has_savepoints && rng.below(5) == 0 {
             let at = rng.below(steps.len() as u64) as usize;
             steps.insert(at, Step::Savepoint);
             let back = rng.between(at as u64 + 1, steps.len() as u64) as usize;
             steps.insert(back, Step::RollbackTo);
         }
         TxnPlan { level, shape, steps, commits: rng.below(8) != 0 }
+    }
+
+    /// A row is locked, changed behind a savepoint, put back, and read again after something else:
+    /// it has to be as it was, at the levels that keep locks.
+    fn locks_and_goes_back(rng: &mut Rng) -> [Step; 6] {
+        let (range, index) = (Range::item(rng.below(KEYS)), "PRIMARY");
+        let lock = [Lock::Share, Lock::Update][rng.below(2) as usize];
+        let read = What::Read { range, index, lock, with_trail: false, downwards: false };
+        let change = What::Update { range, index, b: Some(rng.below(B_VALUES)), u: None };
+        let between = What::random(rng);
+        let [before, change, between, after] = [read.clone(), change, between, read].map(Step::Do);
+        [before, Step::Savepoint, change, Step::RollbackTo, between, after]
     }
 }
 
