@@ -3,7 +3,6 @@
 //! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab
 //! uses as well.
 
-mod alters;
 mod backup;
 mod bench;
 mod compare;
@@ -16,11 +15,9 @@ mod load;
 mod mtr;
 mod package;
 mod pairs;
-mod references;
 mod replication;
 mod smoke;
 mod spider;
-mod stories;
 
 use clap::Subcommand;
 use holdfast_server::{Cache, Profile, apt, build_as, server};
@@ -61,11 +58,6 @@ pub enum What {
     Package,
     /// Back up a server under load, restore the copy into another one, and compare
     Backup,
-    /// Change definitions and rows at random, on this engine and on InnoDB, and compare
-    Alters(alters::Options),
-    /// Change rows at random in tables that refer to each other, on this engine and on InnoDB, and
-    /// compare
-    References(references::Options),
     /// Random SQL on this engine and on InnoDB, every answer compared
     Compare(compare::Options),
     /// Random transactions at each isolation level on Holdfast, and a judge of what they saw
@@ -103,8 +95,7 @@ pub enum What {
         rewritten: mtr::Rewritten,
     },
     /// Compile the shim with AddressSanitizer and UndefinedBehaviorSanitizer, and run the scripts
-    /// of `mariadb/tests`, a table altered at random and tables that refer to each other; a finding
-    /// ends the server, and the run
+    /// of `mariadb/tests` and random SQL; a finding ends the server, and the run
     Sanitize {
         /// Only the scripts whose name contains one of these words, and nothing else
         only: Vec<String>,
@@ -152,8 +143,6 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Sysbench { args } => server::Server::new(&cache, "run").sysbench(&args),
         What::Package => package::run(&cache, &build_as(&cache, profile)?, &apt::fetch(&cache)?),
         What::Backup => backup::run(&cache),
-        What::Alters(options) => alters::run(&cache, &options),
-        What::References(options) => references::run(&cache, &options),
         What::Compare(options) => compare::run_as(&cache, &options, profile),
         What::Isolation(options) => isolation::run_as(&cache, &options, profile),
         What::Crash { rounds, sysbench } => crash::run(&cache, rounds, sysbench),
@@ -171,7 +160,8 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     }
 }
 
-/// Random SQL on both engines, as long as the long suites take. Where the server's packages cannot
+/// Random SQL on both engines and random transactions at each level, as long as the long suites
+/// take, and the faults that both have to find. Where the server's packages cannot
 /// be had, the reason.
 pub fn long_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
@@ -193,23 +183,19 @@ pub fn sanitize(only: &[String]) -> anyhow::Result<Option<String>> {
     build_as(&cache, Profile::Sanitized)?;
     smoke::run(&cache, only, false)?;
     if only.is_empty() {
-        alters::short(&cache)?;
-        references::short(&cache)?;
+        compare::short(&cache)?;
     }
     Ok(None)
 }
 
-/// Runs a fifth of the server's tests of InnoDB with this engine in its place: another fifth every
-/// day. Returns the reason if the server's packages are not available.
+/// Why the server's packages cannot be had, if so.
 fn without_packages(cache: &Cache) -> Option<String> {
     let error = apt::fetch(cache).err()?;
     Some(format!("the server's packages cannot be fetched by apt: {error}"))
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at
-/// random, tables that refer to each other, random SQL, tables of another format, a dump to InnoDB
-/// and back, a few tests of the server's suites, some kills. Returns the reason if the server's
-/// packages are not available.
+/// Runs a fifth of the server's tests of InnoDB with this engine in its place: another fifth every
+/// day. Returns the reason if the server's packages are not available.
 pub fn rewritten_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Some(why) = without_packages(&cache) {
@@ -221,9 +207,9 @@ pub fn rewritten_suite() -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-/// The part of all this that every run of the tests contains: the smoke scripts, a table altered at
-/// random, tables that refer to each other, random SQL, tables of another format, a dump to InnoDB
-/// and back, a few tests of the server's suites, some kills. Where the server's packages cannot be
+/// The part of all this that every run of the tests contains: the smoke scripts, random SQL,
+/// random transactions at each level, tables of another format, a dump to InnoDB and back, a few
+/// tests of the server's suites, some kills. Where the server's packages cannot be
 /// had, the reason.
 pub fn short_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
@@ -232,8 +218,6 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     }
     build_as(&cache, Profile::Dev)?;
     smoke::run(&cache, &[], false)?;
-    alters::short(&cache)?;
-    references::short(&cache)?;
     compare::short(&cache)?;
     isolation::short(&cache)?;
     check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;

@@ -22,17 +22,17 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Profile, Server, build_as, build_planted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use self::generate::Generator;
+use self::generate::scenario;
 use self::judge::{Class, Difference};
 use self::plants::Planted;
-use self::play::{Ending, Source, Stage};
+use self::play::{Ending, Stage};
 use self::script::Step;
 use super::pairs::Engine;
 
-const PORT: u16 = 13340;
 const OPTIONS: [&str; 11] = [
     // What is committed survives the end of the server, which is all that is asked of it here.
     "--holdfast-flush-log-at-trx-commit=2",
@@ -113,12 +113,12 @@ fn first_difference(
     numbers: Range<u64>,
 ) -> anyhow::Result<Option<(u64, Difference)>> {
     let server = Server::new(cache, "compare").bound_to_us();
-    let up = |fresh| server.up(PORT, fresh, &OPTIONS.map(String::from));
+    let up = |fresh| server.up(SOCKET_ONLY, fresh, &OPTIONS.map(String::from));
     up(true)?;
     let stage = Stage { server: &server, up: &up };
     let mut found = None;
     for number in numbers {
-        let (_, ending) = stage.play(&mut Generator::new(options.seed, options.first + number))?;
+        let (_, ending) = stage.play(&mut *scenario(options.seed, options.first + number))?;
         if let Ending::Differs(difference) = ending {
             found = Some((number, *difference));
             break;
@@ -132,7 +132,7 @@ fn first_difference(
 /// Runs it; stops the server again.
 fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     let server = Server::new(cache, "compare").bound_to_us();
-    let up = |fresh| server.up(PORT, fresh, &OPTIONS.map(String::from));
+    let up = |fresh| server.up(SOCKET_ONLY, fresh, &OPTIONS.map(String::from));
     up(true)?;
     let result = Run { stage: Stage { server: &server, up: &up }, options, counts: BTreeMap::new(), found: 0 }.all();
     match &result {
@@ -148,20 +148,6 @@ struct Run<'a, 's, 'c> {
     /// How often scenarios ended in which way.
     counts: BTreeMap<String, u64>,
     found: u64,
-}
-
-impl Source for Generator {
-    fn sessions(&self) -> usize {
-        self.sessions
-    }
-
-    fn next(&mut self, free: &[usize]) -> Option<Step> {
-        Generator::next(self, free)
-    }
-
-    fn told(&mut self, session: usize, success: bool) {
-        Generator::told(self, session, success);
-    }
 }
 
 impl Run<'_, '_, '_> {
@@ -200,8 +186,7 @@ impl Run<'_, '_, '_> {
 
     /// How many steps it had.
     fn scenario(&mut self, number: u64) -> anyhow::Result<u64> {
-        let mut generator = Generator::new(self.options.seed, number);
-        let (steps, ending) = self.stage.play(&mut generator)?;
+        let (steps, ending) = self.stage.play(&mut *scenario(self.options.seed, number))?;
         let count = steps.len() as u64;
         let what = match ending {
             Ending::Same => "the same to the end".to_owned(),

@@ -47,9 +47,16 @@ pub fn preamble(engine: Engine) -> String {
 /// Stands for the name of the engine's schema: names of XA are those of the whole server.
 pub const SCHEMA: &str = "$schema";
 
+/// Stands for the name of the engine.
+pub const ENGINE: &str = "$engine";
+
+/// Stands at the end of an ALTER TABLE that this engine has to carry out instantly.
+pub const AT_ONCE: &str = "$at_once";
+
 /// The statement as one engine gets it.
 pub fn for_engine(sql: &str, engine: Engine) -> String {
-    sql.replace(SCHEMA, &schema(engine))
+    let at_once = if engine == Engine::Holdfast { ", ALGORITHM=INSTANT" } else { "" };
+    sql.replace(SCHEMA, &schema(engine)).replace(ENGINE, engine.name()).replace(AT_ONCE, at_once)
 }
 
 /// The schema of an engine.

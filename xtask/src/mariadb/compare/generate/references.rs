@@ -1,6 +1,12 @@
-//! Tables with known references to each other, and the statements that change them and their rows.
+//! A few tables with FOREIGN KEYs of all actions, to each other and to themselves. Rows are
+//! inserted, deleted and changed, transactions are rolled back, references, indexes and names
+//! change.
+
+use std::collections::VecDeque;
 
 use holdfast_workload::rng::Rng;
+
+use super::super::script::{Statement, Step};
 
 const TABLES: u64 = 4;
 /// Values of all columns are below that: rows often find others to refer to.
@@ -27,35 +33,26 @@ pub struct Schema {
 
 impl Schema {
     /// New tables, and the statements that make them.
-    pub fn create(rng: &mut Rng) -> (Schema, Vec<String>) {
+    pub fn create(rng: &mut Rng) -> (Schema, VecDeque<Step>) {
         let columns = (0..TABLES).map(|_| ["a".into(), "b".into()]).collect();
         let unique: Vec<bool> = (0..TABLES).map(|_| rng.below(3) == 0).collect();
         let other_name = vec![false; TABLES as usize];
         let mut schema = Schema { other_name, columns, unique, references: Vec::new(), names_given: 0 };
-        let mut story = vec!["SET foreign_key_checks = 0".into()];
-        for table in 0..TABLES {
-            story.push(format!("DROP TABLE IF EXISTS t{table}, u{table}"));
-        }
-        story.push("SET foreign_key_checks = 1".into());
+        let mut story = VecDeque::new();
         for table in 0..TABLES {
             let unique = if schema.unique[table as usize] { "UNIQUE " } else { "" };
-            story.push(format!(
-                "CREATE TABLE t{table} (id INT PRIMARY KEY, a INT, b INT, {unique}KEY ka (a), KEY kab (a, b), KEY kb (b)) ENGINE=$ENGINE"
-            ));
+            let keys = format!("{unique}KEY ka (a), KEY kab (a, b), KEY kb (b)");
+            let create = format!("CREATE TABLE t{table} (id INT PRIMARY KEY, a INT, b INT, {keys})");
+            story.push_back(Step::say(0, create));
         }
         for _ in 0..3 + rng.below(4) {
-            story.push(schema.add_reference(rng));
+            story.push_back(Step::say(0, schema.add_reference(rng)));
         }
         (schema, story)
     }
 
     fn name(&self, table: u64) -> String {
         format!("{}{table}", if self.other_name[table as usize] { 'u' } else { 't' })
-    }
-
-    /// All tables, for a statement.
-    pub fn tables(&self) -> String {
-        (0..TABLES).map(|table| self.name(table)).collect::<Vec<_>>().join(", ")
     }
 
     fn column<'a>(&'a self, table: u64, rng: &mut Rng) -> &'a str {
@@ -65,24 +62,24 @@ impl Schema {
         }
     }
 
-    /// What shows whether the tables are the same.
-    pub fn questions(&self) -> String {
-        let mut questions = String::new();
-        for table in 0..TABLES {
-            let name = self.name(table);
-            let [_, b] = &self.columns[table as usize];
-            questions += &format!("SELECT * FROM {name} ORDER BY id;\n");
-            questions += &format!("SELECT id FROM {name} FORCE INDEX (kb) WHERE {b} >= 0 ORDER BY {b}, id;\n");
-        }
-        questions
-            + "SELECT CONSTRAINT_NAME, TABLE_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME \
-               FROM information_schema.KEY_COLUMN_USAGE WHERE CONSTRAINT_SCHEMA = DATABASE() ORDER BY 1, 2, 3;\n"
+    /// What shows whether a table is the same, by an index.
+    fn question(&self, table: u64) -> Step {
+        let (name, [_, b]) = (self.name(table), &self.columns[table as usize]);
+        let sql = format!("SELECT id FROM {name} FORCE INDEX (kb) WHERE {b} >= 0 ORDER BY {b}, id");
+        Step::Say(Statement { session: 0, sql, ordered: true })
     }
 
-    /// The next statement.
-    pub fn step(&mut self, rng: &mut Rng) -> String {
+    /// What refers to what.
+    fn references(&self) -> String {
+        "SELECT CONSTRAINT_NAME, TABLE_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME \
+         FROM information_schema.KEY_COLUMN_USAGE WHERE CONSTRAINT_SCHEMA = DATABASE()"
+            .into()
+    }
+
+    /// What comes next.
+    pub fn step(&mut self, rng: &mut Rng) -> Step {
         let table = rng.below(TABLES);
-        match rng.below(100) {
+        let sql = match rng.below(110) {
             0..=34 => self.insert(table, rng),
             35..=54 => self.update(table, rng),
             55..=74 => self.delete(table, rng),
@@ -95,14 +92,16 @@ impl Schema {
             91..=92 => self.rename_column(table, rng),
             93 => format!("ALTER TABLE {} FORCE, ALGORITHM=COPY", self.name(table)),
             94..=95 => format!("TRUNCATE {}", self.name(table)),
-            96 => format!(
-                "ALTER TABLE {0} DROP KEY ka, ADD KEY ka ({1})",
-                self.name(table),
-                self.columns[table as usize][0]
-            ),
+            96 => {
+                let column = &self.columns[table as usize][0];
+                format!("ALTER TABLE {} DROP KEY ka, ADD KEY ka ({column})", self.name(table))
+            }
             97 => format!("ALTER TABLE {} DROP KEY kab", self.name(table)),
-            _ => self.replace(table, rng),
-        }
+            98..=99 => self.replace(table, rng),
+            100 => self.references(),
+            _ => return self.question(table),
+        };
+        Step::say(0, sql)
     }
 
     fn value(&self, rng: &mut Rng) -> String {

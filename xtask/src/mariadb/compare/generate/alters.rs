@@ -1,28 +1,15 @@
-//! A table of which is known what can be done to it, and the statements that do it.
+//! A table whose definition changes and changes: columns are added, dropped, moved and renamed and
+//! get other types, indexes come and go, rows are changed, transactions rolled back. A change that
+//! this engine can make instantly has to be instant.
+
+use std::collections::VecDeque;
 
 use holdfast_workload::rng::Rng;
 
+use super::super::script::{AT_ONCE, ENGINE, Statement, Step};
+
 /// At most so many columns, without those that every table has.
 const COLUMNS: usize = 12;
-
-/// A statement.
-pub struct Statement {
-    sql: String,
-    /// It changes columns, and this engine has to do that at once.
-    pub is_instant: bool,
-}
-
-impl Statement {
-    fn new(sql: String) -> Statement {
-        Statement { sql, is_instant: false }
-    }
-
-    /// As it is given to an engine.
-    pub fn on(&self, engine: &str) -> String {
-        let at_once = if self.is_instant && engine == "HOLDFAST" { ", ALGORITHM=INSTANT" } else { "" };
-        format!("{}{at_once};\n", self.sql.replace("$ENGINE", engine))
-    }
-}
 
 /// What a column can be; of texts, how long they can be.
 #[derive(Clone, Copy)]
@@ -133,46 +120,46 @@ pub struct Table {
 
 impl Table {
     /// A table, and what creates it.
-    pub fn create(rng: &mut Rng) -> (Table, Statement) {
+    pub fn create(rng: &mut Rng) -> (Table, VecDeque<Step>) {
         let mut table = Table { columns: Vec::new(), has_computed: false, next_name: 0, next_id: 1 };
-        let mut sql = String::from("CREATE OR REPLACE TABLE t (id INT NOT NULL");
+        let mut sql = String::from("CREATE TABLE t (id INT NOT NULL");
         for _ in 0..rng.below(6) {
             let column = table.new_column(rng);
             sql += &format!(", {} {}", column.name, column.definition());
             table.columns.push(column);
         }
         sql += [", PRIMARY KEY (id)", ", KEY (id)"][usize::from(rng.below(3) == 0)];
-        sql += ") ENGINE=$ENGINE";
+        sql += ")";
         sql += ["", "", " PARTITION BY HASH (id) PARTITIONS 3"][rng.below(3) as usize];
-        (table, Statement::new(sql))
+        (table, steps(["SET sql_mode = ''".into(), sql]))
     }
 
-    /// What is to be asked to see whether two tables have the same.
-    pub fn questions(&self) -> String {
-        let mut sql = String::from("SELECT * FROM t ORDER BY id; SELECT COUNT(*) FROM t;");
-        for Column { name, .. } in self.columns.iter().filter(|column| column.indexed) {
-            sql += &format!("SELECT {name}, id FROM t FORCE INDEX (i_{name}) ORDER BY {name}, id;");
+    /// What shows whether two tables have the same: by one of the indexes or columns.
+    fn question(&self, rng: &mut Rng) -> Step {
+        let ordered = |sql| Step::Say(Statement { session: 0, sql, ordered: true });
+        match self.any(rng) {
+            Some(Column { name, indexed: true, .. }) => {
+                ordered(format!("SELECT {name}, id FROM t FORCE INDEX (i_{name}) ORDER BY {name}, id"))
+            }
+            Some(Column { name, .. }) => ordered(format!("SELECT id FROM t WHERE {name} IS NULL ORDER BY id")),
+            None => ordered("SELECT * FROM t ORDER BY id".into()),
         }
-        for Column { name, .. } in &self.columns {
-            sql += &format!("SELECT id FROM t WHERE {name} IS NULL ORDER BY id;");
-        }
-        sql
     }
 
     /// Something that can be done to the table.
-    pub fn step(&mut self, rng: &mut Rng) -> Statement {
-        match rng.below(20) {
-            0..=7 => self.alter(rng),
-            8..=12 => self.insert(rng),
-            13..=16 => Statement::new(self.update(rng)),
-            17 => {
-                Statement::new(format!("DELETE FROM t WHERE id % 11 = {} OR id + 60 < {}", rng.below(11), self.next_id))
-            }
+    pub fn step(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        match rng.below(24) {
+            0..=7 => steps([self.alter(rng)]),
+            8..=12 => steps([self.insert(rng)]),
+            13..=16 => steps([self.update(rng)]),
+            17 => steps([format!("DELETE FROM t WHERE id % 11 = {} OR id + 60 < {}", rng.below(11), self.next_id)]),
             18 => {
-                let changes = [self.update(rng), self.update(rng)].join("; ");
-                Statement::new(format!("BEGIN; {changes}; DELETE FROM t WHERE id % 3 = 0; ROLLBACK"))
+                let changes = [self.update(rng), self.update(rng)];
+                let rolled_back = ["DELETE FROM t WHERE id % 3 = 0".into(), "ROLLBACK".into()];
+                steps(["BEGIN".into()].into_iter().chain(changes).chain(rolled_back))
             }
-            _ => self.change_indexes(rng),
+            19 => steps([self.change_indexes(rng)]),
+            _ => VecDeque::from([self.question(rng)]),
         }
     }
 
@@ -186,7 +173,7 @@ impl Table {
         Column { name: self.new_name(), kind, nullable: rng.below(3) > 0, indexed: false }
     }
 
-    fn insert(&mut self, rng: &mut Rng) -> Statement {
+    fn insert(&mut self, rng: &mut Rng) -> String {
         let given: Vec<Column> = self.columns.iter().filter(|_| rng.below(4) > 0).cloned().collect();
         let names: String = given.iter().map(|column| format!(", {}", column.name)).collect();
         let mut rows = Vec::new();
@@ -195,7 +182,7 @@ impl Table {
             rows.push(format!("({}{values})", self.next_id));
             self.next_id += 1;
         }
-        Statement::new(format!("INSERT INTO t (id{names}) VALUES {}", rows.join(", ")))
+        format!("INSERT INTO t (id{names}) VALUES {}", rows.join(", "))
     }
 
     fn update(&self, rng: &mut Rng) -> String {
@@ -211,26 +198,26 @@ impl Table {
     }
 
     /// An index comes or goes, with a column that comes, or a column with its index.
-    fn change_indexes(&mut self, rng: &mut Rng) -> Statement {
+    fn change_indexes(&mut self, rng: &mut Rng) -> String {
         let Some(i) = (!self.columns.is_empty()).then(|| rng.below(self.columns.len() as u64) as usize) else {
-            return Statement::new("ALTER TABLE t FORCE".into());
+            return "ALTER TABLE t FORCE".into();
         };
         let column = &mut self.columns[i];
         let name = column.name.clone();
         if column.indexed && rng.below(2) == 0 {
             self.columns.remove(i);
-            return Statement::new(format!("ALTER TABLE t DROP KEY i_{name}, DROP {name}"));
+            return format!("ALTER TABLE t DROP KEY i_{name}, DROP {name}");
         }
         if !column.kind.is_short() {
-            return Statement::new("ALTER TABLE t ENGINE=$ENGINE".into());
+            return format!("ALTER TABLE t ENGINE={ENGINE}");
         }
         column.indexed = !column.indexed;
         let change = if column.indexed { format!("ADD KEY i_{name} ({name})") } else { format!("DROP KEY i_{name}") };
-        Statement::new(format!("ALTER TABLE t {change}"))
+        format!("ALTER TABLE t {change}")
     }
 
     /// Some changes of columns that can be made at once.
-    fn alter(&mut self, rng: &mut Rng) -> Statement {
+    fn alter(&mut self, rng: &mut Rng) -> String {
         let mut statement =
             Alter { kept: self.columns.clone(), clauses: Vec::new(), done: Vec::new(), gone: Vec::new() };
         for _ in 0..=rng.below(3) {
@@ -248,10 +235,15 @@ impl Table {
         if statement.clauses.is_empty() {
             statement.clauses.push("COMMENT = 'nothing'".into());
         }
-        let sql = format!("ALTER TABLE t {}", statement.clauses.join(", "));
+        let sql = format!("ALTER TABLE t {}{AT_ONCE}", statement.clauses.join(", "));
         self.columns = statement.kept.into_iter().chain(statement.done).collect();
-        Statement { sql, is_instant: true }
+        sql
     }
+}
+
+/// Steps of the only session.
+fn steps(statements: impl IntoIterator<Item = String>) -> VecDeque<Step> {
+    statements.into_iter().map(|sql| Step::say(0, sql)).collect()
 }
 
 /// A statement that is being written. It names every column once.

@@ -1,0 +1,79 @@
+//! Which kind of scenario a number names.
+
+use std::collections::VecDeque;
+
+use holdfast_workload::rng::Rng;
+
+use super::super::play::Source;
+use super::super::script::Step;
+use super::Generator;
+use super::alters::Table;
+use super::references::Schema;
+
+/// Steps of a scenario that is about one thing.
+const STEPS: u64 = 120;
+
+/// Makes scenario `number` of a seed up: of ten, one is about a table's definition, and one about
+/// tables that refer to each other.
+pub fn scenario(seed: u64, number: u64) -> Box<dyn Source> {
+    match number % 10 {
+        3 => Box::new(Focused::new(seed, number, Table::create)),
+        8 => Box::new(Focused::new(seed, number, Schema::create)),
+        _ => Box::new(Generator::new(seed, number)),
+    }
+}
+
+/// What a scenario of one session is about.
+trait Topic {
+    /// Goes on.
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step>;
+}
+
+impl Topic for Table {
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        self.step(rng)
+    }
+}
+
+impl Topic for Schema {
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        VecDeque::from([self.step(rng)])
+    }
+}
+
+/// A scenario about one thing.
+struct Focused<T> {
+    rng: Rng,
+    topic: T,
+    /// What is to be said next.
+    queue: VecDeque<Step>,
+    left: u64,
+    kill_at: Option<u64>,
+}
+
+impl<T: Topic> Focused<T> {
+    fn new(seed: u64, number: u64, create: impl Fn(&mut Rng) -> (T, VecDeque<Step>)) -> Focused<T> {
+        let mut rng = Rng::for_part(seed, number);
+        let (topic, queue) = create(&mut rng);
+        let kill_at = (rng.below(6) == 0).then(|| rng.below(STEPS));
+        Focused { rng, topic, queue, left: STEPS, kill_at }
+    }
+}
+
+impl<T: Topic> Source for Focused<T> {
+    fn sessions(&self) -> usize {
+        1
+    }
+
+    fn next(&mut self, _free: &[usize]) -> Option<Step> {
+        if let Some(step) = self.queue.pop_front() {
+            return Some(step);
+        }
+        self.left = self.left.checked_sub(1)?;
+        if self.kill_at == Some(self.left) {
+            return Some(Step::Kill);
+        }
+        self.queue = self.topic.go_on(&mut self.rng);
+        self.queue.pop_front()
+    }
+}
