@@ -229,7 +229,7 @@ impl Work {
         let mine = self.take_pages();
         let theirs = others
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(Error::Closed("a thread of recovery, which panicked"))));
+            .map(|thread| thread.join().unwrap_or(Err(Error::Closed("a thread of recovery, which panicked"))));
         theirs.fold(mine, Result::and)
     }
 
