@@ -12,12 +12,23 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     check(command.args(args).env("RUSTFLAGS", "--cfg sim"))
 }
 
-/// The unit tests of the checkers.
+/// The lints of what is compiled for the simulation only.
+///
+/// # Errors
+/// If one of them finds something.
+pub fn lints() -> anyhow::Result<()> {
+    let clippy = "clippy --quiet --target-dir target/sim --package holdfast-base --package holdfast-sim --all-targets";
+    check(cargo(clippy).args(["--", "-D", "warnings"]).env("RUSTFLAGS", "--cfg sim"))
+}
+
+/// The unit tests of the checkers, and of the scheduler's report of a stuck run.
 ///
 /// # Errors
 /// If they do not compile, or fail.
 pub fn unit_tests() -> anyhow::Result<()> {
     let test = "test --quiet --target-dir target/sim --package holdfast-sim --lib";
+    check(cargo(test).env("RUSTFLAGS", "--cfg sim"))?;
+    let test = "test --quiet --target-dir target/sim --package holdfast-base --lib sim::tests";
     check(cargo(test).env("RUSTFLAGS", "--cfg sim"))
 }
 

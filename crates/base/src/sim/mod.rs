@@ -29,6 +29,7 @@ mod primitives;
 
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ pub const STUCK: i32 = 86;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// The primitive of this type at this address.
-    Address(&'static str, usize),
+    Address(usize, &'static str),
     /// The end of a thread.
     End(usize),
     /// [`unpark`] of a thread.
@@ -125,6 +126,12 @@ struct World {
     plan: Plan,
     random: u64,
     threads: Vec<Thread>,
+    /// The numbers of those that have not ended, ascending.
+    live: Vec<usize>,
+    /// Memory for [`World::next`]: threads that are ready, and are not stalled.
+    fit: Vec<usize>,
+    /// The same: threads that are ready, and are stalled.
+    stalled: Vec<usize>,
     now: u64,
     points: u64,
     progress_at: u64,
@@ -165,21 +172,21 @@ impl World {
     /// thread can go on.
     fn next(&mut self) -> Option<usize> {
         loop {
-            let ready = |t: &Thread| matches!(t.state, State::Ready);
-            let fit = self.threads.iter().filter(|t| ready(t) && t.stalled_until <= self.points).count();
-            let stalled = fit == 0;
-            let count = if stalled { self.threads.iter().filter(|t| ready(t)).count() } else { fit };
-            if count > 0 {
-                let choice = (self.draw() % count as u64) as usize;
-                let points = self.points;
-                let mut fits = (0..self.threads.len()).filter(|&i| {
-                    let thread = &self.threads[i];
-                    ready(thread) && (stalled || thread.stalled_until <= points)
-                });
-                return fits.nth(choice);
+            let (mut fit, mut stalled) = (std::mem::take(&mut self.fit), std::mem::take(&mut self.stalled));
+            fit.clear();
+            stalled.clear();
+            for &number in &self.live {
+                let thread = &self.threads[number];
+                if matches!(thread.state, State::Ready) {
+                    if thread.stalled_until <= self.points { &mut fit } else { &mut stalled }.push(number);
+                }
             }
-            if !self.pass_time() {
-                return None;
+            let choices = if fit.is_empty() { &stalled } else { &fit };
+            let count = choices.len() as u64;
+            let chosen = (count > 0).then(|| choices[(self.draw() % count) as usize]);
+            (self.fit, self.stalled) = (fit, stalled);
+            if chosen.is_some() || !self.pass_time() {
+                return chosen;
             }
         }
     }
@@ -190,9 +197,12 @@ impl World {
             State::Blocked { until, .. } => until,
             _ => None,
         };
-        let Some(at) = self.threads.iter().filter_map(until).min() else { return false };
+        let Some(at) = self.live.iter().filter_map(|&number| until(&self.threads[number])).min() else {
+            return false;
+        };
         self.now = self.now.max(at);
-        for thread in &mut self.threads {
+        for &number in &self.live {
+            let thread = &mut self.threads[number];
             if until(thread).is_some_and(|until| until <= self.now) {
                 (thread.state, thread.timed_out) = (State::Ready, true);
             }
@@ -202,14 +212,21 @@ impl World {
 
     fn wake(&mut self, key: Key, all: bool) {
         let waits = |t: &Thread| matches!(t.state, State::Blocked { key: k, .. } if k == key);
-        let count = self.threads.iter().filter(|t| waits(t)).count();
+        let count = self.live.iter().filter(|&&number| waits(&self.threads[number])).count();
         if count == 0 {
             return;
         }
         let chosen = if all { 0 } else { (self.draw() % count as u64) as usize };
-        let waiting = self.threads.iter_mut().filter(|t| waits(t));
-        for thread in waiting.skip(chosen).take(if all { usize::MAX } else { 1 }) {
-            (thread.state, thread.timed_out) = (State::Ready, false);
+        let mut passed = 0;
+        for &number in &self.live {
+            let thread = &mut self.threads[number];
+            if !waits(thread) {
+                continue;
+            }
+            if all || passed == chosen {
+                (thread.state, thread.timed_out) = (State::Ready, false);
+            }
+            passed += 1;
         }
     }
 
@@ -301,22 +318,30 @@ impl Shared {
 
 /// Returns the lines of a backtrace that name functions of this project, with their positions.
 fn frames_of_interest(backtrace: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
     let lines: Vec<&str> = backtrace.lines().collect();
     let mut out = String::new();
-    for (i, line) in lines.iter().enumerate() {
-        let place = lines.get(i + 1).map(|next| next.trim()).filter(|next| next.starts_with("at ./crates/"));
-        if let Some(place) = place.filter(|place| !place.contains("crates/base/src/sim")) {
-            out += &format!("     {} {place}\n", line.trim());
+    for pair in lines.windows(2) {
+        let place = pair[1].trim().strip_prefix("at ").and_then(|place| place_in_project(place, &here));
+        if let Some(place) = place.filter(|place| !place.starts_with("base/src/sim")) {
+            out += &format!("     {} at crates/{place}\n", pair[0].trim());
         }
     }
     out
 }
 
+/// Returns where a position of a backtrace is in the folder of the project's crates; `None` if it
+/// is elsewhere. A backtrace gives paths below `here`, the current folder, relative to that.
+fn place_in_project(place: &str, here: &Path) -> Option<String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+    let place = place.strip_prefix("./").map_or_else(|| PathBuf::from(place), |below| here.join(below));
+    place.strip_prefix(crates).ok()?.to_str().map(str::to_owned)
+}
+
 /// Calls `act` with the calling thread's run and its number in it. `None` if the thread belongs to
 /// no run.
 fn within<T>(act: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
-    let me = ME.try_with(|me| me.borrow().clone()).ok().flatten();
-    me.map(|(shared, number)| act(&shared, number))
+    ME.try_with(|me| me.borrow().as_ref().map(|(shared, number)| act(shared, *number))).ok().flatten()
 }
 
 /// Runs `main` as the first thread of a run, and returns how the run went when `main` returns.
@@ -330,6 +355,9 @@ pub fn run<T: Send + 'static>(plan: Plan, main: impl FnOnce() -> T + Send + 'sta
         random: plan.seed,
         plan,
         threads: Vec::new(),
+        live: Vec::new(),
+        fit: Vec::new(),
+        stalled: Vec::new(),
         now: 0,
         points: 0,
         progress_at: 0,
@@ -370,8 +398,10 @@ fn start<T: Send + 'static>(
         let mut world = shared.world.lock();
         let (state, baton) = (State::Ready, Arc::clone(&baton));
         let thread = Thread { name: name.into(), state, timed_out: false, token: false, stalled_until: 0, baton };
+        let number = world.threads.len();
         world.threads.push(thread);
-        world.threads.len() - 1
+        world.live.push(number);
+        number
     };
     let result: Outcome<T> = Arc::default();
     let (of_thread, shared_by_thread) = (Arc::clone(&result), Arc::clone(shared));
@@ -392,6 +422,7 @@ fn start<T: Send + 'static>(
 fn end(shared: &Shared, me: usize) {
     let mut world = shared.world.lock();
     world.threads[me].state = State::Ended;
+    world.live.retain(|number| *number != me);
     if me == 0 {
         drop(world);
         shared.over.give();
@@ -498,4 +529,23 @@ pub fn is_planted(name: &str) -> bool {
 #[must_use]
 pub fn cores() -> Option<usize> {
     within(|shared, _| shared.world.lock().plan.cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_the_project_are_found_from_every_folder() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let whole = crates.join("pool/src/evict.rs:7:9");
+        let trace = |place: &str| format!("   3: pool::evict\n             at {place}\n   4: std::rt\n");
+        let found = "     3: pool::evict at crates/pool/src/evict.rs:7:9\n";
+        assert_eq!(frames_of_interest(&trace(whole.to_str().unwrap())), found);
+        assert_eq!(frames_of_interest(&trace("/rustc/0/library/std/src/rt.rs:7:9")), "");
+        assert_eq!(place_in_project("./src/evict.rs:7:9", &crates.join("pool")).unwrap(), "pool/src/evict.rs:7:9");
+        assert_eq!(place_in_project("./pool/src/evict.rs:7:9", crates).unwrap(), "pool/src/evict.rs:7:9");
+        // The scheduler's own frames say nothing.
+        assert_eq!(frames_of_interest(&trace(crates.join("base/src/sim/mod.rs:1:1").to_str().unwrap())), "");
+    }
 }

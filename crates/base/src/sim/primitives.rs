@@ -12,7 +12,7 @@ use super::{Key, block, is_simulated, point, step_aside, wake, within};
 
 /// The kind is part of the key, since a value may have the same address as the lock around it.
 fn key<T>(of: &T) -> Key {
-    Key::Address(std::any::type_name::<T>(), std::ptr::from_ref(of) as usize)
+    Key::Address(std::ptr::from_ref(of) as usize, std::any::type_name::<T>())
 }
 
 /// A mutex.
@@ -294,13 +294,13 @@ impl<T> Drop for RwLockWriteGuard<'_, T> {
 /// the parking are one step with respect to [`wake_all_at`].
 pub fn sleep_at(address: usize, condition: impl Fn() -> bool) {
     if condition() {
-        block(Key::Address("", address), None);
+        block(Key::Address(address, ""), None);
     }
 }
 
 /// Wakes all threads that are parked at `address`.
 pub fn wake_all_at(address: usize) {
-    wake(Key::Address("", address), true);
+    wake(Key::Address(address, ""), true);
 }
 
 /// Parks one thread until another wakes it.

@@ -29,9 +29,9 @@ type Rows = BTreeMap<u64, Version>;
 /// # Errors
 /// If that cannot be.
 pub(super) fn drop_left(raw: &RawDatabase) -> holdfast::Result<()> {
-    let left = raw.tables().into_iter().filter(|(name, _)| name.starts_with(NAME));
+    let mut left = raw.tables().into_iter().filter(|(name, _)| name.starts_with(NAME));
     // Transactions that had not ended are rolled back first.
-    left.map(|(name, _)| raw.drop_table(&name, Duration::from_secs(600))).collect()
+    left.try_for_each(|(name, _)| raw.drop_table(&name, Duration::from_secs(600)))
 }
 
 impl Session {
