@@ -6,13 +6,13 @@
 //! ```
 //!
 //! The file is a hint: one that is missing, cut off or damaged is as good as none. The policy names
-//! the pages, so the residue of a scan is not among them. Loading stops when no frame is free: it
-//! never evicts.
+//! the pages, so the residue of a scan is not among them. A page that was cut off its file may stay
+//! in its frame; it is not listed. Loading stops when no frame is free: it never evicts.
 
 use std::sync::Arc;
 
 use holdfast_base::codec::{Reader, Writer};
-use holdfast_base::{PageId, Result, SpaceId, checksum};
+use holdfast_base::{HashMap, PageId, Result, SpaceId, checksum};
 use holdfast_io::{Create, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
 use holdfast_policy::{Policy, Touch};
@@ -57,6 +57,8 @@ impl Core {
             let policy = partition.lock();
             policy.hot(&HeaderWords(&self.frames), &mut |slot| pages.extend(self.frames.header(slot).page()));
         }
+        let ends = self.file_ends();
+        pages.retain(|id| ends.get(&id.space).is_some_and(|end| self.home(id.no) < *end));
         let bytes = encode(&pages);
         let disk = &self.config.disk;
         let options = OpenOptions::new(FileKind::Meta).create(Create::IfMissing);
@@ -67,6 +69,11 @@ impl Core {
         disk.rename(TEMPORARY, NAME)?;
         disk.sync_dir()?;
         Ok(pages.len())
+    }
+
+    /// How long the file of each space is; one that cannot be asked has no page worth listing.
+    fn file_ends(&self) -> HashMap<SpaceId, u64> {
+        self.spaces().iter().map(|(id, space)| (*id, space.file.len().unwrap_or(0))).collect()
     }
 
     /// The list saved last; empty if there is none that can be read.

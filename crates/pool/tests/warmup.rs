@@ -43,3 +43,16 @@ fn a_damaged_list_is_none() {
     file.write_at(9, &[0xff]).unwrap();
     assert!(bed.pool.saved_warmup().is_empty());
 }
+
+#[test]
+fn pages_that_were_cut_off_their_file_are_not_listed() {
+    let bed = Bed::new(80);
+    bed.create_many(40);
+    bed.heat(40);
+    bed.pool.flush_all().unwrap();
+    bed.space.file().set_len(20 * common::PAGE as u64).unwrap();
+    bed.pool.save_warmup().unwrap();
+    let listed = bed.pool.saved_warmup();
+    assert!(!listed.is_empty());
+    assert!(listed.iter().all(|id| id.no < PageNo(20)), "{listed:?}");
+}
