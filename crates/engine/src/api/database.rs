@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use holdfast_io::Disk;
 use holdfast_metrics::{Local, Spread, local};
 
 use crate::Result;
@@ -289,7 +290,16 @@ impl Database {
     /// without a table's file; [`crate::Error::DamagedFile`] without a sound page;
     /// [`crate::Error::TableMismatch`] if a table here has other types; errors of this database.
     pub fn salvage_files(&self, dir: impl AsRef<Path>) -> Result<Vec<(String, crate::SalvageReport)>> {
-        salvage_files::salvage_files(dir.as_ref(), self.reference())
+        self.salvage_files_on(salvage_files::directory(dir.as_ref())?)
+    }
+
+    /// As [`Database::salvage_files`], from `disk` instead of a directory of the file system: for
+    /// tests and models.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn salvage_files_on(&self, disk: Arc<dyn Disk>) -> Result<Vec<(String, crate::SalvageReport)>> {
+        salvage_files::salvage_files(disk, self.reference())
     }
 
     /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in

@@ -45,11 +45,21 @@ use crate::schema::table_file::space_of;
 use crate::session::transaction::Transaction;
 use crate::{Error, Result};
 
-/// Saves the tables whose files are in `dir`; a report for each, by name.
-pub(crate) fn salvage_files(dir: &Path, target: &Local<Arc<Instance>>) -> Result<Vec<(String, SalvageReport)>> {
+/// The disk that is the directory `dir`.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(crate) fn directory(dir: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(FileDisk::open(dir, Builder::default().flush_method)?))
+}
+
+/// Saves the tables whose files are on `below`; a report for each, by name.
+pub(crate) fn salvage_files(
+    below: Arc<dyn Disk>,
+    target: &Local<Arc<Instance>>,
+) -> Result<Vec<(String, SalvageReport)>> {
     let settings = Builder::default();
-    let below = FileDisk::open(dir, settings.flush_method)?;
-    let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(Arc::new(below))), true)?;
+    let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(below)), true)?;
     let disk = &*environment.disk;
     let mut files = Vec::new();
     for name in disk.list()? {
