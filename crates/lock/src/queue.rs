@@ -1,10 +1,10 @@
 //! One lock queue: the holders of a row (or a table), and the waiters in their order. Pure: the
 //! mutex of the shard is around it.
 //!
-//! Invariants: the granted modes are pairwise compatible, but for a lock that was granted too late
-//! ([`Verdict::Late`]), which its owner gives back before it asks for more; the waiters are in the
-//! order in which
-//! they will be granted, upgrades first; no request is granted before an earlier waiter, unless its
+//! Invariants: the granted modes are pairwise compatible, but for a lock that another request has
+//! entered for a transaction by its id in the row, beside one that was granted before: the row says
+//! which of the two counts. The waiters are in the order in which they will be granted, upgrades
+//! first; no request is granted before an earlier waiter, unless its
 //! owner holds a lock already.
 
 use std::collections::VecDeque;
@@ -27,9 +27,6 @@ pub(crate) struct Waiter {
 pub(crate) enum Verdict {
     /// The owner holds enough already.
     Held,
-    /// The owner holds enough, but was granted it too late: another owner has had the row since
-    /// before, by its id in the row, and that lock was entered afterwards.
-    Late,
     /// It can be granted; `upgrade`: by raising the mode of a lock that the owner holds.
     Free { upgrade: bool },
     /// It has to wait.
@@ -63,7 +60,7 @@ impl Queue {
 
     pub fn verdict(&self, owner: &Owner, mode: Mode) -> Verdict {
         if self.holds(owner, mode) {
-            return if self.conflicts(owner, mode) { Verdict::Late } else { Verdict::Held };
+            return Verdict::Held;
         }
         let upgrade = self.mode_of(owner).is_some();
         let overtakes = !upgrade && self.waiting.iter().any(|w| w.owner.serial() != owner.serial());

@@ -135,8 +135,9 @@ impl LockManager {
         if !self.enter_covered(&mut rows, owner, &row, mode, wait) {
             return Err(Error::WouldBlock);
         }
-        match self.verdict(&mut rows, owner, &row, mode.row()) {
-            Verdict::Held | Verdict::Late => Ok(Step::Done),
+        let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |q| q.verdict(owner, mode.row()));
+        match verdict {
+            Verdict::Held => Ok(Step::Done),
             Verdict::Free { .. } => match self.table_state(owner, index, mode) {
                 TableState::Covered => Ok(Step::Done),
                 TableState::Free => {
@@ -154,19 +155,6 @@ impl LockManager {
                 Ok(Step::WaitRow)
             }
         }
-    }
-
-    /// What a request for the row meets. A lock that came too late is given back first: the owner
-    /// waits like any other.
-    fn verdict(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) -> Verdict {
-        let verdict = |rows: &Rows| rows.get(row).map_or(Verdict::Free { upgrade: false }, |q| q.verdict(owner, mode));
-        let found = verdict(rows);
-        if found != Verdict::Late {
-            return found;
-        }
-        self.give_back(rows, owner, row);
-        rows.change(row, |lock| self.regrant_row(lock));
-        verdict(rows)
     }
 
     /// Removes the lock that `owner` was granted on the row, if there is one.
@@ -242,7 +230,9 @@ impl LockManager {
     }
 
     /// True if an explicit lock (or table lock) of another transaction forbids `owner` to change
-    /// `key`. Asked under the latch of the key's leaf; the caller checks locks by transaction id.
+    /// `key`. Asked under the latch of the key's leaf; the caller has checked that no active
+    /// transaction has its id in the row. So if `owner` holds the lock itself, one that was entered
+    /// beside it is of a transaction that has undone its change: the lock of `owner` counts.
     #[must_use]
     pub fn blocked(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         self.blocked_for(owner, index, key, LockMode::Exclusive)
@@ -256,8 +246,9 @@ impl LockManager {
         let queue = rows.get(&row);
         let holds = |mode| queue.is_some_and(|queue| queue.holds(owner, mode));
         // A table lock of another leaves the rows alone that were locked before it came.
-        if queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
-            || !holds(mode.row()) && matches!(self.table_state(owner, index, mode), TableState::Busy)
+        if !holds(mode.row())
+            && (queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
+                || matches!(self.table_state(owner, index, mode), TableState::Busy))
         {
             return true;
         }

@@ -54,7 +54,7 @@ impl LockManager {
             let mut tables = self.tables.lock();
             let queue = tables.entry(index).or_default();
             match queue.verdict(owner, mode.row()) {
-                Verdict::Held | Verdict::Late => return Ok(()),
+                Verdict::Held => return Ok(()),
                 Verdict::Free { .. } => {
                     self.grant_table(queue, owner, index, mode.row());
                     return Ok(());

@@ -260,23 +260,38 @@ fn a_cycle_is_found_that_a_third_one_closes() {
     });
 }
 
-/// The owner that had both a lock that came too late and another owner's lock beside it was told
-/// at once that it had the row, and by the question before the change that it had not: it asked
-/// again and again, until the other transaction ended.
+/// A writer is rolled back. Its id has left the row, `reader` has locked and read it, and `third`,
+/// which has seen the id before, enters the writer's lock. Only the reader's counts: it once gave
+/// its lock back, waited for the writer, and others changed the row that it had read.
 #[test]
-fn an_owner_whose_lock_came_too_late_waits() {
+fn a_lock_that_was_entered_beside_the_owners_takes_nothing_from_it() {
+    let m = manager();
+    let [writer, reader, third] = [1, 2, 3].map(Owner::new);
+    let short = WaitMode::For(Duration::from_millis(1));
+    m.lock_row(&reader, T, b"k", Exclusive, LONG, None).unwrap();
+    let implicit = Implicit { owner: &writer, active: &|| true };
+    assert!(matches!(m.lock_row(&third, T, b"k", Exclusive, short, Some(&implicit)), Err(Error::LockTimeout)));
+    assert!(!m.blocked(&reader, T, b"k"));
+    assert!(!m.lock_row(&reader, T, b"k", Exclusive, LONG, None).unwrap());
+    m.release_all(&writer);
+    assert!(m.blocked(&third, T, b"k") && m.holds_row(&reader, T, b"k"));
+    m.release_all(&reader);
+    assert!(m.locks().is_empty() && m.memory() == 0);
+}
+
+/// As before, but the writer's id is still in the row when the owner of the lock reads it.
+#[test]
+fn an_owner_whose_lock_came_too_late_waits_for_the_writer_in_the_row() {
     let m = manager();
     let [writer, late, third] = [1, 2, 3].map(Owner::new);
     let short = WaitMode::For(Duration::from_millis(1));
     m.lock_row(&late, T, b"k", Exclusive, LONG, None).unwrap();
     let implicit = Implicit { owner: &writer, active: &|| true };
-    assert!(matches!(m.lock_row(&third, T, b"k", Exclusive, short, Some(&implicit)), Err(Error::LockTimeout)));
-    assert!(m.blocked(&late, T, b"k"));
-    assert!(matches!(m.lock_row(&late, T, b"k", Exclusive, short, None), Err(Error::LockTimeout)));
-    assert!(!m.blocked(&writer, T, b"k"));
+    for owner in [&third, &late] {
+        assert!(matches!(m.lock_row(owner, T, b"k", Exclusive, short, Some(&implicit)), Err(Error::LockTimeout)));
+    }
+    assert!(m.blocked(&late, T, b"k") && !m.holds_row(&late, T, b"k") && !m.blocked(&writer, T, b"k"));
     m.release_all(&writer);
-    assert!(!m.lock_row(&late, T, b"k", Exclusive, LONG, None).unwrap() && !m.blocked(&late, T, b"k"));
-    m.release_all(&late);
     assert!(m.locks().is_empty() && m.memory() == 0);
 }
 
