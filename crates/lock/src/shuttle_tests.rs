@@ -117,6 +117,90 @@ fn a_lock_given_up_for_the_id_in_the_row_lets_nobody_in() {
     read_beside_a_writer(true);
 }
 
+/// What a leaf says about a row.
+#[derive(Clone, Copy, Default)]
+struct Leaf {
+    /// It has the id of the writer that is rolled back.
+    has_id: bool,
+    /// How often it was changed by others.
+    changes: u64,
+}
+
+/// A writer is rolled back while one transaction locks the row, reads it and changes it later, and
+/// another one changes it without having read it: the row is as it was read until its reader
+/// changes it.
+#[test]
+fn a_row_that_was_read_under_its_lock_stays_when_the_writer_before_is_rolled_back() {
+    struct Row {
+        m: Arc<LockManager>,
+        leaf: Mutex<Leaf>,
+        active: AtomicBool,
+        writer: Arc<Owner>,
+    }
+
+    impl Row {
+        fn is_active(&self) -> bool {
+            self.active.load(Ordering::SeqCst)
+        }
+
+        fn lock(&self, me: &Arc<Owner>, has_id: bool) {
+            let is_active = || self.is_active();
+            let implicit = Implicit { owner: &self.writer, active: &is_active };
+            self.m.lock_row(me, T, b"k", Exclusive, LONG, has_id.then_some(&implicit)).unwrap();
+        }
+
+        /// The row, read under its lock.
+        fn read(&self, me: &Arc<Owner>) -> Leaf {
+            let mut has_id = false;
+            loop {
+                self.lock(me, has_id);
+                let seen = *self.leaf.lock();
+                if !seen.has_id || !self.is_active() {
+                    return seen;
+                }
+                has_id = true;
+            }
+        }
+
+        /// Changes the row. Returns how it was before.
+        fn change(&self, me: &Arc<Owner>) -> Leaf {
+            loop {
+                let mut leaf = self.leaf.lock();
+                let has_id = leaf.has_id && self.is_active();
+                if !has_id && !self.m.blocked(me, T, b"k") {
+                    let before = *leaf;
+                    leaf.changes += 1;
+                    return before;
+                }
+                drop(leaf);
+                self.lock(me, has_id);
+            }
+        }
+    }
+
+    shuttle::check_random(
+        || {
+            let [writer, reader, changer] = [1, 2, 3].map(Owner::new);
+            let leaf = Mutex::new(Leaf { has_id: true, changes: 0 });
+            let row = Arc::new(Row { m: manager(1 << 20), leaf, active: AtomicBool::new(true), writer });
+            let threads = [(row.clone(), reader, true), (row.clone(), changer, false)].map(|(row, me, reads)| {
+                spawn(move || {
+                    let seen = reads.then(|| row.read(&me).changes);
+                    let before = row.change(&me).changes;
+                    assert!(seen.is_none_or(|seen| seen == before), "another transaction has changed a locked row");
+                    row.m.release_all(&me);
+                })
+            });
+            row.leaf.lock().has_id = false;
+            row.active.store(false, Ordering::SeqCst);
+            row.m.release_all(&row.writer);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(row.m.locks().is_empty());
+        },
+        RUNS,
+    );
+}
+
 /// A rollback to a savepoint puts a row back and keeps it locked, while a reader locks it and
 /// reads: one of the two has it at a time.
 fn read_beside_a_rollback(by_cover: bool) {
