@@ -101,11 +101,12 @@ pub fn many(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow
 ///
 /// A change anywhere in the engine moves every schedule, so which seed finds a fault is a matter of
 /// chance. The bounds are several times the number of seeds that it takes on average.
-const PLANTS: [(&str, u64); 32] = [
+const PLANTS: [(&str, u64); 33] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
     ("commit-not-awaited", 300),
+    ("commits-published-out-of-order", 4_000),
     ("double-write-not-synced", 1_000),
     ("ended-writes-wake-no-checkpointer", 1_000),
     ("failed-sync-passed-over", 1_000),
