@@ -1,10 +1,10 @@
 //! Figures that differ from turn to turn, with the intervals in which they lie.
 //!
-//! The interval is a bootstrap: the turns are drawn again, with replacement, [`DRAWS`] times; the
-//! statistic of each draw differs from the others by about as much as that of a new run would. The
-//! deviation of the draws, times Student's t for the number of turns, is half of the interval.
-//! Figures above 0 are treated as their logarithms: what is measured here are ratios and times,
-//! where half as much and twice as much are equally far.
+//! The interval is a bootstrap: the turns are drawn again, with replacement, a fixed number of
+//! times; the statistic of each draw differs from the others by about as much as that of a new run
+//! would. The deviation of the draws, times Student's t for the number of turns, is half of the
+//! interval. Figures above 0 are treated as their logarithms: what is measured here are ratios and
+//! times, where half as much and twice as much are equally far.
 //!
 //! The draws come from a generator with a fixed seed, so the same turns give the same interval.
 
