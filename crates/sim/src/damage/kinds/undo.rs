@@ -3,7 +3,7 @@
 use holdfast_base::codec::get_u16;
 use rand::Rng;
 
-use super::{Done, Scene};
+use super::{Done, Leeway, Scene};
 use crate::damage::layout::{Field, Kind, Page, Role, VERSIONS, field, records, undo_record_fields};
 
 const HEADER: &[Field] = &[
@@ -12,8 +12,12 @@ const HEADER: &[Field] = &[
     field("end of an undo page's records", 74, 2, Role::Offset),
     field("kind of an undo page", 76, 1, Role::Code),
 ];
+/// Where the state of a log is on its first page, and what it says.
+const OFF_STATE: usize = 77;
+const ACTIVE: u8 = 1;
+const COMMITTED: u8 = 3;
 const STATE: &[Field] = &[
-    field("state of an undo log", 77, 1, Role::Code),
+    field("state of an undo log", OFF_STATE, 1, Role::Code),
     field("length of an xid", 78, 2, Role::Count),
     field("commit number", 80, 8, Role::Id),
     field("a byte of an xid", 96, 1, Role::Code),
@@ -47,10 +51,14 @@ pub fn page_header(scene: &mut Scene<'_>) -> Option<Done> {
     scene.change_one(&page, HEADER)
 }
 
-/// How a transaction has ended.
+/// How a transaction has ended. One that had committed and is active then is rolled back: the page
+/// is what that of an unfinished transaction can be.
 pub fn state(scene: &mut Scene<'_>) -> Option<Done> {
     let page = undo_page(scene)?;
-    scene.change_one(&page, STATE)
+    let before = scene.bytes(&page)?[OFF_STATE];
+    let done = scene.change_one(&page, STATE)?;
+    let is_rolled_back = (before, scene.bytes(&page)?[OFF_STATE]) == (COMMITTED, ACTIVE);
+    Some(if is_rolled_back { done.excused(Leeway::Existed) } else { done })
 }
 
 /// The pages of a log.
