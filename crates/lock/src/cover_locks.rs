@@ -29,8 +29,7 @@ impl LockManager {
         let Some(mode) = self.covers.extend(owner, index, id, key) else { return false };
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
-        let is_busy = |verdict| matches!(verdict, Verdict::Busy { .. });
-        let busy = rows.get(&row).is_some_and(|queue| is_busy(queue.verdict(owner, mode)));
+        let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode), Verdict::Busy { .. }));
         drop(rows);
         if busy || self.table_locks.load(Ordering::SeqCst) > 0 {
             self.uncover_row(index, id);

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdfast_base::codec::Reader;
 use holdfast_base::page::{OFF_TYPE, TYPE_FORSAKEN};
-use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, thread};
+use holdfast_base::{Error, HashMap, Lsn, PageId, Result, SpaceId, thread};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind, Space};
 
@@ -46,7 +46,10 @@ pub type FindSpace<'a> = dyn FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a;
 /// Whether damaged pages of a space may be passed over.
 type MayPassOver = Arc<dyn Fn(SpaceId) -> bool + Send + Sync>;
 
-/// The part of the cache, in bytes, that the records of a batch may take.
+/// The spaces that records have named; `None`: its file does not exist.
+type Spaces = HashMap<SpaceId, Option<Arc<Space>>>;
+
+/// The records of a batch take at most one part in so many of the cache.
 const CACHE_PART: usize = 4;
 /// The most bytes of a batch.
 const BATCH_MAX: usize = 256 << 20;
@@ -62,8 +65,7 @@ pub struct Redo<'a> {
     store: Arc<Store>,
     find: Box<FindSpace<'a>>,
     may_pass_over: MayPassOver,
-    spaces: Vec<Arc<Space>>,
-    missing: BTreeSet<SpaceId>,
+    spaces: Spaces,
     batch: Batch,
     /// Bytes of a batch that is full.
     full: usize,
@@ -102,8 +104,7 @@ impl<'a> Redo<'a> {
             store: Arc::clone(store),
             find: Box::new(find),
             may_pass_over: Arc::new(|_| false),
-            spaces: Vec::new(),
-            missing: BTreeSet::new(),
+            spaces: Spaces::default(),
             batch: Batch::default(),
             full: (cache / CACHE_PART).min(BATCH_MAX),
         }
@@ -147,24 +148,21 @@ impl<'a> Redo<'a> {
     /// As [`Redo::apply`].
     pub fn finish(mut self) -> Result<BTreeSet<SpaceId>> {
         self.apply_batch()?;
-        Ok(self.missing)
+        Ok(self.missing())
     }
 
     fn has_space(&mut self, id: SpaceId) -> Result<bool> {
-        // Most records are of a space that had one a moment ago.
-        if self.spaces.iter().any(|space| space.id() == id) {
-            return Ok(true);
+        if let Some(known) = self.spaces.get(&id) {
+            return Ok(known.is_some());
         }
-        if self.missing.contains(&id) {
-            return Ok(false);
-        }
-        match (self.find)(id)? {
-            Some(space) => self.spaces.push(space),
-            None => {
-                self.missing.insert(id);
-            }
-        }
-        Ok(!self.missing.contains(&id))
+        let found = (self.find)(id)?;
+        let exists = found.is_some();
+        self.spaces.insert(id, found);
+        Ok(exists)
+    }
+
+    fn missing(&self) -> BTreeSet<SpaceId> {
+        self.spaces.iter().filter(|(_, space)| space.is_none()).map(|(id, _)| *id).collect()
     }
 
     fn apply_batch(&mut self) -> Result<()> {
@@ -198,7 +196,7 @@ impl<'a> Redo<'a> {
 
 impl std::fmt::Debug for Redo<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redo").field("missing", &self.missing).finish_non_exhaustive()
+        f.debug_struct("Redo").field("missing", &self.missing()).finish_non_exhaustive()
     }
 }
 
@@ -206,7 +204,7 @@ impl std::fmt::Debug for Redo<'_> {
 struct Work {
     store: Arc<Store>,
     may_pass_over: MayPassOver,
-    spaces: Vec<Arc<Space>>,
+    spaces: Spaces,
     batch: Batch,
     /// The records of each page.
     pages: Vec<Range<usize>>,
@@ -250,8 +248,7 @@ impl Work {
         let id = records[0].id;
         let begin = records.iter().rposition(|record| record.begins);
         let records = &records[begin.unwrap_or(0)..];
-        let space = self.spaces.iter().find(|space| space.id() == id.space);
-        let Some(space) = space else { return Ok(()) };
+        let Some(Some(space)) = self.spaces.get(&id.space) else { return Ok(()) };
         let pool = self.store.pool();
         let latched =
             if begin.is_some() { pool.fix_new(space, id.no, acc) } else { pool.fix_exclusive(space, id.no, acc) };

@@ -31,6 +31,7 @@ use holdfast_wal::{LogCopy, LogTail};
 
 use crate::instance::Instance;
 use crate::instance::settings::Builder;
+use crate::maintenance::pieces::read_piece;
 use crate::maintenance::verify;
 use crate::maintenance::verify::{Finding, VerifyOptions, VerifyReport};
 use crate::schema::versions::Schema;
@@ -277,11 +278,8 @@ impl<'a> Backup<'a> {
                 break;
             }
             buf.resize(n);
-            match file.read_at(at, &mut buf) {
-                Ok(()) => {}
-                // It was cut meanwhile.
-                Err(_) if file.len()? < at + n as u64 => continue,
-                Err(error) => return Err(error),
+            if !read_piece(file.as_ref(), at, &mut buf)? {
+                continue;
             }
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);

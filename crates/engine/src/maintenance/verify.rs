@@ -26,6 +26,7 @@ use holdfast_tree::{PageSet, Severity, SpaceFile};
 use holdfast_txn::{TableIndex, TxnSystem};
 
 use crate::instance::Instance;
+use crate::maintenance::pieces::read_piece;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
 use crate::rows::entry_sum::EntrySum;
@@ -279,11 +280,8 @@ impl Run<'_> {
                 return Ok(());
             }
             buf.resize(n);
-            match file.read_at(at, &mut buf) {
-                Ok(()) => {}
-                // It was cut meanwhile.
-                Err(_) if file.len()? < at + n as u64 => continue,
-                Err(error) => return Err(error),
+            if !read_piece(file.as_ref(), at, &mut buf)? {
+                continue;
             }
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);

@@ -1,0 +1,17 @@
+//! Data files that are read piece by piece while they may become shorter.
+
+use holdfast_base::Result;
+use holdfast_io::File;
+
+/// Fills `piece` with the bytes of `file` from `at` on. False if the file ends before the end of
+/// the piece, because it was cut after the caller asked for its length.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn read_piece(file: &dyn File, at: u64, piece: &mut [u8]) -> Result<bool> {
+    match file.read_at(at, piece) {
+        Ok(()) => Ok(true),
+        Err(_) if file.len()? < at + piece.len() as u64 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
