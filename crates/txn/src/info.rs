@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_base::{CommitNo, TxnId};
 
-use crate::open::OpenTxn;
+use crate::mvcc::open_txns::OpenTxn;
 use crate::options::Isolation;
 use crate::system::TxnSystem;
 use holdfast_lock::{Serial, Session, WantedLock};

@@ -3,9 +3,9 @@
 //!
 //! # Commit
 //! 1. The commit record is appended: the state in the first page of the undo log.
-//! 2. Under the mutex of the list of the thread's group (see [`crate::history`]) the commit number
+//! 2. Under the mutex of the list of the thread's group (see [`crate::purge::history`]) the commit number
 //!    is taken, the commit map told, and the log entered in the list.
-//! 3. The number is published (see [`crate::clock`]).
+//! 3. The number is published (see [`crate::mvcc::clock`]).
 //! 4. Locks are released, and the caller waits for the disk, for a group of commits at a time.
 //!
 //! A transaction that has seen another one's commit has its commit record behind the other's in the
@@ -32,23 +32,23 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
 
-use crate::background::Background;
-use crate::clock::Clock;
-use crate::commit_map::CommitMap;
-use crate::history::History;
-use crate::index::TableIndex;
-use crate::losers::Losers;
-use crate::lost::LostVersions;
-use crate::open::{OpenTxn, OpenTxns};
+use crate::entry::index::TableIndex;
+use crate::mvcc::clock::Clock;
+use crate::mvcc::commit_map::CommitMap;
+use crate::mvcc::open_txns::{OpenTxn, OpenTxns};
+use crate::mvcc::view::{View, Views};
 use crate::options::{Durability, TxnConfig, TxnOptions};
-use crate::prepared::PreparedTxns;
-use crate::recovery::Checkpointed;
-use crate::shelf::Shelf;
-use crate::sweep::SweepState;
+use crate::purge::background::Background;
+use crate::purge::history::History;
+use crate::purge::lost::LostVersions;
+use crate::purge::shelf::Shelf;
+use crate::purge::sweep::SweepState;
+use crate::purge::versions::VersionTree;
+use crate::recovery::losers::Losers;
+use crate::recovery::restart::Checkpointed;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
-use crate::versions::VersionTree;
-use crate::view::{View, Views};
+use crate::xa::prepared::PreparedTxns;
 use holdfast_lock::{LockManager, Owner, Serial};
 
 /// Stripes of the mutex that makes a check for a duplicate and the insert that follows it one step.

@@ -19,14 +19,14 @@ use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing};
 
-use crate::losers::Loser;
+use crate::entry::reads::{ForCursors, LastRead};
+use crate::entry::row::VersionHeader;
+use crate::entry::visibility::Reader;
 use crate::options::{Durability, Isolation, TxnOptions};
-use crate::reads::{ForCursors, LastRead};
-use crate::row::VersionHeader;
+use crate::recovery::losers::Loser;
 use crate::savepoint::GoesOn;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
-use crate::visibility::Reader;
 use holdfast_lock::{Owner, Serial, WaitMode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

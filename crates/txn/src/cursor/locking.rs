@@ -10,16 +10,16 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
 use super::{CursorOptions, RowCursor, access, borrow};
-use crate::change::conflict;
-use crate::commit_map::TxnStatus;
-use crate::index::TableIndex;
+use crate::entry::change::conflict;
+use crate::entry::index::TableIndex;
+use crate::entry::reads::{ForCursors, is_locked_by_others, lock_and_read, read_covered};
+use crate::entry::row::VersionHeader;
+use crate::entry::values::Part;
+use crate::entry::visibility::{Reader, split};
+use crate::mvcc::commit_map::TxnStatus;
 use crate::options::Isolation;
-use crate::reads::{ForCursors, is_locked_by_others, lock_and_read, read_covered};
-use crate::row::VersionHeader;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
-use crate::values::Part;
-use crate::visibility::{Reader, split};
 use holdfast_lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
 
 /// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue, of which others wait for single ones.

@@ -18,6 +18,7 @@
 //! After some entries it locks those that follow as one, by a cover (see
 //! [`CoverId`](holdfast_lock::CoverId)), up to one that another transaction has locked or waits for.
 
+mod buffers;
 mod locking;
 
 use std::fmt;
@@ -32,16 +33,16 @@ use holdfast_pool::{Access, AccessKind, ScanPlan};
 pub use holdfast_tree::Direction;
 use holdfast_tree::{Batch, BatchLimit, Walk};
 
+use self::buffers::Buffers;
 use self::locking::Locking;
-use crate::buffers::Buffers;
-use crate::index::{IndexKind, TableIndex};
+use crate::entry::index::{IndexKind, TableIndex};
+use crate::entry::reads::lock_and_read;
+use crate::entry::row::HEADER_LEN;
+use crate::entry::values::{self, Part};
+use crate::entry::visibility::{Reader, Seen, split};
 use crate::options::Isolation;
-use crate::reads::lock_and_read;
-use crate::row::HEADER_LEN;
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
-use crate::values::{self, Part};
-use crate::visibility::{Reader, Seen, split};
 use holdfast_lock::{IndexChanges, KeyRange, LockMode, Owner, WaitMode};
 
 /// Entries of the first batch.

@@ -25,7 +25,7 @@ use holdfast_wal::SpaceClass;
 use super::marks;
 use super::page::{self, Directory, LogState, OFF_OWNER, UndoPage};
 use super::record::UndoRecord;
-use crate::clock::NUMBER_LIMIT;
+use crate::mvcc::clock::NUMBER_LIMIT;
 
 /// Free logs that are kept, however long no transaction needs them.
 const KEPT_LOGS: usize = 64;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
 
-use crate::view::View;
+use crate::mvcc::view::View;
 
 /// See the module.
 #[derive(Debug, Default)]

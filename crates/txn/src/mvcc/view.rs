@@ -42,8 +42,8 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::{Spread, thread_group};
 
-use crate::clock::Clock;
-use crate::commit_map::{CommitMap, TxnStatus, WindowGuard};
+use crate::mvcc::clock::Clock;
+use crate::mvcc::commit_map::{CommitMap, TxnStatus, WindowGuard};
 
 /// So many entries of the version tree are remembered for one view.
 const CHARGES_MAX: usize = 4096;

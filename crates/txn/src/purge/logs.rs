@@ -10,7 +10,7 @@
 //! chain, there is nothing to do: the records are not even read.
 //!
 //! If a view is older, and only views hold back a log of one page, its records go to the
-//! [shelf](crate::shelf), whatever the age of the view, and the log is retired. What follows is
+//! [shelf](crate::purge::shelf), whatever the age of the view, and the log is retired. What follows is
 //! about the other logs, and about what leaves the shelf.
 //!
 //! If there are (long) views older than the commit, a first pass puts into the version tree what
@@ -31,7 +31,7 @@
 //! often.
 //!
 //! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and
-//! the others must not wait. What damage of the undo space itself costs is in `crate::lost`.
+//! the others must not wait. What damage of the undo space itself costs is in `crate::purge::lost`.
 //!
 //! # Crash safety
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image
@@ -54,16 +54,16 @@ use holdfast_wal::SpaceClass;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{CommittedLog, Phase, Taken};
-use crate::index::TableIndex;
-use crate::row::VersionHeader;
-use crate::shelving::BATCH_LOGS;
-use crate::sweep::{SWEPT_PER_RECORD, SweepState};
+use crate::entry::index::TableIndex;
+use crate::entry::row::VersionHeader;
+use crate::entry::values;
+use crate::mvcc::view::View;
+use crate::purge::history::{CommittedLog, Phase, Taken};
+use crate::purge::shelving::BATCH_LOGS;
+use crate::purge::sweep::{SWEPT_PER_RECORD, SweepState};
+use crate::purge::versions::Entry;
 use crate::system::{Committed, TxnSystem};
 use crate::undo::UndoRecord;
-use crate::values;
-use crate::versions::Entry;
-use crate::view::View;
 
 /// Logs for which the end of the view that held them back wakes the purge thread.
 const WORTH_WAKING: usize = 64;
@@ -272,7 +272,7 @@ impl TxnSystem {
             }
         }
         if let Some(payload) = record.prior {
-            let prior = crate::visibility::split(&index, payload)?.0;
+            let prior = crate::entry::visibility::split(&index, payload)?.0;
             let sees = |v: &&Arc<View>| !v.is_cancelled() && v.sees(prior.txn, &self.map);
             if prior.txn != txn
                 && !prior.deleted
@@ -359,7 +359,7 @@ impl TxnSystem {
         acc: &Access<'_>,
     ) -> Result<Option<&'r [u8]>> {
         let Some(payload) = record.prior else { return Ok(None) };
-        let (prior, body) = crate::visibility::split(index, payload)?;
+        let (prior, body) = crate::entry::visibility::split(index, payload)?;
         if !prior.overflow {
             return Ok(None);
         }

@@ -7,7 +7,7 @@
 //! every change: it is read when a change of a definition asks about a transaction that waits, and
 //! when one is adopted, since the adopter owns the log from then on. An xid is in use as long as
 //! the first page of the log carries it, and until an attempt to undo the changes has ended: from
-//! then on the transaction is a loser like others ([`crate::losers`]).
+//! then on the transaction is a loser like others ([`crate::recovery::losers`]).
 //!
 //! No two prepared transactions get the same xid. If an open finds two all the same, both are
 //! listed, and each has to be ended.
@@ -21,8 +21,8 @@ use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Gauge, local};
 use holdfast_pool::AccessKind;
 
-use crate::losers::Loser;
-use crate::recovery::PreparedTxn;
+use crate::recovery::losers::Loser;
+use crate::recovery::restart::PreparedTxn;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoRecord};

@@ -12,7 +12,7 @@
 //!
 //! What no sound chain can be ends with an error: a writer whose id was never given out, versions
 //! in a circle, a version of an active writer that is found again and again without its record (see
-//! [`crate::reread`]).
+//! [`crate::entry::reread`]).
 //!
 //! Old versions are read as a scan reads, so that a dump cannot wash out the pool through the undo
 //! logs.
@@ -34,14 +34,14 @@ use holdfast_base::{Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
-use crate::commit_map::CommitMap;
-use crate::index::TableIndex;
-use crate::reread::{Circle, Rereads};
-use crate::row::{HEADER_LEN, VersionHeader, row_key_begin};
+use crate::entry::index::TableIndex;
+use crate::entry::reread::{Circle, Rereads};
+use crate::entry::row::{HEADER_LEN, VersionHeader, row_key_begin};
+use crate::entry::values::{self, Part};
+use crate::mvcc::commit_map::CommitMap;
+use crate::mvcc::view::View;
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
-use crate::values::{self, Part};
-use crate::view::View;
 use holdfast_lock::Owner;
 
 /// What is in the payload of a version that can be shown.

@@ -10,13 +10,13 @@ use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
 use holdfast_pool::Access;
 use holdfast_tree::{OverflowRef, PageFinding, PageSet};
 
-use crate::index::TableIndex;
-use crate::row::VersionHeader;
+use crate::entry::index::TableIndex;
+use crate::entry::row::VersionHeader;
+use crate::entry::values;
+use crate::purge::versions::spilled;
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
 use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
-use crate::values;
-use crate::versions::spilled;
 
 /// How often a log is read again that becomes another one while it is read.
 const WALKS: usize = 64;

@@ -13,13 +13,13 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
-use crate::change::wait_for_writer;
-use crate::index::{IndexKind, TableIndex};
+use crate::entry::change::wait_for_writer;
+use crate::entry::index::{IndexKind, TableIndex};
+use crate::entry::values::Part;
+use crate::entry::visibility::split;
 use crate::options::Isolation;
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
-use crate::values::Part;
-use crate::visibility::split;
 use holdfast_lock::{LockMode, Owner, WaitMode};
 
 /// The entry that the transaction, or a cursor of it, read with a lock last, and the buffer for its

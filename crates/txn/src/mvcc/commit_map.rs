@@ -26,7 +26,7 @@
 //! A reader loads the word, then `low` again: if `low` has passed the id, or the word says that
 //! another id is active, the answer comes from the path for old ids. A thread that raises `low`
 //! past ids that an open view cannot yet take for granted makes that view long first (see
-//! [`crate::view`]), and the view looks at its list after it has asked here.
+//! [`crate::mvcc::view`]), and the view looks at its list after it has asked here.
 //!
 //! # Lock order
 //! window -> stragglers; window -> view registry.
@@ -38,7 +38,7 @@ use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Mutex, MutexGuard, RwLock};
 use holdfast_base::{CommitNo, TxnId};
 
-use crate::clock::{Clock, NUMBER_LIMIT};
+use crate::mvcc::clock::{Clock, NUMBER_LIMIT};
 
 const ABORTED: u64 = 1 << 63;
 /// The word of an id that has not ended is this bit and the id.

@@ -24,8 +24,8 @@ use holdfast_base::{CommitNo, ShortMutex};
 use holdfast_metrics::Spread;
 use smallvec::SmallVec;
 
-use crate::clock::Clock;
-use crate::shelving::BATCH_LOGS;
+use crate::mvcc::clock::Clock;
+use crate::purge::shelving::BATCH_LOGS;
 use crate::undo::UndoLog;
 
 /// A committed log that waits for purge.

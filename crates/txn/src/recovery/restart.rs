@@ -14,13 +14,13 @@ use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
-use crate::clock::NUMBER_LIMIT;
-use crate::index::IndexKind;
-use crate::losers::Loser;
+use crate::entry::index::IndexKind;
+use crate::mvcc::clock::NUMBER_LIMIT;
 use crate::options::{TxnConfig, TxnOptions};
+use crate::purge::versions::VersionTree;
+use crate::recovery::losers::Loser;
 use crate::system::TxnSystem;
 use crate::undo::{LogState, UndoLog, UndoSpace};
-use crate::versions::VersionTree;
 
 const PAYLOAD_VERSION: u8 = 1;
 /// Longest payload, in bytes: the log takes as much with a checkpoint.

@@ -26,13 +26,13 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
 use holdfast_wal::SpaceClass;
 
-use crate::index::IndexKind;
-use crate::losers::Loser;
-use crate::row::VersionHeader;
+use crate::entry::index::IndexKind;
+use crate::entry::row::VersionHeader;
+use crate::entry::values;
+use crate::recovery::losers::Loser;
 use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
-use crate::values;
 use holdfast_lock::{Owner, WaitMode};
 
 impl TxnSystem {
@@ -130,7 +130,8 @@ impl TxnSystem {
         if holdfast_base::planted!("rollback-skips-a-record") && roll.offset().is_multiple_of(7) {
             return Ok(0);
         }
-        let prior = record.prior.map(|p| crate::visibility::split(&index, p).map(|(h, _)| (h, p))).transpose()?;
+        let prior =
+            record.prior.map(|p| crate::entry::visibility::split(&index, p).map(|(h, _)| (h, p))).transpose()?;
         let was_live = prior.is_some_and(|(h, _)| !h.deleted);
         let puts_row_back = index.kind() == IndexKind::Rows && was_live && prior.is_some_and(|(h, _)| h.txn != txn);
         let keeper = keeper.filter(|_| puts_row_back);

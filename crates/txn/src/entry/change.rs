@@ -7,7 +7,7 @@
 //!    wins).
 //! 3. Under the latch of the leaf: the entry must still carry what was read, no other transaction
 //!    may have locked it, and no range lock of others may cover a key that comes to life. Then the
-//!    undo record and the new version go in (see [`crate::put`]).
+//!    undo record and the new version go in (see [`crate::entry::put`]).
 //! 4. If step 3 failed, all starts over.
 //!
 //! A change of what the transaction has just read with a lock does not read it again, if the leaf
@@ -17,7 +17,7 @@
 //! released before a wait, too.
 //!
 //! Each start over follows a wait for a transaction that there is, or finds another version than
-//! before (see [`crate::reread`]).
+//! before (see [`crate::entry::reread`]).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -29,17 +29,17 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::{Direction, Spot};
 
-use crate::commit_map::Moment;
-use crate::index::{IndexKind, TableIndex};
+use crate::entry::index::{IndexKind, TableIndex};
+use crate::entry::put::NewVersion;
+use crate::entry::reread::Rereads;
+use crate::entry::row::{HEADER_LEN, VersionHeader};
+use crate::entry::values::{self, NewValue, Part};
+use crate::entry::visibility::split;
+use crate::mvcc::commit_map::Moment;
 use crate::options::Isolation;
-use crate::put::NewVersion;
-use crate::reread::Rereads;
-use crate::row::{HEADER_LEN, VersionHeader};
 use crate::savepoint::add_delta;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
-use crate::values::{self, NewValue, Part};
-use crate::visibility::split;
 use holdfast_lock::{Implicit, LockMode, Owner, WaitMode};
 
 /// What to do with an entry.

@@ -24,11 +24,11 @@ use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
-use crate::history::Phase;
-use crate::row::VersionHeader;
+use crate::entry::row::VersionHeader;
+use crate::entry::values;
+use crate::mvcc::view::{Sweep, View};
+use crate::purge::history::Phase;
 use crate::system::TxnSystem;
-use crate::values;
-use crate::view::{Sweep, View};
 
 /// Entries that are looked at between two looks at which views are open.
 const BATCH: usize = 256;

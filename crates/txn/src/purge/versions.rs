@@ -33,11 +33,11 @@ use holdfast_pool::Access;
 use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree};
 use holdfast_wal::SpaceClass;
 
-use crate::commit_map::CommitMap;
-use crate::row::VersionHeader;
+use crate::entry::row::VersionHeader;
+use crate::entry::values::{self, NewValue};
+use crate::mvcc::commit_map::CommitMap;
+use crate::mvcc::view::View;
 use crate::undo::marks;
-use crate::values::{self, NewValue};
-use crate::view::View;
 
 /// The index id of the version tree.
 pub const VERSION_INDEX: IndexId = IndexId(u32::MAX);

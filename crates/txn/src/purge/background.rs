@@ -15,8 +15,8 @@ use holdfast_base::thread::{self, JoinHandle};
 use holdfast_base::time::Instant;
 use holdfast_base::{CommitNo, Error, Result};
 
+use crate::mvcc::view::Sweep;
 use crate::system::TxnSystem;
-use crate::view::Sweep;
 
 /// Commits between two looks at whether it is worth waking the thread, and how many must be waiting
 /// for it.

@@ -9,9 +9,9 @@ use holdfast_base::{Error, Result, RollPtr, TxnId, limits};
 use holdfast_pool::Access;
 use holdfast_tree::{Action, BulkLoader, Direction, SuspendedLoad};
 
-use crate::index::TableIndex;
-use crate::row::VersionHeader;
-use crate::values::{self, NewValue};
+use crate::entry::index::TableIndex;
+use crate::entry::row::VersionHeader;
+use crate::entry::values::{self, NewValue};
 
 /// See the module's description. Made by [`TableIndex::loader`].
 pub struct Loader<'t> {

@@ -10,8 +10,8 @@ use holdfast_base::{CommitNo, Error, IndexId, Result};
 use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
 
-use crate::row::HEADER_LEN;
-use crate::view::View;
+use crate::entry::row::HEADER_LEN;
+use crate::mvcc::view::View;
 
 /// What the entries of an index are. The protocols are the same; what is counted differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! How logs come on the shelf, and what moves on from there. The protocol is in [`crate::shelf`].
+//! How logs come on the shelf, and what moves on from there. The protocol is in [`crate::purge::shelf`].
 
 use holdfast_base::{CommitNo, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;
@@ -6,8 +6,8 @@ use holdfast_pool::{Access, AccessKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-use crate::history::CommittedLog;
-use crate::shelf::{Batch, Shelf};
+use crate::purge::history::CommittedLog;
+use crate::purge::shelf::{Batch, Shelf};
 use crate::system::TxnSystem;
 use crate::undo::UndoPage;
 use crate::undo::space::Prior;

@@ -22,13 +22,13 @@ use holdfast_pool::Access;
 use holdfast_tree::Action;
 use holdfast_wal::SpaceClass;
 
-use crate::change::{Blocker, Seen};
-use crate::index::TableIndex;
-use crate::row::{HEADER_LEN, VersionHeader};
+use crate::entry::change::{Blocker, Seen};
+use crate::entry::index::TableIndex;
+use crate::entry::row::{HEADER_LEN, VersionHeader};
+use crate::entry::values;
 use crate::txn::Txn;
 use crate::undo::space::SMALL_MTR;
 use crate::undo::{UndoLog, UndoRecord};
-use crate::values;
 
 /// What an entry is to become. The header of the payload is filled in when it is known where the
 /// undo record is.

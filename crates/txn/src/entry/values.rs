@@ -20,7 +20,7 @@ use holdfast_pool::Access;
 use holdfast_tree::{HEADS, OverflowRef, SpaceFile, overflow};
 use holdfast_wal::SpaceClass;
 
-use crate::row::VersionHeader;
+use crate::entry::row::VersionHeader;
 
 /// A value to be put, and how many bytes of its beginning are its head. That may be kept where it
 /// can be read without the rest of a large value; 0: there is no such part.

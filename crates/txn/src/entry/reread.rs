@@ -17,8 +17,8 @@ use std::fmt;
 use holdfast_base::{Error, PageId, Result, RollPtr, TxnId};
 use holdfast_pool::{Access, AccessKind};
 
-use crate::index::TableIndex;
-use crate::row::VersionHeader;
+use crate::entry::index::TableIndex;
+use crate::entry::row::VersionHeader;
 use crate::system::TxnSystem;
 
 /// Turns that may find one and the same version. Each of them takes a transaction that changes the

@@ -1,0 +1,10 @@
+//! Which transactions there are, in which order they committed, and what a view sees of them.
+
+#[cfg_attr(shuttle, allow(dead_code))]
+pub mod clock;
+#[cfg_attr(shuttle, allow(dead_code))]
+pub mod commit_map;
+#[cfg(not(shuttle))]
+pub(crate) mod open_txns;
+#[cfg(not(shuttle))]
+pub mod view;

@@ -1,0 +1,3 @@
+//! Two-phase commit.
+
+pub(crate) mod prepared;
