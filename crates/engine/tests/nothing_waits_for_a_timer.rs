@@ -74,7 +74,7 @@ const ALLOWED: [(&str, &str, usize, &str); 26] = [
     ),
     ("txn/src/mvcc/clock.rs", "spin_loop(", 1, "an earlier commit is being published: a few stores"),
     ("txn/src/mvcc/clock.rs", "yield_now(", 1, "a bounded number of yields to such a committer that was preempted"),
-    ("txn/src/purge/background.rs", "yield_now(", 1, "purge yields between two batches while committers help it"),
+    ("txn/src/purge/worker.rs", "yield_now(", 1, "purge yields between two batches while committers help it"),
     (
         "txn/src/purge/logs.rs",
         "try_lock_for(",

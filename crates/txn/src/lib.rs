@@ -63,9 +63,9 @@ pub use {
     entry::values::{self, NewValue, Part},
     info::{TrxInfo, TxnStats},
     options::{Durability, Isolation, TxnConfig, TxnOptions},
-    recovery::restart::PreparedTxn,
     system::TxnSystem,
     txn::{Savepoint, Txn},
     undo::XID_MAX,
     wait::Wait,
+    xa::prepared::PreparedTxn,
 };

@@ -21,13 +21,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId, latches};
-use holdfast_metrics::{Counter, Gauge, Local, Metrics, local};
+use holdfast_metrics::{Gauge, Local, Metrics};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::Poison;
@@ -42,11 +42,10 @@ use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
 use crate::purge::shelf::Shelf;
-use crate::purge::sweep::SweepState;
+use crate::purge::sweep_state::SweepState;
 use crate::purge::versions::VersionTree;
+use crate::recovery::checkpointed::Checkpointed;
 use crate::recovery::losers::Losers;
-use crate::recovery::restart::Checkpointed;
-use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoSpace};
 use crate::xa::prepared::PreparedTxns;
 use holdfast_lock::{LockManager, Owner, Serial};
@@ -224,40 +223,6 @@ impl TxnSystem {
 
     pub(crate) fn all_indexes(&self) -> Vec<Arc<TableIndex>> {
         self.indexes.read().values().cloned().collect()
-    }
-
-    /// Starts the thread that rolls back losers and purges, if the configuration wants one. All
-    /// indexes must have been registered.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
-    pub fn start(self: &Arc<Self>) -> Result<()> {
-        if self.config.background { self.background.start(self) } else { Ok(()) }
-    }
-
-    /// Stops the background thread. Open transactions can still end; purge goes on when the
-    /// database is opened again.
-    pub fn shutdown(&self) {
-        self.closing.store(true, Ordering::Release);
-        self.background.stop();
-    }
-
-    /// Begins a transaction. It takes a view with its first read and a transaction id with its
-    /// first change.
-    #[must_use]
-    pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
-        TxnSystem::begin_by(&local(Arc::clone(self)), options)
-    }
-
-    /// [`TxnSystem::begin`] by a reference that few threads share. Short transactions of many
-    /// threads would otherwise spend more time on the count of references to the system than on
-    /// their reads.
-    #[must_use]
-    pub fn begin_by(reference: &Local<Arc<TxnSystem>>, options: TxnOptions) -> Txn {
-        let owner = (!options.read_only).then(|| reference.new_owner(&options, true));
-        reference.metrics.inc(Counter::TrxBegun);
-        reference.metrics.adjust(Gauge::TrxActive, 1);
-        Txn::new(Arc::clone(reference), owner, options)
     }
 
     /// The lock side of a transaction, which is entered in the lists if `listed`.

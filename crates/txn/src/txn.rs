@@ -17,9 +17,9 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::sync::Mutex;
 use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId, Result, TxnId};
-use holdfast_metrics::{Counter, Gauge, Local, Timing};
+use holdfast_metrics::{Counter, Gauge, Local, Timing, local};
 
-use crate::entry::reads::{ForCursors, LastRead};
+use crate::entry::last_read::{ForCursors, LastRead};
 use crate::entry::row::VersionHeader;
 use crate::entry::visibility::Reader;
 use crate::options::{Durability, Isolation, TxnOptions};
@@ -73,6 +73,26 @@ pub struct Txn {
     /// Buffers for the change that is under way.
     pub(crate) new_payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
+}
+
+impl TxnSystem {
+    /// Begins a transaction. It takes a view with its first read and a transaction id with its
+    /// first change.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
+        TxnSystem::begin_by(&local(Arc::clone(self)), options)
+    }
+
+    /// [`TxnSystem::begin`] by a reference that few threads share. Short transactions of many
+    /// threads would otherwise spend more time on the count of references to the system than on
+    /// their reads.
+    #[must_use]
+    pub fn begin_by(reference: &Local<Arc<TxnSystem>>, options: TxnOptions) -> Txn {
+        let owner = (!options.read_only).then(|| reference.new_owner(&options, true));
+        reference.metrics.inc(Counter::TrxBegun);
+        reference.metrics.adjust(Gauge::TrxActive, 1);
+        Txn::new(Arc::clone(reference), owner, options)
+    }
 }
 
 impl Txn {
@@ -309,7 +329,7 @@ impl Txn {
         self.give_back_unbegun_log();
         if let Some(log) = &mut self.log {
             let (system, id) = (&self.system, log.txn());
-            system.reserve_xid(xid, id)?;
+            system.prepared.reserve(xid, id)?;
             self.xid = Some(xid.to_vec());
             let acc = system.store.pool().access(holdfast_pool::AccessKind::Point);
             let lsn = log.prepare(&system.undo, xid, &acc);
@@ -458,7 +478,7 @@ impl Txn {
 
     fn end(&mut self) {
         if let Some(xid) = self.xid.take() {
-            self.system.release_xid(xid, self.id);
+            self.system.prepared.release(xid, self.id);
         }
         self.state = State::Ended;
         self.end_views();
@@ -487,7 +507,7 @@ impl Drop for Txn {
                 self.end_views();
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
                 let loser = Loser { owner: Arc::clone(self.owner()), log, xid: None, tried: false };
-                self.system.list_prepared(self.xid.take().unwrap_or_default(), loser);
+                self.system.prepared.list(self.xid.take().unwrap_or_default(), loser);
             }
             (_, log) => {
                 self.log = log;

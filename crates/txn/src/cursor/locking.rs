@@ -1,59 +1,49 @@
-//! Cursors that lock what they read: one entry after the other, and after some of them as one, by a cover.
+//! What a cursor needs to lock its entries.
 
-use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_base::sync::Mutex;
 use holdfast_base::{CommitNo, Result, TxnId};
-use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::Spot;
+use holdfast_lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
 
-use super::{CursorOptions, RowCursor, access, borrow};
-use crate::entry::change::conflict;
+use crate::cursor::options::CursorOptions;
 use crate::entry::index::TableIndex;
-use crate::entry::reads::{ForCursors, is_locked_by_others, lock_and_read, read_covered};
-use crate::entry::row::VersionHeader;
-use crate::entry::values::Part;
-use crate::entry::visibility::{Reader, split};
+use crate::entry::last_read::ForCursors;
 use crate::mvcc::commit_map::TxnStatus;
 use crate::options::Isolation;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
-use holdfast_lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
-
-/// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue, of which others wait for single ones.
-const COVER_AFTER: usize = 64;
 
 /// What a cursor that locks its entries needs for that.
 pub(super) struct Locking {
     pub(super) mode: LockMode,
     pub(super) wait: WaitMode,
     pub(super) range: Option<RangeId>,
-    first_updater_wins: bool,
-    keep: bool,
+    pub(super) first_updater_wins: bool,
+    pub(super) keep: bool,
     /// Where the last entry was read, for the transaction to change it there; and the transaction's view.
     pub(super) shared: Arc<Mutex<ForCursors>>,
     /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
     pub(super) is_new: bool,
     /// See [`CursorOptions::committed_if_locked`].
-    committed_if_locked: bool,
+    pub(super) committed_if_locked: bool,
     /// The entry given last is such a one.
     pub(super) is_unlocked: bool,
     /// Entries locked one by one since the last that another transaction had or waited for.
-    locked: usize,
+    pub(super) locked: usize,
     /// Locks the entries that follow.
     pub(super) cover: Option<CoverId>,
-    batch: BatchMoment,
+    pub(super) batch: BatchMoment,
 }
 
 /// When a batch was read: what others have put into the index since is not in it.
 #[derive(Clone, Copy)]
-struct BatchMoment {
+pub(super) struct BatchMoment {
     last_commit: CommitNo,
     low: TxnId,
     /// How often the transaction had waited.
-    waits: u64,
+    pub(super) waits: u64,
 }
 
 impl BatchMoment {
@@ -62,7 +52,7 @@ impl BatchMoment {
     }
 
     /// Whether the transaction has committed since.
-    fn is_before_commit_of(self, writer: TxnId, system: &TxnSystem) -> bool {
+    pub(super) fn is_before_commit_of(self, writer: TxnId, system: &TxnSystem) -> bool {
         match system.map.status(writer) {
             TxnStatus::Committed(no) => no > self.last_commit || no.0 == 0 && writer >= self.low,
             TxnStatus::Active | TxnStatus::RolledBack => false,
@@ -79,7 +69,7 @@ impl Locking {
     }
 
     /// Whether entries may be locked as one: not where some are passed over or unlocked again.
-    fn may_cover(&self) -> bool {
+    pub(super) fn may_cover(&self) -> bool {
         self.keep && self.wait != WaitMode::SkipLocked
     }
 }
@@ -122,173 +112,5 @@ impl Txn {
             cover: None,
             batch: BatchMoment::now(&self.system, self.owner()),
         })
-    }
-}
-
-impl RowCursor {
-    /// As [`RowCursor::lock_entry`], by extending the cover, if no other lock or wait is in its
-    /// way.
-    pub(super) fn cover_entry(&mut self, at: usize, cover: CoverId) -> Result<bool> {
-        let Some(locking) = &self.locking else { return Ok(false) };
-        let (system, index) = (&self.system, &self.index);
-        let taken_back = system.locks.taken_back();
-        if system.locks.cover_row(&self.owner, index.id(), cover, &self.key) {
-            let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
-            let mut payload = locking.shared.lock().read.take_payload();
-            let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
-            let read = read_covered(system, &self.owner, index, &self.key, seen, &acc, &mut payload);
-            if let Ok(Some(spot)) = read
-                && system.locks.taken_back() == taken_back
-            {
-                let mut value = mem::take(&mut self.value);
-                let exists = self.value_of_locked(spot, payload, &acc, &mut value);
-                drop(acc);
-                self.value = value;
-                return exists;
-            }
-            locking.shared.lock().read.give_buffer(payload);
-            system.locks.uncover_row(index.id(), cover);
-            read?;
-        }
-        if let Some(locking) = &mut self.locking {
-            (locking.cover, locking.locked) = (None, 0);
-        }
-        self.lock_entry(at)
-    }
-
-    /// Locks the entry, which is entry `at` of the batch, and reads its newest version; false if there is none, or if it is to be
-    /// skipped.
-    pub(super) fn lock_entry(&mut self, at: usize) -> Result<bool> {
-        let Some(locking) = &mut self.locking else { return Ok(false) };
-        locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
-        locking.is_unlocked = false;
-        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
-        let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_)) && !locking.committed_if_locked;
-        let attempt = if gives_way || locking.committed_if_locked { WaitMode::NoWait } else { wait };
-        let mut payload = locking.shared.lock().read.take_payload();
-        let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
-        match lock_and_read(system, &self.owner, index, &self.key, mode, attempt, seen, &acc, &mut payload) {
-            Ok(spot) => {
-                let has_gone = self.has_gone_meanwhile(spot, &payload)?;
-                let mut value = mem::take(&mut self.value);
-                let exists = self.value_of_locked(spot, payload, &acc, &mut value);
-                drop(acc);
-                self.value = value;
-                if has_gone {
-                    self.read_anew();
-                } else if matches!(exists, Ok(true)) {
-                    self.count_locked();
-                }
-                exists
-            }
-            Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => Ok(false),
-            Err(e) if is_locked_by_others(&e) && gives_way => {
-                drop(acc);
-                self.wait_for_entry().map(|()| false)
-            }
-            Err(e) if is_locked_by_others(&e) && locking.committed_if_locked => {
-                (locking.is_new, locking.is_unlocked) = (false, true);
-                let view = TxnSystem::open_view(&self.system, false);
-                let reader = Reader { view: &view, me: self.owner.txn(), owner: Some(&self.owner) };
-                system.read_at(index, &self.key, reader, Part::Whole, &acc, &mut self.value)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Where no range keeps others out, those that the transaction has waited for, for an entry or for the row that it leads to, may have put
-    /// entries behind the place that was reached. They are read anew.
-    pub(super) fn notice_waits(&mut self) {
-        if let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep)
-            && locking.batch.waits != self.owner.waited()
-        {
-            self.read_anew();
-        }
-    }
-
-    /// Whether a cursor without a range finds its entry gone by a transaction that has committed after the batch was read. The row may be
-    /// further on now, under another key.
-    fn has_gone_meanwhile(&self, spot: Spot, payload: &[u8]) -> Result<bool> {
-        let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep) else { return Ok(false) };
-        if !spot.exists() {
-            return Ok(true);
-        }
-        let header = split(&self.index, payload)?.0;
-        Ok(header.deleted && locking.batch.is_before_commit_of(header.txn, &self.system))
-    }
-
-    /// An entry was locked by itself: after some of them the others are locked as one.
-    fn count_locked(&mut self) {
-        let Some(locking) = self.locking.as_mut().filter(|locking| locking.may_cover()) else { return };
-        locking.locked += 1;
-        if locking.locked == COVER_AFTER {
-            let (locks, mode) = (&self.system.locks, locking.mode);
-            locking.cover = locks.begin_cover(&self.owner, self.index.id(), mode, &self.key);
-            locking.locked = 0;
-        }
-    }
-
-    /// The value of what was read under its lock; false if that is no entry.
-    pub(super) fn value_of_locked(
-        &self,
-        spot: Spot,
-        payload: Vec<u8>,
-        acc: &Access<'_>,
-        value: &mut Vec<u8>,
-    ) -> Result<bool> {
-        let Some(locking) = &self.locking else { return Ok(false) };
-        let (system, index) = (&self.system, &self.index);
-        let header: Option<VersionHeader> = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
-        if let Some(h) = header
-            && locking.first_updater_wins
-            && h.txn != self.owner.txn()
-            && locking.shared.lock().view.as_ref().is_some_and(|view| !view.sees(h.txn, &system.map))
-        {
-            return Err(conflict(system, &self.owner, index, &self.key));
-        }
-        if header.is_none_or(|h| h.deleted) {
-            // The range keeps the place free: a queue of waiters for a row that was deleted goes on
-            // at once.
-            if locking.keep {
-                system.locks.leave_to_range(&self.owner, index.id(), &self.key);
-            } else {
-                system.locks.unlock_row(&self.owner, index.id(), &self.key);
-            }
-            return Ok(false);
-        }
-        system.value_of(index, &payload, Part::Whole, None, acc, value)?;
-        locking.shared.lock().read.remember(index, &self.key, spot, payload);
-        Ok(true)
-    }
-
-    /// Waits for the lock of the entry of `self.key`, keeping others out of what was read before it alone, and goes back to there.
-    fn wait_for_entry(&mut self) -> Result<()> {
-        self.at -= 1;
-        self.read_anew();
-        let read = self.last.as_ref().map(|last| self.read_to(last));
-        let whole = KeyRange::new(borrow(&self.from), borrow(&self.to));
-        let Some(locking) = &mut self.locking else { return Ok(()) };
-        let (system, index, owner) = (&self.system, &self.index, &self.owner);
-        if let Some(id) = locking.range
-            && read.is_none()
-        {
-            system.locks.give_up_range(owner, index.id(), id);
-            locking.range = None;
-        } else if let Some(id) = locking.range {
-            system.locks.settle_range(owner, index.id(), id, read);
-        }
-        let acc = access(system, index, self.statement, self.plan);
-        let mut payload = Vec::new();
-        let got = lock_and_read(system, owner, index, &self.key, locking.mode, locking.wait, None, &acc, &mut payload)
-            .map(drop);
-        match locking.range {
-            Some(id) => system.locks.widen_range(owner, index.id(), id, whole),
-            None => locking.range = system.locks.lock_range(owner, index.id(), whole),
-        }
-        if got.is_err() {
-            self.last = Some(self.key.clone());
-        }
-        got
     }
 }

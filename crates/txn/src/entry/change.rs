@@ -27,10 +27,11 @@ use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::{Direction, Spot};
+use holdfast_tree::Direction;
 
+use crate::entry::attempt::{Blocker, Found, NewVersion};
 use crate::entry::index::{IndexKind, TableIndex};
-use crate::entry::put::NewVersion;
+use crate::entry::locked::{EntryRef, conflict, unchanged, wait_for_writer};
 use crate::entry::reread::Rereads;
 use crate::entry::row::{HEADER_LEN, VersionHeader};
 use crate::entry::values::{self, NewValue, Part};
@@ -40,7 +41,7 @@ use crate::options::Isolation;
 use crate::savepoint::add_delta;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
-use holdfast_lock::{Implicit, LockMode, Owner, WaitMode};
+use holdfast_lock::{LockMode, Owner};
 
 /// What to do with an entry.
 #[derive(Clone, Copy, Debug)]
@@ -62,45 +63,10 @@ impl Op<'_> {
     }
 }
 
-/// What stands in the way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Blocker {
-    /// The entry was written by this active transaction.
-    Writer(TxnId),
-    /// Another transaction has locked it explicitly.
-    Lock,
-    /// A range lock of another transaction covers it.
-    Range,
-    /// It has changed since it was read; this is what was read.
-    Changed(Option<VersionHeader>),
-}
-
 enum Step {
     /// Done; whether there was a live entry before.
     Done(bool),
     Blocked(Blocker),
-}
-
-/// What was read of an entry before it is changed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'p> {
-    /// Its newest version, if there is one.
-    pub payload: Option<&'p [u8]>,
-    /// The header of that.
-    pub header: Option<VersionHeader>,
-    /// Where that was.
-    pub spot: Spot,
-}
-
-impl Seen<'_> {
-    fn is_live(&self) -> bool {
-        self.header.is_some_and(|h| !h.deleted)
-    }
-
-    /// Whether the change gives a key a live version that has none.
-    pub fn comes_to_life(&self, deleted: bool) -> bool {
-        !deleted && !self.is_live()
-    }
 }
 
 /// That an inserter has waited for a range, so that later readers of the range let it go first.
@@ -247,7 +213,8 @@ impl Txn {
                 return Ok(Some((found.to_vec(), header.txn)));
             }
             if !header.deleted && found != key {
-                if !system.map.is_doubtful(header.txn, before) || unchanged(index, found, header, &acc)? {
+                if !system.map.is_doubtful(header.txn, before) || unchanged(EntryRef::new(index, found), header, &acc)?
+                {
                     self.duplicate.clear();
                     self.duplicate.extend_from_slice(found);
                     return Err(Error::DuplicateKey);
@@ -337,7 +304,8 @@ impl Txn {
     }
 
     fn wait_for_writer(&self, index: &TableIndex, key: &[u8], writer: TxnId, mode: LockMode) -> Result<()> {
-        wait_for_writer(&self.system, self.owner(), index, key, writer, mode, self.wait_mode())
+        let request = self.request(mode, self.wait_mode());
+        wait_for_writer(&self.system, EntryRef::new(index, key), request, writer)
     }
 
     /// One attempt.
@@ -368,23 +336,29 @@ impl Txn {
         let step = found.and_then(|spot| {
             let current = spot.exists().then_some(payload.as_slice());
             let header = current.map(|p| split(index, p).map(|(h, _)| h)).transpose()?;
-            self.change_found(index, key, op, &Seen { payload: current, header, spot }, before, old, &acc)
+            self.change_found(
+                EntryRef::new(index, key),
+                op,
+                &Found { payload: current, header, spot },
+                before,
+                old,
+                &acc,
+            )
         });
         self.last_read.give_buffer(payload);
         step
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn change_found(
         &mut self,
-        index: &TableIndex,
-        key: &[u8],
+        entry: EntryRef<'_>,
         op: Op<'_>,
-        seen: &Seen<'_>,
+        seen: &Found<'_>,
         before: Moment,
         old: Option<&mut Vec<u8>>,
         acc: &Access<'_>,
     ) -> Result<Step> {
+        let EntryRef { index, key } = entry;
         if let Some(h) = seen.header
             && h.txn != self.id
             && self.system.map.is_active(h.txn)
@@ -393,7 +367,7 @@ impl Txn {
             return Ok(Step::Blocked(Blocker::Writer(h.txn)));
         }
         if let Some(h) = seen.header.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
-            && !unchanged(index, key, h, acc)?
+            && !unchanged(entry, h, acc)?
         {
             return Ok(Step::Blocked(Blocker::Changed(seen.header)));
         }
@@ -407,9 +381,9 @@ impl Txn {
         if live && matches!(op, Op::Insert(_)) {
             return Err(Error::DuplicateKey);
         }
-        let replaces_unseen = self.check_first_updater(index, key, seen.header)?;
+        let replaces_unseen = self.check_first_updater(entry, seen.header)?;
         if !live && matches!(op, Op::Update(_) | Op::Delete) {
-            return self.protect_absence(index, key, seen.header);
+            return self.protect_absence(entry, seen.header);
         }
         if replaces_unseen && index.kind() == IndexKind::Rows {
             self.owner().replaces_unseen(index.id());
@@ -423,8 +397,8 @@ impl Txn {
             let unchanged = index.read(key, acc, &mut again)? && again == payload;
             return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed(seen.header))) };
         }
-        let mut new = self.new_version(index, key, op, seen, acc)?;
-        let result = self.put_version(index, key, seen, &mut new, acc);
+        let mut new = self.new_version(entry, op, seen, acc)?;
+        let result = self.put_version(entry, seen, &mut new, acc);
         if new.overflow && !matches!(result, Ok(None)) {
             values::release(index.tree().space(), index.id(), new.body(), acc)?;
         }
@@ -442,15 +416,10 @@ impl Txn {
 
     /// Whether the newest version is one of others that a view of the transaction does not see.
     /// With snapshot isolation that is a conflict: the first updater wins.
-    pub(crate) fn check_first_updater(
-        &self,
-        index: &TableIndex,
-        key: &[u8],
-        newest: Option<VersionHeader>,
-    ) -> Result<bool> {
+    pub(crate) fn check_first_updater(&self, entry: EntryRef<'_>, newest: Option<VersionHeader>) -> Result<bool> {
         let is_unseen = newest.is_some_and(|version| self.is_unseen(version));
         if is_unseen && self.first_updater_wins() && !holdfast_base::planted!("conflict-not-noticed") {
-            return Err(conflict(&self.system, self.owner(), index, key));
+            return Err(conflict(&self.system, self.owner(), entry));
         }
         Ok(is_unseen)
     }
@@ -458,29 +427,30 @@ impl Txn {
     /// An update or delete found nothing: where the isolation level promises it, the key is kept
     /// free. With snapshot isolation it is the snapshot that has no such entry, so there has to be
     /// one.
-    fn protect_absence(&mut self, index: &TableIndex, key: &[u8], seen: Option<VersionHeader>) -> Result<Step> {
+    fn protect_absence(&mut self, entry: EntryRef<'_>, seen: Option<VersionHeader>) -> Result<Step> {
         if self.first_updater_wins() && self.view.is_none() {
             self.current_view();
-            return Ok(Step::Blocked(Blocker::Changed(seen))); // Look again: the entry may have come before the snapshot.
+            // Read again: the entry may have come before the snapshot.
+            return Ok(Step::Blocked(Blocker::Changed(seen)));
         }
         let promised = match self.options.isolation {
             Isolation::ReadCommitted => false,
             Isolation::RepeatableRead => !self.options.snapshot_isolation,
             Isolation::Serializable => true,
         };
-        if !promised || self.system.locks.holds_row(self.owner(), index.id(), key) {
+        if !promised || self.system.locks.holds_row(self.owner(), entry.index.id(), entry.key) {
             return Ok(Step::Done(false));
         }
-        self.lock_exclusively(index, key)?;
-        Ok(Step::Blocked(Blocker::Changed(seen))) // Look again, now that it is locked.
+        self.lock_exclusively(entry.index, entry.key)?;
+        // Read again, now that it is locked.
+        Ok(Step::Blocked(Blocker::Changed(seen)))
     }
 
     fn new_version(
         &mut self,
-        index: &TableIndex,
-        key: &[u8],
+        EntryRef { index, key }: EntryRef<'_>,
         op: Op<'_>,
-        seen: &Seen<'_>,
+        seen: &Found<'_>,
         acc: &Access<'_>,
     ) -> Result<NewVersion> {
         let buffer = std::mem::take(&mut self.new_payload);
@@ -503,7 +473,7 @@ impl Txn {
 
     /// The body of the version before, if that has a chain and no other transaction can replace it,
     /// so that the chain stays.
-    fn chain_that_stays<'p>(&self, index: &TableIndex, key: &[u8], seen: &Seen<'p>) -> Option<&'p [u8]> {
+    fn chain_that_stays<'p>(&self, index: &TableIndex, key: &[u8], seen: &Found<'p>) -> Option<&'p [u8]> {
         let header = seen.header.filter(|h| h.overflow)?;
         let locked = header.txn == self.id || self.system.locks.holds_row(self.owner(), index.id(), key);
         seen.payload.filter(|_| locked)?.get(HEADER_LEN..)
@@ -524,38 +494,4 @@ impl Txn {
             });
         }
     }
-}
-
-/// Whether `key` still has the version with this header.
-fn unchanged(index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
-    let mut payload = Vec::new();
-    Ok(index.read(key, acc, &mut payload)? && split(index, &payload)?.0 == header)
-}
-
-/// The error for a transaction that does not see the newest version of an entry, though the first
-/// one to change it wins.
-pub(crate) fn conflict(system: &crate::system::TxnSystem, owner: &Owner, index: &TableIndex, key: &[u8]) -> Error {
-    system.metrics.inc(Counter::TrxConflicts);
-    owner.conflicts_on(index.id(), key);
-    Error::Conflict
-}
-
-/// Waits for the transaction whose id is in the entry, and locks the entry. It must be read again
-/// afterwards.
-pub(crate) fn wait_for_writer(
-    system: &crate::system::TxnSystem,
-    owner: &Arc<holdfast_lock::Owner>,
-    index: &TableIndex,
-    key: &[u8],
-    writer: TxnId,
-    mode: LockMode,
-    wait: WaitMode,
-) -> Result<()> {
-    let active = || system.map.is_active(writer);
-    let Some(holder) = system.owner_of(writer) else {
-        // It has just ended, and the map knows that by now; or there never was such a transaction.
-        return if active() { system.check_writer(index, key, writer) } else { Ok(()) };
-    };
-    let implicit = Implicit { owner: &holder, active: &active };
-    system.locks.lock_row(owner, index.id(), key, mode, wait, Some(&implicit)).map(|_| ())
 }

@@ -16,47 +16,19 @@
 //! A thread holds the latch of an undo page while it takes that of a leaf, never the other way
 //! round: a reader of an old version has copied the newer one and holds no leaf.
 
-use holdfast_base::{Result, RollPtr, TxnId};
+use holdfast_base::{Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::Access;
 use holdfast_tree::Action;
 use holdfast_wal::SpaceClass;
 
-use crate::entry::change::{Blocker, Seen};
-use crate::entry::index::TableIndex;
-use crate::entry::row::{HEADER_LEN, VersionHeader};
+use crate::entry::attempt::{Blocker, Found, NewVersion};
+use crate::entry::locked::EntryRef;
+use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::txn::Txn;
 use crate::undo::space::SMALL_MTR;
 use crate::undo::{UndoLog, UndoRecord};
-
-/// What an entry is to become. The header of the payload is filled in when it is known where the
-/// undo record is.
-pub(crate) struct NewVersion {
-    pub deleted: bool,
-    pub overflow: bool,
-    pub payload: Vec<u8>,
-}
-
-impl NewVersion {
-    /// With this body.
-    pub fn new(deleted: bool, overflow: bool, body: &[u8], mut buffer: Vec<u8>) -> NewVersion {
-        buffer.clear();
-        buffer.reserve(HEADER_LEN + body.len());
-        buffer.resize(HEADER_LEN, 0);
-        buffer.extend_from_slice(body);
-        NewVersion { deleted, overflow, payload: buffer }
-    }
-
-    pub fn body(&self) -> &[u8] {
-        &self.payload[HEADER_LEN..]
-    }
-
-    fn sign(&mut self, txn: TxnId, roll: RollPtr) {
-        let header = VersionHeader { deleted: self.deleted, overflow: self.overflow, txn, roll };
-        self.payload[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-    }
-}
 
 /// What came of the attempt to put a version where it was read.
 enum AtSpot {
@@ -70,12 +42,12 @@ impl Txn {
     /// Undo record and entry. `None`: done.
     pub(crate) fn put_version(
         &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        seen: &Seen<'_>,
+        entry: EntryRef<'_>,
+        seen: &Found<'_>,
         new: &mut NewVersion,
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
+        let EntryRef { index, key } = entry;
         let new_chain = if new.overflow { Some(values::reference(new.body())?) } else { None };
         let mut log = match self.log.take() {
             Some(log) => log,
@@ -88,10 +60,10 @@ impl Txn {
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         undo.encode(&mut record);
-        let put = match self.put_at(&mut log, index, key, seen, &record, new, acc) {
+        let put = match self.put_at(&mut log, entry, seen, &record, new, acc) {
             Ok(AtSpot::Done) => Ok(None),
             Ok(AtSpot::Blocked(blocker)) => Ok(Some(blocker)),
-            Ok(AtSpot::Elsewhere) => self.put_by_key(&mut log, index, key, seen, &record, new, acc),
+            Ok(AtSpot::Elsewhere) => self.put_by_key(&mut log, entry, seen, &record, new, acc),
             Err(e) => Err(e),
         };
         (self.record, self.log) = (record, Some(log));
@@ -112,7 +84,7 @@ impl Txn {
     }
 
     /// What forbids to put a version, asked under the latch of the leaf.
-    fn forbidden(&self, index: &TableIndex, key: &[u8], comes_to_life: bool) -> Option<Blocker> {
+    fn forbidden(&self, EntryRef { index, key }: EntryRef<'_>, comes_to_life: bool) -> Option<Blocker> {
         let (locks, owner, id) = (&self.system.locks, self.owner(), index.id());
         if locks.blocked(owner, id, key) {
             Some(Blocker::Lock)
@@ -123,17 +95,16 @@ impl Txn {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn put_at(
         &self,
         log: &mut UndoLog,
-        index: &TableIndex,
-        key: &[u8],
-        seen: &Seen<'_>,
+        entry: EntryRef<'_>,
+        seen: &Found<'_>,
         record: &[u8],
         new: &mut NewVersion,
         acc: &Access<'_>,
     ) -> Result<AtSpot> {
+        let EntryRef { index, key } = entry;
         let (undo, store, tree) = (&self.system.undo, &self.system.store, index.tree());
         let page_size = undo.page_size();
         if !log.has_room(page_size, record.len()) || !tree.is_current(&seen.spot) {
@@ -143,7 +114,7 @@ impl Txn {
         let mut mtr = store.begin(store.reserve(bytes, SpaceClass::User)?, acc);
         let tail = log.fix_tail(undo, &mut mtr)?;
         let Some(leaf) = tree.latch_at(&seen.spot, &mut mtr) else { return Ok(AtSpot::Elsewhere) };
-        if let Some(blocker) = self.forbidden(index, key, seen.comes_to_life(new.deleted)) {
+        if let Some(blocker) = self.forbidden(entry, seen.comes_to_life(new.deleted)) {
             return Ok(AtSpot::Blocked(blocker));
         }
         new.sign(self.id, log.next_roll());
@@ -156,21 +127,20 @@ impl Txn {
         Ok(AtSpot::Done)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn put_by_key(
         &mut self,
         log: &mut UndoLog,
-        index: &TableIndex,
-        key: &[u8],
-        seen: &Seen<'_>,
+        entry: EntryRef<'_>,
+        seen: &Found<'_>,
         record: &[u8],
         new: &mut NewVersion,
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
+        let EntryRef { index, key } = entry;
         let comes_to_life = seen.comes_to_life(new.deleted);
         // It is asked again under the latch; but a record that has to be cut again costs more than
         // to ask twice.
-        if let Some(blocker) = self.forbidden(index, key, comes_to_life) {
+        if let Some(blocker) = self.forbidden(entry, comes_to_life) {
             return Ok(Some(blocker));
         }
         let undo = &self.system.undo;
@@ -181,8 +151,7 @@ impl Txn {
         let mut decide = |current: Option<&[u8]>| {
             let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             let changed = now != seen.header || current.is_some() != seen.header.is_some();
-            blocker =
-                if changed { Some(Blocker::Changed(seen.header)) } else { self.forbidden(index, key, comes_to_life) };
+            blocker = if changed { Some(Blocker::Changed(seen.header)) } else { self.forbidden(entry, comes_to_life) };
             Ok(if blocker.is_some() { Action::Keep } else { Action::Put(new.payload.clone()) })
         };
         let result = index.tree().modify(key, acc, &mut decide);

@@ -1,34 +1,25 @@
-//! The thread that rolls back losers, purges, sweeps the version tree, and frees undo pages that
-//! are not needed any more.
+//! How the background thread of a transaction system is woken, and what it reports.
 //!
-//! It is woken when there is something to do: a batch of commits waits to be purged, the end of a
-//! view that held purge back, the end of a view for which versions were kept. While commits trickle
-//! in slower than a batch, or committers give their logs back themselves, it looks once in a while,
-//! so that an idle database is purged.
+//! The thread is woken when there is something to do: a batch of commits waits to be purged, a view
+//! that held purge back has ended, or one for which versions were kept. While commits come slower
+//! than a batch, or committers retire their logs themselves, the thread looks for work at
+//! intervals, so that an idle database is purged. What it does is in [`crate::purge::worker`].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::thread::{self, JoinHandle};
-use holdfast_base::time::Instant;
 use holdfast_base::{CommitNo, Error, Result};
 
 use crate::mvcc::view::Sweep;
-use crate::system::TxnSystem;
 
 /// Commits between two looks at whether it is worth waking the thread, and how many must be waiting
 /// for it.
 const WAKE_COMMITS: usize = 64;
-/// Undo records purged at a time. With more sessions than cores the kernel preempts this thread in
-/// the middle of a batch, and until it runs again no committer can purge: a long batch would let
-/// thousands of logs wait, each on a page of its own.
-const BATCH: usize = 64;
 /// How long a few commits may lie before they are purged.
 const IDLE: Duration = Duration::from_millis(200);
-/// A page that no transaction has needed for so long is idle.
-const IDLE_UNDO: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Signal {
@@ -70,15 +61,36 @@ impl Background {
         }
     }
 
-    pub fn start(&self, system: &Arc<TxnSystem>) -> Result<()> {
+    /// Starts the thread, unless it runs. It calls `work` when it is woken, and ends when `work`
+    /// returns false.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(&self, work: impl FnMut() -> bool + Send + 'static) -> Result<()> {
         let mut thread = self.thread.lock();
         if thread.is_some() {
             return Ok(());
         }
-        let (weak, signal) = (Arc::downgrade(system), Arc::clone(&self.signal));
-        let spawned = thread::spawn("holdfast-purge", move || run(&weak, &signal));
+        let signal = Arc::clone(&self.signal);
+        let spawned = thread::spawn("holdfast-purge", move || run(&signal, work));
         *thread = Some(spawned.map_err(|e| Error::io("start", "the purge thread", e))?);
         Ok(())
+    }
+
+    /// The thread has looked for work. `result`: whether to look again even if no transaction
+    /// commits.
+    pub fn worked(&self, result: Result<bool>) {
+        match result {
+            Ok(more) => self.signal.0.lock().pending |= more,
+            Err(e) => {
+                // It is tried again though no transaction commits: the rows of a transaction that
+                // could not be rolled back are locked, and a disk that was full may have room by
+                // then.
+                self.signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
+                self.failed(e);
+            }
+        }
+        self.told.store(false, Ordering::Relaxed);
     }
 
     /// Tells the thread that there may be something to do.
@@ -136,47 +148,9 @@ impl Background {
     }
 }
 
-/// Rolls back and purges what there is, and frees idle undo pages if the last time (`looked`) is
-/// long enough ago. Returns true if that should be tried again even if no transaction commits.
-fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
-    // What fails in one of these must not keep the others from their work.
-    let rolled_back = system.roll_back_losers();
-    let (mut purged, mut given_back, mut more) = (Ok(0), Ok(()), true);
-    while !system.closing.load(Ordering::Acquire) {
-        purged = system.purge(BATCH);
-        if looked.elapsed() >= IDLE_UNDO {
-            *looked = Instant::now();
-            given_back = system.give_back_idle_undo().map(|may| more = may);
-        }
-        if !matches!(purged, Ok(1..)) {
-            break;
-        }
-        // The thread yields here, where it holds nothing: preempted inside, it would keep the
-        // committers out.
-        thread::yield_now();
-    }
-    rolled_back.and(purged).and(given_back)?;
-    // The end of the view that needs what is on the shelf wakes no thread.
-    Ok(more || !system.shelf.is_empty())
-}
-
-fn run(system: &Weak<TxnSystem>, signal: &(Mutex<Signal>, Condvar)) {
-    let mut looked = Instant::now();
-    loop {
-        {
-            let Some(system) = system.upgrade() else { return };
-            match work(&system, &mut looked) {
-                Ok(more) => signal.0.lock().pending |= more,
-                Err(e) => {
-                    // It is tried again though no transaction commits: the rows of a transaction
-                    // that could not be rolled back are locked, and a disk that was full may have
-                    // room by then.
-                    signal.0.lock().pending |= !matches!(e, Error::Poisoned(_) | Error::Closed(_));
-                    system.background.failed(e);
-                }
-            }
-            system.background.told.store(false, Ordering::Relaxed);
-        }
+/// Works until `work` returns false or the thread is stopped.
+fn run(signal: &(Mutex<Signal>, Condvar), mut work: impl FnMut() -> bool) {
+    while work() {
         let mut state = signal.0.lock();
         while !state.wake && !state.stop {
             if state.pending {

@@ -25,8 +25,10 @@ use holdfast_metrics::Spread;
 use smallvec::SmallVec;
 
 use crate::mvcc::clock::Clock;
-use crate::purge::shelving::BATCH_LOGS;
 use crate::undo::UndoLog;
+
+/// Logs that are taken, or shelved, at a time.
+pub(crate) const BATCH_LOGS: usize = 16;
 
 /// A committed log that waits for purge.
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl Phase {
     pub const RECOVERED: Phase = Phase::Cutting { marks: true, copied: true };
 }
 
-/// Logs that are taken at a time.
+/// A batch of logs.
 pub(crate) type Taken = SmallVec<[CommittedLog; BATCH_LOGS]>;
 
 /// Logs, oldest first, and how many there are, for threads that do not hold the mutex.

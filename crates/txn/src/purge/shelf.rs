@@ -12,7 +12,7 @@
 //! On the shelf come logs of one page of which purge wants nothing but to wait (no record put a
 //! delete mark or replaced an overflow chain), never those of active or prepared transactions. A
 //! crash empties the shelf, as it ends the views: the page of a log that was shelved says what that
-//! of any retired log says (see [`crate::purge::logs`]).
+//! of any retired log says (see [`crate::purge`]).
 //!
 //! # Where a reader looks
 //! Undo page, shelf, version tree, in this order; what leaves one of them is in the next one

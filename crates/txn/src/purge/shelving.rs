@@ -6,14 +6,12 @@ use holdfast_pool::{Access, AccessKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-use crate::purge::history::CommittedLog;
+use crate::purge::history::{BATCH_LOGS, CommittedLog};
 use crate::purge::shelf::{Batch, Shelf};
 use crate::system::TxnSystem;
 use crate::undo::UndoPage;
 use crate::undo::space::Prior;
 
-/// Logs that are shelved at a time.
-pub(crate) const BATCH_LOGS: usize = 16;
 /// Bytes beyond which no further log is added to a batch: that is what purge moves on at a time.
 const BATCH_BYTES: usize = 16 << 10;
 

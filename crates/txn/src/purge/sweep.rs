@@ -20,41 +20,19 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{CommitNo, Error, Result, TxnId};
+use holdfast_base::{CommitNo, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
-use crate::mvcc::view::{Sweep, View};
+use crate::mvcc::view::View;
 use crate::purge::history::Phase;
+use crate::purge::sweep_state::{Key, SweepState};
 use crate::system::TxnSystem;
 
 /// Entries that are looked at between two looks at which views are open.
 const BATCH: usize = 256;
-/// Entries on the list above which the whole tree is gone through instead.
-const KEYS_MAX: usize = 1 << 16;
-
-/// Entries that are looked at for each record that may be purged.
-pub(crate) const SWEPT_PER_RECORD: usize = 4;
-
-/// A key of the version tree.
-type Key = Box<[u8]>;
-
-/// What is to be looked at. The purge mutex guards it.
-#[derive(Debug, Default)]
-pub(crate) struct SweepState {
-    keys: Vec<Key>,
-    /// The whole tree is to be looked at, from behind this key on.
-    behind: Option<Vec<u8>>,
-    /// Entries by `half_purged`.
-    owned: Vec<Key>,
-    half_purged: TxnId,
-    /// Entries that could not be looked at, and why.
-    failed: Vec<Key>,
-    error: Option<Error>,
-}
-
 /// How far a sweep has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Swept {
@@ -65,47 +43,12 @@ enum Swept {
     Later,
 }
 
-impl SweepState {
-    fn add(&mut self, sweep: Sweep) {
-        match sweep {
-            Sweep::Nothing => {}
-            Sweep::Keys(keys) if self.keys.len() + keys.len() <= KEYS_MAX => self.keys.extend(keys),
-            Sweep::Keys(_) | Sweep::All => {
-                self.keys.clear();
-                self.behind = Some(Vec::new());
-            }
-        }
-    }
-
-    /// Notes which log is half purged. The entries of the one before can be looked at.
-    fn set_half_purged(&mut self, txn: TxnId) {
-        if self.half_purged != txn {
-            self.half_purged = txn;
-            self.keys.append(&mut self.owned);
-        }
-    }
-
-    /// Passes over an entry, or over what is left of the tree.
-    fn fail(&mut self, key: Option<Key>, error: Error) {
-        if !error.is_damage() {
-            self.failed.extend(key);
-        }
-        self.error.get_or_insert(error);
-    }
-
-    /// What went wrong, to be reported. What failed is looked at again then.
-    pub fn take_error(&mut self) -> Option<Error> {
-        self.keys.append(&mut self.failed);
-        self.error.take()
-    }
-}
-
 impl TxnSystem {
     /// Sweeps about `budget` entries, and keeps old versions to their limit. The caller holds the
     /// purge mutex and no log. Returns true if there is more to do.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]. Others are kept in `state`.
+    /// [`holdfast_base::Error::Poisoned`]. Others are kept in `state`.
     pub(crate) fn keep_limit(&self, state: &mut SweepState, budget: usize) -> Result<bool> {
         loop {
             match self.sweep(state, budget)? {

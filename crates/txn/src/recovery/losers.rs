@@ -4,7 +4,7 @@
 //! A loser is *waiting* to be rolled back, *in hand* of a thread that does it, or *blocked*: a
 //! damaged page stands in the way of its end, and everything that does not need that page is
 //! undone. One damaged page disables one table at most, so a blocked loser is no error of
-//! [`TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is tried
+//! [`crate::TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is tried
 //! again when an index is dropped, since rollback passes over what is dropped, and by the next
 //! open.
 //!
@@ -14,9 +14,8 @@
 use std::sync::Arc;
 
 use holdfast_base::blocking::{Condvar, Mutex};
-use holdfast_base::{Error, IndexId, Result};
+use holdfast_base::{Error, Result};
 
-use crate::system::TxnSystem;
 use crate::undo::UndoLog;
 use crate::wait::Wait;
 use holdfast_lock::Owner;
@@ -61,7 +60,7 @@ impl Losers {
     }
 
     /// Lets the blocked ones wait. Returns whether there are any.
-    fn unblock(&self) -> bool {
+    pub fn unblock(&self) -> bool {
         let mut lists = self.lists.lock();
         let blocked = std::mem::take(&mut lists.blocked);
         let any = !blocked.is_empty();
@@ -70,7 +69,7 @@ impl Losers {
     }
 
     /// Takes one that waits into the caller's hands, the last one added first.
-    fn take(&self) -> Option<Loser> {
+    pub fn take(&self) -> Option<Loser> {
         let mut lists = self.lists.lock();
         let loser = lists.waiting.pop()?;
         lists.in_hand += 1;
@@ -78,13 +77,13 @@ impl Losers {
     }
 
     /// One that was in hand has ended.
-    fn ended(&self) {
+    pub fn ended(&self) {
         self.lists.lock().in_hand -= 1;
         self.put_down.notify_all();
     }
 
     /// These were in hand, and could not be rolled back.
-    fn failed(&self, failed: Vec<(Loser, Error)>) {
+    pub fn failed(&self, failed: Vec<(Loser, Error)>) {
         let mut lists = self.lists.lock();
         lists.in_hand -= failed.len();
         for (loser, error) in failed {
@@ -94,78 +93,31 @@ impl Losers {
         self.put_down.notify_all();
     }
 
-    /// Waits until none is in hand.
-    fn wait_for_hands(&self, wait: &Wait<'_>) -> Result<()> {
-        wait.at(&self.put_down, &mut self.lists.lock(), |lists| lists.in_hand > 0)
-    }
-}
-
-impl TxnSystem {
-    /// Rolls back the losers. Returns how many transactions have ended by that. One that only
-    /// damage stands in the way of stays, with the rows of the damaged table locked; that is no
-    /// error.
+    /// Whether one that waits to be rolled back is as `matches` says.
     ///
     /// # Errors
-    /// The first other error of reading and writing pages. The transactions concerned are tried
-    /// again by the next call, and so are the others by this one.
-    pub fn roll_back_losers(&self) -> Result<usize> {
-        let (mut ended, mut failed) = (0, Vec::new());
-        while let Some(loser) = self.losers.take() {
-            match self.roll_back_loser(loser) {
-                Ok(()) => {
-                    self.losers.ended();
-                    ended += 1;
-                }
-                Err(unfinished) => failed.push(*unfinished),
-            }
-        }
-        let first = failed.iter().map(|(_, error)| error).find(|error| !error.is_damage()).cloned();
-        self.losers.failed(failed);
-        first.map_or(Ok(ended), Err)
-    }
-
-    /// Waits until no thread is rolling a loser back.
-    ///
-    /// # Errors
-    /// Those of [`Wait::at`].
-    pub fn wait_for_rollbacks(&self, wait: &Wait<'_>) -> Result<()> {
-        self.losers.wait_for_hands(wait)
-    }
-
-    /// Has threads in [`TxnSystem::wait_for_rollbacks`] ask their observers whether they give up.
-    pub fn wake_waits_for_rollbacks(&self) {
-        // A thread that has asked already sleeps by the time that it lets the mutex go.
-        drop(self.losers.lists.lock());
-        self.losers.put_down.notify_all();
-    }
-
-    /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that
-    /// its log says.
-    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
-        let tried = !log.is_prepared();
-        self.losers.add(Loser { owner, log, xid, tried });
-        self.background.wake();
-    }
-
-    /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What
-    /// a blocked one has changed is undone, or damaged. Costs a read of the undo logs.
-    ///
-    /// # Errors
-    /// Those of reading undo logs, other than damage.
-    pub fn loser_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
-        let lists = self.losers.lists.lock();
-        for loser in &lists.waiting {
-            if self.has_changed(&loser.log, |index| indexes.contains(&index))? {
+    /// Those of `matches`.
+    pub fn any_waiting(&self, mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<bool> {
+        for loser in &self.lists.lock().waiting {
+            if matches(loser)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// An index was dropped: what it stood in the way of may come to its end.
-    pub(crate) fn retry_blocked_losers(&self) {
-        if self.losers.unblock() {
-            self.background.wake();
-        }
+    /// Has threads in [`Losers::wait_for_hands`] ask their observers whether they give up.
+    pub fn wake_waits(&self) {
+        // A thread that has asked already sleeps by the time that it releases the mutex.
+        drop(self.lists.lock());
+        self.put_down.notify_all();
+    }
+
+    /// Waits until none is in hand.
+    ///
+    /// # Errors
+    /// Those of [`Wait::at`].
+    pub fn wait_for_hands(&self, wait: &Wait<'_>) -> Result<()> {
+        wait.at(&self.put_down, &mut self.lists.lock(), |lists| lists.in_hand > 0)
     }
 }

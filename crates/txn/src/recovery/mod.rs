@@ -1,6 +1,7 @@
 //! Transactions that did not end: what an open finds, losers, rollback, and the check of undo logs.
 
 mod check;
+pub(crate) mod checkpointed;
 pub(crate) mod losers;
-pub mod restart;
-pub mod rollback;
+mod restart;
+mod rollback;

@@ -8,70 +8,21 @@
 
 use std::sync::Arc;
 
-use holdfast_base::codec::{Reader, Writer};
-use holdfast_base::{CommitNo, Error, IndexId, Result, TxnId};
+use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 
 use crate::entry::index::IndexKind;
-use crate::mvcc::clock::NUMBER_LIMIT;
 use crate::options::{TxnConfig, TxnOptions};
 use crate::purge::versions::VersionTree;
+use crate::recovery::checkpointed::Checkpointed;
 use crate::recovery::losers::Loser;
 use crate::system::TxnSystem;
 use crate::undo::{LogState, UndoLog, UndoSpace};
 
-const PAYLOAD_VERSION: u8 = 1;
 /// Longest payload, in bytes: the log takes as much with a checkpoint.
 const PAYLOAD_MAX: usize = 2048;
-
-/// A transaction that was prepared and neither committed nor rolled back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreparedTxn {
-    /// What the coordinator calls it.
-    pub xid: Vec<u8>,
-    /// Its id.
-    pub txn: TxnId,
-}
-
-/// What a checkpoint payload holds.
-#[derive(Debug, Default)]
-pub(crate) struct Checkpointed {
-    pub max_txn: TxnId,
-    pub last_commit: CommitNo,
-    pub rows: Vec<(IndexId, u64)>,
-}
-
-impl Checkpointed {
-    fn encode(&self) -> Vec<u8> {
-        let mut out = vec![PAYLOAD_VERSION];
-        out.varint(self.max_txn.0);
-        out.varint(self.last_commit.0);
-        out.varint(self.rows.len() as u64);
-        for (index, rows) in &self.rows {
-            out.varint(u64::from(index.0));
-            out.varint(*rows);
-        }
-        out
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Checkpointed> {
-        let mut r = Reader::new(bytes);
-        if r.u8()? != PAYLOAD_VERSION {
-            return None;
-        }
-        let (max_txn, last_commit) = (TxnId(r.varint()?), CommitNo(r.varint()?));
-        if max_txn.0 >= NUMBER_LIMIT || last_commit.0 >= NUMBER_LIMIT {
-            return None;
-        }
-        let mut rows = Vec::new();
-        for _ in 0..r.varint()? {
-            rows.push((IndexId(u32::try_from(r.varint()?).ok()?), r.varint()?));
-        }
-        Some(Checkpointed { max_txn, last_commit, rows })
-    }
-}
 
 impl TxnSystem {
     /// What is to be stored with a checkpoint: the largest ids and the row counters, as many as
@@ -148,27 +99,11 @@ impl TxnSystem {
             owner.set_undo_records(log.records());
             let loser = Loser { owner, log, xid: None, tried: false };
             if found.state == LogState::Prepared {
-                system.list_prepared(found.xid, loser);
+                system.prepared.list(found.xid, loser);
             } else {
                 system.losers.add(loser);
             }
         }
         Ok(system)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_payload_reads_as_written_and_bad_ones_are_refused() {
-        let rows = vec![(IndexId(3), 0), (IndexId(900), u64::MAX)];
-        let bytes = Checkpointed { max_txn: TxnId(77), last_commit: CommitNo(5), rows: rows.clone() }.encode();
-        let read = Checkpointed::decode(&bytes).unwrap();
-        assert_eq!((read.max_txn, read.last_commit, read.rows), (TxnId(77), CommitNo(5), rows));
-        for cut in 0..bytes.len() {
-            assert!(Checkpointed::decode(&bytes[..cut]).is_none());
-        }
     }
 }

@@ -8,7 +8,7 @@
 //! An error - a damaged page, a read that fails - stops the rollback there, and with it the end of
 //! the transaction; but one bad page disables one table, so the changes before that are undone as
 //! far as they can be, their records left in the log for the next attempt. What becomes of the
-//! transaction is in `losers.rs`.
+//! transaction is in [`crate::recovery::losers`].
 //!
 //! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
 //! before: the lock is entered under the latch under which the id leaves the row. (An entry of an
@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, Lsn, Result, RollPtr};
+use holdfast_base::{Error, IndexId, Lsn, Result, RollPtr};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -33,6 +33,7 @@ use crate::recovery::losers::Loser;
 use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
+use crate::wait::Wait;
 use holdfast_lock::{Owner, WaitMode};
 
 impl TxnSystem {
@@ -181,5 +182,67 @@ impl TxnSystem {
         self.publish_rollback(id);
         self.end_owner(owner);
         self.metrics.inc(Counter::TrxRollbacks);
+    }
+}
+
+impl TxnSystem {
+    /// Rolls back the losers. Returns how many transactions have ended by that. One that only
+    /// damage stands in the way of stays, with the rows of the damaged table locked; that is no
+    /// error.
+    ///
+    /// # Errors
+    /// The first other error of reading and writing pages. The transactions concerned are tried
+    /// again by the next call, and so are the others by this one.
+    pub fn roll_back_losers(&self) -> Result<usize> {
+        let (mut ended, mut failed) = (0, Vec::new());
+        while let Some(loser) = self.losers.take() {
+            match self.roll_back_loser(loser) {
+                Ok(()) => {
+                    self.losers.ended();
+                    ended += 1;
+                }
+                Err(unfinished) => failed.push(*unfinished),
+            }
+        }
+        let first = failed.iter().map(|(_, error)| error).find(|error| !error.is_damage()).cloned();
+        self.losers.failed(failed);
+        first.map_or(Ok(ended), Err)
+    }
+
+    /// Waits until no thread is rolling a loser back.
+    ///
+    /// # Errors
+    /// Those of [`Wait::at`].
+    pub fn wait_for_rollbacks(&self, wait: &Wait<'_>) -> Result<()> {
+        self.losers.wait_for_hands(wait)
+    }
+
+    /// Has threads in [`TxnSystem::wait_for_rollbacks`] ask their observers whether they give up.
+    pub fn wake_waits_for_rollbacks(&self) {
+        self.losers.wake_waits();
+    }
+
+    /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that
+    /// its log says.
+    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
+        let tried = !log.is_prepared();
+        self.losers.add(Loser { owner, log, xid, tried });
+        self.background.wake();
+    }
+
+    /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What
+    /// a blocked one has changed is undone, or damaged. Costs a read of the undo logs.
+    ///
+    /// # Errors
+    /// Those of reading undo logs, other than damage.
+    pub fn loser_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
+        self.losers.any_waiting(|loser| self.has_changed(&loser.log, |index| indexes.contains(&index)))
+    }
+
+    /// An index was dropped: what it stood in the way of may come to its end.
+    pub(crate) fn retry_blocked_losers(&self) {
+        if self.losers.unblock() {
+            self.background.wake();
+        }
     }
 }

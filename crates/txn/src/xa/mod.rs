@@ -1,3 +1,4 @@
 //! Two-phase commit.
 
+mod adopt;
 pub(crate) mod prepared;

@@ -14,18 +14,20 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, IndexId, Result, TxnId};
-use holdfast_metrics::{Gauge, local};
-use holdfast_pool::AccessKind;
 
 use crate::recovery::losers::Loser;
-use crate::recovery::restart::PreparedTxn;
-use crate::system::TxnSystem;
-use crate::txn::Txn;
-use crate::undo::{UndoLog, UndoRecord};
+
+/// A transaction that was prepared and neither committed nor rolled back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedTxn {
+    /// What the coordinator calls it.
+    pub xid: Vec<u8>,
+    /// Its id.
+    pub txn: TxnId,
+}
 
 /// Where a prepared transaction is.
 #[derive(Debug)]
@@ -49,49 +51,39 @@ fn named(xid: &[u8]) -> RangeInclusive<Name> {
 }
 
 impl PreparedTxns {
-    /// Whether there is one whose session has gone.
-    pub fn any_left(&self) -> bool {
-        self.0.lock().values().any(|prepared| !matches!(prepared, Prepared::Held))
-    }
-}
-
-impl TxnSystem {
-    /// The prepared transactions that wait for a decision.
-    #[must_use]
-    pub fn prepared(&self) -> Vec<PreparedTxn> {
+    /// Those that wait for a decision.
+    pub fn waiting(&self) -> Vec<PreparedTxn> {
         let of = |((xid, txn), prepared): (&Name, &Prepared)| match prepared {
             Prepared::Waiting(_) => Some(PreparedTxn { xid: xid.clone(), txn: *txn }),
             Prepared::Held | Prepared::Adopted(_) => None,
         };
-        self.prepared.0.lock().iter().filter_map(of).collect()
+        self.0.lock().iter().filter_map(of).collect()
     }
 
-    /// Takes over a prepared transaction, to commit it or to roll it back. Costs a read of its undo
-    /// log.
+    /// Takes out one with this xid that waits. `changed` returns the indexes that it has changed.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is none with this xid; those of reading its undo log,
-    /// other than damage.
-    pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
-        let mut prepared = self.prepared.0.lock();
+    /// [`Error::InvalidArgument`] if there is none; those of `changed`.
+    pub fn adopt(&self, xid: &[u8], changed: impl FnOnce(&Loser) -> Result<Vec<IndexId>>) -> Result<Loser> {
+        let mut prepared = self.0.lock();
         let mut waiting = prepared.range_mut(named(xid)).map(|(_, found)| found);
         let found = waiting.find(|found| matches!(found, Prepared::Waiting(_)));
         let changed = match &found {
-            Some(Prepared::Waiting(loser)) => self.changed_by(&loser.log)?,
+            Some(Prepared::Waiting(loser)) => changed(loser)?,
             _ => Vec::new(),
         };
-        let Some(Prepared::Waiting(loser)) = found.map(|found| std::mem::replace(found, Prepared::Adopted(changed)))
-        else {
-            return Err(Error::invalid("there is no prepared transaction with this xid"));
-        };
-        drop(prepared);
-        self.metrics.adjust(Gauge::TrxActive, 1);
-        Ok(Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec()))
+        match found.map(|found| std::mem::replace(found, Prepared::Adopted(changed))) {
+            Some(Prepared::Waiting(loser)) => Ok(loser),
+            _ => Err(Error::invalid("there is no prepared transaction with this xid")),
+        }
     }
 
     /// Reserves `xid` for transaction `txn`, which is about to be prepared.
-    pub(crate) fn reserve_xid(&self, xid: &[u8], txn: TxnId) -> Result<()> {
-        let mut prepared = self.prepared.0.lock();
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if a prepared transaction has it.
+    pub fn reserve(&self, xid: &[u8], txn: TxnId) -> Result<()> {
+        let mut prepared = self.0.lock();
         if prepared.range(named(xid)).next().is_some() {
             return Err(Error::invalid("there is a prepared transaction with this xid"));
         }
@@ -100,42 +92,26 @@ impl TxnSystem {
     }
 
     /// Transaction `txn` is not prepared any more under `xid`, or was not after all.
-    pub(crate) fn release_xid(&self, xid: Vec<u8>, txn: TxnId) {
-        self.prepared.0.lock().remove(&(xid, txn));
-    }
-
-    /// Releases the xid of a rollback, unless the log says it still.
-    pub(crate) fn release_unsaid_xid(&self, log: &UndoLog, xid: &mut Option<Vec<u8>>) {
-        if !log.is_prepared()
-            && let Some(xid) = xid.take()
-        {
-            self.release_xid(xid, log.txn());
-        }
+    pub fn release(&self, xid: Vec<u8>, txn: TxnId) {
+        self.0.lock().remove(&(xid, txn));
     }
 
     /// Lists a prepared transaction that no session holds (any more).
-    pub(crate) fn list_prepared(&self, xid: Vec<u8>, loser: Loser) {
-        self.prepared.0.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
+    pub fn list(&self, xid: Vec<u8>, loser: Loser) {
+        self.0.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
     }
 
-    /// Whether there are transactions that are neither committed nor rolled back and that no
-    /// session began.
-    pub(crate) fn has_unfinished(&self) -> bool {
-        self.prepared.any_left() || self.losers.len() > 0
-    }
-
-    /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry
-    /// of one of `indexes`. Costs a read of the undo logs.
+    /// Whether one whose session has gone has changed one of `indexes`; `reads` returns that for
+    /// one that waits.
     ///
     /// # Errors
-    /// Those of reading undo logs, other than damage.
-    pub fn prepared_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
+    /// Those of `reads`.
+    pub fn has_changed(&self, indexes: &[IndexId], reads: impl Fn(&Loser) -> Result<bool>) -> Result<bool> {
         // None can be adopted while its log is read.
-        let prepared = self.prepared.0.lock();
-        for prepared in prepared.values() {
+        for prepared in self.0.lock().values() {
             let has = match prepared {
                 Prepared::Held => false,
-                Prepared::Waiting(loser) => self.has_changed(&loser.log, |index| indexes.contains(&index))?,
+                Prepared::Waiting(loser) => reads(loser)?,
                 Prepared::Adopted(changed) => changed.iter().any(|index| indexes.contains(index)),
             };
             if has {
@@ -145,30 +121,8 @@ impl TxnSystem {
         Ok(false)
     }
 
-    /// The indexes that the records of `log` are about. Records on damaged pages are passed over.
-    fn changed_by(&self, log: &UndoLog) -> Result<Vec<IndexId>> {
-        let mut changed = Vec::new();
-        self.has_changed(log, |index| {
-            if !changed.contains(&index) {
-                changed.push(index);
-            }
-            false
-        })?;
-        Ok(changed)
-    }
-
-    /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged
-    /// pages are passed over.
-    pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
-        let acc = self.store.pool().access(AccessKind::Point);
-        let mut bytes = Vec::new();
-        for n in 0..log.records() {
-            match log.record(n, &self.undo, &acc, &mut bytes) {
-                Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| is(record.index)) => return Ok(true),
-                Err(error) if !error.is_damage() => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(false)
+    /// Whether there is one whose session has gone.
+    pub fn any_left(&self) -> bool {
+        self.0.lock().values().any(|prepared| !matches!(prepared, Prepared::Held))
     }
 }

@@ -1,0 +1,39 @@
+//! How a cursor reads.
+
+use holdfast_lock::{LockMode, WaitMode};
+use holdfast_tree::Direction;
+
+use crate::entry::values::Part;
+
+/// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Scan {
+    /// It becomes one when it has walked over some leaves.
+    #[default]
+    Auto,
+    /// It is one from the start.
+    Declared,
+    /// It is none, however long it gets.
+    Never,
+}
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CursorOptions {
+    /// Which way.
+    pub direction: Direction,
+    /// Whether it is a scan.
+    pub scan: Scan,
+    /// Lock each entry; `None`: read at the view (except at SERIALIZABLE).
+    pub lock: Option<LockMode>,
+    /// What to do about a lock of another transaction; `None`: what the transaction's options say.
+    pub wait: Option<WaitMode>,
+    /// Whether the heads of values do, where nothing is locked.
+    pub part: Part,
+    /// At READ COMMITTED, do not wait for an entry that another transaction has locked, but return
+    /// it without a lock, as it was committed last: a caller that finds that it matters waits then
+    /// ([`crate::RowCursor::lock_given`]). InnoDB's "semi-consistent read".
+    pub committed_if_locked: bool,
+    /// Also where the view is older than the index: what references lead to is looked up so.
+    pub any_age: bool,
+}

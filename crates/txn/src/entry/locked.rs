@@ -1,0 +1,165 @@
+//! Locking an entry and reading it, waiting for its writer, and the conflict with a version that
+//! the transaction does not see.
+
+use std::sync::Arc;
+
+use holdfast_base::{Error, Result, TxnId};
+use holdfast_lock::{Implicit, LockMode, Owner, WaitMode};
+use holdfast_metrics::Counter;
+use holdfast_pool::Access;
+use holdfast_tree::Spot;
+
+use crate::entry::index::TableIndex;
+use crate::entry::row::VersionHeader;
+use crate::entry::visibility::split;
+use crate::system::TxnSystem;
+
+/// An entry of an index, there or not.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryRef<'a> {
+    pub index: &'a TableIndex,
+    pub key: &'a [u8],
+}
+
+impl<'a> EntryRef<'a> {
+    /// The entry of `key`.
+    #[inline]
+    pub fn new(index: &'a TableIndex, key: &'a [u8]) -> EntryRef<'a> {
+        EntryRef { index, key }
+    }
+}
+
+/// The request of a lock on an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct LockRequest<'a> {
+    pub owner: &'a Arc<Owner>,
+    pub mode: LockMode,
+    /// What to do about a lock of another transaction.
+    pub wait: WaitMode,
+}
+
+/// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is
+/// in `payload`. `seen`: where the entry was read before it was locked, and its payload then; if
+/// nothing has changed there, it needs not be looked for again.
+pub(crate) fn lock_and_read(
+    system: &TxnSystem,
+    entry: EntryRef<'_>,
+    request: LockRequest<'_>,
+    mut seen: Option<(Spot, &[u8])>,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<Spot> {
+    let EntryRef { index, key } = entry;
+    let LockRequest { owner, mode, wait } = request;
+    let mut doubted = None;
+    loop {
+        let taken_back = system.locks.taken_back();
+        system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
+        let before = system.map.moment();
+        let spot = read_entry(entry, seen.take(), acc, payload)?;
+        if system.locks.taken_back() != taken_back {
+            // What is there now may be what a rollback to a savepoint has put back and keeps
+            // locked.
+            continue;
+        }
+        if !spot.exists() {
+            return Ok(spot);
+        }
+        let header = split(index, payload)?.0;
+        let writer = header.txn;
+        if writer == owner.txn() {
+            return Ok(spot);
+        }
+        if !system.map.is_active(writer) {
+            // It ended; if that was a rollback, what was read never existed.
+            if !system.map.is_doubtful(writer, before) || doubted == Some(header) {
+                return Ok(spot);
+            }
+            doubted = Some(header);
+            continue;
+        }
+        // It wrote before our lock was entered. This gives ours back and waits behind that
+        // transaction; then we lock anew.
+        let waited = wait_for_writer(system, entry, request, writer);
+        if matches!(waited, Err(Error::WouldBlock)) {
+            system.locks.unlock_row(owner, index.id(), key); // It was entered too late to be one.
+        }
+        waited?;
+    }
+}
+
+/// Reads an entry that lies under a cover. `None` if the transaction that wrote it is still active,
+/// or was until a moment ago: then it has to be locked the ordinary way.
+pub(crate) fn read_covered(
+    system: &TxnSystem,
+    owner: &Owner,
+    entry: EntryRef<'_>,
+    seen: Option<(Spot, &[u8])>,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<Option<Spot>> {
+    let before = system.map.moment();
+    let spot = read_entry(entry, seen, acc, payload)?;
+    if !spot.exists() {
+        return Ok(Some(spot));
+    }
+    let writer = split(entry.index, payload)?.0.txn;
+    let is_settled = writer == owner.txn() || !system.map.is_active(writer) && !system.map.is_doubtful(writer, before);
+    Ok(is_settled.then_some(spot))
+}
+
+/// Reads an entry anew, without a descent if it is where it was `seen`, and without a look if
+/// nothing there has changed.
+fn read_entry(
+    EntryRef { index, key }: EntryRef<'_>,
+    seen: Option<(Spot, &[u8])>,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<Spot> {
+    match seen {
+        Some((spot, read)) if index.tree().is_current(&spot) => {
+            payload.clear();
+            payload.extend_from_slice(read);
+            Ok(spot)
+        }
+        Some((spot, _)) => index.tree().get_again(key, &spot, acc, payload),
+        None => index.tree().get_at(key, acc, payload),
+    }
+}
+
+/// True if an error of a lock request means that another transaction has the lock and the caller
+/// did not want to wait.
+pub(crate) fn is_locked_by_others(error: &Error) -> bool {
+    matches!(error, Error::WouldBlock)
+}
+
+/// Waits for the transaction `writer`, whose id is in the entry, and locks the entry. It must be
+/// read again afterwards.
+pub(crate) fn wait_for_writer(
+    system: &TxnSystem,
+    EntryRef { index, key }: EntryRef<'_>,
+    LockRequest { owner, mode, wait }: LockRequest<'_>,
+    writer: TxnId,
+) -> Result<()> {
+    let active = || system.map.is_active(writer);
+    let Some(holder) = system.owner_of(writer) else {
+        // It has just ended, and the map knows that by now; or there never was such a transaction.
+        return if active() { system.check_writer(index, key, writer) } else { Ok(()) };
+    };
+    let implicit = Implicit { owner: &holder, active: &active };
+    system.locks.lock_row(owner, index.id(), key, mode, wait, Some(&implicit)).map(|_| ())
+}
+
+/// The error for a transaction that does not see the newest version of an entry, though the first
+/// one to change it wins.
+pub(crate) fn conflict(system: &TxnSystem, owner: &Owner, entry: EntryRef<'_>) -> Error {
+    system.metrics.inc(Counter::TrxConflicts);
+    owner.conflicts_on(entry.index.id(), entry.key);
+    Error::Conflict
+}
+
+/// Whether `key` still has the version with this header.
+pub(crate) fn unchanged(entry: EntryRef<'_>, header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
+    let mut payload = Vec::new();
+    Ok(entry.index.read(entry.key, acc, &mut payload)? && split(entry.index, &payload)?.0 == header)
+}
