@@ -1,5 +1,5 @@
-//! Any bytes behind a log that was synced: recovery returns the groups that were acknowledged and then stops, or
-//! says that the log is damaged; never a panic, never a wrong group.
+//! Any bytes behind a log that was synced: recovery returns the groups that were acknowledged and
+//! then stops, or says that the log is damaged; never a panic, never a wrong group.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A page of any bytes, read as a B+tree node: every accessor answers or declines, none panics or runs on; and a node
-//! that `check` accepts is in order.
+//! A page of any bytes, read as a B+tree node: every accessor answers or declines, none panics or
+//! runs on; and a node that `check` accepts is in order.
 #![no_main]
 
 use holdfast_base::IndexId;

@@ -1,5 +1,5 @@
-//! Bytes that claim to be page operations, applied to bytes that claim to be a page: an error or a sound page, never
-//! a panic.
+//! Bytes that claim to be page operations, applied to bytes that claim to be a page: an error or a
+//! sound page, never a panic.
 #![no_main]
 
 use holdfast_base::codec::Reader;

@@ -27,8 +27,8 @@ pub enum What {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`), with all that they
-    /// need, for a machine with more cores
+    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`), with all that
+    /// they need, for a machine with more cores
     Pack {
         /// The archive to write
         file: PathBuf,
@@ -76,8 +76,8 @@ fn scale(args: &[String]) -> anyhow::Result<()> {
     check(peers("run --release", "-- scale").args(args))
 }
 
-/// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter, and
-/// the measurement of scaling at a size that says nothing about speed.
+/// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter,
+/// and the measurement of scaling at a size that says nothing about speed.
 pub fn smoke() -> anyhow::Result<()> {
     packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
     check(&mut peers("test --release", ""))?;
@@ -86,7 +86,8 @@ pub fn smoke() -> anyhow::Result<()> {
     let quick = "--rows 2000 --threads 1,2 --turns 2 --seconds 0.05 --json .lab/scale.json --picture .lab/scale.svg";
     scale(&quick.split(' ').map(String::from).collect::<Vec<_>>())?;
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(".lab/scale.json")?)?;
-    // Three operations that commit nothing, four in three modes; four engines, two numbers of threads.
+    // Three operations that commit nothing, four in three modes; four engines, two numbers of
+    // threads.
     let cells = result["cells"].as_array().map_or(0, Vec::len);
     anyhow::ensure!(cells == (3 + 4 * 3) * 4 * 2, "the measurement of scaling has {cells} cells");
     let panels = std::fs::read_to_string(".lab/scale.svg")?.matches("<g ").count();

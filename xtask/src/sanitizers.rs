@@ -16,7 +16,8 @@ const FOLDER: &str = "target/sanitizers";
 /// ThreadSanitizer's findings that are meant, with the reasons.
 const MEANT: &str = "xtask/thread-sanitizer.supp";
 
-/// The tests in which threads meet, by package: names of integration tests, then of unit tests; all of the package if none is named.
+/// The tests in which threads meet, by package: names of integration tests, then of unit tests; all
+/// of the package if none is named.
 const THREADS: [(&str, &[&str], &str); 7] = [
     ("holdfast-wal", &["threads_append_and_flush", "space_is_promised_before_use", "a_failed_sync_poisons"], ""),
     ("holdfast-latch", &[], ""),

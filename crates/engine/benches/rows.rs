@@ -2,7 +2,8 @@
 //! holdfast-engine`. Files and log in memory; each line is the median of its rounds.
 //!
 //! ```text
-//! valgrind --tool=callgrind --toggle-collect='*measured*' .../rows-<hash> count <operation> <operations>
+//! valgrind --tool=callgrind --toggle-collect='*measured*' \
+//!     .../rows-<hash> count <operation> <operations>
 //! ```
 
 use std::hint::black_box;

@@ -85,7 +85,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | key, encoded, index keys with the primary key appended included | a quarter of the page: 4,096 bytes at 16 KiB |
+//! | key, encoded; an index key has the primary key appended | a quarter of the page |
 //! | value, encoded | 4 GiB - 1; longer than about half a page: in pages of its own |
 //! | page | 4, 8, 16 (default), 32 or 64 KiB |
 //! | file of one table | 2^32 pages: 64 TiB at 16 KiB |

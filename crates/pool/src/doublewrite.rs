@@ -2,7 +2,7 @@
 //! at home, so that a power cut in the middle of a page write leaves one.
 //!
 //! ```text
-//! file `doublewrite`:  | area 0: 128 slots | area 1: 128 slots | ...      a slot is one page image, sealed
+//! file `doublewrite`:  | area 0: 128 slots | area 1: 128 slots | ...  slot: a page image, sealed
 //! ```
 //!
 //! A page image names its page and carries its own checksum, so the file needs no directory.

@@ -5,9 +5,11 @@
 //! offset size
 //!  0     8   latch word              see `latch`
 //!  8     8   page id, inverted       !(space << 32 | page number); 0: the frame holds no page
-//! 16     8   policy word             owned by the replacement policy; changed by compare-exchange only
-//! 24     8   rec_lsn                 start of the first mini-transaction whose change is not on disk; 0: clean
-//! 32     8   next_rec_lsn            the same for changes made while the page is being written; 0: none
+//! 16     8   policy word             of the replacement policy; changed by compare-exchange only
+//! 24     8   rec_lsn                 start of the first mini-transaction whose change is not on
+//!                                   disk; 0: clean
+//! 32     8   next_rec_lsn            the same for changes made while the page is being written;
+//!                                   0: none
 //! 40     4   flags                   WRITING, READ_AHEAD
 //! 44     4   -
 //! 48     16  -

@@ -2,7 +2,8 @@
 //! restart.
 //!
 //! ```text
-//! file `warmup`:  magic "HFWARMUP" (8) | version u32 = 1 | count u32 | count x page id u64, coldest first | CRC-32C u32
+//! file `warmup`:  magic "HFWARMUP" (8) | version u32 = 1 | count u32
+//!                 | count x page id u64, coldest first | CRC-32C u32
 //! ```
 //!
 //! The file is a hint: one that is missing, cut off or damaged is as good as none. The policy names

@@ -1,5 +1,6 @@
-//! Pages of a file that promises atomic writes need no image in the double-write file. The promise comes with the first such write of a life,
-//! and may be taken back: so it is asked for with every batch, not once when the space is opened.
+//! Pages of a file that promises atomic writes need no image in the double-write file. The promise
+//! comes with the first such write of a life, and may be taken back: so it is asked for with every
+//! batch, not once when the space is opened.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;
@@ -15,7 +16,8 @@ use holdfast_pool::DoubleWrite;
 
 const SECTOR: usize = 512;
 
-/// What the files promise, and whether a write of pages is refused next, which takes the promise back.
+/// What the files promise, and whether a write of pages is refused next, which takes the promise
+/// back.
 #[derive(Default)]
 struct Device {
     unit: AtomicUsize,

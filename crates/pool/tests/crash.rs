@@ -1,8 +1,10 @@
-//! Model test: random work against a map, a power cut at any operation, recovery from what the disk kept. Every change
-//! whose log survived is there, nothing else is, and everything that was promised survived.
+//! Model test: random work against a map, a power cut at any operation, recovery from what the disk
+//! kept. Every change whose log survived is there, nothing else is, and everything that was
+//! promised survived.
 //!
-//! Short lives try the beginnings. In long ones the same pages are written over and over, so that writes rely on older images in the
-//! double-write file, and checkpoints pass these; in wide ones there are more pages than the file has slots, and hardly anything but it has them synced.
+//! Short lives try the beginnings. In long ones the same pages are written over and over, so that
+//! writes rely on older images in the double-write file, and checkpoints pass these; in wide ones
+//! there are more pages than the file has slots, and hardly anything but it has them synced.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;
@@ -130,7 +132,8 @@ fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
     Ok((Life { metrics, wal, pool, space }, end))
 }
 
-/// Pages that were written home, and did not go to the double-write file before, and pages that were torn.
+/// Pages that were written home, and did not go to the double-write file before, and pages that
+/// were torn.
 fn one_life_after_another(seed: u64, kind: Kind) -> [u64; 3] {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut disk = CrashDisk::new();
@@ -173,7 +176,8 @@ fn whatever_was_logged_survives_a_power_cut() {
     }
 }
 
-/// Pages written, those of them that relied on older images, and pages that were torn, of sixty lives of this kind.
+/// Pages written, those of them that relied on older images, and pages that were torn, of sixty
+/// lives of this kind.
 fn sixty_lives(kind: Kind) -> [u64; 3] {
     let mut counted = [0; 3];
     for seed in 0..60 {

@@ -118,7 +118,8 @@ fn many_failed_writes_keep_their_good_copies() {
     bed.create_many(40);
     (0..40).for_each(|no| bed.update(no, 9).unwrap());
     faults.schedule(Fault::nth(FaultOp::Write, 1).on(TABLE).sticky());
-    // More than the double-write file has slots: the pages reuse theirs or new ones, and it does not run over.
+    // More than the double-write file has slots: the pages reuse theirs or new ones, and it does
+    // not run over.
     for _ in 0..20 {
         assert!(bed.pool.flush_all().is_err());
     }

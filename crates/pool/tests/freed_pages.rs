@@ -1,4 +1,5 @@
-//! A page that was given back is written as a free page, once; then its frame is free for others, and no page has to be evicted.
+//! A page that was given back is written as a free page, once; then its frame is free for others,
+//! and no page has to be evicted.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;

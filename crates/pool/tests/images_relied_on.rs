@@ -1,4 +1,5 @@
-//! A page that is written again relies on the image that it has in the double-write file, as long as the log reaches back to that.
+//! A page that is written again relies on the image that it has in the double-write file, as long
+//! as the log reaches back to that.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;
@@ -29,7 +30,8 @@ fn update_all(bed: &Bed, n: u32, value: u64) {
     bed.pool.flush_all().unwrap();
 }
 
-/// What recovery makes of page `no`: the image, if the page is torn, and then the log from the checkpoint on.
+/// What recovery makes of page `no`: the image, if the page is torn, and then the log from the
+/// checkpoint on.
 fn recovered(bed: &Bed, no: u32) -> u64 {
     let (_, mut recovery) = Wal::open(bed.disk.clone(), UUID, wal_config(), Metrics::new()).unwrap();
     let file = bed.space.file().clone();
@@ -73,7 +75,8 @@ fn a_torn_page_recovers_from_an_older_image_and_the_log() {
     assert_eq!(recovered(&bed, 7), 8);
 }
 
-/// A write that failed may have torn the page, and its image is older than the change that made it dirty again: the log has to be kept from the image on.
+/// A write that failed may have torn the page, and its image is older than the change that made it
+/// dirty again: the log has to be kept from the image on.
 #[test]
 fn a_failed_write_keeps_the_log_from_its_image_on() {
     let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
@@ -94,7 +97,8 @@ fn a_failed_write_keeps_the_log_from_its_image_on() {
     assert_eq!(recovered(&bed, 1), 77);
 }
 
-/// The file is as long as the pages need it, up to the limit; then old images make room, and their pages get new ones.
+/// The file is as long as the pages need it, up to the limit; then old images make room, and their
+/// pages get new ones.
 #[test]
 fn the_file_grows_to_its_limit_and_is_used_again() {
     let disk: Arc<dyn holdfast_io::Disk> = Arc::new(MemoryDisk::new());

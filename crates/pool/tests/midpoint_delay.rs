@@ -1,7 +1,9 @@
-//! `old_blocks_time` counts from the first touch of a page: a wait for the disk before it is no part of it.
+//! `old_blocks_time` counts from the first touch of a page: a wait for the disk before it is no
+//! part of it.
 //!
-//! The story behind: the time of a touch was taken when the statement began to look for the page. A scan that waited for
-//! the read-ahead longer than the delay came back for the page's next rows "after the delay", and made the page young.
+//! The story behind: the time of a touch was taken when the statement began to look for the page. A
+//! scan that waited for the read-ahead longer than the delay came back for the page's next rows
+//! "after the delay", and made the page young.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Pages read ahead are read together, in one pass of the disk's arm, and one that is bad leaves the others alone.
+//! Pages read ahead are read together, in one pass of the disk's arm, and one that is bad leaves
+//! the others alone.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;

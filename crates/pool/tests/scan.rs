@@ -57,10 +57,12 @@ fn read_ahead_brings_pages_and_counts_what_was_useless() {
         let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 64);
         bed.create_many(300);
         let acc = bed.pool.access(AccessKind::Range);
-        // Which pages stay depends on which were clean when room was needed: with the cleaner at work, on its timing.
+        // Which pages stay depends on which were clean when room was needed: with the cleaner at
+        // work, on its timing.
         let missing = |no: &PageNo| !bed.pool.is_resident(&bed.space, *no);
         let pages: Vec<PageNo> = (0..300).map(PageNo).filter(missing).take(4).collect();
-        // Read-ahead takes no frame that it would have to wait for, and the cleaner may have one in its hands just now.
+        // Read-ahead takes no frame that it would have to wait for, and the cleaner may have one in
+        // its hands just now.
         while !pages.iter().all(|&no| bed.pool.is_resident(&bed.space, no)) {
             bed.pool.prefetch(&bed.space, &pages, &acc);
             bed.pool.wait_for_prefetch();

@@ -80,8 +80,8 @@ fn under_each_policy() {
     }
 }
 
-/// More partitions than the machine has cores for: a frame passes from one to another while threads still believe in its
-/// former page.
+/// More partitions than the machine has cores for: a frame passes from one to another while threads
+/// still believe in its former page.
 #[test]
 fn many_partitions_under_each_policy() {
     let midpoint = PolicyKind::MidpointLru { old_blocks_pct: 37, old_blocks_time_ms: 0 };
@@ -94,7 +94,8 @@ fn many_partitions_under_each_policy() {
     }
 }
 
-/// The same while the pool changes its size and its policy, and a space is closed and opened again and again.
+/// The same while the pool changes its size and its policy, and a space is closed and opened again
+/// and again.
 #[test]
 fn many_partitions_beside_changes_of_the_pool() {
     let adjust = |mut c: holdfast_pool::PoolConfig| {
@@ -134,7 +135,8 @@ fn many_partitions_beside_changes_of_the_pool() {
     assert_eq!((stats.dirty, stats.resident + stats.free), (0, stats.frames));
 }
 
-/// 1,024 connections, 64 of them writing, on the smallest pool: 320 frames (of 4 KiB here, so that the test is short).
+/// 1,024 connections, 64 of them writing, on the smallest pool: 320 frames (of 4 KiB here, so that
+/// the test is short).
 #[test]
 fn a_thousand_threads_on_the_smallest_pool() {
     run(&bed(320, true, PolicyKind::Holdfast), 1024, 64, 1000, 30);

@@ -63,7 +63,8 @@ fn torn_images_and_dropped_spaces_are_passed_over() {
     assert!(report.restored.is_empty());
 }
 
-/// With a file as small as it can be, page 1 torn by a write that failed, and a second space of 300 pages.
+/// With a file as small as it can be, page 1 torn by a write that failed, and a second space of 300
+/// pages.
 fn bed_with_a_torn_page() -> (Bed, FaultDisk, Arc<Space>) {
     let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
     let bed = Bed::on(Arc::new(faults.clone()), |c| PoolConfig { doublewrite_bytes: 0, ..c }, 64);
@@ -94,7 +95,8 @@ fn the_image_of_a_page_whose_write_failed_is_kept() {
     assert_eq!(value(&home(&bed, 1)), 77);
 }
 
-/// A second failure, of the write to the double-write file, once gave the slot of the only good copy away.
+/// A second failure, of the write to the double-write file, once gave the slot of the only good
+/// copy away.
 #[test]
 fn it_is_kept_if_the_double_write_file_fails_then() {
     let (bed, faults, other) = bed_with_a_torn_page();
@@ -106,8 +108,9 @@ fn it_is_kept_if_the_double_write_file_fails_then() {
     assert_eq!(value(&home(&bed, 1)), 77);
 }
 
-/// Images stay until their slot is used again, so the newest one that is left may be older than the page was when a bit
-/// rotted in it. It once replaced the page, and what had been committed since was gone without a word.
+/// Images stay until their slot is used again, so the newest one that is left may be older than the
+/// page was when a bit rotted in it. It once replaced the page, and what had been committed since
+/// was gone without a word.
 #[test]
 fn a_stale_image_replaces_nothing() {
     let bed = Bed::new(64);

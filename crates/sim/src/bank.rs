@@ -1,7 +1,7 @@
 //! Threads that move money, and power cuts.
 //!
-//! Each thread has a row that counts its commits: after a crash the count is the last acknowledged one, or one more
-//! for the commit that was under way. The sum over all accounts never changes.
+//! Each thread has a row that counts its commits: after a crash the count is the last acknowledged
+//! one, or one more for the commit that was under way. The sum over all accounts never changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -31,7 +31,8 @@ pub fn run(rounds: u32, seed: u64) -> anyhow::Result<()> {
         let db = settings().open(&dir).with_context(|| format!("round {round}: open after the kill"))?;
         bank::audit(&db, &acknowledged).with_context(|| format!("round {round}"))?;
         crate::verify(&db).with_context(|| format!("round {round}"))?;
-        // Half of the time the parent leaves as if it had been killed, too: nothing is written any more.
+        // Half of the time the parent leaves as if it had been killed, too: nothing is written any
+        // more.
         if round % 2 == 0 {
             db.close()?;
         }
@@ -70,7 +71,8 @@ fn parse(line: &str) -> Option<(usize, u64)> {
     Some((thread.parse().ok()?, n.parse().ok()?))
 }
 
-/// The child: moves money until it is killed, and writes a line for each commit after it was acknowledged.
+/// The child: moves money until it is killed, and writes a line for each commit after it was
+/// acknowledged.
 ///
 /// # Errors
 /// What did not hold.

@@ -1,19 +1,20 @@
 //! Crash simulation: what must hold after a power cut or a killed process.
 //!
-//! - [`script`]: one thread interleaves several transactions, savepoints, rollbacks and DDL over a model; the disk
-//!   ([`holdfast_io::CrashDisk`]) freezes after a random number of operations and forgets, tears and reorders what was
-//!   not synced; recovery itself is cut again. Afterwards every acknowledged commit is there, no half transaction
-//!   is, and `verify()` finds nothing.
-//! - [`bank`]: threads move money between accounts, each counts its commits in a row of its own. Afterwards the sum is
-//!   what it was and each count is the acknowledged one or the next.
+//! - [`script`]: one thread interleaves several transactions, savepoints, rollbacks and DDL over a
+//!   model; the disk ([`holdfast_io::CrashDisk`]) freezes after a random number of operations and
+//!   forgets, tears and reorders what was not synced; recovery itself is cut again. Afterwards
+//!   every acknowledged commit is there, no half transaction is, and `verify()` finds nothing.
+//! - [`bank`]: threads move money between accounts, each counts its commits in a row of its own.
+//!   Afterwards the sum is what it was and each count is the acknowledged one or the next.
 //! - [`kill`]: a child process under the bank's load on real files, killed with SIGKILL.
 //! - [`damage`]: files are damaged by one who knows their format, and used.
 //! - [`recovery`]: how long recovery takes.
 //!
-//! - `whole`, under `--cfg sim` only: the whole engine under a seeded scheduler; a seed gives the same run each time.
+//! - `whole`, under `--cfg sim` only: the whole engine under a seeded scheduler; a seed gives the
+//!   same run each time.
 //!
-//! In the others everything follows from the seed, but for the threads' interleaving; a seed that fails is therefore run
-//! again as it is, and found again most of the time.
+//! In the others everything follows from the seed, but for the threads' interleaving; a seed that
+//! fails is therefore run again as it is, and found again most of the time.
 
 #![forbid(unsafe_code)]
 

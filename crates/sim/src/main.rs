@@ -43,7 +43,8 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Sessions, an operator and the engine's threads under a seeded scheduler, on a disk that fails
+    /// Sessions, an operator and the engine's threads under a seeded scheduler, on a disk that
+    /// fails
     #[cfg(sim)]
     Whole {
         /// How many seeds to run

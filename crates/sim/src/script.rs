@@ -122,7 +122,8 @@ enum Step {
 }
 
 impl Script<'_> {
-    /// Plays `steps` steps, or until the disk crashes; returns the states that are allowed afterwards.
+    /// Plays `steps` steps, or until the disk crashes; returns the states that are allowed
+    /// afterwards.
     fn play(mut self, steps: u32) -> anyhow::Result<Vec<World>> {
         for _ in 0..steps {
             if self.disk.is_dead() {
@@ -182,7 +183,8 @@ impl Script<'_> {
         Ok(Step::Done)
     }
 
-    /// Has pages written that have been written before, with a checkpoint and, more often, without one: what is to be verified is written first.
+    /// Has pages written that have been written before, with a checkpoint and, more often, without
+    /// one: what is to be verified is written first.
     fn write_pages(&mut self) -> anyhow::Result<Step> {
         if self.rng.random_bool(0.3) {
             self.db.checkpoint()?;

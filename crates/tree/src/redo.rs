@@ -9,9 +9,9 @@
 //! several threads take page after page: a page is brought in once for all its records of the
 //! batch, pages are read in their order in the files, and many reads are under way at a time. A
 //! batch is applied before the next one is collected. A page gets the end of the last applied group
-//! as its LSN. It does not matter that a group's pages are applied, and may be written, at different
-//! times: the checkpoint stays behind until all of the log is applied, so the next recovery finds
-//! the same groups (invariant *no checkpoint before the end of redo*).
+//! as its LSN. It does not matter that a group's pages are applied, and may be written, at
+//! different times: the checkpoint stays behind until all of the log is applied, so the next
+//! recovery finds the same groups (invariant *no checkpoint before the end of redo*).
 //!
 //! A page that a record initialises is not read from disk: its new content does not depend on the
 //! old one, and all later changes are behind the record. So torn pages and pages beyond the end of

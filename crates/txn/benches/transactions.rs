@@ -1,5 +1,6 @@
-//! Time per transaction when all pages are in the pool: `cargo bench -p holdfast-txn`. Log and files in memory,
-//! durability "lazy", purge in the background; each line is the best of three runs.
+//! Time per transaction when all pages are in the pool: `cargo bench -p holdfast-txn`. Log and
+//! files in memory, durability "lazy", purge in the background; each line is the best of three
+//! runs.
 
 use std::ops::Bound;
 use std::sync::Arc;

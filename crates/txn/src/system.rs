@@ -3,8 +3,8 @@
 //!
 //! # Commit
 //! 1. The commit record is appended: the state in the first page of the undo log.
-//! 2. Under the mutex of the list of the thread's group (see [`crate::purge::history`]) the commit number
-//!    is taken, the commit map told, and the log entered in the list.
+//! 2. Under the mutex of the list of the thread's group (see [`crate::purge::history`]) the commit
+//!    number is taken, the commit map told, and the log entered in the list.
 //! 3. The number is published (see [`crate::mvcc::clock`]).
 //! 4. Locks are released, and the caller waits for the disk, for a group of commits at a time.
 //!

@@ -93,7 +93,8 @@ fn what_is_undone_gives_back_its_reference_alone() {
     nothing_is_left(&db, &[b"k"]);
 }
 
-/// The first version goes to the version tree for the snapshot, later ones go at once; all have the same chain.
+/// The first version goes to the version tree for the snapshot, later ones go at once; all have the
+/// same chain.
 #[test]
 fn a_version_that_is_kept_has_a_reference_of_its_own() {
     for ends_first in [true, false] {

@@ -1,5 +1,6 @@
-//! A check beside purge counted the pages of a log that purge cut meanwhile as lost: it came to a page that was not the log's any
-//! more, let the log be, and the pages before that one looked as if nothing led to them.
+//! A check beside purge counted the pages of a log that purge cut meanwhile as lost: it came to a
+//! page that was not the log's any more, let the log be, and the pages before that one looked as if
+//! nothing led to them.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -12,7 +13,8 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{PageSet, Severity};
 use holdfast_txn::*;
 
-/// Rows whose undo takes some thirty pages: fewer than the times that a check looks at a log that changes.
+/// Rows whose undo takes some thirty pages: fewer than the times that a check looks at a log that
+/// changes.
 const ROWS: usize = 600;
 
 /// Pages of the undo space that a check takes for lost.

@@ -1,5 +1,5 @@
-//! A cursor shows what its transaction has changed, undone and added ahead of it, and does not read the tree anew for it row by
-//! row.
+//! A cursor shows what its transaction has changed, undone and added ahead of it, and does not read
+//! the tree anew for it row by row.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -152,7 +152,8 @@ proptest! {
     }
 }
 
-/// A look ahead passed over a row that the transaction had deleted, though nothing behind it was taken: brought back by a rollback, it was left out.
+/// A look ahead passed over a row that the transaction had deleted, though nothing behind it was
+/// taken: brought back by a rollback, it was left out.
 #[test]
 fn a_row_that_comes_back_between_what_was_given_and_what_was_shown_is_given() {
     // Up to the neighbour of row 200, from either end.
@@ -162,7 +163,8 @@ fn a_row_that_comes_back_between_what_was_given_and_what_was_shown_is_given() {
     }
 }
 
-/// Pages of the table that a statement asks for which reads all rows with a cursor and does `change` with each.
+/// Pages of the table that a statement asks for which reads all rows with a cursor and does
+/// `change` with each.
 fn pages_of(change: impl Fn(&mut Txn, &Db, u16)) -> u64 {
     let (db, rows) = filled();
     let mut txn = db.at(Isolation::RepeatableRead);
@@ -178,8 +180,9 @@ fn pages_of(change: impl Fn(&mut Txn, &Db, u16)) -> u64 {
     db.rows.access_stats().requests() - before
 }
 
-/// UPDATE and INSERT ... SELECT took a batch of dozens of pages for every row: each change of the transaction, to whatever
-/// index, set the cursor back. A statement over 200,000 rows took 15 times as long as that of another engine.
+/// UPDATE and INSERT ... SELECT took a batch of dozens of pages for every row: each change of the
+/// transaction, to whatever index, set the cursor back. A statement over 200,000 rows took 15 times
+/// as long as that of another engine.
 #[test]
 fn a_statement_that_changes_each_row_reads_each_leaf_a_few_times() {
     let nothing = pages_of(|_, _, _| {});

@@ -1,6 +1,7 @@
-//! Rollback and purge consume undo logs from their ends, page by page. When the cut behind a page failed - the page before
-//! could not be read, there was no room - the next attempt took the log for empty: a rollback left the changes of all earlier
-//! pages in the rows and called them undone, a purge left their delete marks for good.
+//! Rollback and purge consume undo logs from their ends, page by page. When the cut behind a page
+//! failed - the page before could not be read, there was no room - the next attempt took the log
+//! for empty: a rollback left the changes of all earlier pages in the rows and called them undone,
+//! a purge left their delete marks for good.
 
 mod common;
 
@@ -16,7 +17,8 @@ fn key(i: usize) -> String {
     format!("key{i:03}")
 }
 
-/// A small pool, so that undo pages have to be read again, and a transaction with some dozen of them.
+/// A small pool, so that undo pages have to be read again, and a transaction with some dozen of
+/// them.
 fn changed() -> (FaultDisk, Db, Txn) {
     let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
     let setup = Setup { frames: 40, ..Setup::default() };

@@ -1,5 +1,5 @@
-//! A hook of the log's poison held the poison, which held the hook: both stayed in memory when the database was gone, with what the
-//! hook wakes. LeakSanitizer found it.
+//! A hook of the log's poison held the poison, which held the hook: both stayed in memory when the
+//! database was gone, with what the hook wakes. LeakSanitizer found it.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -1,7 +1,8 @@
-//! A reader that is granted a shared lock on a row which its writer has locked shared, and then changed, came too late.
+//! A reader that is granted a shared lock on a row which its writer has locked shared, and then
+//! changed, came too late.
 //!
-//! It used to keep that lock beside the writer's, and to read the row again and again until the writer ended: a wait
-//! that no deadlock detection saw.
+//! It used to keep that lock beside the writer's, and to read the row again and again until the
+//! writer ended: a wait that no deadlock detection saw.
 #![cfg(not(shuttle))]
 
 mod common;

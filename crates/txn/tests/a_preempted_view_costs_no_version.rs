@@ -122,7 +122,8 @@ fn a_snapshot_held_open_costs_one_version_per_changed_row_and_views_beside_it_no
     db.verify_clean();
 }
 
-/// A log that purge has in its hands is older than what committers shelve meanwhile, also when it is put back half done.
+/// A log that purge has in its hands is older than what committers shelve meanwhile, also when it
+/// is put back half done.
 #[test]
 fn what_is_shelved_beside_purge_leaves_after_what_purge_has_begun_with() {
     let db = with_shelf(8 << 10);
@@ -135,7 +136,8 @@ fn what_is_shelved_beside_purge_leaves_after_what_purge_has_begun_with() {
     put("before");
     db.purge();
     let mut view = db.snapshot();
-    // Nothing of this can be shelved, for there is a delete mark; and the record that the view needs is looked at last.
+    // Nothing of this can be shelved, for there is a delete mark; and the record that the view
+    // needs is looked at last.
     let mut txn = db.begin();
     txn.upsert(&db.other, b"row", b"first", None).unwrap();
     assert!(txn.delete(&db.rows, b"gone", None).unwrap());
@@ -192,8 +194,9 @@ fn nothing_on_the_shelf_is_missed_after_a_stop() {
     db.verify_clean();
 }
 
-/// Writers move money between rows, one small transaction after the other; each view reads the same again and again, while what it needs goes from
-/// undo pages to the shelf, and from there to the version tree or nowhere.
+/// Writers move money between rows, one small transaction after the other; each view reads the same
+/// again and again, while what it needs goes from undo pages to the shelf, and from there to the
+/// version tree or nowhere.
 #[test]
 fn views_see_the_same_wherever_it_is_kept() {
     const ROWS: u64 = 30;

@@ -1,5 +1,6 @@
-//! The rollback of a prepared transaction undid its changes one by one, while its undo log went on saying "prepared". A crash in
-//! between left a prepared transaction with a part of its changes, which could then be committed.
+//! The rollback of a prepared transaction undid its changes one by one, while its undo log went on
+//! saying "prepared". A crash in between left a prepared transaction with a part of its changes,
+//! which could then be committed.
 
 mod common;
 
@@ -77,7 +78,8 @@ fn an_acknowledged_one_lasts() {
     }
 }
 
-/// Every read on the way fails once: the transaction is prepared with everything, or it is rolled back later.
+/// Every read on the way fails once: the transaction is prepared with everything, or it is rolled
+/// back later.
 #[test]
 fn a_failing_disk_leaves_no_half_of_it() {
     for n in 1.. {

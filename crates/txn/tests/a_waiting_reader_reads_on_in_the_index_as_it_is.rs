@@ -1,5 +1,7 @@
-//! A locking cursor of READ COMMITTED, which has no range that keeps others out, reads entries ahead. When it has waited, or finds an entry gone by a
-//! transaction that has committed meanwhile, it reads on in the index as it is now: a row that this transaction has moved forwards is not left out.
+//! A locking cursor of READ COMMITTED, which has no range that keeps others out, reads entries
+//! ahead. When it has waited, or finds an entry gone by a transaction that has committed meanwhile,
+//! it reads on in the index as it is now: a row that this transaction has moved forwards is not
+//! left out.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -1,7 +1,7 @@
-//! A transaction id was given out before a page for the undo log was taken. If no page could be had,
-//! or the thread was preempted, the id came to a page that a transaction with a greater one had
-//! used meanwhile, and signed it. After a crash nothing on disk knew the greater id: it was given
-//! out again, and its committed rows belonged to a transaction that had not begun.
+//! A transaction id was given out before a page for the undo log was taken. If no page could be
+//! had, or the thread was preempted, the id came to a page that a transaction with a greater one
+//! had used meanwhile, and signed it. After a crash nothing on disk knew the greater id: it was
+//! given out again, and its committed rows belonged to a transaction that had not begun.
 
 mod common;
 
@@ -11,7 +11,8 @@ use common::{Db, Setup, get};
 use holdfast_io::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_txn::{Durability, Txn};
 
-/// Transactions with a change each, until one finds no page for its undo log. That one, and the others.
+/// Transactions with a change each, until one finds no page for its undo log. That one, and the
+/// others.
 fn crowd(db: &Db) -> (Txn, Vec<Txn>) {
     let mut open = Vec::new();
     loop {

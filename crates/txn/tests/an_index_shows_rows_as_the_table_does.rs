@@ -1,9 +1,11 @@
-//! Without snapshot isolation a transaction may replace a version of a row that its view does not see. The row is its own from then
-//! on, and read by its newest version; entries that lead to it were read at the view all the same, so that a scan of a secondary
-//! index gave such rows twice, or not at all, or under keys that they did not have any more.
+//! Without snapshot isolation a transaction may replace a version of a row that its view does not
+//! see. The row is its own from then on, and read by its newest version; entries that lead to it
+//! were read at the view all the same, so that a scan of a secondary index gave such rows twice, or
+//! not at all, or under keys that they did not have any more.
 //!
-//! Random transactions change rows and keep a secondary index up, as the layers above do. Whatever one reads through the index,
-//! in both directions, by key, and with cursors that are open while it changes rows, has to be what a model says of the rows.
+//! Random transactions change rows and keep a secondary index up, as the layers above do. Whatever
+//! one reads through the index, in both directions, by key, and with cursors that are open while it
+//! changes rows, has to be what a model says of the rows.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -29,8 +31,8 @@ fn index_key(value: u64) -> Vec<u8> {
     key(value / 4 % INDEX_KEYS)
 }
 
-/// The secondary entry of a row: its key, and its value, which is sometimes too large for its page. Of values that differ in their last
-/// bit it is the same.
+/// The secondary entry of a row: its key, and its value, which is sometimes too large for its page.
+/// Of values that differ in their last bit it is the same.
 fn entry(row: u64, value: u64) -> (Vec<u8>, Vec<u8>) {
     let mut covered = vec![KEY_LEN as u8];
     covered.extend((value / 2).to_le_bytes());

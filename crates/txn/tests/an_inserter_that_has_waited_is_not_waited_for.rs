@@ -1,5 +1,5 @@
-//! A locking reader lets inserters go first that already wait for its range. One that has inserted, or has given up, is not among them
-//! any more; also where the index is unique.
+//! A locking reader lets inserters go first that already wait for its range. One that has inserted,
+//! or has given up, is not among them any more; also where the index is unique.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -1,6 +1,7 @@
-//! The xid of a prepared transaction was free before its rollback was done; two could have the same, and after a crash one of them
-//! was dropped from the list: its rows were locked, and nothing could end it. A transaction that was prepared without changes freed
-//! the empty xid, whose ever it was. One whose prepare failed was active in memory and prepared on its page.
+//! The xid of a prepared transaction was free before its rollback was done; two could have the
+//! same, and after a crash one of them was dropped from the list: its rows were locked, and nothing
+//! could end it. A transaction that was prepared without changes freed the empty xid, whose ever it
+//! was. One whose prepare failed was active in memory and prepared on its page.
 
 mod common;
 
@@ -101,7 +102,8 @@ fn a_transaction_without_changes_names_none() {
     changed(&db, 1..2).prepare(b"", Durability::Sync).unwrap();
 }
 
-/// Two prepared transactions with one xid, as earlier versions could leave them: both are listed, and both can be ended.
+/// Two prepared transactions with one xid, as earlier versions could leave them: both are listed,
+/// and both can be ended.
 #[test]
 fn two_that_are_found_with_one_xid_are_both_listed() {
     let (crash, _, db) = database();
@@ -120,7 +122,8 @@ fn two_that_are_found_with_one_xid_are_both_listed() {
     assert_nothing_is_locked(&db);
 }
 
-/// Writes another xid of the same length to the undo log of the transaction that has changed row `n`.
+/// Writes another xid of the same length to the undo log of the transaction that has changed row
+/// `n`.
 fn overwrite_xid(db: &Db, n: u32, xid: &[u8]) {
     let acc = db.store.pool().access(AccessKind::Point);
     let mut payload = Vec::new();

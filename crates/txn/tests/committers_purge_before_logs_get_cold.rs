@@ -1,6 +1,7 @@
-//! Where sessions leave the purge thread no core, committers purge. They began when 2,048 logs waited: what purge wanted of those - a page of
-//! undo each, a leaf with a delete mark - had left the processor's caches long before. And they took turns at the purge mutex
-//! however little could be done with it: while a view held everything back, each of them looked in vain.
+//! Where sessions leave the purge thread no core, committers purge. They began when 2,048 logs
+//! waited: what purge wanted of those - a page of undo each, a leaf with a delete mark - had left
+//! the processor's caches long before. And they took turns at the purge mutex however little could
+//! be done with it: while a view held everything back, each of them looked in vain.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Many threads move money; conflicts and deadlocks are retried; every snapshot sees the same sum, purge runs beside.
+//! Many threads move money; conflicts and deadlocks are retried; every snapshot sees the same sum,
+//! purge runs beside.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -113,8 +114,8 @@ fn with_locking_reads_at_repeatable_read() {
     run(Isolation::RepeatableRead, false, true);
 }
 
-/// Many deadlocks, so many rollbacks: a locking read that met a version just before it was rolled back used to take it
-/// for committed, and the sum was off by one, in one run of some dozens.
+/// Many deadlocks, so many rollbacks: a locking read that met a version just before it was rolled
+/// back used to take it for committed, and the sum was off by one, in one run of some dozens.
 #[test]
 fn serializable() {
     (0..8).for_each(|_| run(Isolation::Serializable, false, false));

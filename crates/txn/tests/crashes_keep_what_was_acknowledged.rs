@@ -1,5 +1,6 @@
-//! Power cuts under transactions: acknowledged commits are there, everything else is all or nothing, losers are rolled back -
-//! also when recovery is cut off and begins again. Prepared transactions survive in that state.
+//! Power cuts under transactions: acknowledged commits are there, everything else is all or
+//! nothing, losers are rolled back - also when recovery is cut off and begins again. Prepared
+//! transactions survive in that state.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -226,8 +227,9 @@ fn money_is_neither_made_nor_lost() {
     }
 }
 
-/// Purge moves the values of a whole transaction to the version tree for a long snapshot, and the power goes somewhere in
-/// between: what is named by a record and by the version tree must be freed once.
+/// Purge moves the values of a whole transaction to the version tree for a long snapshot, and the
+/// power goes somewhere in between: what is named by a record and by the version tree must be freed
+/// once.
 #[test]
 fn a_log_that_was_half_purged_gives_its_chains_back_once() {
     let mut names = [0; 2];

@@ -1,5 +1,6 @@
-//! A damaged page of the undo space - of a log, of the version tree - costs the versions that it held. It stops neither an open nor the
-//! purge of other transactions, and a view that misses a version gets the damage as an error, never a wrong answer.
+//! A damaged page of the undo space - of a log, of the version tree - costs the versions that it
+//! held. It stops neither an open nor the purge of other transactions, and a view that misses a
+//! version gets the damage as an error, never a wrong answer.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -26,7 +27,8 @@ fn filled() -> Db {
     db
 }
 
-/// Closes a database cleanly, with transactions that are not ended, and damages an extension of an undo log before it is opened again.
+/// Closes a database cleanly, with transactions that are not ended, and damages an extension of an
+/// undo log before it is opened again.
 fn reopen_damaged(db: Db) -> Db {
     let (disk, setup) = db.close();
     let _ = disk.remove("doublewrite");

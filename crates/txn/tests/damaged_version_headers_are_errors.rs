@@ -1,6 +1,7 @@
-//! A page can have the right checksum and hold a version header that no transaction has written. Reads and changes of such an
-//! entry looked again for ever: its writer was active and had no owner, or its change had just been undone, each time anew. Verification
-//! found nothing to complain of.
+//! A page can have the right checksum and hold a version header that no transaction has written.
+//! Reads and changes of such an entry looked again for ever: its writer was active and had no
+//! owner, or its change had just been undone, each time anew. Verification found nothing to
+//! complain of.
 
 mod common;
 

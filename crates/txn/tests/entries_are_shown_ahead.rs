@@ -1,4 +1,5 @@
-//! Entries that a cursor shows ahead are those that it would give one by one, whatever others have changed since its snapshot.
+//! Entries that a cursor shows ahead are those that it would give one by one, whatever others have
+//! changed since its snapshot.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -49,7 +50,8 @@ fn one_by_one(mut cursor: RowCursor) -> Result<Entries> {
     Ok(entries)
 }
 
-/// Takes as many of those that are shown as `taken` says, in turns; where there are none, the next one. Returns also how many were shown.
+/// Takes as many of those that are shown as `taken` says, in turns; where there are none, the next
+/// one. Returns also how many were shown.
 fn ahead(mut cursor: RowCursor, max: usize, taken: &[usize]) -> Result<(Entries, usize)> {
     let (mut entries, mut passed, mut from_shown) = (Vec::new(), 0, 0);
     for turn in 0.. {

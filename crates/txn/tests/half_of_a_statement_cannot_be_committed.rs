@@ -1,4 +1,5 @@
-//! A rollback to a savepoint failed halfway, and the transaction could be committed all the same, with half of a statement.
+//! A rollback to a savepoint failed halfway, and the transaction could be committed all the same,
+//! with half of a statement.
 
 mod common;
 
@@ -15,7 +16,8 @@ fn key(n: u32) -> Vec<u8> {
     format!("row{n:04}").into_bytes()
 }
 
-/// A transaction with one change before the savepoint and many behind it, to which it could not be rolled back.
+/// A transaction with one change before the savepoint and many behind it, to which it could not be
+/// rolled back.
 fn half_undone() -> (FaultDisk, Db, Txn, Savepoint) {
     let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
     let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();

@@ -1,5 +1,6 @@
-//! Random histories of interleaved transactions - changes, savepoints, deletes, re-inserts, secondary entries, large values,
-//! snapshots held for long, purge at random moments - against a model that keeps every version.
+//! Random histories of interleaved transactions - changes, savepoints, deletes, re-inserts,
+//! secondary entries, large values, snapshots held for long, purge at random moments - against a
+//! model that keeps every version.
 #![cfg(not(shuttle))]
 
 mod common;

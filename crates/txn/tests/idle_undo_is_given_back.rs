@@ -1,5 +1,6 @@
-//! A crowd of transactions, each with an undo log of its own, has gone: after a while their pages are free for other use, a
-//! crash at any point loses none and frees none twice, and no transaction id comes back with them.
+//! A crowd of transactions, each with an undo log of its own, has gone: after a while their pages
+//! are free for other use, a crash at any point loses none and frees none twice, and no transaction
+//! id comes back with them.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -24,8 +25,9 @@ fn open_crowd(db: &Db, n: usize, value: &[u8]) -> Vec<Txn> {
     open
 }
 
-/// `n` transactions that are open at the same time change a row each, and commit, the youngest first: so its log is the
-/// first to be free, and the first to be given back. Returns its id, the largest.
+/// `n` transactions that are open at the same time change a row each, and commit, the youngest
+/// first: so its log is the first to be free, and the first to be given back. Returns its id, the
+/// largest.
 fn crowd(db: &Db, n: usize) -> TxnId {
     open_crowd(db, n, b"value").into_iter().rev().for_each(|mut txn| txn.commit(Durability::Lazy).unwrap());
     TxnId(db.sys.stats().next_txn.0 - 1)

@@ -1,6 +1,7 @@
-//! The Hermitage catalogue of anomalies at each isolation level: dirty write (G0), aborted read (G1a), intermediate read
-//! (G1b), circular information flow (G1c), observed transaction vanishes (OTV), predicate-many-preceders (PMP), lost update
-//! (P4), read skew (G-single), write skew (G2-item, G2).
+//! The Hermitage catalogue of anomalies at each isolation level: dirty write (G0), aborted read
+//! (G1a), intermediate read (G1b), circular information flow (G1c), observed transaction vanishes
+//! (OTV), predicate-many-preceders (PMP), lost update (P4), read skew (G-single), write skew
+//! (G2-item, G2).
 #![cfg(not(shuttle))]
 
 mod common;
@@ -72,7 +73,8 @@ fn g0_no_dirty_writes() {
         let (t1, t2) = (begin(&db, level), begin(&db, level));
         t1.update("1", "11").result().unwrap();
         if level == Si {
-            // Without a read before, the snapshot would be taken after the wait, and there would be no conflict.
+            // Without a read before, the snapshot would be taken after the wait, and there would be
+            // no conflict.
             t2.get("2").result().unwrap();
         }
         let waiting = t2.update("1", "12").blocked();

@@ -1,4 +1,5 @@
-//! Row locks as transactions meet them: waiting for a writer's implicit lock, NOWAIT, SKIP LOCKED, kill, deadlock, listings.
+//! Row locks as transactions meet them: waiting for a writer's implicit lock, NOWAIT, SKIP LOCKED,
+//! kill, deadlock, listings.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -155,7 +156,8 @@ fn many_locked_rows_become_a_table_lock() {
     t2.update(&db.rows, b"01999", b"x", None).unwrap();
 }
 
-/// A locking cursor reads entries in batches and locks them one by one: what it gives is what is there when it has the lock.
+/// A locking cursor reads entries in batches and locks them one by one: what it gives is what is
+/// there when it has the lock.
 #[test]
 fn a_locking_cursor_gives_what_is_there_when_it_locks() {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {

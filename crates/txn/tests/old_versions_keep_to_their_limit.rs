@@ -30,7 +30,8 @@ fn filled(rows: u64, background: bool) -> Db {
     db
 }
 
-/// Commits a transaction that changes five rows, the first of which it deletes, so that its log is purge's.
+/// Commits a transaction that changes five rows, the first of which it deletes, so that its log is
+/// purge's.
 fn change(db: &Db, next: &AtomicU64, rows: u64) {
     let mut txn = db.begin();
     for i in 0..5 {

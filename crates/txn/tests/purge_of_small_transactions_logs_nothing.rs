@@ -1,5 +1,6 @@
-//! What purge finds nothing to do for is not written down as purged: the undo log is free in memory alone. After a stop it is purged
-//! once more, which must change nothing - above all free no overflow chain a second time - and then it is written down.
+//! What purge finds nothing to do for is not written down as purged: the undo log is free in memory
+//! alone. After a stop it is purged once more, which must change nothing - above all free no
+//! overflow chain a second time - and then it is written down.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -156,7 +157,8 @@ fn purging_once_more_frees_no_chain_twice_and_removes_no_row() {
     }
 }
 
-/// The version tree takes a chain over; it is freed with that version. The record names it, too, so the log must not come back.
+/// The version tree takes a chain over; it is freed with that version. The record names it, too, so
+/// the log must not come back.
 #[test]
 fn a_log_from_which_versions_were_kept_is_written_down() {
     let db = Db::new();

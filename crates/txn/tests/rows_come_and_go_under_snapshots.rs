@@ -1,5 +1,6 @@
-//! Threads insert, delete, move and grow rows while others hold snapshots, short and long, and purge runs: each snapshot
-//! sees one and the same state as long as it lives, and in every state the sum is the same.
+//! Threads insert, delete, move and grow rows while others hold snapshots, short and long, and
+//! purge runs: each snapshot sees one and the same state as long as it lives, and in every state
+//! the sum is the same.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -107,7 +108,8 @@ fn run(short_view_commits: u64, rounds: usize) -> u64 {
     }
     txn.commit(Durability::Lazy).unwrap();
     let stop = AtomicBool::new(false);
-    // On a machine with other work to do the writers could be done before a reader gets its first turn.
+    // On a machine with other work to do the writers could be done before a reader gets its first
+    // turn.
     let looked = Barrier::new(READERS + WRITERS);
     std::thread::scope(|s| {
         let (db, stop, looked) = (&db, &stop, &looked);
@@ -155,8 +157,9 @@ fn with_long_views() {
     assert!((0..50).any(|_| run(8, 250) > 0), "no version was kept for a long view");
 }
 
-/// A writer that rolls back to a savepoint and changes the same row again gives it the same id and roll pointer as before. A
-/// reader that saw the first of the two, and found its undo record gone, must not take the second for it.
+/// A writer that rolls back to a savepoint and changes the same row again gives it the same id and
+/// roll pointer as before. A reader that saw the first of the two, and found its undo record gone,
+/// must not take the second for it.
 #[test]
 fn a_row_that_is_changed_undone_and_changed_again() {
     let db = Db::new();

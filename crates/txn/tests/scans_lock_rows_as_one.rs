@@ -1,4 +1,5 @@
-//! A locking cursor that has gone through many rows holds one lock over them, which is to others as one on each row.
+//! A locking cursor that has gone through many rows holds one lock over them, which is to others as
+//! one on each row.
 #![cfg(not(shuttle))]
 
 mod common;
@@ -176,8 +177,8 @@ fn scans_share_what_can_be_shared() {
     assert!(!is_locked(&db, 150, LockMode::Exclusive));
 }
 
-/// Transactions add one to all rows, in either direction, or to single ones. If two were ever at the same row together, one addition would
-/// be lost.
+/// Transactions add one to all rows, in either direction, or to single ones. If two were ever at
+/// the same row together, one addition would be lost.
 #[test]
 fn no_addition_is_lost() {
     let db = Arc::new(filled());

@@ -108,7 +108,8 @@ fn a_long_snapshot_costs_one_version_per_changed_row() {
     assert_eq!(db.sys.history_length(), 0);
 }
 
-/// Whatever is the order in which snapshots end that need the same versions, and marks, none of these stays.
+/// Whatever is the order in which snapshots end that need the same versions, and marks, none of
+/// these stays.
 #[test]
 fn versions_go_with_the_last_snapshot_that_needs_them() {
     let commits = |db: &Db| {
@@ -193,8 +194,8 @@ fn deleted_rows_stay_for_a_long_snapshot_and_go_with_it() {
     db.verify_clean();
 }
 
-/// The transaction deleted the row twice; both marks seemed to be covered by the insert that was rolled back, and the
-/// earlier one, which is nowhere any more, was remembered.
+/// The transaction deleted the row twice; both marks seemed to be covered by the insert that was
+/// rolled back, and the earlier one, which is nowhere any more, was remembered.
 #[test]
 fn the_last_of_several_marks_of_a_transaction_is_remembered() {
     let db = Db::new();

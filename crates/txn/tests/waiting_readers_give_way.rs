@@ -1,4 +1,5 @@
-//! A locking reader that waits for an entry keeps others out of what it has read, not of what it has yet to read.
+//! A locking reader that waits for an entry keeps others out of what it has read, not of what it
+//! has yet to read.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -54,8 +54,8 @@ fn one_slot_for_two_writers() {
     explore(1);
 }
 
-/// A checkpointer that marks the slots and then reads them either sees no writer, or is called at its
-/// end.
+/// A checkpointer that marks the slots and then reads them either sees no writer, or is called at
+/// its end.
 #[test]
 fn a_writer_that_is_seen_calls_at_its_end() {
     loom::model(|| {

@@ -9,7 +9,8 @@
 //!
 //! ```text
 //! delta:  the entry's key -> u8 0: it has gone
-//!                            u8 1, how many bytes of the key have to be unique (varint), the entry's value
+//!                            u8 1, how many bytes of the key have to be unique (varint),
+//!                            the entry's value
 //! ```
 
 use std::ops::Bound;

@@ -17,9 +17,13 @@ use crate::{Error, Result};
 ///
 /// // (name, city) by id, with an index on the city and a unique one on the name.
 /// const BY_CITY: IndexDefinition<u64, (&str, &str), &str> =
-///     IndexDefinition::new("by_city", |_id: &u64, (_name, city): &(String, String), keys| keys.push(city));
+///     IndexDefinition::new("by_city", |_id: &u64, (_name, city): &(String, String), keys| {
+///         keys.push(city)
+///     });
 /// const BY_NAME: IndexDefinition<u64, (&str, &str), &str> =
-///     IndexDefinition::unique("by_name", |_id: &u64, (name, _city): &(String, String), keys| keys.push(name));
+///     IndexDefinition::unique("by_name", |_id: &u64, (name, _city): &(String, String), keys| {
+///         keys.push(name)
+///     });
 ///
 /// fn people() -> TableDefinition<u64, (&'static str, &'static str)> {
 ///     TableDefinition::new("people").index(&BY_CITY).index(&BY_NAME)

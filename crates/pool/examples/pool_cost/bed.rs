@@ -39,7 +39,8 @@ pub fn open(disk: Arc<dyn Disk>, frames: usize) -> Result<Bench> {
 }
 
 impl Bench {
-    /// Makes `n` pages that form `cycles` cycles, each in random order and of as many pages in a row.
+    /// Makes `n` pages that form `cycles` cycles, each in random order and of as many pages in a
+    /// row.
     pub fn fill(&self, n: u32, cycles: u32) -> Result<()> {
         let mut next = vec![0; n as usize];
         for cycle in 0..cycles {
@@ -58,7 +59,8 @@ impl Bench {
         self.pool.flush_all()
     }
 
-    /// Makes `n` pages more, so that the window in which touches of the first ones do not count is over.
+    /// Makes `n` pages more, so that the window in which touches of the first ones do not count is
+    /// over.
     fn others(&self, from: u32, n: u32) -> Result<()> {
         let acc = self.pool.access(AccessKind::Point);
         for no in from..from + n {
@@ -124,8 +126,8 @@ pub fn chase_pages(bench: &Bench, mut no: u64, steps: u64) -> u64 {
 #[inline(never)]
 pub fn chase_pointers(mut at: u64, steps: u64) -> u64 {
     for _ in 0..steps {
-        // SAFETY: the frames stay mapped and hold these pages as long as the pool lives: nothing is evicted, for all
-        // pages fit.
+        // SAFETY: the frames stay mapped and hold these pages as long as the pool lives: nothing is
+        // evicted, for all pages fit.
         at = unsafe { ((at as *const u8).add(ADDRESS)).cast::<u64>().read_volatile() };
     }
     at

@@ -15,8 +15,8 @@ const ROUNDS: usize = 41;
 /// Pages of each thread's, or process's, own.
 const OWN_PAGES: u32 = 4096;
 
-/// Processor time of the calling thread per step, in nanoseconds: what others do on the machine meanwhile counts only as far
-/// as they take the caches.
+/// Processor time of the calling thread per step, in nanoseconds: what others do on the machine
+/// meanwhile counts only as far as they take the caches.
 fn per_step(f: impl FnOnce() -> u64) -> f64 {
     let before = clock_gettime(ClockId::ThreadCPUTime);
     black_box(f());
@@ -68,7 +68,8 @@ fn one_slice(bench: &Bench, first: u64) -> f64 {
     per_step(|| chase_pages(bench, first, STEPS))
 }
 
-/// A process of its own with a pool of its own: for each line on its input, a slice of work and a line with its time.
+/// A process of its own with a pool of its own: for each line on its input, a slice of work and a
+/// line with its time.
 pub fn serve(processor: usize) -> Result<()> {
     pin(processor)?;
     let bench = in_memory(OWN_PAGES, 1)?;

@@ -1,13 +1,15 @@
-//! What the pool costs: a hit against a pointer chase, two threads against two processes, a miss against a bare read.
+//! What the pool costs: a hit against a pointer chase, two threads against two processes, a miss
+//! against a bare read.
 //!
 //! ```text
 //! cargo run --release -p holdfast-pool --example pool_cost -- hit [pages]
 //! cargo run --release -p holdfast-pool --example pool_cost -- threads
-//! cargo run --release -p holdfast-pool --example pool_cost -- miss <directory on a real disk> [threads]
+//! cargo run --release -p holdfast-pool --example pool_cost -- miss <directory on a disk> [threads]
 //! valgrind --tool=callgrind --toggle-collect='*chase_pages*' .../pool_cost count <hits>
 //! ```
 //!
-//! What is compared runs in turns, and the medians of the rounds and of their ratios are printed with their quartiles.
+//! What is compared runs in turns, and the medians of the rounds and of their ratios are printed
+//! with their quartiles.
 
 mod bed;
 mod hit;
@@ -15,7 +17,8 @@ mod miss;
 
 use holdfast_base::Result;
 
-/// Pages of the chases: the translation alone in the second-level cache; nothing much; far more than the caches hold.
+/// Pages of the chases: the translation alone in the second-level cache; nothing much; far more
+/// than the caches hold.
 const SIZES: [u32; 3] = [1_024, 16_384, 65_536];
 
 fn main() -> Result<()> {

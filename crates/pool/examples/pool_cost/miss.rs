@@ -1,4 +1,5 @@
-//! A miss - eviction, read, checksum, policy - against a loop of `pread` past the page cache over the same file.
+//! A miss - eviction, read, checksum, policy - against a loop of `pread` past the page cache over
+//! the same file.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -22,9 +22,11 @@ pub(super) struct Locking {
     pub(super) range: Option<RangeId>,
     pub(super) first_updater_wins: bool,
     pub(super) keep: bool,
-    /// Where the last entry was read, for the transaction to change it there; and the transaction's view.
+    /// Where the last entry was read, for the transaction to change it there; and the transaction's
+    /// view.
     pub(super) shared: Arc<Mutex<ForCursors>>,
-    /// The lock of the entry given last is the cursor's own: the transaction did not have it before.
+    /// The lock of the entry given last is the cursor's own: the transaction did not have it
+    /// before.
     pub(super) is_new: bool,
     /// See [`CursorOptions::committed_if_locked`].
     pub(super) committed_if_locked: bool,

@@ -1,11 +1,12 @@
 //! Cursors over a range of an index.
 //!
-//! A cursor belongs to a transaction and lives beside it: it holds the view, not the transaction, and between two calls
-//! no latch and no page. It reads entries in batches that grow while it is used and judges each by the view. If its own
-//! transaction meanwhile added entries to the index, it reads the batch anew; if it changed or undid some, the entries of the
-//! batch one by one, and no batch for each row of an UPDATE. Changes to other indexes are nothing to it, with one exception: when the
-//! transaction replaces a version of a row that it does not see, entries that others have made of that row become visible, and
-//! the batch is read anew.
+//! A cursor belongs to a transaction and lives beside it: it holds the view, not the transaction,
+//! and between two calls no latch and no page. It reads entries in batches that grow while it is
+//! used and judges each by the view. If its own transaction meanwhile added entries to the index,
+//! it reads the batch anew; if it changed or undid some, the entries of the batch one by one, and
+//! no batch for each row of an UPDATE. Changes to other indexes are nothing to it, with one
+//! exception: when the transaction replaces a version of a row that it does not see, entries that
+//! others have made of that row become visible, and the batch is read anew.
 //!
 //! A locking cursor (always at SERIALIZABLE) has no view: it reads newest versions. It registers
 //! its whole range before it reads, where the isolation level keeps phantoms out, and locks each
@@ -16,7 +17,8 @@
 //! the lock could not insert because of those that wait for it.)
 //!
 //! After some entries it locks those that follow as one, by a cover (see
-//! [`CoverId`](holdfast_lock::CoverId)), up to one that another transaction has locked or waits for.
+//! [`CoverId`](holdfast_lock::CoverId)), up to one that another transaction has locked or waits
+//! for.
 
 mod buffers;
 mod locked_entries;

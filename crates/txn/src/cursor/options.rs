@@ -5,7 +5,8 @@ use holdfast_tree::Direction;
 
 use crate::entry::values::Part;
 
-/// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb the pool.
+/// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb
+/// the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Scan {
     /// It becomes one when it has walked over some leaves.

@@ -30,8 +30,8 @@ const BATCH_MIN: usize = 16;
 const BATCH_GROWTH: usize = 8;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 2048;
-/// Bytes after which a batch ends, whatever its entries: it is to stay in the processor's first cache until it is used, and thousands
-/// of cursors may be open.
+/// Bytes after which a batch ends, whatever its entries: it is to stay in the processor's first
+/// cache until it is used, and thousands of cursors may be open.
 const BATCH_BYTES: usize = 16 << 10;
 
 /// Leaves after which a cursor counts as a scan, unless that is too many for the pool: then one in
@@ -69,7 +69,8 @@ pub struct RowCursor {
     walk: Walk,
     pub(super) from: Bound<Box<[u8]>>,
     pub(super) to: Bound<Box<[u8]>>,
-    /// Of all changes of the transaction, and of those to this index: what has been taken account of.
+    /// Of all changes of the transaction, and of those to this index: what has been taken account
+    /// of.
     changes_seen: u64,
     index_changes_seen: IndexChanges,
     pub(super) batch: Batch,
@@ -77,7 +78,8 @@ pub struct RowCursor {
     stale: bool,
     /// The next entry of the batch.
     pub(super) at: usize,
-    /// Deleted entries between there and the first one that was shown ahead: passed over when that one is. A rollback may bring their rows back until then.
+    /// Deleted entries between there and the first one that was shown ahead: passed over when that
+    /// one is. A rollback may bring their rows back until then.
     gap: usize,
     batch_len: usize,
     /// The last key of earlier batches that was looked at.
@@ -110,8 +112,8 @@ impl Txn {
     /// A cursor over the entries between `from` and `to`.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the transaction has ended; [`Error::SnapshotTooOld`] if the index was filled after its snapshot;
-    /// [`Error::Interrupted`] if it was killed.
+    /// [`Error::Closed`] if the transaction has ended; [`Error::SnapshotTooOld`] if the index was
+    /// filled after its snapshot; [`Error::Interrupted`] if it was killed.
     pub fn cursor(
         &mut self,
         index: &Arc<TableIndex>,
@@ -161,12 +163,12 @@ impl Txn {
 }
 
 impl RowCursor {
-    /// The next entry that the transaction sees, or `None` at the end of the range. The slices are valid until the next
-    /// call.
+    /// The next entry that the transaction sees, or `None` at the end of the range. The slices are
+    /// valid until the next call.
     ///
     /// # Errors
-    /// As [`Txn::get`], or as [`Txn::get_locked`] for a locking cursor. The entry that caused it is passed over by the
-    /// next call.
+    /// As [`Txn::get`], or as [`Txn::get_locked`] for a locking cursor. The entry that caused it is
+    /// passed over by the next call.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while let Some(at) = self.next_entry()? {
@@ -204,9 +206,10 @@ impl RowCursor {
         self.view.as_ref().map_or(Ok(()), |view| view.check())
     }
 
-    /// Shows entries that `next` would give, one after the other, as they lie in memory: `max` at most, those behind the first
-    /// `passed` of what was shown last, which count as given. They stay readable until the next call, and are what the transaction
-    /// sees until it changes something. Returns how many; none where there is more to do than to look: `next` does that.
+    /// Shows entries that `next` would give, one after the other, as they lie in memory: `max` at
+    /// most, those behind the first `passed` of what was shown last, which count as given. They
+    /// stay readable until the next call, and are what the transaction sees until it changes
+    /// something. Returns how many; none where there is more to do than to look: `next` does that.
     ///
     /// # Errors
     /// [`Error::SnapshotTooOld`]; those of reading pages.
@@ -237,8 +240,8 @@ impl RowCursor {
         Ok(shown)
     }
 
-    /// A number that grows with every change that the cursor's transaction makes or undoes: what was shown ahead is good as long as
-    /// it stays the same.
+    /// A number that grows with every change that the cursor's transaction makes or undoes: what
+    /// was shown ahead is good as long as it stays the same.
     #[must_use]
     #[inline]
     pub fn changes(&self) -> u64 {
@@ -264,8 +267,9 @@ impl RowCursor {
         Ok(if header.deleted { Newest::Absent } else { Newest::Seen(HEADER_LEN + begin) })
     }
 
-    /// Gives up the lock of the entry given last, which did not qualify. Only at READ COMMITTED, and only if the
-    /// transaction did not have it before the cursor came; elsewhere nothing happens.
+    /// Gives up the lock of the entry given last, which did not qualify. Only at READ COMMITTED,
+    /// and only if the transaction did not have it before the cursor came; elsewhere nothing
+    /// happens.
     pub fn unlock(&mut self) {
         if let Some(locking) = &mut self.locking
             && mem::take(&mut locking.is_new)
@@ -281,7 +285,8 @@ impl RowCursor {
         self.locking.as_ref().is_some_and(|locking| locking.is_unlocked)
     }
 
-    /// Locks the entry given last, which was given without a lock, and reads it again; `None` if it is not there any more.
+    /// Locks the entry given last, which was given without a lock, and reads it again; `None` if it
+    /// is not there any more.
     ///
     /// # Errors
     /// As [`Txn::get_locked`].
@@ -304,8 +309,9 @@ impl RowCursor {
         Ok(exists?.then_some((&self.key, &self.value)))
     }
 
-    /// Reads the row of `key`, to which an entry that it has given leads, at the view that it reads the entries at. `None`: it has no
-    /// view, because it locks what it reads, or no rows that its entries lead to.
+    /// Reads the row of `key`, to which an entry that it has given leads, at the view that it reads
+    /// the entries at. `None`: it has no view, because it locks what it reads, or no rows that its
+    /// entries lead to.
     ///
     /// # Errors
     /// As [`Txn::get`].
@@ -333,7 +339,8 @@ impl RowCursor {
         Ok(Some(self.at - 1))
     }
 
-    /// Sees to it that the next entry of the tree is at its place in the batch; false at the end of the range.
+    /// Sees to it that the next entry of the tree is at its place in the batch; false at the end of
+    /// the range.
     fn stand_before_entry(&mut self) -> Result<bool> {
         let changes = self.owner.changes();
         if changes != self.changes_seen {
@@ -354,7 +361,8 @@ impl RowCursor {
     fn notice_changes(&mut self) {
         let changes = self.owner.changes_of(self.index.id());
         if changes.added != self.index_changes_seen.added {
-            // There may be entries ahead that the batch lacks. What is read now may be no good for the next row already.
+            // There may be entries ahead that the batch lacks. What is read now may be no good for
+            // the next row already.
             self.read_anew();
         }
         self.stale |= changes != self.index_changes_seen;
@@ -373,7 +381,8 @@ impl RowCursor {
         self.count_rows();
     }
 
-    /// Gives up what was read ahead: the entries behind the place that was reached are read again, few at first.
+    /// Gives up what was read ahead: the entries behind the place that was reached are read again,
+    /// few at first.
     pub(super) fn read_anew(&mut self) {
         self.forget_batch();
         self.done = false;
@@ -428,8 +437,8 @@ impl RowCursor {
         Ok(())
     }
 
-    /// Whether this is known to be a scan now, and was not before: its pages. What matters is how large the whole range is, not how much
-    /// of it is left.
+    /// Whether this is known to be a scan now, and was not before: its pages. What matters is how
+    /// large the whole range is, not how much of it is left.
     fn decide_scan(&self) -> Result<Option<u64>> {
         let wanted = match self.scan {
             Scan::Never => false,
@@ -447,7 +456,8 @@ impl RowCursor {
         Ok(Some(self.index.tree().estimate(from, to, &probe)?.leaves))
     }
 
-    /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false if there is none.
+    /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false
+    /// if there is none.
     fn read_entry(&mut self) -> Result<bool> {
         let Some(view) = &self.view else { return Ok(false) };
         let reader = Reader { view, me: self.owner.txn(), owner: Some(&self.owner) };

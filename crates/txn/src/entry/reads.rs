@@ -33,7 +33,8 @@ impl Txn {
     /// not. At SERIALIZABLE the entry is locked shared, and its newest committed version is read.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading pages.
+    /// [`holdfast_base::Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading
+    /// pages.
     pub fn get(&mut self, index: &TableIndex, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.get_part(index, key, Part::Whole, value)
     }
@@ -62,8 +63,8 @@ impl Txn {
     /// transaction's options say. At READ COMMITTED a key without an entry is unlocked again.
     ///
     /// # Errors
-    /// Lock errors; [`holdfast_base::Error::Conflict`] at REPEATABLE READ with snapshot isolation, if the newest
-    /// version is not visible; those of reading pages.
+    /// Lock errors; [`holdfast_base::Error::Conflict`] at REPEATABLE READ with snapshot isolation,
+    /// if the newest version is not visible; those of reading pages.
     pub fn get_locked(
         &mut self,
         index: &TableIndex,

@@ -6,7 +6,8 @@
 //!  0     1   flags: bit 0 delete mark, bit 1 the body is a reference to an overflow chain
 //!  1     8   transaction that wrote this version (0: before all transactions)
 //!  9     8   roll pointer to the undo record with the version before (0: there is none)
-//! 17         body: the value (row), or the covered bytes (secondary entry); empty under a delete mark
+//! 17         body: the value (row), or the covered bytes (secondary entry); empty under a
+//!            delete mark
 //! ```
 //!
 //! Because secondary entries carry the same header and every change of one is an undo record of its

@@ -1,4 +1,5 @@
-//! How logs come on the shelf, and what moves on from there. The protocol is in [`crate::purge::shelf`].
+//! How logs come on the shelf, and what moves on from there. The protocol is in
+//! [`crate::purge::shelf`].
 
 use holdfast_base::{CommitNo, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;

@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! key:   index u32 BE | key length u16 BE | key | overwriter's txn id u64 BE
-//!        index u32 BE | 0xffff | 128-bit hash of a key that is too long | overwriter's txn id u64 BE
-//! value: flags u8: bit 0 image, bit 1 pending delete mark, bit 2 the rest is a reference to an overflow chain
+//!        index u32 BE | 0xffff | 128-bit hash of a key that is too long
+//!            | overwriter's txn id u64 BE
+//! value: flags u8: bit 0 image, bit 1 pending delete mark, bit 2 the rest is a reference to an
+//!            overflow chain
 //!        roll pointer u64 (bit 1): of the delete mark
 //!        key: length varint, bytes
 //!        image: the rest (bit 0): the payload before the overwriter's first change

@@ -4,9 +4,9 @@
 //! A loser is *waiting* to be rolled back, *in hand* of a thread that does it, or *blocked*: a
 //! damaged page stands in the way of its end, and everything that does not need that page is
 //! undone. One damaged page disables one table at most, so a blocked loser is no error of
-//! [`crate::TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is tried
-//! again when an index is dropped, since rollback passes over what is dropped, and by the next
-//! open.
+//! [`crate::TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is
+//! tried again when an index is dropped, since rollback passes over what is dropped, and by the
+//! next open.
 //!
 //! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It
 //! is tried again by the background thread, and its rows stay locked meanwhile.

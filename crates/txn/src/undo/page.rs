@@ -1,9 +1,11 @@
-//! The layout of undo pages and of the directory of undo logs. Reading is bounds-checked: the bytes come from a disk.
+//! The layout of undo pages and of the directory of undo logs. Reading is bounds-checked: the bytes
+//! come from a disk.
 //!
 //! Undo page, behind the page header:
 //! ```text
 //! offset size
-//!  64     8   owner: the transaction whose records these are (kept when the log is freed: it is the high-water mark)
+//!  64     8   owner: the transaction whose records these are (kept when the log is freed: it is
+//!             the high-water mark)
 //!  72     2   number of records
 //!  74     2   end of the records
 //!  76     1   1 first page of a log, 2 extension
@@ -17,10 +19,11 @@
 //! ...         records, one behind the other
 //! end         record offsets, two bytes each, from the end of the page downwards
 //! ```
-//! A roll pointer names a record by page and number, not by byte, so that whatever it hits is a record.
+//! A roll pointer names a record by page and number, not by byte, so that whatever it hits is a
+//! record.
 //!
-//! Directory page: 64 number of entries (4), 68 next directory page (4), 72 first pages of undo logs (4 each). The last entry of the
-//! page takes the place of one that is removed.
+//! Directory page: 64 number of entries (4), 68 next directory page (4), 72 first pages of undo
+//! logs (4 each). The last entry of the page takes the place of one that is removed.
 
 use holdfast_base::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use holdfast_base::page::{HEADER_LEN, OFF_TYPE, PageType};
@@ -39,7 +42,8 @@ const OFF_XID: usize = 96;
 const BODY_EXTENSION: usize = 96;
 const BODY_FIRST: usize = OFF_XID + XID_MAX;
 
-/// Longest xid, in bytes: format id, two lengths, 64 bytes each of global and branch identifier, and some.
+/// Longest xid, in bytes: format id, two lengths, 64 bytes each of global and branch identifier,
+/// and some.
 pub const XID_MAX: usize = 140;
 
 const KIND_FIRST: u8 = 1;
@@ -68,7 +72,8 @@ impl LogState {
 pub(crate) struct UndoPage<'a>(&'a [u8]);
 
 impl<'a> UndoPage<'a> {
-    /// `None` if the page is of another type, or if what it says of its records does not fit into it.
+    /// `None` if the page is of another type, or if what it says of its records does not fit into
+    /// it.
     pub fn new(page: &'a [u8]) -> Option<UndoPage<'a>> {
         let undo = UndoPage(page);
         let is_undo = *page.get(OFF_TYPE)? == PageType::Undo as u8 && page.len() > BODY_FIRST;
@@ -182,8 +187,9 @@ pub(crate) fn header(owner: TxnId, first: bool, state: LogState, last: PageNo, p
     bytes
 }
 
-/// The header of a first page up to the commit number, for a log that begins with `count` records up to `end`. The rest of the
-/// header is what the log before left: the page is the log's only one, and the commit number means nothing yet.
+/// The header of a first page up to the commit number, for a log that begins with `count` records
+/// up to `end`. The rest of the header is what the log before left: the page is the log's only one,
+/// and the commit number means nothing yet.
 pub(crate) fn beginning(owner: TxnId, count: u16, end: u16) -> [u8; 16] {
     let mut bytes = [0; OFF_COMMIT_NO - OFF_OWNER];
     put_u64(&mut bytes, 0, owner.0);
@@ -239,7 +245,8 @@ impl<'a> Directory<'a> {
         (0..self.count()).filter_map(|i| get_u32(self.0, DIR_ENTRIES + 4 * i)).map(PageNo)
     }
 
-    /// The writes that make `log` entry number `at`, of `count`: the new last one, or the last one in the place of one that is removed.
+    /// The writes that make `log` entry number `at`, of `count`: the new last one, or the last one
+    /// in the place of one that is removed.
     pub fn set(at: usize, log: PageNo, count: usize) -> [(u16, [u8; 4]); 2] {
         let entry = (DIR_ENTRIES + 4 * at) as u16;
         [(entry, log.0.to_le_bytes()), (DIR_COUNT as u16, (count as u32).to_le_bytes())]

@@ -1,16 +1,16 @@
 //! Undo records.
 //!
 //! ```text
-//! kind u8         bit 0: there is a prior image; bit 1: this change wrote an overflow chain of its own;
-//!                 bit 2: this change put a delete mark
+//! kind u8         bit 0: there is a prior image; bit 1: this change wrote an overflow chain of
+//!                 its own; bit 2: this change put a delete mark
 //! index varint    the tree that was changed
 //! key             length varint, bytes
 //! prior image     length varint, bytes: the whole payload before the change (only with bit 0)
 //! new chain       length varint, bytes: the reference to the chain (only with bit 1)
 //! ```
 //!
-//! One record per change of one entry of one tree, rows and secondary entries alike: rollback and purge need to know
-//! nothing of tables. The prior image's own header names the version before it.
+//! One record per change of one entry of one tree, rows and secondary entries alike: rollback and
+//! purge need to know nothing of tables. The prior image's own header names the version before it.
 
 use holdfast_base::IndexId;
 use holdfast_base::codec::{Reader, Writer};

@@ -1,10 +1,11 @@
 //! The undo space: the directory of undo logs, and the pages of those that are free.
 //!
-//! A log's first page is entered in the directory and reused by one transaction after the other. The owner's id stays
-//! in it when the log is freed. A transaction takes the page before its id, so the id on a first page only grows, and the largest
-//! id ever used is found in the directory. Extension pages are allocated and given back.
-//! The free logs are known in memory only, last freed first used, so that a quiet system writes to the same few pages
-//! again and again. What lies at the bottom was of use to a crowd of transactions that has gone: after a while its pages are
+//! A log's first page is entered in the directory and reused by one transaction after the other.
+//! The owner's id stays in it when the log is freed. A transaction takes the page before its id, so
+//! the id on a first page only grows, and the largest id ever used is found in the directory.
+//! Extension pages are allocated and given back. The free logs are known in memory only, last freed
+//! first used, so that a quiet system writes to the same few pages again and again. What lies at
+//! the bottom was of use to a crowd of transactions that has gone: after a while its pages are
 //! given back too. The largest id that was in one of those is kept in the header of the space.
 //!
 //! Lock order: `removal`, `directory`, `free`. Entries leave the directory with `removal` held, so
@@ -256,7 +257,8 @@ impl UndoSpace {
         self.in_use.of(group).logs.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Allocates the first page of a new log and enters it in the directory, in one mini-transaction.
+    /// Allocates the first page of a new log and enters it in the directory, in one
+    /// mini-transaction.
     fn add_log(&self, acc: &Access<'_>) -> Result<PageNo> {
         let mut directory = self.directory.lock();
         let capacity = Directory::capacity(self.page_size());
@@ -353,8 +355,9 @@ impl UndoSpace {
         self.removal.lock()
     }
 
-    /// Follows `roll` of a version written by `txn`. The record is believed only if the page belongs to `txn` and the
-    /// record is about `key`: otherwise the log was purged, or truncated by a rollback and filled anew.
+    /// Follows `roll` of a version written by `txn`. The record is believed only if the page
+    /// belongs to `txn` and the record is about `key`: otherwise the log was purged, or truncated
+    /// by a rollback and filled anew.
     pub fn prior(
         &self,
         txn: TxnId,

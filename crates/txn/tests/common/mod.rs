@@ -1,5 +1,5 @@
-//! What the tests of this floor share: a database of two files - undo, and a table with two secondary indexes - on
-//! some disk, with ways to crash and reopen it.
+//! What the tests of this floor share: a database of two files - undo, and a table with two
+//! secondary indexes - on some disk, with ways to crash and reopen it.
 #![allow(dead_code)]
 
 use std::ops::Bound;
@@ -145,7 +145,8 @@ impl Db {
         Ok(Db { setup, disk, store, files, sys, rows, entries, other, secondary })
     }
 
-    /// Opens what is on `disk`: torn pages, redo, the transaction system. Losers are not rolled back yet.
+    /// Opens what is on `disk`: torn pages, redo, the transaction system. Losers are not rolled
+    /// back yet.
     pub fn open(disk: Arc<dyn Disk>, setup: Setup) -> Result<Db> {
         let metrics = Metrics::new();
         let (wal, mut recovery) = Wal::open(disk.clone(), UUID, Db::wal_config(&setup), metrics.clone())?;

@@ -1,4 +1,5 @@
-//! Transactions on threads of their own, driven step by step: a step either finishes, or is seen to wait for a lock.
+//! Transactions on threads of their own, driven step by step: a step either finishes, or is seen to
+//! wait for a lock.
 #![allow(dead_code)]
 
 use std::ops::Bound;
@@ -114,7 +115,8 @@ impl Session {
         })
     }
 
-    /// DELETE or UPDATE by a filter on the value, as a server does it: a locking scan, then the change of each row.
+    /// DELETE or UPDATE by a filter on the value, as a server does it: a locking scan, then the
+    /// change of each row.
     pub fn change(&self, filter: fn(u64) -> bool, new: Option<fn(u64) -> u64>) -> Pending<usize> {
         let rows = self.rows.clone();
         self.run(move |t| {

@@ -6,8 +6,8 @@
 //! work that the other has deferred. The result is the ratio within a pair.
 //!
 //! By default the server and its clients have a processor each, and there is no binary log. With
-//! `--cores` they divide all processors, ten sixteenths to the server; the files are in memory; each
-//! durability is measured without the binary log and with it, on a server that starts empty.
+//! `--cores` they divide all processors, ten sixteenths to the server; the files are in memory;
+//! each durability is measured without the binary log and with it, on a server that starts empty.
 
 mod plan;
 mod report;

@@ -1,4 +1,5 @@
-//! What a server answers to a statement, as it can be compared: names of engines and schemas are masked.
+//! What a server answers to a statement, as it can be compared: names of engines and schemas are
+//! masked.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};

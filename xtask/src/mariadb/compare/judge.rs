@@ -57,7 +57,8 @@ fn class(statement: &Statement, ours: &Answer, theirs: &Answer) -> Option<Class>
     (warnings(statement, ours) != warnings(statement, theirs)).then_some(Class::Warnings)
 }
 
-/// The number of a row is that of the rows that were looked at so far, which is not the same for every way to them.
+/// The number of a row is that of the rows that were looked at so far, which is not the same for
+/// every way to them.
 fn warnings(statement: &Statement, answer: &Answer) -> Vec<String> {
     if statement.sql.starts_with("INSERT") && !statement.sql.contains("SELECT") {
         return answer.warnings.clone();

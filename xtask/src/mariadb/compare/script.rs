@@ -64,7 +64,8 @@ pub fn schema(engine: Engine) -> String {
     engine.name().to_lowercase()
 }
 
-/// The scenario for a client. Where it has several sessions, each statement says which one it belongs to.
+/// The scenario for a client. Where it has several sessions, each statement says which one it
+/// belongs to.
 pub fn text(steps: &[Step], engine: Engine) -> String {
     let several = steps.iter().filter_map(Step::session).any(|session| session > 0);
     let schema = schema(engine);

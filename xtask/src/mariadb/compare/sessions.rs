@@ -1,7 +1,9 @@
-//! The sessions of one engine. A statement is carried out by a thread of its session, so that one can wait for a lock while others go on.
+//! The sessions of one engine. A statement is carried out by a thread of its session, so that one
+//! can wait for a lock while others go on.
 //!
-//! Whether a statement waits is not guessed from the time that it takes: the server is asked who waits. InnoDB answers that from a copy which may
-//! be a tenth of a second old, so that a look counts only if the one before it was longer ago than that.
+//! Whether a statement waits is not guessed from the time that it takes: the server is asked who
+//! waits. InnoDB answers that from a copy which may be a tenth of a second old, so that a look
+//! counts only if the one before it was longer ago than that.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -81,7 +83,8 @@ impl Side {
         session.pending = session.statements.send(sql).is_ok();
     }
 
-    /// Waits until each statement that is on its way has an answer or waits for a lock. Gives the sessions that were on their way.
+    /// Waits until each statement that is on its way has an answer or waits for a lock. Gives the
+    /// sessions that were on their way.
     pub fn settle(&mut self) -> anyhow::Result<Vec<(usize, Stand)>> {
         let begun = Instant::now();
         let mut open: Vec<usize> = (0..self.sessions.len()).filter(|&s| self.sessions[s].pending).collect();

@@ -1,4 +1,5 @@
-//! A scenario that shows a difference is made smaller: steps, sessions, columns, and parts of statements are left out while the difference stays.
+//! A scenario that shows a difference is made smaller: steps, sessions, columns, and parts of
+//! statements are left out while the difference stays.
 
 use std::time::{Duration, Instant};
 

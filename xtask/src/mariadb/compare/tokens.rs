@@ -37,7 +37,8 @@ fn end_of_quote(bytes: &[u8], begin: usize) -> usize {
     bytes.len()
 }
 
-/// The ranges of tokens that are elements of a list, with the comma that goes with them; long ones first.
+/// The ranges of tokens that are elements of a list, with the comma that goes with them; long ones
+/// first.
 pub fn elements(tokens: &[&str]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut opened = vec![Vec::new()];
@@ -78,7 +79,8 @@ pub fn without(tokens: &[&str], (from, to): (usize, usize)) -> String {
     tokens[..from].iter().chain(&tokens[to..]).copied().collect::<String>().trim().to_owned()
 }
 
-/// The statement without a column, where it lists columns: in a definition, or in both lists of an INSERT.
+/// The statement without a column, where it lists columns: in a definition, or in both lists of an
+/// INSERT.
 pub fn without_column(sql: &str, column: &str) -> String {
     let tokens = tokens(sql);
     let lists = lists(&tokens);

@@ -51,7 +51,8 @@ impl Graph {
         None
     }
 
-    /// The shortest circle through `node` along edges that `takes` accepts: its nodes from `node` on.
+    /// The shortest circle through `node` along edges that `takes` accepts: its nodes from `node`
+    /// on.
     pub fn circle(&self, node: Number, takes: impl Fn(Why) -> bool + Copy) -> Option<Vec<Number>> {
         let next = self.0.get(&node)?.iter().filter(|(_, why)| takes(**why));
         let back = BTreeSet::from([node]);

@@ -1,8 +1,9 @@
 //! What the sessions of a round did and saw.
 //!
-//! A row is `(id, b, u, tok, trail)`. Each statement that writes has a [`Token`] of its own; it puts that into `tok` and appends
-//! it to `trail`, together with the row's new `b` and `u`. So the trail of a row lists all its versions since its insertion,
-//! and the order of versions is read off the rows and not guessed.
+//! A row is `(id, b, u, tok, trail)`. Each statement that writes has a [`Token`] of its own; it
+//! puts that into `tok` and appends it to `trail`, together with the row's new `b` and `u`. So the
+//! trail of a row lists all its versions since its insertion, and the order of versions is read off
+//! the rows and not guessed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +32,8 @@ pub type Key = u64;
 /// The number of a transaction; 0 stands for the rows that were there before.
 pub type Number = u64;
 
-/// A statement that writes: the number of its transaction, and which statement of it. 0: a row that was there before.
+/// A statement that writes: the number of its transaction, and which statement of it. 0: a row that
+/// was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Token(pub u64);
 

@@ -8,8 +8,9 @@
 //!    that its level promises to be of one moment; those of all transactions of a level count
 //!    together for G2-item and G2.
 //!
-//! The checker of the whole simulation (`crates/sim/src/whole/judge.rs`) knows the order of versions from its scheduler, and rows by
-//! their keys alone; here the order comes from the rows themselves, and conditions leave rows out.
+//! The checker of the whole simulation (`crates/sim/src/whole/judge.rs`) knows the order of
+//! versions from its scheduler, and rows by their keys alone; here the order comes from the rows
+//! themselves, and conditions leave rows out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +114,8 @@ impl Judge<'_> {
         graph
     }
 
-    /// A circle through each transaction, of the kind that `name` says; with a level, those of its transactions alone.
+    /// A circle through each transaction, of the kind that `name` says; with a level, those of its
+    /// transactions alone.
     fn find_circles(&mut self, graph: &Graph, level: Option<Level>, name: impl Fn(&Graph, &[Number]) -> Anomaly) {
         let levels: BTreeMap<Number, Level> = self.history.txns.iter().map(|t| (t.number, t.level)).collect();
         for node in graph.nodes().filter(|node| level.is_none_or(|level| levels.get(node) == Some(&level))) {
@@ -145,7 +147,8 @@ impl Judge<'_> {
         portions
     }
 
-    /// Whether somebody whose version the portion did not see comes before somebody whose version it saw or overwrote.
+    /// Whether somebody whose version the portion did not see comes before somebody whose version
+    /// it saw or overwrote.
     fn skew(&self, txn: &Txn, portion: &Portion<'_>, depends: &Graph) -> Option<Finding> {
         let mut goals: BTreeSet<Number> = portion.sights.iter().map(|sight| sight.from).collect();
         let writes = portion.writes && txn.end != End::Aborted;
@@ -170,7 +173,8 @@ impl Judge<'_> {
         None
     }
 
-    /// True if the transaction wrote the very row, behind somebody whose version of it it had not seen.
+    /// True if the transaction wrote the very row, behind somebody whose version of it it had not
+    /// seen.
     fn overwrites_unseen(&self, txn: &Txn, sight: &Sight) -> bool {
         let chain = &self.versions.chains[&sight.key];
         let missed = chain.iter().position(|version| Some(version.writer()) == sight.to);

@@ -58,10 +58,12 @@ impl Level {
     }
 }
 
-/// What a history may contain. The names that begin with G are those of Adya's thesis ("Weak Consistency", MIT 1999).
+/// What a history may contain. The names that begin with G are those of Adya's thesis ("Weak
+/// Consistency", MIT 1999).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Anomaly {
-    /// A write of a committed transaction is in no version, or a write is there more often than it was made.
+    /// A write of a committed transaction is in no version, or a write is there more often than it
+    /// was made.
     LostWrite,
     /// Transactions overwrite each other's versions in a circle.
     G0,
@@ -73,21 +75,25 @@ pub enum Anomaly {
     G1c,
     /// A version was read before its writer committed.
     DirtyRead,
-    /// A version was read that had been replaced, and the replacement acknowledged, before the view could have been taken.
+    /// A version was read that had been replaced, and the replacement acknowledged, before the view
+    /// could have been taken.
     StaleRead,
-    /// The columns of a row are not those of any version, or do not satisfy the condition that found the row.
+    /// The columns of a row are not those of any version, or do not satisfy the condition that
+    /// found the row.
     TornRow,
     /// A statement shows a row twice.
     RowTwice,
     /// A statement leaves out a row that satisfies its condition in all versions that it could see.
     RowMissing,
-    /// The same for a locking statement that has no range to keep others out, and whose index the row changed its place in meanwhile.
+    /// The same for a locking statement that has no range to keep others out, and whose index the
+    /// row changed its place in meanwhile.
     RowPassed,
     /// A transaction does not see its own last write.
     OwnWrite,
     /// A plain statement sees one write of a transaction and not another one.
     StatementSkew,
-    /// The plain reads of a transaction, together, see one write of a transaction and not another one.
+    /// The plain reads of a transaction, together, see one write of a transaction and not another
+    /// one.
     SnapshotSkew,
     /// The same for locking reads and changes.
     LockSkew,
@@ -149,8 +155,8 @@ impl Anomaly {
     }
 }
 
-/// What each level allows on Holdfast; it excludes everything else. This is the table of `docs/design/locks.md` in
-/// terms of anomalies. READ UNCOMMITTED reads what is committed.
+/// What each level allows on Holdfast; it excludes everything else. This is the table of
+/// `docs/design/locks.md` in terms of anomalies. READ UNCOMMITTED reads what is committed.
 const ALLOWED: [(Level, &[Anomaly]); 5] = [
     (ReadUncommitted, BY_STATEMENT),
     (ReadCommitted, BY_STATEMENT),

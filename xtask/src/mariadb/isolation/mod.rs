@@ -1,11 +1,13 @@
-//! Isolation, proven through SQL: random transactions of several sessions at each isolation level, and a judge of what they saw.
+//! Isolation, proven through SQL: random transactions of several sessions at each isolation level,
+//! and a judge of what they saw.
 //!
-//! * [`plan`] decides what the sessions do, [`session`] does it on a private server and writes a [`history`], [`mod@judge`] says
-//!   which anomalies are in that. What each level excludes is a table in [`level`].
-//! * A write leaves a token in the row ([`history`]), so that the order of versions is known, also of rows that are
-//!   deleted and inserted again.
-//! * A seed names what the sessions intend; how they meet is up to the server. A round that shows an anomaly is repeated with fewer
-//!   sessions and transactions, for as long as it shows one.
+//! * [`plan`] decides what the sessions do, [`session`] does it on a private server and writes a
+//!   [`history`], [`mod@judge`] says which anomalies are in that. What each level excludes is a
+//!   table in [`level`].
+//! * A write leaves a token in the row ([`history`]), so that the order of versions is known, also
+//!   of rows that are deleted and inserted again.
+//! * A seed names what the sessions intend; how they meet is up to the server. A round that shows
+//!   an anomaly is repeated with fewer sessions and transactions, for as long as it shows one.
 //! * [`plants`]: faults of the engine that the judge has to find.
 //! * [`catalogue`]: the known schedules of two or three sessions, step by step, on both engines.
 

@@ -1,8 +1,9 @@
-//! What each statement saw, as places in the order of versions, and what is wrong with that by itself.
+//! What each statement saw, as places in the order of versions, and what is wrong with that by
+//! itself.
 //!
-//! A row that was shown names its version. A row that a condition left out does not: it was seen in a version that does not satisfy the
-//! condition, and in one that could be seen at that moment ([`View`]). From these candidates follow the dependencies
-//! that hold for each of them.
+//! A row that was shown names its version. A row that a condition left out does not: it was seen in
+//! a version that does not satisfy the condition, and in one that could be seen at that moment
+//! ([`View`]). From these candidates follow the dependencies that hold for each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -236,7 +237,8 @@ impl<'a> Observer<'a> {
             // It may have been passed over, so that no version was seen at all.
             return;
         }
-        // Who made the row not satisfy the condition, at the latest, and who made it satisfy that, at the earliest.
+        // Who made the row not satisfy the condition, at the latest, and who made it satisfy that,
+        // at the earliest.
         let hider = (1..=first).rev().find(|place| holds(place - 1));
         let from = hider.map_or(0, |place| chain[place].writer());
         let to = (last + 1..chain.len()).find(|place| holds(*place) && self.versions.is_last_of_writer(key, *place));

@@ -12,7 +12,8 @@ use super::level::Level;
 use super::plan::{Lock, Shape, Step, TxnPlan, What};
 use super::schema::{Fields, row};
 
-/// Errors after which the transaction is gone: a deadlock, and a row that was changed behind the snapshot.
+/// Errors after which the transaction is gone: a deadlock, and a row that was changed behind the
+/// snapshot.
 const ENDS_THE_TRANSACTION: [u16; 2] = [1213, 1020];
 /// Errors after which the statement is undone, and the transaction goes on: a key that is there.
 const ENDS_THE_STATEMENT: [u16; 1] = [1062];

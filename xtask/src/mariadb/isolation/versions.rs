@@ -1,7 +1,9 @@
-//! The versions of each row in their order, from the trails of the rows in the end and of the rows that were deleted.
+//! The versions of each row in their order, from the trails of the rows in the end and of the rows
+//! that were deleted.
 //!
-//! A key may be inserted, deleted and inserted again: each life of it has a trail. Lives are in the order in which the answers to
-//! their INSERTs came: the next INSERT waits for the transaction that deleted the row, and that one for the first INSERT.
+//! A key may be inserted, deleted and inserted again: each life of it has a trail. Lives are in the
+//! order in which the answers to their INSERTs came: the next INSERT waits for the transaction that
+//! deleted the row, and that one for the first INSERT.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -144,7 +146,8 @@ impl Versions {
         self.places.get(&(key, token)).copied()
     }
 
-    /// The writer of the first version behind `place` that is by another transaction than that at `place`.
+    /// The writer of the first version behind `place` that is by another transaction than that at
+    /// `place`.
     pub fn next_writer(&self, key: Key, place: usize) -> Option<Number> {
         let chain = &self.chains[&key];
         chain[place..].iter().map(Version::writer).find(|writer| *writer != chain[place].writer())

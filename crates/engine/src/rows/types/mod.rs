@@ -11,13 +11,20 @@
 //! |---|---|---|
 //! | `u8`..`u128` | little-endian, fixed width | big-endian, fixed width |
 //! | `i8`..`i128` | little-endian, fixed width | big-endian with the sign bit flipped |
-//! | `f32`, `f64` | little-endian IEEE 754 | big-endian; all bits flipped when negative, else the sign bit: IEEE total order |
+//! | `f32`, `f64` | little-endian IEEE 754 | big-endian, in IEEE total order (see below) |
 //! | `bool` | one byte, 0 or 1 | the same |
 //! | `()` | nothing | nothing |
-//! | `&str`, `String`, `&[u8]`, `Vec<u8>` | the bytes; before other fields of a tuple with their length as a LEB128 in front | the bytes; before other fields of a tuple with `00` written as `00 FF` and `00 00` at the end |
+//! | `&str`, `String`, `&[u8]`, `Vec<u8>` | the bytes (see below) | the bytes (see below) |
 //! | `[u8; N]` | the bytes | the bytes |
 //! | `Option<T>` | 0, or 1 and the value | 0, or 1 and the key: `None` sorts first |
-//! | tuples | their fields in order | their fields in order: sorts by the first, then the second, ... |
+//! | tuples | their fields in order | their fields in order: the first sorts first |
+//!
+//! The key of a floating-point number has all its bits flipped if the number is negative, else the
+//! sign bit alone.
+//!
+//! Text and bytes that are not the last field of a tuple show where they end. As a value they have
+//! their length as a LEB128 in front. As a key each `00` is written as `00 FF`, and `00 00` is at
+//! the end.
 
 mod bytes;
 mod compound;

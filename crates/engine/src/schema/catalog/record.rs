@@ -3,14 +3,17 @@
 //! ```text
 //! key 't' ++ table name    TableRecord
 //! key 'n'                  NextIds
-//! key 'u' ++ space id      UnusedIndexes: what is in the space's file of indexes that no table has (yet, or any more)
+//! key 'u' ++ space id      UnusedIndexes: what is in the space's file of indexes that no table has
+//!                          (yet, or any more)
 //!
 //! TableRecord: format u8 = 1, space id u32, table id u32, definition version u64,
 //!              key type, value type, options (each a varint length and bytes),
 //!              root page u32 of the clustered index, its index id u32,
-//!              number of indexes (varint), for each: index id u32, root page u32, flags u8 (1 unique), name, key type;
+//!              number of indexes (varint), for each: index id u32, root page u32,
+//!                  flags u8 (1 unique), name, key type;
 //!              of a temporary table: u8 = 1
-//! NextIds:     format u8 = 1, space id u32 below which all are given out, next index id u32, next table id u32
+//! NextIds:     format u8 = 1, space id u32 below which all are given out, next index id u32,
+//!              next table id u32
 //! UnusedIndexes: format u8 = 1, index ids u32
 //! ```
 

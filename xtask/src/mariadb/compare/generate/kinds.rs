@@ -1,4 +1,5 @@
-//! Types of columns, and values of them: few of each, so that rows meet, and those at which keys and rows go wrong.
+//! Types of columns, and values of them: few of each, so that rows meet, and those at which keys
+//! and rows go wrong.
 
 use holdfast_workload::rng::Rng;
 
@@ -145,7 +146,8 @@ impl Kind {
         }
     }
 
-    /// Whether values that are equal look the same, so that it does not matter which of them is shown.
+    /// Whether values that are equal look the same, so that it does not matter which of them is
+    /// shown.
     pub fn is_exact(&self) -> bool {
         !matches!(self, Kind::Float | Kind::Double)
             && match self {

@@ -73,7 +73,8 @@ fn join(left: &Table, right: &Table, rng: &mut Rng) -> Query {
     (format!("SELECT {what} FROM {} a{a} {side}JOIN {} b{b} ON {link}{condition}", left.name, right.name), false)
 }
 
-/// Conditions of a join say which table they are about; those that do not are left out where it is not clear.
+/// Conditions of a join say which table they are about; those that do not are left out where it is
+/// not clear.
 fn qualify(condition: &str, left: &Table, right: &Table) -> String {
     let ambiguous = left.columns.iter().any(|column| right.named(&column.name).is_some());
     if ambiguous { String::new() } else { format!(" WHERE {condition}") }

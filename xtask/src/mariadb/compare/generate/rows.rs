@@ -75,7 +75,8 @@ fn assignments(table: &Table, alias: &str, rng: &mut Rng) -> String {
     sets.join(", ")
 }
 
-/// Rows of one table, or of the same one, into another. Which row comes first must not matter, or be said.
+/// Rows of one table, or of the same one, into another. Which row comes first must not matter, or
+/// be said.
 fn insert_selected(into: &Table, from: &Table, rng: &mut Rng) -> String {
     let mut pairs = Vec::new();
     for column in into.columns.iter().filter(|column| column.generated.is_none()) {

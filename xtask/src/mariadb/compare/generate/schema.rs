@@ -131,7 +131,8 @@ impl Table {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Whether CHECKSUM TABLE knows all of it: it takes generated columns into the sum without reading them.
+    /// Whether CHECKSUM TABLE knows all of it: it takes generated columns into the sum without
+    /// reading them.
     pub fn is_summed(&self) -> bool {
         self.columns.iter().all(|column| column.generated.is_none())
     }

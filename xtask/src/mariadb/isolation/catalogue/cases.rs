@@ -1,7 +1,7 @@
 //! The cases: those of Martin Kleppmann's Hermitage, step by step.
 //!
-//! The table is `t (id INT PRIMARY KEY, value INT, KEY (value))` with the rows (1, 10) and (2, 20). All sessions have begun a transaction before the
-//! first step.
+//! The table is `t (id INT PRIMARY KEY, value INT, KEY (value))` with the rows (1, 10) and (2, 20).
+//! All sessions have begun a transaction before the first step.
 
 use super::Run;
 

@@ -1,7 +1,9 @@
-//! The catalogue of anomalies (Hermitage) as schedules of two or three sessions, at each level, on both engines.
+//! The catalogue of anomalies (Hermitage) as schedules of two or three sessions, at each level, on
+//! both engines.
 //!
-//! A step is given to its session, and the next one follows when every session has answered or waits for a lock: so the schedule is
-//! the same each time. The outcome is a table, which is that of `docs/user/isolation.md`; the test compares both.
+//! A step is given to its session, and the next one follows when every session has answered or
+//! waits for a lock: so the schedule is the same each time. The outcome is a table, which is that
+//! of `docs/user/isolation.md`; the test compares both.
 
 mod cases;
 
@@ -158,7 +160,8 @@ fn run_case(socket: &Path, engine: Engine, level: Level, case: &Case) -> anyhow:
 
 type Heard = (usize, usize, anyhow::Result<Option<Answer>>);
 
-/// Carries out the steps of a session; those behind an error that ended its transaction are left out.
+/// Carries out the steps of a session; those behind an error that ended its transaction are left
+/// out.
 fn play(conn: &mut Conn, session: usize, steps: &Receiver<(usize, &'static str)>, answers: &Sender<Heard>) {
     let mut ended = false;
     for (step, sql) in steps {
